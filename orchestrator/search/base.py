@@ -1,0 +1,134 @@
+"""The contract of a searcher: which runs are wanted next, given what is known.
+
+A searcher is ask/tell and knows no Ray, no clock and no files. Its whole state is what it was told and what it asked
+for: every decision is a pure function of those two, so results may come in any order, twice, or from a journal, and
+the same results lead to the same decisions.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, order=True)
+class Request:
+    """A run somebody wants: one cell (mix, size) with one seed."""
+
+    mix: str
+    size: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a finished run says about the target: its test accuracy, the floor of its test set (both in [0, 1]) and
+    what the run cost in seconds on its device (0 where unknown)."""
+
+    accuracy: float
+    floor: float
+    cost: float = 0.0
+
+
+Results = Mapping[Request, Observation | None]
+"""What is known: None stands for a run that failed, which is no evidence and is not asked for again."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is searched: mixes by name, candidate sizes ascending, seeds in the order they are spent."""
+
+    mixes: tuple[str, ...]
+    sizes: tuple[int, ...]
+    seeds: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not (self.mixes and self.sizes and self.seeds):
+            raise ValueError("a search needs at least one mix, one size and one seed")
+        if list(self.sizes) != sorted(set(self.sizes)):
+            raise ValueError(f"sizes must be ascending and distinct, got {self.sizes}")
+
+
+@dataclass(frozen=True)
+class MixProgress:
+    """Where the search for one mix stands.
+
+    ``low`` is the largest size that did not learn and ``high`` the smallest that did, None while unknown.
+    ``runs_left`` is an upper bound on the runs still to come. ``note`` says in a few words what is going on.
+    """
+
+    mix: str
+    low: int | None
+    high: int | None
+    runs_left: int
+    done: bool
+    note: str
+
+
+class Searcher(ABC):
+    """Chooses runs. Subclasses decide in :meth:`choose` and :meth:`progress`; all bookkeeping is here."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self._results: dict[Request, Observation | None] = {}
+        self._pending: dict[Request, None] = {}
+
+    @abstractmethod
+    def choose(self, results: Results, pending: Sequence[Request], limit: int) -> list[Request]:
+        """At most ``limit`` runs to start now, most wanted first; none of them known or pending. Pure."""
+
+    @abstractmethod
+    def progress(self) -> list[MixProgress]:
+        """Where each mix stands, in the problem's order."""
+
+    @property
+    def results(self) -> Results:
+        return self._results
+
+    @property
+    def pending(self) -> tuple[Request, ...]:
+        return tuple(self._pending)
+
+    @property
+    def done(self) -> bool:
+        """True when nothing is pending and nothing more is wanted."""
+        return not self._pending and not self.choose(self._results, (), 1)
+
+    def ask(self, limit: int) -> list[Request]:
+        """Up to ``limit`` runs to start now. An empty list means wait for results, or, with :attr:`done`, stop."""
+        if limit < 1:
+            return []
+        wanted = self.choose(self._results, self.pending, limit)
+        self._pending.update(dict.fromkeys(wanted))
+        return wanted
+
+    def tell(self, request: Request, observation: Observation | None) -> None:
+        """Record how a run ended (None: it failed). The first word on a run counts; repeats change nothing.
+
+        Runs that were never asked for are welcome: a resumed or extended sweep tells what its journal holds.
+        """
+        self._pending.pop(request, None)
+        self._results.setdefault(request, observation)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What is known, as plain JSON values. Pending runs are not part of it: after a restart they are asked again."""
+        return {
+            "results": [
+                {"request": asdict(request), "observation": None if seen is None else asdict(seen)}
+                for request, seen in self._results.items()
+            ]
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Replay what :meth:`state_dict` held. Raises ``KeyError`` or ``TypeError`` for anything else."""
+        for entry in state["results"]:
+            seen = entry["observation"]
+            self.tell(Request(**entry["request"]), None if seen is None else Observation(**seen))
+
+
+def replay(searcher: Searcher, results: Iterable[tuple[Request, Observation | None]]) -> None:
+    """Tell a searcher everything in ``results``, in their order."""
+    for request, observation in results:
+        searcher.tell(request, observation)
