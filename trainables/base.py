@@ -228,6 +228,10 @@ class Family(ABC):
     def check(self, mix: Mix, size: int) -> None:
         """Raise :class:`SettingsError` unless a run of this mix and size can be trained with these settings."""
 
+    def subject(self) -> str:
+        """What is learned, in a few words for the head of an answer (``modulus 6``); ``""`` leaves it out."""
+        return ""
+
     @abstractmethod
     def warnings(self) -> list[str]:
         """What the user should know about these settings before paying for them, a sentence each."""
