@@ -1,0 +1,284 @@
+"""A search space, validated: everything a sweep is asked to do, with nothing left open."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BaseModel, Field, PlainSerializer, PlainValidator, ValidationInfo, field_validator, model_validator
+
+from orchestrator.errors import unknown
+from orchestrator.sizes import SizeRange
+from orchestrator.validation import STRICT, Invalid, Problem, explain, parse
+from trainables.base import Family, Mix, RunConfig, SettingsError, load_family
+
+NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+"""Names of search spaces and profiles become directories and experiment names."""
+
+
+class Resources(BaseModel):
+    """What a stack of runs is given. Nothing here changes what is computed.
+
+    ``cpu_per_stack`` in cores and ``gpu_per_stack`` in devices may be fractions; with 0 devices a stack trains on the
+    CPU. ``max_stack`` is the most runs trained as one batched model, ``checkpoint_every_s`` the time between
+    checkpoints, ``retries`` how often a stack that failed is tried again, ``threads`` the threads one stack computes
+    with (default: its cores, rounded down, at least 1).
+    """
+
+    model_config = STRICT | {"frozen": True}
+
+    cpu_per_stack: float = Field(default=1.0, gt=0)
+    gpu_per_stack: float = Field(default=0.0, ge=0)
+    max_stack: int = Field(default=4, ge=1)
+    checkpoint_every_s: float = Field(default=60.0, gt=0)
+    retries: int = Field(default=1, ge=0)
+    threads: int | None = Field(default=None, ge=1)
+
+    @field_validator("gpu_per_stack")
+    @classmethod
+    def _whole_above_one(cls, value: float) -> float:
+        if value > 1 and value != int(value):
+            raise ValueError(f"above 1 only whole devices can be asked for, got {value}")
+        return value
+
+    @property
+    def device(self) -> str:
+        """The torch device stacks train on."""
+        return "cuda" if self.gpu_per_stack > 0 else "cpu"
+
+    @property
+    def threads_per_stack(self) -> int:
+        """Threads one stack computes with."""
+        return self.threads or max(1, int(self.cpu_per_stack))
+
+
+class Search(BaseModel):
+    """Which searcher chooses the runs, and the settings that are its own."""
+
+    model_config = STRICT | {"frozen": True, "extra": "allow"}
+
+    method: str
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The method's own settings: keyword arguments of :func:`orchestrator.search.make_searcher`."""
+        return dict(self.model_extra or {})
+
+
+def _mix(value: Any) -> Mix:
+    """A mix from ``"add+prod"`` or ``{add: 2, prod: 1}``, its shares rounded to what its name can say."""
+    if isinstance(value, Mix):
+        mix = value
+    elif isinstance(value, str):
+        mix = Mix.parse(value)
+    elif isinstance(value, Mapping):
+        for task, weight in value.items():
+            if isinstance(weight, bool) or not isinstance(weight, int | float):
+                raise ValueError(f"the weight of {task!r} must be a number, got {weight!r}")
+        mix = Mix.of(value)
+    else:
+        raise ValueError(f"a mix is written add+prod or {{add: 2, prod: 1}}, got {value!r}")
+    return Mix.parse(mix.name)
+
+
+class SweepSpec(BaseModel):
+    """One sweep: a question, the runs it may use and how they are chosen.
+
+    ``mixes[0]`` is the baseline the others are compared with. Sizes are values of the family's ``size_axis``; seeds
+    are ``seed``, ``seed + 1``, ...; ``settings`` is an instance of the family's ``Settings``.
+    """
+
+    model_config = STRICT | {"frozen": True, "arbitrary_types_allowed": True}
+
+    name: str
+    question: str = Field(min_length=1)
+    family: str = "listops"
+    target: str
+    mixes: tuple[Annotated[Mix, PlainValidator(_mix), PlainSerializer(lambda mix: mix.name)], ...]
+    sizes: tuple[Annotated[int, Field(ge=1)], ...]
+    seed: int = Field(default=0, ge=0)
+    seeds: int = Field(ge=1)
+    settings: Any = Field(default_factory=dict, validate_default=True)
+    search: Search = Search(method="bisection")
+    resources: Resources = Resources()
+    profile: str = ""
+    profile_reason: str = ""
+
+    @field_validator("name")
+    @classmethod
+    def _safe_name(cls, value: str) -> str:
+        if not NAME.fullmatch(value):
+            raise ValueError(
+                f"a name is a letter followed by lower-case letters, digits and underscores, 64 at most; got {value!r}"
+            )
+        return value
+
+    @field_validator("family")
+    @classmethod
+    def _known_family(cls, value: str) -> str:
+        load_family(value)
+        return value
+
+    @field_validator("mixes", mode="before")
+    @classmethod
+    def _mix_list(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+    @field_validator("mixes")
+    @classmethod
+    def _distinct_mixes(cls, value: tuple[Mix, ...]) -> tuple[Mix, ...]:
+        if not value:
+            raise ValueError("at least one mix is needed, such as [add, add+prod]")
+        names = [mix.name for mix in value]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"the mix {name} is named twice")
+        return value
+
+    @field_validator("sizes", mode="before")
+    @classmethod
+    def _written_out(cls, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return parse(SizeRange, value).sizes()
+        return tuple(value) if isinstance(value, list) else value
+
+    @field_validator("sizes")
+    @classmethod
+    def _ascending(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if not value:
+            raise ValueError("at least one size is needed")
+        if list(value) != sorted(set(value)):
+            raise ValueError(f"sizes must be ascending and distinct, got {list(value)}")
+        return value
+
+    @field_validator("settings", mode="before")
+    @classmethod
+    def _family_settings(cls, value: Any, info: ValidationInfo) -> Any:
+        if "family" not in info.data:
+            return value  # The family is wrong, which is reported; nothing can be said about its settings.
+        kind = load_family(info.data["family"]).Settings
+        return value if isinstance(value, kind) else parse(kind, value)
+
+    @model_validator(mode="after")
+    def _fits_family(self) -> SweepSpec:
+        family = self.make_family()
+        problems = list(self._mix_problems(family)) or list(self._size_problems(family))
+        if problems:
+            raise Invalid(problems)
+        return self
+
+    def _mix_problems(self, family: Family) -> Iterator[Problem]:
+        known = family.tasks()
+        if self.target not in known:
+            yield Problem(("target",), str(unknown("operation", self.target, known)))
+        for place, mix in enumerate(self.mixes):
+            for task in mix.tasks:
+                if task not in known:
+                    yield Problem(("mixes", place), str(unknown("operation", task, known, where=f"the mix {mix}")))
+            if self.target not in mix.tasks:
+                yield Problem(("mixes", place), f"the mix {mix} does not hold the target {self.target!r}")
+
+    def _size_problems(self, family: Family) -> Iterator[Problem]:
+        for place, mix in enumerate(self.mixes):
+            for size in self.sizes:
+                try:
+                    family.check(mix, size)
+                except SettingsError as error:
+                    key = ("settings", *error.key.split(".")) if error.key else ("mixes", place)
+                    yield Problem(key, f"mix {mix} at {family.size_axis} {size}: {explain(error)}")
+                    return  # The other sizes and mixes would mostly say the same.
+
+    @property
+    def family_class(self) -> type[Family]:
+        """The class of the family of models."""
+        return load_family(self.family)
+
+    def make_family(self) -> Family:
+        """The family with this sweep's settings."""
+        return self.family_class(self.settings)
+
+    @property
+    def size_axis(self) -> str:
+        """What a size means: the family's word (``n_embed``)."""
+        return self.family_class.size_axis
+
+    @property
+    def baseline(self) -> Mix:
+        """The mix the others are compared with."""
+        return self.mixes[0]
+
+    @property
+    def seed_list(self) -> tuple[int, ...]:
+        """Seeds in the order they are spent."""
+        return tuple(range(self.seed, self.seed + self.seeds))
+
+    @property
+    def cells(self) -> tuple[tuple[Mix, int], ...]:
+        """Every (mix, size), mix by mix."""
+        return tuple((mix, size) for mix in self.mixes for size in self.sizes)
+
+    @property
+    def mix_named(self) -> dict[str, Mix]:
+        """The mixes by name, as searchers call them."""
+        return {mix.name: mix for mix in self.mixes}
+
+    def runs(self) -> list[RunConfig]:
+        """Every run the sweep may use: each cell with each seed. A searcher needs only some of them."""
+        family = self.make_family()
+        return [family.config(mix, size, seed) for mix, size in self.cells for seed in self.seed_list]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The sweep as plain JSON values: a search space without profiles."""
+        return self.model_dump(mode="json", exclude={"settings"}) | {"settings": _plain(asdict(self.settings))}
+
+    def to_yaml(self) -> str:
+        """A search space that resolves to this very sweep, on any machine."""
+        data = self.to_dict()
+        ordered = {field: data[field] for field in type(self).model_fields}
+        return yaml.dump(ordered, Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True)
+
+    def differences(self, other: SweepSpec) -> dict[str, tuple[Any, Any]]:
+        """Dotted keys whose values differ, with both values; empty when the two ask for the same runs.
+
+        Resources, the profile's name and the wording of the question do not count: they change no result.
+        """
+        mine, theirs = (flatten(spec.to_dict()) for spec in (self, other))
+        return {
+            key: (mine.get(key), theirs.get(key))
+            for key in mine | theirs
+            if key.split(".")[0] not in _NO_RESULT and mine.get(key) != theirs.get(key)
+        }
+
+
+_NO_RESULT = frozenset({"question", "resources", "profile", "profile_reason"})
+
+
+def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one mapping with dotted keys; lists stay values."""
+    flat: dict[str, Any] = {}
+    for key, value in data.items():
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
+
+
+def _plain(value: Any) -> Any:
+    """Dataclass values as YAML has them: tuples become lists, string enums strings."""
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return str(value) if isinstance(value, str) else value
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes lists on one line and mappings in blocks, as a person would."""
+
+
+def _flow_list(dumper: _Dumper, value: list[Any]) -> yaml.Node:
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=True)
+
+
+_Dumper.add_representer(list, _flow_list)

@@ -1,0 +1,144 @@
+"""Turns plain data (from YAML) into typed values, and everything that is wrong with it into sentences.
+
+Pydantic does the checking, always in strict JSON mode: ``true`` is no number and ``"6"`` is no integer. What it
+finds is translated here: a path to the key, what was given, what is allowed and the nearest match.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from orchestrator.errors import nearest
+from trainables.base import SettingsError
+
+Key = tuple[str | int, ...]
+"""Path of a value inside a document: ``("settings", "task", "modulus")``."""
+
+T = TypeVar("T")
+
+STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with a document, and where in it."""
+
+    key: Key
+    message: str
+
+
+class Invalid(ValueError):
+    """Data that is not what it should be; ``problems`` has at least one entry."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("; ".join(f"{dotted(p.key)}: {p.message}" if p.key else p.message for p in problems))
+        self.problems = problems
+
+
+def dotted(key: Key) -> str:
+    """``settings.task.modulus``, ``mixes[1]``."""
+    text = ""
+    for part in key:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def parse(kind: type[T], data: Any) -> T:
+    """An instance of ``kind`` (a pydantic model or a standard dataclass) made from plain data.
+
+    Keys that ``kind`` does not have are refused at every depth. Raises :class:`Invalid`.
+    """
+    holder = _holder(kind)
+    try:
+        return typing.cast(T, holder.model_validate_json(json.dumps({"value": data})).value)  # type: ignore[attr-defined]
+    except ValidationError as error:
+        raise Invalid(list(problems(error, kind))) from error
+
+
+@cache
+def _holder(kind: type[Any]) -> type[BaseModel]:
+    """A model around ``kind``: standard dataclasses inside it inherit its strictness, which they cannot declare."""
+    return create_model("Holder", __config__=STRICT, value=(kind, ...))
+
+
+def problems(error: ValidationError, kind: Any) -> Iterator[Problem]:
+    """Everything ``error`` found in the ``value`` of a holder of ``kind``."""
+    for found in error.errors():
+        key: Key = found["loc"][1:]
+        cause = found.get("ctx", {}).get("error")
+        if isinstance(cause, Invalid):
+            yield from (Problem(key + problem.key, problem.message) for problem in cause.problems)
+        elif isinstance(cause, SettingsError):
+            yield Problem(_settings_key(kind, key, cause.key), explain(cause))
+        elif found["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+            yield Problem(key, _unknown_key(str(key[-1]), sorted(_keys(kind, key[:-1]))))
+        elif found["type"] == "missing":
+            yield Problem(key, "is missing")
+        elif found["type"] == "value_error":
+            yield Problem(key, str(cause))
+        else:
+            yield Problem(key, f"{_in_yaml_words(found['msg'])}; got {_short(found['input'])}")
+
+
+def _settings_key(kind: Any, key: Key, named: str) -> Key:
+    """Where a settings class's complaint belongs: the key it names from the top of the settings, or beside ``key``."""
+    if not (named and dataclasses.is_dataclass(kind)):
+        return key
+    parts = tuple(named.split("."))
+    return parts if parts[0] in _fields(kind) else (*key, *parts)
+
+
+def explain(error: SettingsError) -> str:
+    """The error's message with the nearest allowed value and the allowed ones, where it lists them."""
+    text = str(error)
+    if not error.allowed:
+        return text
+    guess = nearest(error.given, error.allowed) if error.given else None
+    hint = f" Did you mean {guess!r}?" if guess else ""
+    return f"{text}.{hint} Allowed: {', '.join(error.allowed)}"
+
+
+def _unknown_key(given: str, allowed: list[str]) -> str:
+    guess = nearest(given, allowed)
+    hint = f" Did you mean {guess!r}?" if guess else ""
+    return f"there is no such key.{hint} Allowed: {', '.join(allowed)}"
+
+
+def _keys(kind: Any, key: Key) -> list[str]:
+    """The keys a mapping at ``key`` inside ``kind`` may have."""
+    for part in key:
+        kind = _fields(kind).get(str(part))
+    return list(_fields(kind))
+
+
+def _fields(kind: Any) -> dict[str, Any]:
+    """Field names, as written in a document, and their types."""
+    if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
+        return {name: inner for member in typing.get_args(kind) for name, inner in _fields(member).items()}
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return {field.alias or name: field.annotation for name, field in kind.model_fields.items()}
+    if dataclasses.is_dataclass(kind):
+        hints = typing.get_type_hints(kind)
+        return {field.name: hints[field.name] for field in dataclasses.fields(kind) if field.init}
+    return {}
+
+
+def _in_yaml_words(message: str) -> str:
+    """Pydantic's "Input should be a valid array" as the rest of a sentence about a key."""
+    for theirs, ours in (("Input should be", "must be"), ("a valid array", "a list"), ("an object", "a mapping")):
+        message = message.replace(theirs, ours)
+    return message
+
+
+def _short(value: Any, limit: int = 60) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."
