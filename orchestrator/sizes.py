@@ -33,4 +33,4 @@ class SizeRange(BaseModel):
     def sizes(self) -> tuple[int, ...]:
         """The sizes, ascending and distinct."""
         steps = np.geomspace(self.smallest, self.largest, self.count) / self.multiple_of
-        return tuple(sorted({int(round(step)) * self.multiple_of for step in steps}))
+        return tuple(sorted({round(float(step)) * self.multiple_of for step in steps}))

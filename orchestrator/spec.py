@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, PlainSerializer, PlainValidator, Validati
 
 from orchestrator.errors import unknown
 from orchestrator.sizes import SizeRange
-from orchestrator.validation import STRICT, Invalid, Problem, explain, parse
+from orchestrator.validation import STRICT, InvalidDataError, Problem, explain, parse
 from trainables.base import Family, Mix, RunConfig, SettingsError, load_family
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -167,7 +167,7 @@ class SweepSpec(BaseModel):
         family = self.make_family()
         problems = list(self._mix_problems(family)) or list(self._size_problems(family))
         if problems:
-            raise Invalid(problems)
+            raise InvalidDataError(problems)
         return self
 
     def _mix_problems(self, family: Family) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ import dataclasses
 import json
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -36,7 +36,7 @@ class Problem:
     message: str
 
 
-class Invalid(ValueError):
+class InvalidDataError(ValueError):
     """Data that is not what it should be; ``problems`` has at least one entry."""
 
     def __init__(self, problems: list[Problem]) -> None:
@@ -55,17 +55,17 @@ def dotted(key: Key) -> str:
 def parse(kind: type[T], data: Any) -> T:
     """An instance of ``kind`` (a pydantic model or a standard dataclass) made from plain data.
 
-    Keys that ``kind`` does not have are refused at every depth. Raises :class:`Invalid`.
+    Keys that ``kind`` does not have are refused at every depth. Raises :class:`InvalidDataError`.
     """
-    holder = _holder(kind)
+    holder = _holder(typing.cast(Hashable, kind))
     try:
         return typing.cast(T, holder.model_validate_json(json.dumps({"value": data})).value)  # type: ignore[attr-defined]
     except ValidationError as error:
-        raise Invalid(list(problems(error, kind))) from error
+        raise InvalidDataError(list(problems(error, kind))) from error
 
 
 @cache
-def _holder(kind: type[Any]) -> type[BaseModel]:
+def _holder(kind: Any) -> type[BaseModel]:
     """A model around ``kind``: standard dataclasses inside it inherit its strictness, which they cannot declare."""
     return create_model("Holder", __config__=STRICT, value=(kind, ...))
 
@@ -75,7 +75,7 @@ def problems(error: ValidationError, kind: Any) -> Iterator[Problem]:
     for found in error.errors():
         key: Key = found["loc"][1:]
         cause = found.get("ctx", {}).get("error")
-        if isinstance(cause, Invalid):
+        if isinstance(cause, InvalidDataError):
             yield from (Problem(key + problem.key, problem.message) for problem in cause.problems)
         elif isinstance(cause, SettingsError):
             yield Problem(_settings_key(kind, key, cause.key), explain(cause))
