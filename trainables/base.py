@@ -163,13 +163,14 @@ class Report:
 
     ``index`` is the run's place in the stack as it was built. ``outcome`` and ``arrays`` are set once, when the run
     ends; ``arrays`` are what is kept of the trained model (``embedding``: float32, number tokens x size;
-    ``similarity``: float32, their cosine similarities).
+    ``similarity``: float32, their cosine similarities); ``weights`` are its parameters by name.
     """
 
     index: int
     evaluation: Evaluation | None = None
     outcome: Outcome | None = None
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    weights: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
 class Learner(ABC):

@@ -1,0 +1,110 @@
+"""Scoring by greedy generation, for a whole stack at once.
+
+Generation is exact but does not go token by token: the worked solution serves as a draft. One forward pass gives the
+model's own choice at every position; up to and including the first place where it differs from the draft, those
+choices are what greedy generation would have written. The choice replaces the draft there and the next pass goes on
+from it. A model that knows the task needs one pass, one that does not as many as it writes wrong tokens (speculative
+decoding: Leviathan, Kalman and Matias, ICML 2023, with a free draft).
+
+Shape suffixes: S stack, M expressions, W tokens of the longest one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from trainables.corpus import Examples
+
+Forward = Callable[[Tensor], Tensor]
+"""``tokens [S, M, T] -> logits [S, M, T, V]``: every model of the stack on its own expressions."""
+
+TOKENS_A_PASS = 65_536
+"""Upper bound on tokens in one forward pass, so that evaluation needs no more memory than training."""
+
+
+@dataclass
+class _Texts:
+    """What is being written: ``tokens`` [S, M, W] of drafts, final before ``position`` [S, M]; ``done`` [S, M]."""
+
+    tokens: Tensor
+    position: Tensor
+    done: Tensor
+
+
+def accuracies(
+    forward: Forward, questions: Sequence[Sequence[Examples]], *, eos: int, equals: int, device: torch.device
+) -> list[list[float]]:
+    """The share of right answers of every model of the stack on each of its sets of expressions.
+
+    ``questions[s]`` are the sets of stack row s; rows may have different numbers of them. An expression is right when
+    '=', its answer and the first ``<eos>`` end its text; one still going at the longest solution's length is wrong.
+    """
+    texts = _lay_out(questions, eos, device)
+    while not bool(texts.done.all()):
+        _extend(forward, texts, eos)
+    written_SMW = texts.tokens.cpu().numpy()
+    return [_score(written_SMW[row], sets, eos=eos, equals=equals) for row, sets in enumerate(questions)]
+
+
+def _lay_out(questions: Sequence[Sequence[Examples]], eos: int, device: torch.device) -> _Texts:
+    """All sets of a row below one another, rows padded to one height with texts that are done from the start."""
+    height = max(sum(len(one.answers) for one in sets) for sets in questions)
+    width = max(one.tokens.shape[1] for sets in questions for one in sets)
+    tokens = np.full((len(questions), height, width), eos, dtype=np.int64)
+    position = np.full((len(questions), height), width, dtype=np.int64)
+    for row, sets in enumerate(questions):
+        first = 0
+        for one in sets:
+            last = first + len(one.answers)
+            tokens[row, first:last, : one.tokens.shape[1]] = one.tokens
+            position[row, first:last] = one.prompt_lengths
+            first = last
+    done = position == width
+    return _Texts(*(torch.from_numpy(array).to(device) for array in (tokens, position, done)))
+
+
+def _extend(forward: Forward, texts: _Texts, eos: int) -> None:
+    """One forward pass over texts that are not done: accept drafts up to the first disagreement, correct that one."""
+    stack, _, width = texts.tokens.shape
+    unfinished = int((~texts.done).sum(dim=1).max())
+    count = min(unfinished, max(1, TOKENS_A_PASS // (stack * width)))
+    chosen_SK = texts.done.to(torch.uint8).argsort(dim=1, stable=True)[:, :count]
+    draft_SKW = texts.tokens.gather(1, chosen_SK.unsqueeze(-1).expand(-1, -1, width))
+    start_SK = texts.position.gather(1, chosen_SK)
+    was_done_SK = texts.done.gather(1, chosen_SK)
+
+    own_SKW = draft_SKW.clone()
+    own_SKW[..., 1:] = forward(draft_SKW[..., :-1]).argmax(dim=-1)
+    index_W = torch.arange(width, device=draft_SKW.device)
+    fresh_SKW = index_W >= start_SK.unsqueeze(-1)
+    differs_SKW = (own_SKW != draft_SKW) & fresh_SKW
+    last_SK = torch.where(differs_SKW, index_W, width - 1).amin(dim=-1)
+    here_SKW = index_W == last_SK.unsqueeze(-1)
+    corrected_SKW = torch.where(here_SKW & ~was_done_SK.unsqueeze(-1), own_SKW, draft_SKW)
+    ended_SK = ((corrected_SKW == eos) & fresh_SKW & (index_W <= last_SK.unsqueeze(-1))).any(dim=-1)
+    done_SK = was_done_SK | ended_SK | (last_SK == width - 1)
+
+    texts.tokens.scatter_(1, chosen_SK.unsqueeze(-1).expand(-1, -1, width), corrected_SKW)
+    texts.position.scatter_(1, chosen_SK, last_SK + 1)
+    texts.done.scatter_(1, chosen_SK, done_SK)
+
+
+def _score(text_MW: NDArray[np.int64], sets: Sequence[Examples], *, eos: int, equals: int) -> list[float]:
+    """The accuracy on each set of one row's texts."""
+    shares, first = [], 0
+    for one in sets:
+        count = len(one.answers)
+        written = text_MW[first : first + count]
+        ends = (written == eos) & (np.arange(written.shape[1]) >= one.prompt_lengths[:, None])
+        end = np.where(ends.any(axis=1), ends.argmax(axis=1), 1)
+        every = np.arange(count)
+        value, before = written[every, end - 1], written[every, np.maximum(end - 2, 0)]
+        shares.append(float(((before == equals) & (value == one.answers)).mean()))
+        first += count
+    return shares

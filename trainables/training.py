@@ -1,0 +1,90 @@
+"""How a model is trained: the settings of the optimizer and its schedule."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainables.base import SettingsError
+
+Schedule = Literal["cosine", "exponential", "constant"]
+Loss = Literal["all", "answer"]
+Windows = Literal["anywhere", "expression"]
+Precision = Literal["float32", "tf32", "bf16"]
+
+SOLVED = 0.99
+"""``stop_when_solved``: every task of the mix at or above this validation accuracy ..."""
+SOLVED_EVALUATIONS = 3
+"""... for this many evaluations in a row."""
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """AdamW with per-run gradient clipping on random windows of a token stream.
+
+    The defaults are the paper's (arXiv 2505.18369, appendix on training): 64 windows a step, learning rate 5e-4
+    decayed exponentially, gradient norm clipped at 1, loss on all tokens.
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    steps: int = 20_000
+    batch: int = 64
+    """Windows of ``model.block`` tokens a step."""
+    learning_rate: float = 5e-4
+    learning_rate_end: float = 2e-5
+    schedule: Schedule = "exponential"
+    warmup_steps: int = 0
+    weight_decay: float = 0.1
+    """Applied to matrices, not to norm gains."""
+    beta1: float = 0.9
+    beta2: float = 0.95
+    clip: float = 1.0
+    """Largest gradient norm of a run; each run of a stack is clipped by itself."""
+    loss: Loss = "all"
+    """``all`` tokens, or only the ``answer``: what follows an expression's first '='."""
+    windows: Windows = "anywhere"
+    """Where a training window may begin: anywhere in the stream, or at the first token of an expression."""
+    evaluate_every: int = 1_000
+    stop_when_solved: bool = False
+    precision: Precision = "float32"
+    """Of matrix products; weights and optimizer state are always float32. ``tf32`` needs a GPU."""
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch", "evaluate_every"):
+            self._require(name, getattr(self, name) >= 1, "at least 1")
+        self._require("warmup_steps", 0 <= self.warmup_steps < self.steps, f"at least 0 and less than steps ({self.steps})")
+        self._require("learning_rate", self.learning_rate > 0, "positive")
+        self._require("learning_rate_end", self.learning_rate_end > 0, "positive")
+        self._require("weight_decay", self.weight_decay >= 0, "0 or more")
+        self._require("beta1", 0 <= self.beta1 < 1, "in [0, 1)")
+        self._require("beta2", 0 <= self.beta2 < 1, "in [0, 1)")
+        self._require("clip", self.clip > 0, "positive")
+        for name, choices in (("schedule", Schedule), ("loss", Loss), ("windows", Windows), ("precision", Precision)):
+            given = getattr(self, name)
+            if given not in get_args(choices):
+                raise SettingsError(
+                    f"{name} is {given!r}", key=f"training.{name}", given=str(given), allowed=get_args(choices)
+                )
+
+    def _require(self, name: str, holds: bool, rule: str) -> None:
+        if not holds:
+            raise SettingsError(f"{name} is {getattr(self, name)}; it must be {rule}", key=f"training.{name}")
+
+    def learning_rates(self, first: int, last: int) -> NDArray[np.float64]:
+        """The learning rate of steps ``first`` .. ``last - 1`` (0-based)."""
+        step = np.arange(first, last, dtype=np.float64)
+        warm = np.minimum(1.0, (step + 1) / (self.warmup_steps + 1))
+        t = np.clip((step - self.warmup_steps) / max(1, self.steps - self.warmup_steps), 0.0, 1.0)
+        start, end = self.learning_rate, self.learning_rate_end
+        if self.schedule == "cosine":
+            rate = end + (start - end) * 0.5 * (1 + np.cos(math.pi * t))
+        elif self.schedule == "exponential":
+            rate = start * (end / start) ** t
+        else:
+            rate = np.full_like(t, start)
+        return np.asarray(warm * rate)

@@ -1,0 +1,176 @@
+"""The model, whole, on one page: a small decoder-only transformer with a leading stack axis.
+
+S models of one shape are trained as one: every parameter has S as its first axis and every matrix product is batched
+over it, so a stack costs far fewer kernel launches than S models and no model sees another's numbers. A single model
+is a stack of 1.
+
+``n_layer`` pre-norm blocks are applied ``n_recurrence`` times with shared weights (arXiv 2505.18369, section 3: one
+block, four times). Linear maps and norms carry no bias. Positions are learned.
+
+Shape suffixes: S stack, B rows, T positions, N = B*T, C n_embed, H heads, D = C/H, F feed-forward width, V vocabulary,
+P parameters of one model (padded).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from trainables.base import Parameters, SettingsError
+
+ALIGNMENT = 16
+"""Parameters start at multiples of this many elements inside a model's flat vector: 64 bytes in float32, which every
+vector unit and matrix library is content with."""
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """The architecture without its width. ``block`` is the longest sequence in tokens."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    n_layer: int = 1
+    n_recurrence: int = 4
+    n_head: int = 1
+    feed_forward: int = 4
+    """Feed-forward width as a multiple of n_embed."""
+    activation: Literal["relu", "gelu"] = "relu"
+    tied: bool = False
+    """Use the token embedding as the output head too."""
+    block: int = 128
+    init_std: float = 0.02
+
+    def __post_init__(self) -> None:
+        for name in ("n_layer", "n_recurrence", "n_head", "feed_forward", "block"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"{name} is {getattr(self, name)}; it must be at least 1", key=f"model.{name}")
+        if self.activation not in ("relu", "gelu"):
+            raise SettingsError(
+                f"activation is {self.activation!r}", key="model.activation", given=self.activation, allowed=("relu", "gelu")
+            )
+        if not self.init_std > 0:
+            raise SettingsError(f"init_std is {self.init_std}; it must be positive", key="model.init_std")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each parameter of one model lies in its flat vector of ``width`` elements."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+    offsets: Mapping[str, int]
+    width: int
+
+    def views(self, flat_SP: Tensor) -> dict[str, Tensor]:
+        """The parameters as views [S, *shape] into ``flat_SP`` [S, P]."""
+        stack = flat_SP.shape[0]
+        return {
+            name: flat_SP[:, offset : offset + math.prod(self.shapes[name])].view(stack, *self.shapes[name])
+            for name, offset in self.offsets.items()
+        }
+
+
+def parameter_shapes(settings: ModelSettings, n_embed: int, vocabulary: int) -> dict[str, tuple[int, ...]]:
+    """Name and shape of every parameter of one model, in the order they lie in its flat vector."""
+    width, hidden = n_embed, settings.feed_forward * n_embed
+    shapes: dict[str, tuple[int, ...]] = {"token": (vocabulary, width), "position": (settings.block, width)}
+    for layer in range(settings.n_layer):
+        shapes |= {
+            f"{layer}.attention_norm": (width,),
+            f"{layer}.qkv": (width, 3 * width),
+            f"{layer}.attention_out": (width, width),
+            f"{layer}.feed_forward_norm": (width,),
+            f"{layer}.feed_forward_in": (width, hidden),
+            f"{layer}.feed_forward_out": (hidden, width),
+        }
+    shapes["final_norm"] = (width,)
+    if not settings.tied:
+        shapes["head"] = (width, vocabulary)
+    return shapes
+
+
+def layout(settings: ModelSettings, n_embed: int, vocabulary: int) -> Layout:
+    """How a model of this width is laid out."""
+    shapes = parameter_shapes(settings, n_embed, vocabulary)
+    offsets, end = {}, 0
+    for name, shape in shapes.items():
+        offsets[name] = end
+        end += -(-math.prod(shape) // ALIGNMENT) * ALIGNMENT
+    return Layout(shapes, offsets, end)
+
+
+def count_parameters(settings: ModelSettings, n_embed: float, vocabulary: int) -> Parameters:
+    """Trainable parameters of one model in closed form; ``n_embed`` may be fractional.
+
+    A block holds 3C^2 (query, key, value) + C^2 (output) + 2fC^2 (feed-forward) + 2C (norm gains).
+    """
+    c = n_embed
+    core = settings.n_layer * ((4 + 2 * settings.feed_forward) * c**2 + 2 * c) + c
+    outside = c * (vocabulary + settings.block) + (0 if settings.tied else c * vocabulary)
+    return Parameters(total=core + outside, core=core)
+
+
+def flops_per_token(settings: ModelSettings, n_embed: int, vocabulary: int) -> float:
+    """Floating-point operations of one training step per token: 2 a weight forward and 4 backward, plus attention's
+    two T x T products (half of each, being causal)."""
+    c, t = n_embed, settings.block
+    weights = (4 + 2 * settings.feed_forward) * c**2 + t * c
+    return 6.0 * (settings.n_layer * settings.n_recurrence * weights + c * vocabulary)
+
+
+def initialise(settings: ModelSettings, where: Layout, generator: torch.Generator) -> Tensor:
+    """One model's flat parameter vector [P]: weights N(0, init_std), norm gains 1, padding 0."""
+    flat = torch.zeros(1, where.width)
+    for name, view in where.views(flat).items():
+        if name.endswith("norm"):
+            view.fill_(1.0)
+        else:
+            view.normal_(0.0, settings.init_std, generator=generator)
+    return flat[0]
+
+
+def _norm(x_SNC: Tensor, gain_SC: Tensor) -> Tensor:
+    return functional.layer_norm(x_SNC, x_SNC.shape[-1:]) * gain_SC.unsqueeze(1)
+
+
+def _attention(qkv_SNK: Tensor, rows: int, n_head: int) -> Tensor:
+    """Causal attention within each row; [S, N, 3C] -> [S, N, C]."""
+    stack, tokens, width3 = qkv_SNK.shape
+    qkv = qkv_SNK.view(stack * rows, tokens // rows, 3, n_head, width3 // 3 // n_head)
+    q_BHTD, k_BHTD, v_BHTD = qkv.permute(2, 0, 3, 1, 4).unbind(0)
+    mixed_BHTD = functional.scaled_dot_product_attention(q_BHTD, k_BHTD, v_BHTD, is_causal=True)
+    return mixed_BHTD.transpose(1, 2).reshape(stack, tokens, width3 // 3)
+
+
+def _embed(table_SVC: Tensor, tokens_SN: Tensor) -> Tensor:
+    """Look up each stack member's own table; [S, V, C], [S, N] -> [S, N, C]."""
+    stack, vocabulary, width = table_SVC.shape
+    first_S1 = torch.arange(stack, device=tokens_SN.device).unsqueeze(1) * vocabulary
+    return functional.embedding(tokens_SN + first_S1, table_SVC.reshape(stack * vocabulary, width))
+
+
+def _steps(settings: ModelSettings) -> Iterator[int]:
+    for _ in range(settings.n_recurrence):
+        yield from range(settings.n_layer)
+
+
+def forward(settings: ModelSettings, parameters: Mapping[str, Tensor], tokens_SBT: Tensor) -> Tensor:
+    """Logits [S, B, T, V] of a stack of models on their own rows of tokens, T <= block."""
+    stack, rows, positions = tokens_SBT.shape
+    p = parameters
+    x_SNC = _embed(p["token"], tokens_SBT.reshape(stack, rows * positions))
+    x_SNC = (x_SNC.view(stack, rows, positions, -1) + p["position"][:, None, :positions]).view_as(x_SNC)
+    act = functional.relu if settings.activation == "relu" else functional.gelu
+    for layer in _steps(settings):
+        qkv_SNK = torch.bmm(_norm(x_SNC, p[f"{layer}.attention_norm"]), p[f"{layer}.qkv"])
+        mixed_SNC = _attention(qkv_SNK, rows, settings.n_head)
+        x_SNC = torch.baddbmm(x_SNC, mixed_SNC, p[f"{layer}.attention_out"])
+        hidden_SNF = act(torch.bmm(_norm(x_SNC, p[f"{layer}.feed_forward_norm"]), p[f"{layer}.feed_forward_in"]))
+        x_SNC = torch.baddbmm(x_SNC, hidden_SNF, p[f"{layer}.feed_forward_out"])
+    head_SCV = p["token"].transpose(1, 2) if settings.tied else p["head"]
+    return torch.bmm(_norm(x_SNC, p["final_norm"]), head_SCV).view(stack, rows, positions, -1)
