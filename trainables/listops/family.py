@@ -1,0 +1,95 @@
+"""ListOps as a family: transformers of any width on mixes of nested arithmetic (arXiv 2505.18369, section 3)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError
+from trainables.learner import Alphabet, Job, TransformerLearner
+from trainables.listops.data import load_dataset
+from trainables.listops.operations import OPERATIONS, check_mix
+from trainables.listops.settings import TaskSettings, warnings
+from trainables.listops.tokens import Vocabulary
+from trainables.training import TrainingSettings
+from trainables.transformer import ModelSettings, count_parameters, flops_per_token
+
+OWN_TRAINING = ("learning_rate", "learning_rate_end", "weight_decay")
+"""Training settings in which the runs of one stack may differ."""
+
+
+@dataclass(frozen=True)
+class ListOpsSettings:
+    """Everything but mix, size and seed. ``model.block`` is raised to the longest possible expression."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    task: TaskSettings = field(default_factory=TaskSettings)
+    model: ModelSettings = field(default_factory=ModelSettings)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+
+    def __post_init__(self) -> None:
+        needed = self.task.longest_expression
+        if self.model.block < needed:
+            raise SettingsError(
+                f"model.block is {self.model.block}, but expressions of depth {self.task.depth} with up to "
+                f"{self.task.max_arguments} arguments are up to {needed} tokens long; give at least {needed}",
+                key="model.block",
+                given=str(self.model.block),
+            )
+
+
+class ListOps(Family):
+    """Transformers that learn nested arithmetic modulo n; the size is ``n_embed``."""
+
+    name = "listops"
+    version = 1
+    size_axis = "n_embed"
+    Settings = ListOpsSettings
+    settings: ListOpsSettings
+
+    def tasks(self) -> tuple[str, ...]:
+        return tuple(OPERATIONS)
+
+    def check(self, mix: Mix, size: int) -> None:
+        check_mix(mix)
+        heads = self.settings.model.n_head
+        if size < 1 or size % heads:
+            allowed = "at least 1" if heads == 1 else f"a multiple of n_head ({heads})"
+            raise SettingsError(f"size {size} cannot be trained; it must be {allowed}", key="sizes", given=str(size))
+
+    def subject(self) -> str:
+        return f"modulus {self.settings.task.modulus}"
+
+    def warnings(self) -> list[str]:
+        return warnings(self.settings.task)
+
+    def parameters(self, size: float) -> Parameters:
+        return count_parameters(self.settings.model, size, self._vocabulary_size)
+
+    def flops(self, size: int) -> float:
+        training, model = self.settings.training, self.settings.model
+        tokens = training.steps * training.batch * model.block
+        return tokens * flops_per_token(model, size, self._vocabulary_size)
+
+    def shape(self, run: RunConfig) -> str:
+        settings: ListOpsSettings = run.settings
+        shared = {name: value for name, value in asdict(settings.training).items() if name not in OWN_TRAINING}
+        described = [run.size, settings.task.modulus, asdict(settings.model), shared]
+        digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:8]
+        return f"{self.size_axis}-{run.size}-{digest}"
+
+    def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
+        vocabulary = Vocabulary(self.settings.task.modulus)
+        alphabet = Alphabet(len(vocabulary), vocabulary.modulus, vocabulary.eos, vocabulary.equals)
+        data = {(run.mix, run.seed): load_dataset(run.settings.task, run.mix, run.seed, cache) for run in runs}
+        jobs = [Job(self.key(run), run, run.settings.training, data[run.mix, run.seed]) for run in runs]
+        return TransformerLearner(jobs, self.settings.model, alphabet, device)
+
+    @property
+    def _vocabulary_size(self) -> int:
+        return len(Vocabulary(self.settings.task.modulus))
