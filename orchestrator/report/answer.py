@@ -1,0 +1,184 @@
+"""What a sweep found: per mix and task a transition with its interval, and what each mix saves. Pure values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from orchestrator.spec import SweepSpec
+from orchestrator.transition.transition import synergy, transition
+from orchestrator.transition.types import Estimate, Point, Synergy, Transition
+from trainables.base import Mix, Outcome, RunConfig, Status
+
+CONFIDENCE = 0.9
+"""Nominal coverage of every interval in an answer."""
+
+
+@dataclass(frozen=True)
+class TaskAnswer:
+    """Where one task of a mix becomes learnable.
+
+    ``total`` and ``core`` are the transition (at the share of the asymptote) in trainable parameters, all and without
+    embeddings, positions and head; ``absolute_total`` is the size at absolute accuracy 0.8 in all parameters.
+    """
+
+    task: str
+    transition: Transition
+    total: Estimate
+    core: Estimate
+    absolute_total: Estimate
+
+
+@dataclass(frozen=True)
+class MixAnswer:
+    """What one mix came to. ``tasks`` holds the target first; the synergies are None for the baseline itself.
+
+    ``finished`` runs include those that learned nothing; ``diverged`` runs count as the floor, ``failed`` ones are
+    no evidence.
+    """
+
+    mix: str
+    finished: int
+    diverged: int
+    failed: int
+    tasks: tuple[TaskAnswer, ...]
+    synergy_total: Synergy | None
+    synergy_core: Synergy | None
+
+    @property
+    def runs(self) -> int:
+        """Runs the transitions rest on."""
+        return self.finished + self.diverged
+
+    @property
+    def target(self) -> TaskAnswer:
+        return self.tasks[0]
+
+
+@dataclass(frozen=True)
+class Count:
+    """Trainable parameters of the model at one size: all, and without embeddings, positions and head."""
+
+    size: int
+    total: float
+    core: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to a sweep's question. ``subject`` says in a few words what is learned (``modulus 6``).
+
+    ``counts`` holds every size the sweep may use, ascending.
+    """
+
+    target: str
+    subject: str
+    size_axis: str
+    counts: tuple[Count, ...]
+    baseline: str
+    confidence: float
+    mixes: tuple[MixAnswer, ...]
+
+    def tested(self, transition: Transition) -> tuple[Count, Count]:
+        """The smallest and the largest size with a run; of the sizes to choose from where there is none yet."""
+        seen = {point.size for point in transition.points}
+        counts = [count for count in self.counts if count.size in seen] or self.counts
+        return counts[0], counts[-1]
+
+    def mix(self, name: str) -> MixAnswer:
+        """The answer for one mix. Raises ``KeyError`` for a mix that is not part of the sweep."""
+        for each in self.mixes:
+            if each.mix == name:
+                return each
+        raise KeyError(name)
+
+    def to_json(self) -> dict[str, Any]:
+        """A dictionary of plain JSON values; :meth:`from_json` is its inverse."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Answer:
+        """Read what :meth:`to_json` wrote. Raises ``ValueError``, saying where, for anything else."""
+        return TypeAdapter(cls).validate_python(dict(data))
+
+
+def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]]) -> Answer:
+    """What the runs finished so far say about the sweep's question. Pure; runs of other mixes are left aside."""
+    family = spec.make_family()
+    ended: dict[Mix, list[tuple[RunConfig, Outcome]]] = {mix: [] for mix in spec.mixes}
+    for config, outcome in outcomes:
+        if config.mix in ended:
+            ended[config.mix].append((config, outcome))
+
+    used = [config.size for runs in ended.values() for config, _ in runs]
+
+    def total(size: float) -> float:
+        return family.parameters(size).total
+
+    def core(size: float) -> float:
+        return family.parameters(size).core
+
+    baseline = spec.baseline.name
+    tasks = {
+        mix.name: tuple(
+            _task(task, transition(_points(ended[mix], task), spec.sizes, CONFIDENCE), total, core)
+            for task in sorted(mix.tasks, key=lambda task: (task != spec.target, task))
+        )
+        for mix in spec.mixes
+    }
+    reference = tasks[baseline][0].transition
+    mixes = []
+    for mix in spec.mixes:
+        statuses = Counter(outcome.status for _, outcome in ended[mix])
+        found = tasks[mix.name][0].transition
+        mixes.append(
+            MixAnswer(
+                mix=mix.name,
+                finished=statuses[Status.FINISHED],
+                diverged=statuses[Status.DIVERGED],
+                failed=statuses[Status.FAILED],
+                tasks=tasks[mix.name],
+                synergy_total=None if mix.name == baseline else synergy(reference, found, total),
+                synergy_core=None if mix.name == baseline else synergy(reference, found, core),
+            )
+        )
+    return Answer(
+        target=spec.target,
+        subject=family.subject(),
+        size_axis=family.size_axis,
+        counts=tuple(Count(size, total(size), core(size)) for size in sorted({*spec.sizes, *used})),
+        baseline=baseline,
+        confidence=CONFIDENCE,
+        mixes=tuple(mixes),
+    )
+
+
+def _points(ended: Iterable[tuple[RunConfig, Outcome]], task: str) -> tuple[Point, ...]:
+    """The runs as points for one task: a diverged run learned nothing, a failed one says nothing."""
+    points = []
+    for config, outcome in ended:
+        if outcome.status is Status.FAILED:
+            continue
+        floor = outcome.floor[task]
+        accuracy = floor if outcome.status is Status.DIVERGED else outcome.accuracy[task]
+        points.append(Point(config.size, config.seed, accuracy, floor))
+    return tuple(sorted(points))
+
+
+def _task(task: str, found: Transition, total: Callable[[float], float], core: Callable[[float], float]) -> TaskAnswer:
+    return TaskAnswer(
+        task=task,
+        transition=found,
+        total=_through(found.relative, total),
+        core=_through(found.relative, core),
+        absolute_total=_through(found.absolute, total),
+    )
+
+
+def _through(estimate: Estimate, function: Callable[[float], float]) -> Estimate:
+    """An estimate in another unit; ``function`` must be increasing, so that bounds stay bounds."""
+    return Estimate(*(None if x is None else function(x) for x in (estimate.value, estimate.low, estimate.high)))

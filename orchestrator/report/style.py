@@ -1,0 +1,65 @@
+"""One style for every figure, and how figures reach the disk.
+
+Only Figure objects, never pyplot: workers and background threads draw, and pyplot's state is global. Colours are
+Okabe and Ito's, which colour-blind readers can tell apart; every series also has a marker of its own for grey prints.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+INK = "#262626"
+GREY = "#6E6E6E"
+FAINT = "#C8C8C8"
+WIDTH_IN = 7.0
+"""Fits the text width of a paper without scaling."""
+DPI = 160
+TITLE, TEXT, SMALL = 10.0, 9.0, 7.5
+"""Font sizes in points; nothing is smaller than SMALL, which survives print."""
+
+
+def new_figure(height_in: float, *, gap: float = 0.02) -> Figure:
+    """An empty figure of the standard width; ``gap`` is the room between panels side by side, as a share of one."""
+    layout = ConstrainedLayoutEngine(wspace=gap)
+    return Figure(figsize=(WIDTH_IN, height_in), dpi=DPI, layout=layout, facecolor="white")
+
+
+def dress(axes: Axes, *, spines: tuple[str, ...] = ("left", "bottom")) -> None:
+    """Thin spines where asked, small ticks, readable labels."""
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in spines)
+        spine.set_linewidth(0.8)
+        spine.set_color(INK)
+    axes.tick_params(labelsize=SMALL + 0.5, colors=INK, width=0.8, length=3)
+    axes.xaxis.label.set_fontsize(TEXT)
+    axes.yaxis.label.set_fontsize(TEXT)
+
+
+def save(figure: Figure, path: Path) -> Path:
+    """Write a figure, its format named by the suffix (``.png``, ``.svg``, ``.pdf``), in one rename."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The same data give the same file, so dates stay out.
+    undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix, {})
+    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
+    os.close(handle)
+    try:
+        figure.savefig(aside, format=path.suffix[1:], metadata=undated)
+        os.chmod(aside, 0o644)
+        os.replace(aside, path)
+    except BaseException:
+        os.unlink(aside)
+        raise
+    return path
+
+
+def save_both(figure: Figure, directory: Path, stem: str) -> list[Path]:
+    """The figure as ``stem.png`` to look at and ``stem.svg`` to print."""
+    return [save(figure, directory / f"{stem}.{suffix}") for suffix in ("png", "svg")]

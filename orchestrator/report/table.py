@@ -1,0 +1,143 @@
+"""The answer as a table: plain text for pipes and files, rich for terminals, both from the same rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from orchestrator.report import wording
+from orchestrator.report.answer import Answer, MixAnswer, TaskAnswer
+from orchestrator.transition.types import LEVEL, Estimate, Verdict
+
+GAP = "  "
+SAME = 1.05
+"""Sizes closer than this factor are not told apart in the table."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: cells in the order of :func:`header`. ``lead`` rows answer the question itself."""
+
+    cells: tuple[str, str, str, str]
+    lead: bool
+
+
+@dataclass(frozen=True)
+class Report:
+    """The answer in words: a head line, a table, what each mix saves, and how to read the stars."""
+
+    head: str
+    header: tuple[str, str, str, str]
+    rows: tuple[Row, ...]
+    conclusions: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def report(answer: Answer) -> Report:
+    """Say an answer in words."""
+    subject = f", {answer.subject}" if answer.subject else ""
+    leads = [_row(answer, mix, mix.target, lead=True) for mix in answer.mixes]
+    at_absolute = [_absolute_row(answer, mix.target) if _differs(mix.target) else None for mix in answer.mixes]
+    rows: list[Row] = []
+    for lead, absolute in zip(leads, at_absolute, strict=True):
+        rows += [lead] if absolute is None else [lead, absolute]
+    for mix in answer.mixes:
+        rows += [_row(answer, mix, task, lead=False) for task in mix.tasks[1:]]
+    return Report(
+        head=f"target {answer.target}{subject}",
+        header=("mix", f"{answer.size_axis}*", "parameters*", "runs"),
+        rows=tuple(rows),
+        conclusions=tuple(line for mix in answer.mixes for line in _conclusions(mix)),
+        notes=tuple(_notes(answer)),
+    )
+
+
+def plain(report: Report) -> str:
+    """The report as plain text, columns aligned, without a trailing newline."""
+    table = [report.header, *(row.cells for row in report.rows)]
+    widths = [max(len(cells[column]) for cells in table) for column in range(len(report.header))]
+    lines = [GAP.join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip() for cells in table]
+    return "\n".join([report.head, *lines, *report.conclusions, *report.notes])
+
+
+def render(report: Report) -> Group:
+    """The report for a terminal: the same words, wrapped to the console's width."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for column, title in enumerate(report.header):
+        table.add_column(title, no_wrap=column in (0, 3), overflow="fold")
+    for row in report.rows:
+        table.add_row(*(Text(cell) for cell in row.cells), style="" if row.lead else "dim")
+    return Group(
+        Text(report.head, style="bold"),
+        table,
+        *(
+            Text(line, style="bold" if " fewer " in line and "undecided" not in line else "")
+            for line in report.conclusions
+        ),
+        *(Text(line, style="dim") for line in report.notes),
+    )
+
+
+def _row(answer: Answer, mix: MixAnswer, task: TaskAnswer, *, lead: bool) -> Row:
+    found = task.transition
+    smallest, largest = answer.tested(found)
+    asymptote = found.fit.asymptote if found.fit else None
+    size = wording.estimate(found.relative, smallest.size, largest.size, found.verdict, asymptote)
+    count = wording.estimate(task.total, smallest.total, largest.total, found.verdict, asymptote)
+    name = mix.mix if lead else f"{task.task} in {mix.mix}"
+    return Row((name, size, "-" if found.verdict is Verdict.PLATEAU else count, _runs(mix) if lead else ""), lead)
+
+
+def _absolute_row(answer: Answer, task: TaskAnswer) -> Row:
+    found = task.transition
+    smallest, largest = answer.tested(found)
+    size = _absolute(found.absolute, smallest.size, largest.size)
+    count = _absolute(task.absolute_total, smallest.total, largest.total)
+    return Row((f"{GAP}at accuracy {LEVEL:.1f}", size, count, ""), lead=False)
+
+
+def _absolute(found: Estimate, smallest: float, largest: float) -> str:
+    """An absolute estimate carries no verdict of its own: a missing side says where it lies."""
+    if found.value is None and found.low is not None and found.high is None:
+        return f"above {wording.exact(found.low)}"
+    if found.value is None and found.low is None and found.high is not None:
+        return f"below {wording.exact(found.high)}"
+    verdict = Verdict.UNDECIDED if found.value is None else Verdict.FOUND
+    return wording.estimate(found, smallest, largest, verdict, None)
+
+
+def _differs(task: TaskAnswer) -> bool:
+    """Whether the size at absolute accuracy 0.8 says something the transition does not."""
+    relative, absolute = task.transition.relative.value, task.transition.absolute.value
+    if relative is None or absolute is None:
+        return (relative is None) != (absolute is None)
+    return abs(math.log(relative / absolute)) > math.log(SAME)
+
+
+def _runs(mix: MixAnswer) -> str:
+    counts = [f"{count} {word}" for count, word in ((mix.diverged, "diverged"), (mix.failed, "failed")) if count]
+    return f"{mix.runs} ({', '.join(counts)})" if counts else str(mix.runs)
+
+
+def _conclusions(mix: MixAnswer) -> list[str]:
+    if mix.synergy_total is None or mix.synergy_core is None:
+        return []
+    return [
+        wording.synergy(mix.mix, mix.synergy_total),
+        GAP + wording.synergy(mix.mix, mix.synergy_core, "core parameters"),
+    ]
+
+
+def _notes(answer: Answer) -> list[str]:
+    notes = [
+        f"* {answer.size_axis} and parameters at {LEVEL:.0%} of the asymptote, "
+        f"with {answer.confidence:.0%} intervals; "
+        "core parameters leave out embeddings, positions and head"
+    ]
+    if any(mix.target.transition.verdict is Verdict.PLATEAU for mix in answer.mixes):
+        notes.append("plateau: accuracy levels off under 0.9, so there is no transition at this budget")
+    return notes

@@ -1,0 +1,86 @@
+"""How numbers, estimates and synergies are said in words: the same everywhere a person reads them."""
+
+from __future__ import annotations
+
+import math
+
+from orchestrator.transition.types import Estimate, Synergy, Verdict
+
+
+def number(value: float) -> str:
+    """Three significant digits, thousands apart: ``7.25``, ``37.1``, ``19 600``."""
+    if value == 0:
+        return "0"
+    digits = 2 - math.floor(math.log10(abs(value)))
+    rounded = round(value, digits)
+    if abs(rounded) >= 1000:
+        return f"{rounded:,.0f}".replace(",", " ")
+    return f"{rounded:.{max(digits, 0)}f}".rstrip("0").rstrip(".") if digits > 0 else f"{rounded:.0f}"
+
+
+def exact(value: float) -> str:
+    """A tested size in its own unit, unrounded: ``14 736``."""
+    return f"{value:,.0f}".replace(",", " ") if float(value).is_integer() else number(value)
+
+
+def estimate(found: Estimate, smallest: float, largest: float, verdict: Verdict, asymptote: float | None) -> str:
+    """An estimate with its interval, or why there is none.
+
+    ``smallest`` and ``largest`` are the ends of what was tested, in the estimate's unit; ``asymptote`` is the level
+    a plateau is said to lie at.
+    """
+    if verdict is Verdict.ABOVE:
+        return f"above {exact(largest)}"
+    if verdict is Verdict.BELOW:
+        return f"below {exact(smallest)}"
+    if verdict is Verdict.PLATEAU:
+        return "plateau" if asymptote is None else f"plateau at {asymptote:.2f}"
+    low = f"below {exact(smallest)}" if found.low is None else number(found.low)
+    high = f"above {exact(largest)}" if found.high is None else number(found.high)
+    if verdict is Verdict.UNDECIDED or found.value is None:
+        return "undecided" if found.low is None and found.high is None else f"undecided [{low}, {high}]"
+    return f"{number(found.value)} [{low}, {high}]"
+
+
+def synergy(mix: str, found: Synergy, kind: str = "parameters") -> str:
+    """What a mix saves against the baseline, in one sentence that claims no more than is known."""
+    if not found.decided:
+        return f"{mix}: undecided whether it needs fewer {kind}{_undecided(found)}"
+    if found.value is not None and found.low is not None and found.high is not None:
+        if found.value >= 1:
+            return f"{mix} needs {times(found.value)} fewer {kind} [{bare(found.low)}, {bare(found.high)}]"
+        more = f"{times(1 / found.value)} more {kind} [{bare(1 / found.high)}, {bare(1 / found.low)}]"
+        return f"{mix}: no reduction at this budget, it needs {more}"
+    if found.low is not None and found.low >= 1:
+        return f"{mix} needs >= {times(found.low)} fewer {kind}"
+    if found.high is not None and found.high <= 1:
+        return f"{mix}: no reduction at this budget, it needs >= {times(1 / found.high)} more {kind}"
+    return f"{mix}: undecided whether it needs fewer {kind}{_undecided(found)}"
+
+
+def _undecided(found: Synergy) -> str:
+    """Why nothing is claimed, in brackets behind the claim that is not made."""
+    if found.low is None and found.high is None:
+        return " (no transition to compare)" if found.value is None else f" ({times(found.value)}, no interval)"
+    low = "" if found.low is None else bare(found.low)
+    high = "" if found.high is None else bare(found.high)
+    if not high:
+        span = f">= {low}x"
+    elif not low:
+        span = f"<= {high}x"
+    else:
+        span = f"[{low}, {high}]" if found.value is None else f"{times(found.value)} [{low}, {high}]"
+    one_sided = (found.low is not None and found.low > 1) or (found.high is not None and found.high < 1)
+    return f" ({span}{'; at absolute accuracy 0.8 it looks otherwise' if one_sided else ''})"
+
+
+def times(ratio: float) -> str:
+    """``2.8x``."""
+    return f"{bare(ratio)}x"
+
+
+def bare(ratio: float) -> str:
+    """A ratio with two significant digits, or one decimal from ten on: ``0.83``, ``2.8``, ``12``."""
+    if ratio >= 10:
+        return f"{ratio:.0f}"
+    return f"{ratio:.1f}" if ratio >= 1 else f"{ratio:.2f}"
