@@ -8,15 +8,28 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel, Field, PlainSerializer, PlainValidator, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from orchestrator.errors import unknown
+from orchestrator.search.registry import METHODS, settings_type
 from orchestrator.sizes import SizeRange
 from orchestrator.validation import STRICT, InvalidDataError, Problem, explain, parse
 from trainables.base import Family, Mix, RunConfig, SettingsError, load_family
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """Names of search spaces and profiles become directories and experiment names."""
+
+
+DEFAULT_FAMILY = "listops"
 
 
 class Resources(BaseModel):
@@ -56,16 +69,33 @@ class Resources(BaseModel):
 
 
 class Search(BaseModel):
-    """Which searcher chooses the runs, and the settings that are its own."""
+    """Which searcher chooses the runs: ``method``, and beside it the settings that are the method's own.
 
-    model_config = STRICT | {"frozen": True, "extra": "allow"}
+    ``settings`` holds them all, defaults included: keyword arguments of ``orchestrator.search.make_searcher``.
+    """
+
+    model_config = STRICT | {"frozen": True}
 
     method: str
+    settings: dict[str, Any]
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The method's own settings: keyword arguments of :func:`orchestrator.search.make_searcher`."""
-        return dict(self.model_extra or {})
+    @model_validator(mode="before")
+    @classmethod
+    def _from_flat(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        method = data.get("method")
+        if not isinstance(method, str):
+            given = "is missing" if method is None else f"must be text; got {method!r}"
+            raise InvalidDataError([Problem(("method",), f"{given}; allowed: {', '.join(METHODS)}")])
+        if method not in METHODS:
+            raise InvalidDataError([Problem(("method",), str(unknown("search method", method, METHODS)))])
+        own = {key: value for key, value in data.items() if key != "method"}
+        return {"method": method, "settings": asdict(parse(settings_type(method), own))}
+
+    @model_serializer
+    def _flat(self) -> dict[str, Any]:
+        return {"method": self.method, **self.settings}
 
 
 def _mix(value: Any) -> Mix:
@@ -95,15 +125,15 @@ class SweepSpec(BaseModel):
 
     name: str
     question: str = Field(min_length=1)
-    family: str = "listops"
+    family: str = DEFAULT_FAMILY
     target: str
     mixes: tuple[Annotated[Mix, PlainValidator(_mix), PlainSerializer(lambda mix: mix.name)], ...]
     sizes: tuple[Annotated[int, Field(ge=1)], ...]
     seed: int = Field(default=0, ge=0)
     seeds: int = Field(ge=1)
     settings: Any = Field(default_factory=dict, validate_default=True)
-    search: Search = Search(method="bisection")
-    resources: Resources = Resources()
+    search: Search = Field(default_factory=lambda: Search.model_validate({"method": "bisection"}))
+    resources: Resources = Field(default_factory=Resources)
     profile: str = ""
     profile_reason: str = ""
 
@@ -174,12 +204,13 @@ class SweepSpec(BaseModel):
         known = family.tasks()
         if self.target not in known:
             yield Problem(("target",), str(unknown("operation", self.target, known)))
+            return
         for place, mix in enumerate(self.mixes):
-            for task in mix.tasks:
-                if task not in known:
-                    yield Problem(("mixes", place), str(unknown("operation", task, known, where=f"the mix {mix}")))
-            if self.target not in mix.tasks:
-                yield Problem(("mixes", place), f"the mix {mix} does not hold the target {self.target!r}")
+            strangers = [task for task in mix.tasks if task not in known]
+            for task in strangers:
+                yield Problem(("mixes", place), str(unknown("operation", task, known, where=f"the mix {mix}")))
+            if not strangers and self.target not in mix.tasks:
+                yield Problem(("target",), f"every mix must hold the target {self.target!r}; the mix {mix} does not")
 
     def _size_problems(self, family: Family) -> Iterator[Problem]:
         for place, mix in enumerate(self.mixes):
@@ -187,7 +218,8 @@ class SweepSpec(BaseModel):
                 try:
                     family.check(mix, size)
                 except SettingsError as error:
-                    key = ("settings", *error.key.split(".")) if error.key else ("mixes", place)
+                    named = tuple(error.key.split(".")) if error.key else ("mixes", place)
+                    key = named if named[0] in type(self).model_fields else ("settings", *named)
                     yield Problem(key, f"mix {mix} at {family.size_axis} {size}: {explain(error)}")
                     return  # The other sizes and mixes would mostly say the same.
 

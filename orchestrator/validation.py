@@ -11,7 +11,7 @@ import json
 import types
 import typing
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, TypeVar
 
@@ -34,6 +34,7 @@ class Problem:
 
     key: Key
     message: str
+    unknown_key: bool = False
 
 
 class InvalidDataError(ValueError):
@@ -59,7 +60,7 @@ def parse(kind: type[T], data: Any) -> T:
     """
     holder = _holder(typing.cast(Hashable, kind))
     try:
-        return typing.cast(T, holder.model_validate_json(json.dumps({"value": data})).value)  # type: ignore[attr-defined]
+        return typing.cast(T, holder.model_validate_json(json.dumps({"value": data}), strict=True).value)  # type: ignore[attr-defined]
     except ValidationError as error:
         raise InvalidDataError(list(problems(error, kind))) from error
 
@@ -76,11 +77,11 @@ def problems(error: ValidationError, kind: Any) -> Iterator[Problem]:
         key: Key = found["loc"][1:]
         cause = found.get("ctx", {}).get("error")
         if isinstance(cause, InvalidDataError):
-            yield from (Problem(key + problem.key, problem.message) for problem in cause.problems)
+            yield from (replace(problem, key=key + problem.key) for problem in cause.problems)
         elif isinstance(cause, SettingsError):
             yield Problem(_settings_key(kind, key, cause.key), explain(cause))
         elif found["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-            yield Problem(key, _unknown_key(str(key[-1]), sorted(_keys(kind, key[:-1]))))
+            yield Problem(key, _unknown_key(str(key[-1]), sorted(_keys(kind, key[:-1]))), unknown_key=True)
         elif found["type"] == "missing":
             yield Problem(key, "is missing")
         elif found["type"] == "value_error":
@@ -108,6 +109,8 @@ def explain(error: SettingsError) -> str:
 
 
 def _unknown_key(given: str, allowed: list[str]) -> str:
+    if not allowed:
+        return "there is no such key; nothing can be set here"
     guess = nearest(given, allowed)
     hint = f" Did you mean {guess!r}?" if guess else ""
     return f"there is no such key.{hint} Allowed: {', '.join(allowed)}"
@@ -118,6 +121,14 @@ def _keys(kind: Any, key: Key) -> list[str]:
     for part in key:
         kind = _fields(kind).get(str(part))
     return list(_fields(kind))
+
+
+def leaf_paths(kind: Any, prefix: str = "") -> list[str]:
+    """The dotted paths of everything inside ``kind`` that has no fields of its own."""
+    paths: list[str] = []
+    for name, inner in _fields(kind).items():
+        paths += leaf_paths(inner, f"{prefix}{name}.") if _fields(inner) else [f"{prefix}{name}"]
+    return paths
 
 
 def _fields(kind: Any) -> dict[str, Any]:

@@ -1,0 +1,54 @@
+"""What this machine has to offer, found without importing torch where there is no GPU to ask about."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+GPU_DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/kfd")
+"""Present on Linux where a GPU driver is: NVIDIA (bare, in a container, under WSL) and AMD."""
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Cores this process may use, memory in GB and GPUs torch can compute on (with the first one's name)."""
+
+    cpus: int
+    memory_gb: float
+    gpus: int = 0
+    gpu_name: str = ""
+
+    def __str__(self) -> str:
+        gpus = f"{self.gpus} x {self.gpu_name}" if self.gpus else "no GPU"
+        return f"{self.cpus} CPU cores, {self.memory_gb:.0f} GB of memory, {gpus}"
+
+
+def detect() -> Hardware:
+    """The hardware of this machine."""
+    gpus, name = _gpus()
+    return Hardware(_cpus(), _memory_gb(), gpus, name)
+
+
+def _cpus() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _memory_gb() -> float:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    except (AttributeError, ValueError, OSError):  # Windows has no sysconf.
+        return 0.0
+
+
+def _gpus() -> tuple[int, str]:
+    if sys.platform == "darwin" or (sys.platform == "linux" and not any(Path(path).exists() for path in GPU_DRIVERS)):
+        return 0, ""
+    import torch  # Two seconds: only where a GPU may be found.
+
+    if not torch.cuda.is_available():
+        return 0, ""
+    return torch.cuda.device_count(), torch.cuda.get_device_name(0)
