@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 
 @dataclass(frozen=True, order=True)
@@ -68,10 +68,16 @@ class MixProgress:
 
 
 class Searcher(ABC):
-    """Chooses runs. Subclasses decide in :meth:`choose` and :meth:`progress`; all bookkeeping is here."""
+    """Chooses runs. Subclasses decide in :meth:`choose` and :meth:`progress`; all bookkeeping is here.
 
-    def __init__(self, problem: Problem) -> None:
+    ``Settings`` is a frozen dataclass of what can be set, refusing unknown fields; its values come as keywords.
+    """
+
+    Settings: ClassVar[type]
+
+    def __init__(self, problem: Problem, **settings: Any) -> None:
         self.problem = problem
+        self.settings = self.Settings(**settings)
         self._results: dict[Request, Observation | None] = {}
         self._pending: dict[Request, None] = {}
 
@@ -113,7 +119,7 @@ class Searcher(ABC):
         self._results.setdefault(request, observation)
 
     def state_dict(self) -> dict[str, Any]:
-        """What is known, as plain JSON values. Pending runs are not part of it: after a restart they are asked again."""
+        """What is known, as plain JSON values. Pending runs are no part of it: after a restart they are asked again."""
         return {
             "results": [
                 {"request": asdict(request), "observation": None if seen is None else asdict(seen)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -10,6 +11,10 @@ LEVEL = 0.8
 
 PLATEAU = 0.9
 """A fitted asymptote below this is a plateau to report, not a transition."""
+
+SCATTER = 0.02
+"""Spread of accuracies from seed to seed among runs that learned: a run counts as under :data:`PLATEAU` when it is
+under it by more than this."""
 
 
 @dataclass(frozen=True, order=True)
@@ -27,9 +32,9 @@ class Verdict(StrEnum):
 
     FOUND = "found"
     ABOVE = "above"
-    """Censored: larger than the largest size tested."""
+    """Censored: larger than the largest candidate size, which was tested."""
     BELOW = "below"
-    """Censored: smaller than the smallest size tested."""
+    """Censored: smaller than the smallest candidate size, which was tested."""
     PLATEAU = "plateau"
     """Accuracy levels off under :data:`PLATEAU`: the task is not learned at any size tested."""
     UNDECIDED = "undecided"
@@ -45,11 +50,30 @@ class Fit:
     floor: float
     asymptote: float
 
+    def accuracy(self, size: float) -> float:
+        """The fitted accuracy at a size, in [floor, asymptote]."""
+        exponent = self.slope * (math.log(size) - self.midpoint)
+        # One branch a sign, so that neither overflows.
+        share = 1 / (1 + math.exp(-exponent)) if exponent >= 0 else math.exp(exponent) / (1 + math.exp(exponent))
+        return self.floor + (self.asymptote - self.floor) * share
+
+    def size_at(self, accuracy: float) -> float | None:
+        """The size at which the curve passes ``accuracy``; None where it never does."""
+        if not self.floor < accuracy < self.asymptote:
+            return None
+        share = (accuracy - self.floor) / (self.asymptote - self.floor)
+        return math.exp(self.midpoint + math.log(share / (1 - share)) / self.slope)
+
+    @property
+    def transition(self) -> float | None:
+        """The size at :data:`LEVEL` of the asymptote; None where the floor is already above that."""
+        return self.size_at(LEVEL * self.asymptote)
+
 
 @dataclass(frozen=True)
 class Estimate:
     """A size with its interval. ``low`` or ``high`` is None where that side is censored; ``value`` is None where
-    the point itself lies outside the tested sizes."""
+    the point itself lies outside the candidate sizes, or where nothing brackets it."""
 
     value: float | None
     low: float | None
@@ -57,11 +81,27 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class Density:
+    """The posterior of a size, for figures and comparisons.
+
+    ``weights[i]`` is the probability that the size lies in the bin around ``sizes[i]`` (bins equal in ln size);
+    ``above`` is the probability that it lies beyond the last bin, or that the task is never learned. All sum to 1.
+    """
+
+    sizes: tuple[float, ...]
+    weights: tuple[float, ...]
+    above: float
+
+
+@dataclass(frozen=True)
 class Transition:
     """Where a task becomes learnable in a mix.
 
-    ``relative`` is the size at :data:`LEVEL` of the mix's own asymptote, ``absolute`` the size at accuracy 0.8;
-    both carry a ``confidence`` interval, never narrower than the largest unlearned and smallest learned size tested.
+    ``relative`` is the size at :data:`LEVEL` of the mix's own asymptote, ``absolute`` the size at accuracy 0.8; both
+    are posterior medians and carry a ``confidence`` interval, never narrower than the largest unlearned and smallest
+    learned size tested. ``fit`` is the paper's least-squares curve beside it (None where the points show no rise).
+    ``p_above`` and ``p_below`` are the posterior probabilities that the relative transition lies outside the tested
+    sizes; ``density`` is its posterior (None without points).
     """
 
     verdict: Verdict
@@ -70,6 +110,9 @@ class Transition:
     fit: Fit | None
     points: tuple[Point, ...]
     confidence: float
+    p_above: float = 0.0
+    p_below: float = 0.0
+    density: Density | None = None
 
 
 @dataclass(frozen=True)
@@ -78,10 +121,11 @@ class Synergy:
 
     ``value`` is None when one side is censored; then at most one of ``low`` and ``high`` is known. ``decided`` is
     False when the interval holds 1, when nothing is known, or when the relative and the absolute criterion disagree
-    in sign.
+    in sign. ``p_benefit`` is the posterior probability that the ratio exceeds 1 (None where it is not known).
     """
 
     value: float | None
     low: float | None
     high: float | None
     decided: bool
+    p_benefit: float | None = None

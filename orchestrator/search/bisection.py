@@ -1,0 +1,100 @@
+"""Bisection of each mix's transition on the list of sizes: the simple choice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from orchestrator.search.base import MixProgress, Request, Results, Searcher
+from orchestrator.search.evidence import cell, requests
+from orchestrator.transition.types import LEVEL, PLATEAU, SCATTER
+
+
+@dataclass(frozen=True)
+class BisectionSettings:
+    """Bisection has nothing to set: its precision is that of the sizes, its evidence all seeds of the problem."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+
+
+@dataclass(frozen=True)
+class _State:
+    """Where one mix stands. ``size`` is the size being decided, None when the search has ended. ``low`` and ``high``
+    are indices into the sizes: -1 and len(sizes) where nothing is known."""
+
+    size: int | None
+    low: int
+    high: int
+    note: str
+
+
+class Bisection(Searcher):
+    """Runs all seeds at the largest size, then halves the sizes between the largest that failed and the smallest that
+    learned, all mixes at once, until the two are neighbours.
+
+    A size learned when its mean accuracy over the seeds is at least :data:`LEVEL` x A, where A is the mean at the
+    largest size: the definition of the transition itself. (A majority vote would aim at P = 0.5.) A mix most of
+    whose runs at the largest size stay under :data:`PLATEAU` ends there: A would be no asymptote. The smallest size is
+    run only when every other size learned. A failed run is no evidence; a size all of whose seeds failed ends its
+    mix.
+    """
+
+    Settings: ClassVar[type] = BisectionSettings
+
+    def choose(self, results: Results, pending: Sequence[Request], limit: int) -> list[Request]:
+        taken = set(pending)
+        wanted: list[Request] = []
+        for mix in self.problem.mixes:
+            size = self._state(results, mix).size
+            if size is not None:
+                wanted += requests(self.problem, mix, size)
+        free = [request for request in wanted if request not in results and request not in taken]
+        # Seed by seed, so that with few workers no mix waits for another to finish.
+        seeds = {seed: place for place, seed in enumerate(self.problem.seeds)}
+        return sorted(free, key=lambda request: seeds[request.seed])[:limit]
+
+    def progress(self) -> list[MixProgress]:
+        return [self._progress(mix) for mix in self.problem.mixes]
+
+    def _progress(self, mix: str) -> MixProgress:
+        state = self._state(self.results, mix)
+        sizes, seeds = self.problem.sizes, len(self.problem.seeds)
+        low = sizes[state.low] if state.low >= 0 else None
+        high = sizes[state.high] if state.high < len(sizes) else None
+        if state.size is None:
+            return MixProgress(mix, low, high, 0, True, state.note)
+        ended = sum(request in self.results for request in requests(self.problem, mix, state.size))
+        top = len(sizes) - 1
+        # Sizes still to be decided: this one, and after it the halvings of what is then left open.
+        open_sizes = top if state.high > top else state.high - state.low - 1
+        decisions = math.ceil(math.log2(open_sizes + 1)) + (state.high > top)
+        return MixProgress(mix, low, high, decisions * seeds - ended, False, state.note)
+
+    def _state(self, results: Results, mix: str) -> _State:
+        """Walk through the decisions taken so far. Each needs all seeds of its size, so order does not matter."""
+        sizes = self.problem.sizes
+        low, high = -1, len(sizes)
+        top = 0.0
+        while high - low > 1:
+            index = len(sizes) - 1 if high == len(sizes) else (low + high) // 2
+            size = sizes[index]
+            known = cell(self.problem, results, mix, size)
+            if len(known.accuracies) + known.failed < len(self.problem.seeds):
+                return _State(size, low, high, f"running size {size}")
+            if known.mean is None:
+                return _State(None, low, high, f"stopped: every run at size {size} failed")
+            if high == len(sizes):
+                top = known.mean
+                if float(np.median(known.accuracies)) < PLATEAU - SCATTER:
+                    return _State(None, index, high, f"not learned at size {size}: mean accuracy {top:.2f}")
+            if known.mean >= LEVEL * top:
+                high = index
+            else:
+                low = index
+        if low < 0:
+            return _State(None, low, high, f"learned at the smallest size, {sizes[0]}")
+        return _State(None, low, high, f"between {sizes[low]} and {sizes[high]}")

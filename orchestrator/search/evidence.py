@@ -1,0 +1,63 @@
+"""What results say about one mix, size by size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from orchestrator.search.base import Observation, Problem, Request, Results
+from orchestrator.transition.types import LEVEL, Point
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The runs of one mix at one size: accuracies of those that ended with evidence, and how many failed."""
+
+    accuracies: tuple[float, ...]
+    failed: int
+
+    @property
+    def mean(self) -> float | None:
+        """Mean accuracy over the seeds, None without evidence."""
+        return float(np.mean(self.accuracies)) if self.accuracies else None
+
+
+def cell(problem: Problem, results: Results, mix: str, size: int) -> Cell:
+    """What is known at one size, in the order of the problem's seeds."""
+    ended = [results[request] for request in requests(problem, mix, size) if request in results]
+    accuracies = tuple(seen.accuracy for seen in ended if seen is not None)
+    return Cell(accuracies, len(ended) - len(accuracies))
+
+
+def requests(problem: Problem, mix: str, size: int) -> list[Request]:
+    """Every run of one cell, in the order its seeds are spent."""
+    return [Request(mix, size, seed) for seed in problem.seeds]
+
+
+def points(problem: Problem, results: Results, mix: str) -> list[Point]:
+    """The runs of one mix that are evidence, sorted."""
+    return sorted(
+        Point(request.size, request.seed, seen.accuracy, seen.floor)
+        for request, seen in results.items()
+        if request.mix == mix and seen is not None
+    )
+
+
+def bracket(problem: Problem, results: Results, mix: str) -> tuple[int | None, int | None]:
+    """The largest size that did not learn and the smallest that did, by mean accuracy over seeds.
+
+    A size learned when it reaches :data:`LEVEL` of the mean at the largest size with evidence. Where the two cross
+    (a larger size fails again), the smallest size that learned counts, and the largest failure below it.
+    """
+    means = {size: cell(problem, results, mix, size).mean for size in problem.sizes}
+    known = {size: mean for size, mean in means.items() if mean is not None}
+    if not known:
+        return None, None
+    top = known[max(known)]
+    floors: list[Observation] = [seen for request, seen in results.items() if request.mix == mix and seen is not None]
+    nothing = top < LEVEL * LEVEL or top <= max(seen.floor for seen in floors)
+    learned = [] if nothing else [size for size, mean in known.items() if mean >= LEVEL * top]
+    high = min(learned, default=None)
+    under = [size for size in known if size not in learned and (high is None or size < high)]
+    return max(under, default=None), high

@@ -1,0 +1,34 @@
+"""The searchers by the name a search space gives them. A new one is a file and a line here."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from orchestrator.errors import UserError, unknown
+from orchestrator.search.base import Problem, Searcher
+from orchestrator.search.bisection import Bisection
+from orchestrator.search.grid import Grid
+
+METHODS: dict[str, type[Searcher]] = {
+    "bisection": Bisection,
+    "grid": Grid,
+}
+
+
+def settings_type(method: str) -> type:
+    """The frozen dataclass of a method's settings. Raises ``UserError`` for an unknown method."""
+    if method not in METHODS:
+        raise unknown("search method", method, METHODS, where="search.method")
+    return METHODS[method].Settings
+
+
+def make_searcher(method: str, problem: Problem, **settings: Any) -> Searcher:
+    """The searcher of that name. Raises ``UserError`` for an unknown method or setting."""
+    known = [field.name for field in fields(settings_type(method))]
+    for name in settings:
+        if not known:
+            raise UserError(f"search method {method!r} has no settings, but {name!r} is set.")
+        if name not in known:
+            raise unknown("setting", name, known, where=f"search method {method!r}")
+    return METHODS[method](problem, **settings)

@@ -1,0 +1,124 @@
+"""Synthetic mixes with a known transition: what a searcher is graded against.
+
+The study they follow: ln midpoint uniform, slope log-uniform in 3..60 (in ln size), asymptote 0.9-1, floor 0.05-0.3,
+lapses up to 5 %, a quarter graded and the rest all-or-nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+
+from orchestrator.search.base import Observation, Problem
+from orchestrator.transition.types import LEVEL
+
+
+class Kind(StrEnum):
+    """What is unusual about a truth."""
+
+    MATCHED = "matched"
+    """A logistic, as every estimator assumes."""
+    MISSPECIFIED = "misspecified"
+    """A Gompertz curve, and each size a little easier or harder than the curve says."""
+    NON_MONOTONE = "non-monotone"
+    """Learned, then lost again over a range of sizes beyond the transition."""
+    NEVER = "never"
+    ABOVE = "above"
+    """The transition lies beyond the largest size."""
+    BELOW = "below"
+    """The transition lies under the smallest size."""
+
+
+JITTER = 0.08
+"""Standard deviation, in ln size, of what a size is easier or harder on a misspecified truth."""
+DIP = (0.5, 0.9)
+"""Where a non-monotone truth loses what it learned, in ln size beyond its transition."""
+DIP_SHARE = 0.3
+"""Share of the learning probability left there."""
+SCATTER_FLOOR, SCATTER_TOP = 0.03, 0.012
+"""Standard deviations of the accuracy of runs that did not learn, and of those that did."""
+GOMPERTZ_LEVEL = -math.log(math.log(2))
+"""Shifts a Gompertz curve so that it passes 0.5 at its midpoint."""
+
+
+@dataclass(frozen=True)
+class Truth:
+    """One mix whose learning curve over sizes is known. ``key`` seeds everything random about it."""
+
+    kind: Kind
+    midpoint: float
+    slope: float
+    floor: float
+    asymptote: float
+    lapse: float
+    graded: bool
+    key: int
+
+    @property
+    def transition(self) -> float | None:
+        """The size at :data:`LEVEL` of the asymptote of the mean accuracy; None for "never"."""
+        return None if self.kind is Kind.NEVER else math.exp(self.midpoint + self._offset)
+
+    @property
+    def _offset(self) -> float:
+        top = (1 - self.lapse) * self.asymptote + self.lapse * self.floor
+        share = (LEVEL * top - self.floor) / (top - self.floor)
+        if self.kind is Kind.MISSPECIFIED:
+            return (-math.log(-math.log(share)) - GOMPERTZ_LEVEL) / self.slope
+        return math.log(share / (1 - share)) / self.slope
+
+    def share(self, size: int) -> float:
+        """The learning curve at a size, between 0 and 1, before lapses."""
+        if self.kind is Kind.NEVER:
+            return 0.0
+        x = math.log(size)
+        if self.kind is Kind.MISSPECIFIED:
+            x += float(np.random.default_rng([self.key, size]).normal(0, JITTER))
+            return math.exp(-math.exp(-min(max(self.slope * (x - self.midpoint) + GOMPERTZ_LEVEL, -5.0), 500.0)))
+        share = 1 / (1 + math.exp(-min(max(self.slope * (x - self.midpoint), -500.0), 500.0)))
+        beyond = x - self.midpoint - self._offset
+        return share * DIP_SHARE if self.kind is Kind.NON_MONOTONE and DIP[0] < beyond < DIP[1] else share
+
+    def run(self, size: int, seed: int, cost_exponent: float) -> Observation:
+        """What one run shows: the same for the same (truth, size, seed). It costs ``size ** cost_exponent``."""
+        rng = np.random.default_rng([self.key, size, seed + 1])
+        share = self.share(size)
+        lapsed, drawn, noise = rng.random(), rng.random(), rng.normal()
+        if self.kind is Kind.NEVER or lapsed < self.lapse or (not self.graded and drawn >= share):
+            accuracy = self.floor + SCATTER_FLOOR * noise
+        else:
+            rise = self.asymptote - self.floor
+            mean = self.floor + rise * (share if self.graded else 1.0)
+            accuracy = mean + (SCATTER_TOP + 0.4 * share * (1 - share) * rise * self.graded) * noise
+        return Observation(min(max(accuracy, 0.0), 1.0), self.floor, float(size) ** cost_exponent)
+
+
+def draw(kind: Kind, problem: Problem, rng: np.random.Generator, key: int) -> Truth:
+    """A truth of that kind, its transition placed as the kind demands with respect to the problem's sizes."""
+    smallest, largest = math.log(problem.sizes[0]), math.log(problem.sizes[-1])
+    truth = Truth(
+        kind,
+        midpoint=0.0,
+        slope=math.exp(rng.uniform(math.log(3), math.log(60))),
+        floor=rng.uniform(0.05, 0.30),
+        asymptote=rng.uniform(0.9, 1.0),
+        lapse=rng.uniform(0.0, 0.05),
+        graded=bool(rng.random() < 0.25),
+        key=key,
+    )
+    if kind is Kind.ABOVE:
+        return _placed(truth, largest + rng.uniform(0.4, 1.2), largest)
+    if kind is Kind.BELOW:
+        return _placed(truth, smallest - rng.uniform(0.4, 1.2), smallest)
+    # Away from the ends of the sizes by the share that ln 10..ln 200 leaves of ln 8..ln 256.
+    margin = 0.07 * (largest - smallest)
+    return replace(truth, midpoint=rng.uniform(smallest + margin, largest - margin))
+
+
+def _placed(truth: Truth, transition: float, edge: float) -> Truth:
+    """The truth with its transition at ``transition`` (ln size), steep enough that the edge shows which side it is."""
+    steep = replace(truth, slope=max(truth.slope, 4.0 / abs(transition - edge)))
+    return replace(steep, midpoint=transition - steep._offset)

@@ -1,0 +1,212 @@
+"""The posterior of a transition: every learning curve on a grid, weighed by the runs seen.
+
+A curve rises from a floor to an asymptote along a logistic in ln size. A run on it either learned (accuracy near the
+asymptote) or did not (near the floor), with a probability that follows the logistic; or, on a *graded* curve,
+accuracy itself follows it. A share of runs, the lapse, fails at any size. One more cell says "never learns".
+Axes: kind (2: all-or-nothing, graded), M midpoint, K slope, L lapse, F floor, A asymptote.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from orchestrator.transition.types import LEVEL, Density, Point
+
+Floats = NDArray[np.float64]
+Floats32 = NDArray[np.float32]
+
+SLOPES = np.geomspace(2.5, 80.0, 9)
+LAPSES = np.array([0.005, 0.03, 0.06])
+FLOORS = np.array([0.05, 0.11, 0.17, 0.23, 0.30])
+"""Accuracies of runs that did not learn; the target's constant-answer floor joins them."""
+ASYMPTOTES = np.array([0.90, 0.93, 0.96, 0.99])
+GRADED = 0.3
+"""Prior probability that accuracy rises gradually with size."""
+NEVER = 0.05
+"""Prior probability that no size learns."""
+BELOW_MARGIN, ABOVE_MARGIN = 0.92, 1.25
+"""How far the midpoint may lie outside the candidate sizes, in ln size."""
+MIDPOINT_STEP = 0.05
+MAX_MIDPOINTS = 160
+OUTLIER = 0.03
+"""Density of an accuracy that nothing explains."""
+TEMPER = 0.7
+"""Likelihoods are taken to this power: intervals then cover also when the curve is no logistic."""
+ROUNDING = 2.0**12
+"""Log likelihoods are rounded to 1/ROUNDING nats: sums are then exact, whatever the order of the runs."""
+DENSITY_BINS = 96
+
+
+def _normal(value: Any, mean: Any, deviation: Any) -> Any:
+    scaled = (value - mean) / deviation
+    return np.exp(-0.5 * (scaled * scaled)) / (deviation * math.sqrt(2 * math.pi))
+
+
+def curves_for(sizes: Iterable[int], floor: float) -> Curves:
+    """The curves to consider for candidate ``sizes`` and a constant-answer ``floor`` (rounded to 0.01). Cached."""
+    candidates = list(sizes)
+    return _curves(min(candidates), max(candidates), round(min(max(floor, 0.01), 0.7), 2))
+
+
+@lru_cache(maxsize=16)
+def _curves(smallest: int, largest: int, floor: float) -> Curves:
+    return Curves(smallest, largest, floor)
+
+
+class Curves:
+    """The grid of curves and what each predicts. Arrays over cells are flat, the "never learns" cells last."""
+
+    def __init__(self, smallest: int, largest: int, floor: float) -> None:
+        self.smallest, self.largest, self.floor = smallest, largest, floor
+        start, stop = math.log(smallest) - BELOW_MARGIN, math.log(largest) + ABOVE_MARGIN
+        count = min(MAX_MIDPOINTS, math.ceil((stop - start) / MIDPOINT_STEP) + 1)
+        self.midpoints = np.linspace(start, stop, count)
+        spread = FLOORS if floor <= FLOORS[-1] else np.linspace(FLOORS[0], floor, len(FLOORS))
+        self.floors = np.unique(np.append(spread, floor))
+        self.shape = (2, count, len(SLOPES), len(LAPSES), len(self.floors), len(ASYMPTOTES))
+        self.cells = math.prod(self.shape)
+        self._share: dict[float, Floats] = {}
+
+    @cached_property
+    def log_prior(self) -> Floats:
+        """Log prior probability of each cell: uniform but for the kind of curve and "never learns"."""
+        kind = np.array([1 - GRADED, GRADED]) * (1 - NEVER) / (self.cells / 2)
+        never = np.full(len(self.floors), NEVER / len(self.floors))
+        prior: Floats = np.log(np.concatenate([np.repeat(kind, self.cells // 2), never]))
+        return prior
+
+    def share(self, size: float) -> Floats:
+        """Where ``size`` lies on each logistic, in (0, 1); M x K."""
+        if size not in self._share:
+            self._share[size] = expit(SLOPES * (math.log(size) - self.midpoints[:, None]))
+        return self._share[size]
+
+    def log_likelihood(self, size: float, accuracy: float) -> Floats32:
+        """Tempered log likelihood of one run's accuracy in each cell."""
+        near_floor_F = _normal(accuracy, self.floors, 0.035).astype(np.float32)
+        density = np.empty(self.cells + len(self.floors), np.float32)
+        kinds = density[: self.cells].reshape(self.shape)
+        self._all_or_nothing(size, accuracy, near_floor_F, out=kinds[0])
+        self._graded(size, accuracy, near_floor_F, out=kinds[1])
+        density[self.cells :] = near_floor_F + OUTLIER
+        np.log(density, out=density)
+        density *= TEMPER * ROUNDING
+        np.rint(density, out=density)
+        density /= ROUNDING
+        return density
+
+    def _all_or_nothing(self, size: float, accuracy: float, near_floor_F: Floats32, out: Floats32) -> None:
+        near_top_A = (_normal(accuracy, ASYMPTOTES, 0.02) + OUTLIER).astype(np.float32)
+        learned_MKL = (self.share(size)[..., None] * (1 - LAPSES)).astype(np.float32)
+        np.multiply(learned_MKL[..., None, None], near_top_A - near_floor_F[:, None], out=out)
+        out += near_floor_F[:, None] + np.float32(OUTLIER)
+
+    def _graded(self, size: float, accuracy: float, near_floor_F: Floats32, out: Floats32) -> None:
+        share_MK11 = self.share(size)[..., None, None].astype(np.float32)
+        rise_FA = (ASYMPTOTES - self.floors[:, None]).astype(np.float32)
+        missed_MKFA = (accuracy - self.floors[:, None]).astype(np.float32) - rise_FA * share_MK11
+        deviation_MKFA = np.float32(0.03) + np.float32(0.45) * share_MK11 * (1 - share_MK11) * rise_FA
+        near_MKFA = _normal(missed_MKFA, np.float32(0), deviation_MKFA) * np.float32(1 - OUTLIER)
+        lapses_L11 = LAPSES[:, None, None].astype(np.float32)
+        np.multiply(near_MKFA[:, :, None], 1 - lapses_L11, out=out)
+        out += lapses_L11 * near_floor_F[:, None] + np.float32(OUTLIER)
+
+    def crossing(self, level: float | None) -> Floats:
+        """Where each cell's mean accuracy reaches ``level``, or :data:`LEVEL` of its own asymptote (None), in ln size.
+
+        The asymptote of the mean is ``(1 - lapse) * A + lapse * f``. Infinite for "never learns".
+        """
+        top_LFA = (1 - LAPSES)[:, None, None] * ASYMPTOTES + LAPSES[:, None, None] * self.floors[:, None]
+        reached = LEVEL * top_LFA if level is None else np.full_like(top_LFA, level)
+        share_LFA = (reached - self.floors[:, None]) / (top_LFA - self.floors[:, None])
+        # A floor near the level leaves nothing to rise: the crossing is then taken low on the curve.
+        offset_LFA = logit(np.clip(share_LFA, 0.02, 0.98))
+        place = self.midpoints[:, None, None, None, None] + offset_LFA / SLOPES[:, None, None, None]
+        flat = np.concatenate([place.ravel(), place.ravel()])
+        return np.concatenate([flat, np.full(len(self.floors), np.inf)])
+
+    @cached_property
+    def relative(self) -> Crossing:
+        return Crossing.of(self.crossing(None))
+
+    @cached_property
+    def absolute(self) -> Crossing:
+        return Crossing.of(self.crossing(LEVEL))
+
+    def posterior(self, points: Iterable[Point]) -> Posterior:
+        """The posterior given these runs, in any order."""
+        total = np.zeros(self.cells + len(self.floors))
+        for point in points:
+            total += self.log_likelihood(point.size, point.accuracy)
+        return Posterior(self, total)
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Where cells cross a level: ``place`` in ln size, ``order`` sorting it, ``sorted`` in that order."""
+
+    place: Floats
+    order: NDArray[np.intp]
+    sorted: Floats
+
+    @classmethod
+    def of(cls, place: Floats) -> Crossing:
+        order = np.argsort(place, kind="stable")
+        return cls(place, order, place[order])
+
+
+class Posterior:
+    """Weights over :class:`Curves` from a summed log likelihood."""
+
+    def __init__(self, curves: Curves, log_likelihood: Floats) -> None:
+        self.curves = curves
+        unnormalised = curves.log_prior + log_likelihood
+        weights = np.exp(unnormalised - unnormalised.max())
+        self.weights: Floats = weights / weights.sum()
+
+    def quantiles(self, crossing: Crossing, probabilities: Iterable[float]) -> list[float]:
+        """Quantiles of the crossing, in ln size; infinite where "never learns" holds that much."""
+        cumulative = np.cumsum(self.weights[crossing.order])
+        wanted = np.asarray(list(probabilities)) * cumulative[-1]
+        index = np.minimum(np.searchsorted(cumulative, wanted), len(cumulative) - 1)
+        return [float(value) for value in crossing.sorted[index]]
+
+    def probability_above(self, size: float) -> float:
+        """Probability that the relative transition is larger than ``size``, "never learns" included."""
+        return float(self.weights[self.curves.relative.place > math.log(size)].sum())
+
+    def probability_below(self, size: float) -> float:
+        """Probability that the relative transition is smaller than ``size``."""
+        return float(self.weights[self.curves.relative.place < math.log(size)].sum())
+
+    @cached_property
+    def marginal(self) -> Floats:
+        """Weights over M x K x L: all that decides whether a run learns. Sums to 1 less "never learns"."""
+        total: Floats = self.weights[: self.curves.cells].reshape(self.curves.shape).sum(axis=(0, 4, 5))
+        return total
+
+    def mean_top(self) -> float:
+        """Posterior mean of the asymptote of mean accuracy, lapses included, given that the task is learned."""
+        curves = self.curves
+        weights_LFA = self.weights[: curves.cells].reshape(curves.shape).sum(axis=(0, 1, 2))
+        top_LFA = (1 - LAPSES)[:, None, None] * ASYMPTOTES + LAPSES[:, None, None] * curves.floors[:, None]
+        return float((weights_LFA * top_LFA).sum() / max(float(weights_LFA.sum()), 1e-300))
+
+    def density(self, crossing: Crossing) -> Density:
+        """The crossing's distribution over equal bins of ln size."""
+        edges = np.linspace(self.curves.midpoints[0], self.curves.midpoints[-1], DENSITY_BINS + 1)
+        inside = np.minimum(crossing.place, edges[-1] + 1)
+        index = np.clip(np.searchsorted(edges, inside, side="right") - 1, 0, DENSITY_BINS)
+        mass = np.bincount(index, weights=self.weights, minlength=DENSITY_BINS + 1)
+        centres = np.exp((edges[1:] + edges[:-1]) / 2)
+        return Density(
+            tuple(float(size) for size in centres), tuple(float(part) for part in mass[:-1]), float(mass[-1])
+        )

@@ -1,0 +1,188 @@
+"""Where a task becomes learnable, and how two mixes compare: points in, verdicts with intervals out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from scipy.stats import binom
+
+from orchestrator.transition.fit import fit
+from orchestrator.transition.posterior import LAPSES, Crossing, Posterior, curves_for
+from orchestrator.transition.types import (
+    LEVEL,
+    PLATEAU,
+    SCATTER,
+    Density,
+    Estimate,
+    Fit,
+    Point,
+    Synergy,
+    Transition,
+    Verdict,
+)
+
+SURE = 0.95
+"""Posterior probability at which a transition is declared outside the candidate sizes."""
+LIKELY = 0.5
+"""The same where no size tested contradicts it: none learned, or all did."""
+LEVELLED = 0.95
+"""A fitted curve has levelled off where it is at this share of its asymptote."""
+CHANCE = 0.05
+"""Runs under the plateau level are put down to lapses unless that many are less likely than this,"""
+NO_CHANCE = 0.001
+"""or than this where most runs at the largest size are above the level."""
+UNKNOWN = Estimate(None, None, None)
+
+
+def transition(points: Sequence[Point], sizes: Sequence[int], confidence: float = 0.90) -> Transition:
+    """The transition that ``points`` (runs of one mix) show.
+
+    ``sizes`` are the candidate sizes of the search: they set the range of the prior. ``confidence`` is the
+    probability an interval holds, in (0, 1). Raises ``ValueError`` for an impossible confidence or no sizes.
+    """
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1, got {confidence}")
+    if not sizes:
+        raise ValueError("no candidate sizes")
+    ordered = tuple(sorted(points))
+    if not ordered:
+        return Transition(Verdict.UNDECIDED, UNKNOWN, UNKNOWN, None, (), confidence)
+    curves = curves_for([*sizes, *(point.size for point in ordered)], _floor(ordered))
+    posterior = curves.posterior(ordered)
+    fitted = fit(ordered)
+    above = posterior.probability_above(ordered[-1].size)
+    below = posterior.probability_below(ordered[0].size)
+    level = LEVEL * posterior.mean_top()
+    learned = learned_sizes(ordered, level).values()
+    relative = _estimate(posterior, curves.relative, ordered, level, confidence)
+    absolute = _estimate(posterior, curves.absolute, ordered, LEVEL, confidence)
+    if fitted is not None and _plateau(fitted, ordered):
+        # Accuracy 0.8 may be passed all the same; the posterior, which knows no low asymptotes, cannot say where.
+        verdict, relative, absolute = Verdict.PLATEAU, UNKNOWN, UNKNOWN
+    elif ordered[-1].size >= max(sizes) and above >= (SURE if any(learned) else LIKELY):
+        verdict, relative = Verdict.ABOVE, Estimate(None, min(float(ordered[-1].size), relative.low or math.inf), None)
+    elif ordered[0].size <= min(sizes) and below >= (LIKELY if all(learned) else SURE):
+        verdict, relative = Verdict.BELOW, Estimate(None, None, max(float(ordered[0].size), relative.high or 0.0))
+    else:
+        verdict = Verdict.UNDECIDED if relative.value is None else Verdict.FOUND
+    density = posterior.density(curves.relative)
+    return Transition(verdict, relative, absolute, fitted, ordered, confidence, above, below, density)
+
+
+def _floor(points: Sequence[Point]) -> float:
+    return float(np.mean([point.floor for point in points]))
+
+
+def _estimate(
+    posterior: Posterior, crossing: Crossing, points: Sequence[Point], level: float, confidence: float
+) -> Estimate:
+    """Median and interval of a crossing, kept within what the runs can say.
+
+    The interval holds the tested sizes that bracket the median: the largest with mean accuracy under ``level``
+    below it, the smallest at ``level`` or more above it. A side whose quantile leaves the candidate sizes is
+    censored, and so is the median; it also needs a size that learned and one that did not.
+    """
+    tail = (1 - confidence) / 2
+    low, middle, high = (math.exp(place) for place in posterior.quantiles(crossing, (tail, 0.5, 1 - tail)))
+    smallest, largest = posterior.curves.smallest, posterior.curves.largest
+    learned = learned_sizes(points, level)
+    under = [size for size, good in learned.items() if not good and size <= middle]
+    over = [size for size, good in learned.items() if good and size >= middle]
+    both = len(set(learned.values())) == 2
+    return Estimate(
+        middle if both and smallest <= middle <= largest else None,
+        min([low, *under[-1:]]) if low >= smallest and not all(learned.values()) else None,
+        max([high, *over[:1]]) if high <= largest and any(learned.values()) else None,
+    )
+
+
+def learned_sizes(points: Sequence[Point], level: float) -> dict[int, bool]:
+    """For each size tested, ascending, whether the mean accuracy over its runs reaches ``level``."""
+    accuracies: dict[int, list[float]] = {}
+    for point in sorted(points):
+        accuracies.setdefault(point.size, []).append(point.accuracy)
+    return {size: float(np.mean(found)) >= level for size, found in accuracies.items()}
+
+
+def _plateau(fitted: Fit, points: Sequence[Point]) -> bool:
+    """Whether accuracy has levelled off under :data:`PLATEAU`, and not by a few lapsed runs alone.
+
+    Either most runs at the largest size are under it, or failures among the levelled runs are beyond all chance.
+    """
+    largest = points[-1].size
+    if fitted.asymptote >= PLATEAU or fitted.accuracy(largest) < LEVELLED * fitted.asymptote:
+        return False
+    levelled = [point for point in points if fitted.accuracy(point.size) >= LEVELLED * fitted.asymptote]
+    low = sum(point.accuracy < PLATEAU - SCATTER for point in levelled)
+    chance = float(binom.sf(low - 1, len(levelled), LAPSES[-1]))
+    last = float(np.median([point.accuracy for point in levelled if point.size == largest]))
+    return chance < CHANCE if last < PLATEAU - SCATTER else chance < NO_CHANCE
+
+
+def synergy(baseline: Transition, mix: Transition, parameters: Callable[[float], float]) -> Synergy:
+    """How many times fewer parameters ``mix`` needs than ``baseline``.
+
+    ``parameters`` maps a size, fractional or not, to a parameter count in closed form; it must rise with size. The
+    interval combines those of both transitions by the method of variance estimates recovery (Zou and Donner 2008,
+    Statistics in Medicine 27, 1693); where one side is censored the bounds themselves are compared, which is
+    conservative.
+    """
+    value, low, high = _ratio(baseline.relative, mix.relative, parameters)
+    decided = _sign(low, high) != 0
+    if decided and _direction(baseline.absolute, mix.absolute, parameters) == -_sign(low, high):
+        decided = False
+    return Synergy(value, low, high, decided, _benefit(baseline.density, mix.density))
+
+
+def _ratio(
+    baseline: Estimate, mix: Estimate, parameters: Callable[[float], float]
+) -> tuple[float | None, float | None, float | None]:
+    """Baseline over mix in parameters: the ratio and its bounds, each None where it is not known."""
+    top, bottom = _log_counts(baseline, parameters), _log_counts(mix, parameters)
+    value = None if top.value is None or bottom.value is None else math.exp(top.value - bottom.value)
+    low, negative_high = _least(top, bottom), _least(bottom, top)
+    return (
+        value,
+        None if low is None else math.exp(low),
+        None if negative_high is None else math.exp(-negative_high),
+    )
+
+
+def _log_counts(estimate: Estimate, parameters: Callable[[float], float]) -> Estimate:
+    sides = (estimate.value, estimate.low, estimate.high)
+    return Estimate(*(None if size is None else math.log(parameters(size)) for size in sides))
+
+
+def _least(top: Estimate, bottom: Estimate) -> float | None:
+    """The lower bound of ``top - bottom``, None where either side of it is censored."""
+    if top.low is None or bottom.high is None:
+        return None
+    if top.value is None or bottom.value is None:
+        return top.low - bottom.high
+    return top.value - bottom.value - math.hypot(top.value - top.low, bottom.high - bottom.value)
+
+
+def _sign(low: float | None, high: float | None) -> int:
+    """1 where a ratio is above 1, -1 where it is below, 0 where its interval does not say."""
+    if low is not None and low > 1:
+        return 1
+    return -1 if high is not None and high < 1 else 0
+
+
+def _direction(baseline: Estimate, mix: Estimate, parameters: Callable[[float], float]) -> int:
+    value, low, high = _ratio(baseline, mix, parameters)
+    if value is None:
+        return _sign(low, high)
+    return (value > 1) - (value < 1)
+
+
+def _benefit(baseline: Density | None, mix: Density | None) -> float | None:
+    """Probability that the baseline's transition is the larger one; None where too much of it is out of range."""
+    if baseline is None or mix is None or baseline.above * mix.above > 1 - SURE:
+        return None
+    sizes, weights = np.asarray(mix.sizes), np.asarray(mix.weights)
+    smaller = np.array([weights[sizes < size].sum() + weights[sizes == size].sum() / 2 for size in baseline.sizes])
+    found = float((np.asarray(baseline.weights) * smaller).sum() + baseline.above * (1 - mix.above))
+    return found + baseline.above * mix.above / 2

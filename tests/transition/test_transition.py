@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestrator.transition.transition import synergy, transition
+from orchestrator.transition.types import Density, Estimate, Point, Transition, Verdict
+
+SIZES = (8, 12, 16, 24, 32, 48, 64, 96, 128)
+
+
+def runs(accuracies: dict[int, float], seeds: int = 3, floor: float = 0.2) -> list[Point]:
+    return [Point(size, seed, accuracy, floor) for size, accuracy in accuracies.items() for seed in range(seeds)]
+
+
+def step(at: int, low: float = 0.2, high: float = 0.97) -> list[Point]:
+    return runs({size: high if size >= at else low for size in SIZES})
+
+
+def parameters(size: float) -> float:
+    return 12 * size**2 + 40 * size
+
+
+def found(value: float, low: float | None, high: float | None, absolute: float | None = None) -> Transition:
+    middle = value if absolute is None else absolute
+    wide = Estimate(middle, middle * 0.9, middle * 1.1)
+    return Transition(Verdict.FOUND, Estimate(value, low, high), wide, None, (), 0.9)
+
+
+def above(size: float) -> Transition:
+    censored = Estimate(None, size, None)
+    return Transition(Verdict.ABOVE, censored, censored, None, (), 0.9)
+
+
+def below(size: float) -> Transition:
+    censored = Estimate(None, None, size)
+    return Transition(Verdict.BELOW, censored, censored, None, (), 0.9)
+
+
+def test_a_step_is_found_and_bracketed() -> None:
+    result = transition(step(32), SIZES)
+    assert result.verdict is Verdict.FOUND
+    estimate = result.relative
+    assert estimate.value is not None
+    assert estimate.low is not None
+    assert estimate.high is not None
+    assert estimate.low <= 24 < 32 <= estimate.high
+    assert estimate.low < estimate.value < estimate.high
+    assert result.fit is not None
+    assert result.density is not None
+    assert sum(result.density.weights) + result.density.above == pytest.approx(1)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    accuracies=st.lists(st.sampled_from([0.05, 0.2, 0.45, 0.8, 0.93, 1.0]), min_size=5, max_size=12),
+    sizes=st.lists(st.sampled_from(SIZES), min_size=12, max_size=12),
+    confidence=st.sampled_from([0.5, 0.9, 0.98]),
+)
+def test_intervals_hold_the_sizes_that_bracket_the_estimate(
+    accuracies: list[float], sizes: list[int], confidence: float
+) -> None:
+    points = [Point(size, seed, a, 0.2) for seed, (size, a) in enumerate(zip(sizes, accuracies, strict=False))]
+    result = transition(points, SIZES, confidence)
+    by_size = {size: [p.accuracy for p in points if p.size == size] for size in {p.size for p in points}}
+    value, low, high = result.absolute.value, result.absolute.low, result.absolute.high
+    if value is None:
+        return
+    under = [size for size, found in by_size.items() if np.mean(found) < 0.8 and size <= value]
+    over = [size for size, found in by_size.items() if np.mean(found) >= 0.8 and size >= value]
+    if low is not None and under:
+        assert low <= max(under)
+    if high is not None and over:
+        assert high >= min(over)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.permutations(range(27)))
+def test_order_of_points_changes_nothing(order: list[int]) -> None:
+    points = step(32)
+    points[4] = Point(points[4].size, points[4].seed, 0.6, 0.2)
+    expected = transition(points, SIZES)
+    assert transition([points[index] for index in order], SIZES) == expected
+
+
+def test_nothing_learned_is_censored_above() -> None:
+    result = transition(runs({64: 0.2, 96: 0.21, 128: 0.19}), SIZES)
+    assert result.verdict is Verdict.ABOVE
+    assert result.relative == Estimate(None, 128.0, None)
+    assert result.p_above > 0.95
+    assert result.fit is None
+
+
+def test_everything_learned_is_censored_below() -> None:
+    result = transition(runs({8: 0.97, 12: 0.97, 128: 0.98}), SIZES)
+    assert result.verdict is Verdict.BELOW
+    assert result.p_below > 0.8
+    assert (result.relative.value, result.relative.low) == (None, None)
+    assert result.relative.high is not None
+    assert 8.0 <= result.relative.high < 10
+
+
+@pytest.mark.parametrize("level", [0.5, 0.7, 0.8])
+def test_levelling_off_low_is_a_plateau(level: float) -> None:
+    result = transition(step(32, high=level), SIZES)
+    assert result.verdict is Verdict.PLATEAU
+    assert result.relative.value is None
+
+
+def test_a_lapsed_run_is_no_plateau() -> None:
+    points = step(32)
+    points[-1] = Point(128, 2, 0.2, 0.2)
+    assert transition(points, SIZES).verdict is Verdict.FOUND
+
+
+def test_a_high_floor_is_known_to_the_posterior() -> None:
+    """PROD modulo 6: the best constant answer is right 62 % of the time."""
+    points = runs({size: 0.98 if size >= 32 else 0.62 for size in SIZES}, floor=0.62)
+    result = transition(points, SIZES)
+    assert result.verdict is Verdict.FOUND
+    assert result.relative.value is not None
+    assert 20 < result.relative.value < 36
+    assert transition(runs({64: 0.62, 128: 0.62}, floor=0.62), SIZES).verdict is Verdict.ABOVE
+
+
+def test_too_little_to_say() -> None:
+    assert transition([], SIZES).verdict is Verdict.UNDECIDED
+    assert transition([Point(64, 0, 0.2, 0.2)], SIZES).verdict is Verdict.UNDECIDED
+    alone = transition([Point(128, 0, 0.97, 0.2)], SIZES)
+    assert alone.verdict is Verdict.UNDECIDED
+    assert alone.relative.value is None
+
+
+def test_learning_earlier_never_raises_the_estimate() -> None:
+    values: list[float] = []
+    for at in (24, 32, 48, 64):
+        value = transition(step(at), SIZES).relative.value
+        assert value is not None
+        values.append(value)
+    assert values == sorted(values)
+    assert len(set(values)) == len(values)
+
+
+def test_more_confidence_is_wider() -> None:
+    rng = np.random.default_rng(0)
+    points = [Point(p.size, p.seed, float(np.clip(p.accuracy + 0.1 * rng.normal(), 0, 1)), 0.2) for p in step(32)]
+    narrow, wide = transition(points, SIZES, 0.5).relative, transition(points, SIZES, 0.98).relative
+    assert narrow.low is not None
+    assert narrow.high is not None
+    assert wide.low is None or wide.low <= narrow.low
+    assert wide.high is None or wide.high >= narrow.high
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, -1.0])
+def test_refuses_an_impossible_confidence(confidence: float) -> None:
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        transition(step(32), SIZES, confidence)
+
+
+def test_synergy_of_two_found() -> None:
+    result = synergy(found(40, 36, 44), found(20, 18, 22), parameters)
+    assert result.value == pytest.approx(parameters(40) / parameters(20))
+    assert result.low is not None
+    assert result.high is not None
+    assert result.value is not None
+    assert 1 < result.low < result.value < result.high
+    # No wider than comparing the bounds themselves, no narrower than either interval alone.
+    assert parameters(36) / parameters(22) <= result.low <= parameters(40) / parameters(22)
+    assert parameters(44) / parameters(20) <= result.high <= parameters(44) / parameters(18)
+    assert result.decided
+
+
+def test_synergy_inverts_with_its_sides() -> None:
+    one, other = found(40, 35, 47), found(20, 18, 26)
+    there, back = synergy(one, other, parameters), synergy(other, one, parameters)
+    assert there.value is not None
+    assert back.value == pytest.approx(1 / there.value)
+    assert there.low is not None
+    assert back.high == pytest.approx(1 / there.low)
+    assert there.decided
+    assert back.decided
+
+
+def test_synergy_with_the_baseline_off_the_scale_is_one_sided() -> None:
+    result = synergy(above(96), found(20, 18, 24), parameters)
+    assert result.value is None
+    assert result.low == pytest.approx(parameters(96) / parameters(24))
+    assert result.high is None
+    assert result.decided
+
+
+def test_synergy_with_the_mix_off_the_scale_is_one_sided() -> None:
+    result = synergy(found(20, 18, 24), above(96), parameters)
+    assert result.value is None
+    assert result.low is None
+    assert result.high == pytest.approx(parameters(24) / parameters(96))
+    assert result.decided
+
+
+def test_synergy_between_opposite_ends() -> None:
+    result = synergy(above(96), below(8), parameters)
+    assert result.low == pytest.approx(parameters(96) / parameters(8))
+    assert result.decided
+
+
+@pytest.mark.parametrize("side", [above, below])
+def test_synergy_of_two_censored_alike_says_nothing(side: object) -> None:
+    assert callable(side)
+    result = synergy(side(64), side(64), parameters)
+    assert (result.value, result.low, result.high) == (None, None, None)
+    assert not result.decided
+
+
+def test_synergy_undecided_when_its_interval_holds_one() -> None:
+    assert not synergy(found(24, 20, 30), found(22, 18, 26), parameters).decided
+
+
+def test_synergy_undecided_when_the_criteria_disagree() -> None:
+    assert synergy(found(40, 36, 44, absolute=40), found(20, 18, 22, absolute=21), parameters).decided
+    assert not synergy(found(40, 36, 44, absolute=20), found(20, 18, 22, absolute=30), parameters).decided
+
+
+def test_synergy_keeps_a_censored_side_of_a_found_transition() -> None:
+    result = synergy(found(40, 36, None), found(20, 18, 22), parameters)
+    assert result.value is not None
+    assert result.low is not None
+    assert result.high is None
+    assert result.decided
+
+
+def test_probability_of_a_benefit() -> None:
+    small, large = transition(step(24), SIZES), transition(step(64), SIZES)
+    benefit = synergy(large, small, parameters).p_benefit
+    harm = synergy(small, large, parameters).p_benefit
+    assert benefit is not None
+    assert harm is not None
+    assert benefit > 0.99
+    assert benefit + harm == pytest.approx(1)
+    same = synergy(large, large, parameters).p_benefit
+    assert same == pytest.approx(0.5)
+    never = transition(runs({96: 0.2, 128: 0.2}), SIZES)
+    assert isinstance(never.density, Density)
+    assert synergy(never, never, parameters).p_benefit is None
+    censored = synergy(never, small, parameters)
+    assert censored.value is None
+    assert censored.low is not None
+    assert censored.low > 1
+    assert math.isfinite(censored.low)
