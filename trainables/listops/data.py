@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 import shutil
-import tempfile
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -96,7 +96,8 @@ def _name(settings: TaskSettings, mix: Mix, seed: int) -> str:
 
 def _write(dataset: Dataset, directory: Path) -> None:
     """Write aside, flush, and rename into place. Whoever comes second keeps the first one's, which is equal."""
-    aside = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
+    aside = directory.with_name(f".{directory.name}-{secrets.token_hex(8)}")
+    aside.mkdir()
     try:
         for name, array in _arrays(dataset).items():
             with (aside / f"{name}.npy").open("wb") as file:

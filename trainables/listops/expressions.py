@@ -25,7 +25,7 @@ from trainables.listops.trees import Trees, count_operations, evaluate, flat, gr
 
 BATCH = 8_192
 """Expressions grown at once. Part of what is generated: another number gives other data."""
-GIVE_UP_AFTER = 128
+GIVE_UP_AFTER = 32
 """Batches after which too low a yield is an error rather than a long wait."""
 MASK_CELLS = 2**22
 """Cells of the visibility mask made at once in ``render``: bounds memory, changes nothing."""

@@ -98,6 +98,7 @@ class HeldOut:
 
 def _scramble(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """A bijection of 64-bit words whose every output bit depends on every input bit (SplitMix64's finaliser, 2014)."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    with np.errstate(over="ignore"):  # numpy warns of wrapping around where a single tuple is a scalar
+        values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))

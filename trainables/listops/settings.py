@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from trainables.base import SettingsError
+from trainables.listops.operations import OPERATIONS
 
 LARGEST_MODULUS = 65_000
 """Token ids are stored in 16 bits; this leaves room for the tokens that are no numbers."""
+MOST_ARGUMENTS = 32
 LONGEST_TEXT_TOKENS = 8_192
 """Longer expressions than this no block of these models holds."""
 FEWEST_HELD_OUT = 10
@@ -41,7 +43,8 @@ class TaskSettings:
     ``train_examples``
         Training expressions; None means 5000 times the modulus.
     ``validation_examples``, ``test_examples``
-        Expressions for each operation where expressions nest. Flat expressions use every tuple of the split once.
+        Expressions for each operation where expressions nest. Flat expressions use every tuple of the split once, or
+        about so many tuples where modulus**max_arguments is over a million.
 
     Raises :class:`SettingsError` with the key ``task.<field>``.
     """
@@ -61,7 +64,7 @@ class TaskSettings:
     def __post_init__(self) -> None:
         _whole("modulus", self.modulus, 2, LARGEST_MODULUS)
         _whole("depth", self.depth, 1)
-        _whole("max_arguments", self.max_arguments, 2)
+        _whole("max_arguments", self.max_arguments, 2, MOST_ARGUMENTS)
         _within("nesting", self.nesting, 0.0, 1.0)
         _within("held_out_fraction", self.held_out_fraction, *HELD_OUT_RANGE)
         if self.held_out not in ("ordered", "unordered"):
@@ -123,7 +126,7 @@ class TaskSettings:
 
     def _check_length(self) -> None:
         # A tree of depth 14 has at least 2**14 - 1 operations: refuse it before computing k**depth.
-        if self.levels < 14 and self.max_arguments < 1_000 and self.longest_expression <= LONGEST_TEXT_TOKENS:
+        if self.levels < 14 and self.longest_expression <= LONGEST_TEXT_TOKENS:
             return
         key = "task.depth" if self.levels > 1 else "task.max_arguments"
         raise SettingsError(
@@ -169,9 +172,10 @@ def warnings(settings: TaskSettings) -> list[str]:
             "task.held_out_fraction for finer ones."
         )
     if settings.held_out == "ordered":
+        blind = [operation.name for operation in OPERATIONS.values() if operation.commutative]
         said.append(
             "task.held_out is 'ordered': permutations of held-out tuples stay in the training data, a leak for "
-            "operations that ignore the order of their arguments (add, prod, max, min, med); 'unordered' closes it."
+            f"operations that ignore the order of their arguments ({', '.join(blind)}); 'unordered' closes it."
         )
     return said
 

@@ -59,14 +59,18 @@ class Vocabulary:
         return np.array(ids, dtype=self.dtype)
 
     def decode(self, ids: Sequence[int] | NDArray[np.integer]) -> str:
-        """The text of ids [L], with commas between arguments. Raises ``ValueError`` for an id that is no token."""
+        """The text of ids [L]; any ids, a model's nonsense too, come back from :meth:`encode` unchanged.
+
+        Commas stand before names and numbers that follow a name, a number or ``)``. Raises ``ValueError`` for an id
+        that is no token.
+        """
         text = []
-        ends_argument = False
+        after_argument = False
         for token in map(int, ids):
             if not 0 <= token < len(self):
                 raise ValueError(f"{token} is no token id; ids are 0..{len(self) - 1}")
-            starts_argument = token < self.open
-            text.append("," if ends_argument and starts_argument else "")
+            argument = token < self.open
+            text.append("," if after_argument and argument else "")
             text.append(self.words[token])
-            ends_argument = token < self.modulus or token == self.close
+            after_argument = argument or token == self.close
         return "".join(text)

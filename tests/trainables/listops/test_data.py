@@ -1,0 +1,219 @@
+"""Datasets: what they hold, what they depend on, and that they are written once and whole."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.trainables.listops import naive
+from trainables.base import Mix, SettingsError
+from trainables.corpus import Dataset, Examples
+from trainables.listops import data
+from trainables.listops.data import load_dataset, make_dataset
+from trainables.listops.expressions import Expressions
+from trainables.listops.heldout import HeldOut, Part
+from trainables.listops.settings import TaskSettings
+from trainables.listops.tokens import Vocabulary
+
+SMALL = TaskSettings(modulus=6, held_out_fraction=0.2, train_examples=2_000, validation_examples=60, test_examples=150)
+FLAT = TaskSettings(modulus=6, held_out_fraction=0.2, train_examples=2_000, depth=1)
+PAIR = Mix.parse("add+prod")
+
+
+def equal(left: Examples, right: Examples) -> bool:
+    return all(np.array_equal(getattr(left, field.name), getattr(right, field.name)) for field in fields(Examples))
+
+
+def lines(examples: Examples, vocabulary: Vocabulary) -> list[str]:
+    return [vocabulary.decode(row[:length]) for row, length in zip(examples.tokens, examples.lengths, strict=True)]
+
+
+def digest(dataset: Dataset) -> str:
+    described = hashlib.sha256()
+    for name, array in sorted(data._arrays(dataset).items()):
+        described.update(f"{name} {array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+    return described.hexdigest()
+
+
+def test_training_stream() -> None:
+    dataset = make_dataset(SMALL, PAIR, 0)
+    vocabulary = Vocabulary(6)
+    assert dataset.tokens.dtype == np.uint8
+    assert dataset.starts.dtype == np.int64
+    assert len(dataset.starts) == 2_000
+    expressions = np.split(dataset.tokens, dataset.starts[1:])
+    answers = np.split(dataset.answer, dataset.starts[1:])
+    names: list[str] = []
+    for tokens, answer in zip(expressions, answers, strict=True):
+        text = vocabulary.decode(tokens)
+        prompt, solution = text.split("=", 1)
+        assert text == naive.solution(prompt, lambda name, numbers: naive.value(name, numbers, 6))
+        assert vocabulary.decode(tokens[answer]) == solution
+        names += [name for name, _ in naive.operations(naive.parse(prompt))]
+    assert dataset.nodes == {"add": names.count("add"), "prod": names.count("prod")}
+
+
+def test_held_out_sets_are_of_one_operation_and_of_their_part() -> None:
+    dataset = make_dataset(SMALL, PAIR, 3)
+    held_out, vocabulary = HeldOut(SMALL, 3), Vocabulary(6)
+    for task in PAIR.tasks:
+        for sets, part, count in ((dataset.validation, Part.VALIDATION, 60), (dataset.test, Part.TEST, 150)):
+            examples = sets[task]
+            assert len(examples.answers) == count
+            for row, text, prompt_length, length, answer in zip(
+                examples.tokens,
+                lines(examples, vocabulary),
+                examples.prompt_lengths,
+                examples.lengths,
+                examples.answers,
+                strict=True,
+            ):
+                prompt = text.split("=")[0]
+                assert {name for name, _ in naive.operations(naive.parse(prompt))} == {task}
+                assert vocabulary.decode(row[:prompt_length]) == prompt + "="
+                assert row[length - 2] == answer
+                assert (row[length - 1 :] == vocabulary.eos).all()
+                parts = [int(held_out.part(np.array(window))) for window in naive.windows(text, 3)]
+                assert max(parts) == part
+    assert dataset.mixed is not None
+    assert len(dataset.mixed.answers) == 150
+    in_mixed = {name for line in lines(dataset.mixed, vocabulary) for name in ("add", "prod") if name in line}
+    assert in_mixed == {"add", "prod"}
+
+
+def test_flat_sets_hold_every_tuple_once() -> None:
+    dataset = make_dataset(FLAT, PAIR, 0)
+    held_out = HeldOut(FLAT, 0)
+    for sets, part in ((dataset.validation, Part.VALIDATION), (dataset.test, Part.TEST)):
+        tuples = held_out.tuples(part, 0, np.random.default_rng(0)).tolist()
+        for task in PAIR.tasks:
+            expected = [
+                naive.solution(f"{task}({','.join(map(str, row))})", lambda name, row: naive.value(name, row, 6))
+                for row in tuples
+            ]
+            assert lines(sets[task], Vocabulary(6)) == expected
+    assert dataset.mixed is None, "nothing is nested, so no expression has two operations"
+    assert len(dataset.starts) == 2_000
+
+
+@pytest.mark.parametrize("settings", [SMALL, FLAT])
+def test_held_out_sets_are_the_same_in_every_mix(settings: TaskSettings) -> None:
+    alone, pair, weighted, many = (
+        make_dataset(settings, Mix.parse(text), 1) for text in ("add", "add+prod", "add+prod:3", "add+max+shuffled_add")
+    )
+    for other in (pair, weighted, many):
+        assert equal(alone.test["add"], other.test["add"])
+        assert equal(alone.validation["add"], other.validation["add"])
+    assert alone.mixed is None
+    assert not np.array_equal(pair.tokens[:500], weighted.tokens[:500])
+    reseeded = make_dataset(settings, Mix.parse("add"), 2)
+    assert not equal(alone.test["add"], reseeded.test["add"])
+
+
+@pytest.mark.parametrize(("modulus", "task", "floor"), [(6, "prod", 0.62), (6, "max", 0.42), (20, "prod", 0.34)])
+def test_floors_over_all_triples(modulus: int, task: str, floor: float) -> None:
+    settings = TaskSettings(modulus=modulus, held_out_fraction=0.2)
+    triples = np.array(list(itertools.product(range(modulus), repeat=3)))
+    texts = Expressions(settings, Mix.parse(task), 0).flat(triples)
+    assert data._examples(texts, Vocabulary(modulus)).floor == pytest.approx(floor, abs=0.006)
+
+
+def test_floor_is_that_of_the_set_itself() -> None:
+    examples = make_dataset(SMALL, Mix.parse("prod"), 0).test["prod"]
+    best = max((examples.answers == answer).mean() for answer in range(6))
+    assert examples.floor == best
+    assert best > 1 / 6
+
+
+def test_made_once_then_read_memory_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = tmp_path / "not" / "yet"
+    first = load_dataset(SMALL, PAIR, 0, cache)
+    assert digest(first) == digest(make_dataset(SMALL, PAIR, 0))
+    assert isinstance(first.tokens, np.memmap)
+    assert not first.tokens.flags.writeable
+
+    def made_again(*_: object) -> Dataset:
+        raise AssertionError("the dataset was made a second time")
+
+    monkeypatch.setattr(data, "make_dataset", made_again)
+    again = load_dataset(SMALL, Mix.parse("prod+add"), 0, cache)
+    assert digest(first) == digest(again)
+    assert first.nodes == again.nodes
+    (directory,) = cache.iterdir()
+    assert directory.name.startswith("listops-")
+    for settings, mix, seed in ((SMALL, PAIR, 1), (SMALL, Mix.parse("add"), 0), (FLAT, PAIR, 0)):
+        with pytest.raises(AssertionError, match="second time"):
+            load_dataset(settings, mix, seed, cache)
+
+
+MAKE = """
+import sys
+from pathlib import Path
+from tests.trainables.listops.test_data import PAIR, SMALL, digest
+from trainables.listops.data import load_dataset
+print("ready", flush=True)
+sys.stdin.readline()
+print(digest(load_dataset(SMALL, PAIR, 0, Path(sys.argv[1]))))
+"""
+
+
+def test_processes_that_race_agree_with_each_other_and_with_this_one(tmp_path: Path) -> None:
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", MAKE, str(tmp_path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[3],
+        )
+        for _ in range(3)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    results = [process.communicate(timeout=60)[0].strip() for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    assert results == [digest(make_dataset(SMALL, PAIR, 0))] * 3
+    assert len(list(tmp_path.iterdir())) == 1, "nothing is left beside the dataset"
+
+
+def test_the_second_of_two_writers_keeps_the_first_ones(tmp_path: Path) -> None:
+    dataset = make_dataset(SMALL, PAIR, 0)
+    data._write(dataset, tmp_path / "listops-x")
+    inode = (tmp_path / "listops-x").stat().st_ino
+    data._write(dataset, tmp_path / "listops-x")
+    assert [(path.name, path.stat().st_ino) for path in tmp_path.iterdir()] == [("listops-x", inode)]
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = itertools.count()
+    save = np.save
+
+    def full_disk(*args: object, **options: object) -> None:
+        if next(calls) == 3:
+            raise OSError(28, "No space left on device")
+        save(*args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(np, "save", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        load_dataset(SMALL, PAIR, 0, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(np, "save", save)
+    assert len(load_dataset(SMALL, PAIR, 0, tmp_path).starts) == 2_000
+
+
+def test_unknown_operations_leave_nothing(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no operation 'sum'"):
+        load_dataset(SMALL, Mix.parse("add+sum"), 0, tmp_path)
+    assert list(tmp_path.iterdir()) == []

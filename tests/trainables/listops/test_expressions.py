@@ -1,0 +1,171 @@
+"""The generator against an evaluator that knows only the text."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from tests.trainables.listops import naive
+from trainables.base import Mix, SettingsError
+from trainables.listops.expressions import Expressions, Texts
+from trainables.listops.heldout import Part
+from trainables.listops.operations import OPERATIONS, build_function
+from trainables.listops.settings import TaskSettings
+from trainables.listops.tokens import Vocabulary
+from trainables.listops.trees import evaluate, grow, part_of
+
+SHAPES: list[dict[str, Any]] = [
+    {"modulus": 20},
+    {"modulus": 6, "held_out_fraction": 0.2, "held_out": "unordered"},
+    {"modulus": 6, "held_out_fraction": 0.2, "depth": 1},
+    {"modulus": 7, "depth": 3, "nesting": 0.5, "held_out_fraction": 0.1},
+    {"modulus": 9, "depth": 2, "max_arguments": 2, "nesting": 1.0, "held_out_fraction": 0.15},
+    {"modulus": 5, "depth": 2, "max_arguments": 5, "nesting": 0.4},
+    {"modulus": 300, "depth": 2, "max_arguments": 4},
+    {"modulus": 11, "depth": 6, "max_arguments": 2, "nesting": 0.6, "held_out_fraction": 0.1},
+    {"modulus": 45, "depth": 2, "max_arguments": 4, "held_out": "unordered"},
+]
+
+
+def lines(texts: Texts, vocabulary: Vocabulary) -> list[str]:
+    ends = np.cumsum(texts.lengths)
+    return [vocabulary.decode(tokens) for tokens in np.split(texts.tokens, ends[:-1])]
+
+
+def evaluator(modulus: int, seed: int) -> naive.Evaluate:
+    """Plain Python, and for the operations with a table the function that has its own tests."""
+
+    def evaluate(operation: str, arguments: Any) -> int:
+        if operation.endswith("_add"):
+            return int(build_function(operation, modulus, seed)(np.array(arguments)))
+        return naive.value(operation, arguments, modulus)
+
+    return evaluate
+
+
+@hypothesis_settings(max_examples=30, deadline=None)
+@given(
+    shape=st.sampled_from(SHAPES),
+    tasks=st.sets(st.sampled_from(sorted(OPERATIONS)), min_size=1),
+    part=st.sampled_from(list(Part)),
+    seed=st.integers(0, 2**32),
+)
+def test_every_step_is_right_and_every_window_belongs(
+    shape: dict[str, Any], tasks: set[str], part: Part, seed: int
+) -> None:
+    settings = TaskSettings(**shape)
+    expressions = Expressions(settings, Mix.parse("+".join(sorted(tasks))), seed)
+    texts, nodes = expressions.sample(part, 20, np.random.default_rng(seed))
+    assert sum(texts.lengths) == len(texts.tokens)
+    counted: Counter[str] = Counter()
+    k = settings.max_arguments
+    for line, length, prompt_length, answer in zip(
+        lines(texts, expressions.vocabulary), texts.lengths, texts.prompt_lengths, texts.answers, strict=True
+    ):
+        prompt = line.split("=")[0]
+        assert line == naive.solution(prompt, evaluator(settings.modulus, seed))
+        assert line.endswith(f"={answer}<eos>")
+        assert length <= settings.longest_expression
+        assert prompt_length == len(expressions.vocabulary.encode(prompt + "="))
+        tree = naive.parse(prompt)
+        assert 1 <= naive.depth(tree) <= settings.levels
+        assert all(2 <= arity <= k for _, arity in naive.operations(tree))
+        counted.update(name for name, _ in naive.operations(tree))
+        parts = {int(expressions.held_out.part(np.array(window))) for window in naive.windows(line, k)}
+        assert max(parts, default=0) == part
+    assert nodes == {task: counted[task] for task in tasks}
+
+
+def test_training_text_as_one_stream_has_no_held_out_window() -> None:
+    settings = TaskSettings(modulus=6, held_out_fraction=0.2)
+    expressions = Expressions(settings, Mix.parse("add+prod"), 0)
+    texts, _ = expressions.sample(Part.TRAINED, 10_000, np.random.default_rng(1))
+    seen = naive.windows(expressions.vocabulary.decode(texts.tokens), 3)
+    held_out = {
+        tuple(row)
+        for part in (Part.VALIDATION, Part.TEST)
+        for row in expressions.held_out.tuples(part, 0, np.random.default_rng(0)).tolist()
+    }
+    assert len(held_out) == 43
+    assert not seen & held_out
+    assert len(seen) == 6**3 - 43, "everything else is trained on, permutations of held-out tuples too"
+
+
+def test_longest_expression_is_reached_and_not_passed() -> None:
+    settings = TaskSettings(modulus=20, nesting=1.0)
+    texts, _ = Expressions(settings, Mix.parse("max"), 0).sample(Part.TRAINED, 3_000, np.random.default_rng(0))
+    assert texts.lengths.max() == settings.longest_expression == 60
+    deep = TaskSettings(modulus=20, nesting=1.0, depth=3)
+    texts, _ = Expressions(deep, Mix.parse("add"), 0).sample(Part.TRAINED, 20_000, np.random.default_rng(0))
+    assert 400 < texts.lengths.max() <= deep.longest_expression == 483
+
+
+def test_shares_nesting_and_numbers_are_as_asked() -> None:
+    settings = TaskSettings(modulus=20, held_out_fraction=0.002)
+    expressions = Expressions(settings, Mix.parse("add:3+prod"), 0)
+    texts, nodes = expressions.sample(Part.TRAINED, 20_000, np.random.default_rng(0))
+    assert nodes["add"] / sum(nodes.values()) == pytest.approx(0.75, abs=0.01)
+    prompts = [naive.parse(line.split("=")[0]) for line in lines(texts, expressions.vocabulary)]
+    # An argument is an operation with probability 1/4; 2 or 3 arguments, so 1 + 2.5 / 4 operations an expression.
+    assert sum(nodes.values()) / len(prompts) == pytest.approx(1.625, abs=0.02)
+    assert sum(len(prompt[1]) == 3 for prompt in prompts if not isinstance(prompt, int)) == pytest.approx(
+        10_000, abs=300
+    )
+    numbers = np.array(
+        [argument for p in prompts if not isinstance(p, int) for argument in p[1] if type(argument) is int]
+    )
+    assert np.bincount(numbers) / len(numbers) == pytest.approx(np.full(20, 0.05), abs=0.006)
+
+
+@pytest.mark.parametrize("shape", [SHAPES[1], SHAPES[3], SHAPES[4], SHAPES[5]])
+def test_the_share_of_clean_expressions_is_foreseen(shape: dict[str, Any]) -> None:
+    settings = TaskSettings(**shape)
+    expressions = Expressions(settings, Mix.parse("add"), 0)
+    trees = grow(settings, (1.0,), 40_000, np.random.default_rng(0))
+    evaluate(trees, [build_function("add", settings.modulus, 0)])
+    parts = part_of(trees, expressions.held_out)
+    assert (parts == Part.TRAINED).mean() == pytest.approx(settings.share_clean(settings.held_out_fraction), abs=0.02)
+    assert (parts != Part.TEST).mean() == pytest.approx(settings.share_clean(settings.held_out_fraction / 2), abs=0.02)
+
+
+def test_a_pure_function_of_the_generator() -> None:
+    expressions = Expressions(TaskSettings(), Mix.parse("add+max"), 0)
+    first, again, other = (
+        expressions.sample(Part.TRAINED, 500, np.random.default_rng(seed))[0].tokens.tolist() for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert first != other
+
+
+def test_more_expressions_continue_the_same_list() -> None:
+    expressions = Expressions(TaskSettings(), Mix.parse("add+max"), 0)
+    few, many = (expressions.sample(Part.TRAINED, n, np.random.default_rng(1))[0].tokens for n in (100, 9_000))
+    assert np.array_equal(many[: len(few)], few)
+
+
+def test_a_yield_too_low_to_wait_for_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A product of many numbers modulo 16 is 0, so a deep full tree comes to prod(0,0) sooner or later. Some seeds hold
+    # that pair out, and then there is nothing to train on: without an end, the search for it would never stop.
+    settings = TaskSettings(modulus=16, depth=6, max_arguments=2, nesting=1.0, held_out_fraction=0.07)
+    prod = Mix.parse("prod")
+    monkeypatch.setattr("trainables.listops.expressions.GIVE_UP_AFTER", 3)
+    zeros = np.array([0, 0])
+    seed = next(seed for seed in range(200) if Expressions(settings, prod, seed).held_out.part(zeros))
+    with pytest.raises(SettingsError, match="random expressions of prod only") as caught:
+        Expressions(settings, prod, seed).sample(Part.TRAINED, 1_000, np.random.default_rng(0))
+    assert caught.value.key == "task.held_out_fraction"
+
+
+def test_time_of_50_000_expressions() -> None:
+    expressions = Expressions(TaskSettings(), Mix.parse("add+prod"), 0)
+    start = time.perf_counter()
+    texts, _ = expressions.sample(Part.TRAINED, 50_000, np.random.default_rng(0))
+    print(f"50 000 expressions ({len(texts.tokens)} tokens) in {time.perf_counter() - start:.2f} s")
+    assert len(texts.lengths) == 50_000

@@ -1,0 +1,90 @@
+"""Operations against plain Python."""
+
+from __future__ import annotations
+
+import itertools
+from functools import reduce
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.trainables.listops import naive
+from trainables.base import Mix, SettingsError
+from trainables.listops.operations import OPERATIONS, build_function, check_mix
+
+PLAIN = ("max", "min", "med", "add", "prod", "nadd")
+
+
+@st.composite
+def arguments(draw: st.DrawFn) -> tuple[int, list[int]]:
+    modulus = draw(st.integers(2, 60_000))
+    return modulus, draw(st.lists(st.integers(0, modulus - 1), min_size=2, max_size=9))
+
+
+@given(st.sampled_from(PLAIN), arguments())
+def test_agrees_with_plain_python(name: str, case: tuple[int, list[int]]) -> None:
+    modulus, numbers = case
+    assert build_function(name, modulus, 0)(np.array(numbers)) == naive.value(name, numbers, modulus)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_vectorised_as_one_by_one(name: str) -> None:
+    function = build_function(name, 7, 3)
+    batch = np.random.default_rng(0).integers(7, size=(5, 4, 3))
+    values = function(batch)
+    assert values.shape == (5, 4)
+    assert values.min() >= 0
+    assert values.max() < 7
+    singles = [function(row) for row in batch.reshape(-1, 3)]
+    assert values.reshape(-1).tolist() == singles
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_commutative_flag(name: str) -> None:
+    function = build_function(name, 5, 1)
+    triples = np.array(list(itertools.product(range(5), repeat=3)))
+    same = all(
+        np.array_equal(function(triples), function(triples[:, order])) for order in itertools.permutations(range(3))
+    )
+    assert same == OPERATIONS[name].commutative
+
+
+def test_median_of_even_counts_is_the_upper_middle() -> None:
+    median = build_function("med", 10, 0)
+    assert median(np.array([3, 8])) == 8
+    assert median(np.array([9, 1, 4, 6])) == 6
+
+
+def test_shuffled_add_permutes_cells_and_folds_from_the_left() -> None:
+    function = build_function("shuffled_add", 8, 0)
+    pairs = np.array(list(itertools.product(range(8), repeat=2)))
+    table = function(pairs).reshape(8, 8)
+    assert np.bincount(table.reshape(-1)).tolist() == [8] * 8, "output counts are those of the sum"
+    assert any(len(set(row)) < 8 for row in table), "no Latin square any more"
+    rows = np.random.default_rng(0).integers(8, size=(50, 4))
+    assert function(rows).tolist() == [reduce(lambda a, b: table[a, b], row) for row in rows.tolist()]
+
+
+def test_relabelled_add_is_the_sum_under_other_names() -> None:
+    triples = np.array(list(itertools.product(range(6), repeat=3)))
+    sums, values = triples.sum(axis=1) % 6, build_function("relabelled_add", 6, 4)(triples)
+    labels = {int(total): int(value) for total, value in zip(sums, values, strict=True)}
+    assert sorted(labels.values()) == list(range(6))
+    assert [labels[int(total)] for total in sums] == values.tolist()
+
+
+@pytest.mark.parametrize("name", ["shuffled_add", "relabelled_add"])
+def test_tables_depend_on_the_seed_alone(name: str) -> None:
+    pairs = np.array(list(itertools.product(range(9), repeat=2)))
+    first, again, other = (build_function(name, 9, seed)(pairs).tolist() for seed in (0, 0, 1))
+    assert first == again
+    assert first != other
+
+
+def test_unknown_operation_is_named() -> None:
+    with pytest.raises(SettingsError, match="'prdo'") as caught:
+        check_mix(Mix.parse("add+prdo"))
+    assert (caught.value.key, caught.value.given) == ("mixes", "prdo")
+    assert "prod" in caught.value.allowed

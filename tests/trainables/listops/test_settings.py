@@ -1,0 +1,102 @@
+"""Settings: defaults, derived numbers, refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from trainables.base import SettingsError
+from trainables.listops.settings import LONGEST_TEXT_TOKENS, TaskSettings, warnings
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("modulus", 1),
+        ("modulus", 6.0),
+        ("modulus", True),
+        ("modulus", 70_000),
+        ("depth", 0),
+        ("max_arguments", 1),
+        ("max_arguments", 33),
+        ("nesting", 1.01),
+        ("nesting", -0.1),
+        ("nesting", float("nan")),
+        ("nesting", "often"),
+        ("held_out_fraction", 0.0),
+        ("held_out_fraction", 0.6),
+        ("held_out", "sorted"),
+        ("train_examples", 0),
+        ("validation_examples", 0),
+        ("test_examples", 2.5),
+    ],
+)
+def test_refusals_name_key_and_value(field: str, value: Any) -> None:
+    with pytest.raises(SettingsError) as caught:
+        TaskSettings(**{field: value})
+    assert caught.value.key == f"task.{field}"
+    assert caught.value.given == str(value)
+    assert repr(value) in str(caught.value)
+
+
+def test_paper_numbers() -> None:
+    paper = TaskSettings()
+    assert paper.longest_expression == 60
+    assert paper.held_out_tuples == 400
+    assert paper.training_examples == 100_000
+    assert TaskSettings(modulus=10).training_examples == 50_000
+    assert TaskSettings(train_examples=7).training_examples == 7
+    assert TaskSettings(depth=3).longest_expression == 483
+    assert TaskSettings(depth=1).longest_expression == 9
+    assert TaskSettings(modulus=6).held_out_tuples == 10
+    assert TaskSettings(modulus=6, held_out_fraction=0.2).held_out_tuples == 43
+
+
+def test_without_nesting_depth_is_one() -> None:
+    settings = TaskSettings(depth=3, nesting=0.0)
+    assert settings.levels == 1
+    assert settings.longest_expression == 9
+
+
+@pytest.mark.parametrize(
+    ("depth", "arguments", "key"), [(7, 2, "task.depth"), (4, 4, "task.depth"), (40, 3, "task.depth")]
+)
+def test_expressions_no_block_could_hold_are_refused(depth: int, arguments: int, key: str) -> None:
+    with pytest.raises(SettingsError, match=f"more than {LONGEST_TEXT_TOKENS} tokens") as caught:
+        TaskSettings(depth=depth, max_arguments=arguments)
+    assert caught.value.key == key
+
+
+def test_few_held_out_tuples() -> None:
+    with pytest.raises(SettingsError, match=r"0\.04 of 6\^3 tuples is 8; at least 10") as caught:
+        TaskSettings(modulus=6, held_out_fraction=0.04)
+    assert caught.value.key == "task.held_out_fraction"
+    few = warnings(TaskSettings(modulus=6, held_out_fraction=0.05))
+    assert any("only 10 number tuples" in said for said in few)
+    assert not any("number tuples" in said for said in warnings(TaskSettings(modulus=6, held_out_fraction=0.2)))
+
+
+def test_leak_of_permutations_is_disclosed() -> None:
+    (said,) = warnings(TaskSettings())
+    assert "(max, min, med, add, prod, relabelled_add)" in said
+    assert warnings(TaskSettings(held_out="unordered")) == []
+
+
+def test_hopeless_held_out_shares_are_refused() -> None:
+    with pytest.raises(SettingsError, match="leaves under 1% of all expressions") as caught:
+        TaskSettings(depth=6, max_arguments=2, nesting=1.0, held_out_fraction=0.2)
+    assert caught.value.key == "task.held_out_fraction"
+    with pytest.raises(SettingsError, match="fewer than 1 in 10000") as caught:
+        TaskSettings(depth=1, max_arguments=12, held_out_fraction=0.002)
+    assert caught.value.key == "task.held_out_fraction"
+
+
+def test_strict_validation_by_pydantic() -> None:
+    adapter = TypeAdapter(TaskSettings)
+    assert adapter.validate_python({"modulus": 6, "train_examples": None}) == TaskSettings(modulus=6)
+    with pytest.raises(ValidationError, match="modulo"):
+        adapter.validate_python({"modulo": 6})
+    with pytest.raises(ValidationError, match="at least 2"):
+        adapter.validate_python({"modulus": 1})
