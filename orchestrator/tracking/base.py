@@ -1,0 +1,51 @@
+"""The contract of a tracker: where the record of a sweep is kept."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+
+from orchestrator.records import RunRecord, Sweep
+from orchestrator.report.answer import Answer
+
+
+class State(StrEnum):
+    """How a sweep ended."""
+
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+
+class OutageError(ConnectionError):
+    """The store cannot be written now: no connection, overloaded, its disk full. The same call may succeed later."""
+
+
+class Tracker(ABC):
+    """Keeps the record of sweeps. Called from one thread at a time.
+
+    Every method is idempotent: a record is looked up by its identity (the sweep's id, the run's key) before one is
+    created, so a journal can be replayed into a tracker any number of times, and a record left half-written by a
+    crash is completed. Whatever is recorded follows from the arguments alone, so a replay rebuilds a lost store.
+
+    Every method raises :class:`OutageError` where the store cannot be written now; any other exception is a bug or a
+    refusal (no permission) that a repetition does not mend.
+    """
+
+    @abstractmethod
+    def begin(self, sweep: Sweep) -> None:
+        """Record that a sweep runs, or runs again after an interruption."""
+
+    @abstractmethod
+    def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
+        """Record a run, however it ended, with the files in its directory."""
+
+    @abstractmethod
+    def end(self, sweep: Sweep, answer: Answer, state: State, files: Sequence[Path] = ()) -> None:
+        """Record what a sweep came to. A later call for the same sweep replaces the answer of an earlier one."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Where the record lies, for a person to read; never holds a password."""

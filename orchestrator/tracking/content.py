@@ -1,0 +1,225 @@
+"""What is recorded of a sweep, a run and a transition: pure values, which a tracker copies into its store.
+
+Names are stable, for sorting, filtering and charts:
+
+* runs (``kind`` = ``run``): parameters ``mix``, the size axis (``n_embed``), ``seed``, ``target``, ``family`` and every
+  setting by its dotted name; metrics ``accuracy/TASK`` and ``loss`` over steps, ``test_accuracy/TASK``, ``floor/TASK``,
+  ``parameters``, ``core_parameters``, ``steps`` and the run's own measures; tag ``status``.
+* transitions (``kind`` = ``transition``), one a mix: parameters ``mix``, ``target``, ``baseline``, ``verdict`` and the
+  settings; metrics ``transition``, ``low``, ``high`` (on the size axis, at 80 % of the asymptote), the same with
+  ``_parameters`` or ``_core_parameters`` behind them, with ``_absolute`` (at accuracy 0.8), with ``/TASK`` for the
+  other tasks; ``p_above``, ``p_below``; ``fit.midpoint``, ``fit.slope``, ``fit.floor``, ``fit.asymptote``;
+  ``synergy``, ``synergy_low``, ``synergy_high`` (in all parameters) and ``synergy_core`` ... (in core ones).
+* sweeps (``kind`` = ``sweep``): the metrics of a transition's first line and its synergy as ``transition/MIX`` ...
+
+A censored or unknown value is left out. ``+`` in a mix is written ``.`` in metric names, which may not hold a plus.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from orchestrator.records import ARRAYS, PICTURE, RunRecord, Sweep
+from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.table import plain, report
+from orchestrator.spec import SweepSpec, flatten
+from orchestrator.tracking import notes
+from orchestrator.transition.types import Estimate, Synergy
+from trainables.base import Status
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One value of a metric. ``progress`` in [0, 1] says when in the life of the record it was taken."""
+
+    name: str
+    value: float
+    step: int = 0
+    progress: float = 1.0
+
+
+@dataclass(frozen=True)
+class Content:
+    """One record. ``texts`` and ``files`` are artifacts by name; ``seconds`` is how long what it records took."""
+
+    name: str
+    tags: dict[str, str]
+    params: dict[str, str]
+    samples: tuple[Sample, ...] = ()
+    note: str = ""
+    texts: dict[str, str] = field(default_factory=dict)
+    files: dict[str, Path] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def digest(self) -> str:
+        """A hash of everything but the files: records with equal digests say the same."""
+        said = [self.name, self.tags, self.params, [asdict(sample) for sample in self.samples], self.note, self.texts]
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def sweep_content(sweep: Sweep) -> Content:
+    """The record of a sweep as it begins."""
+    spec = sweep.spec
+    asked = {
+        "target": spec.target,
+        "baseline": spec.baseline.name,
+        "mixes": ", ".join(mix.name for mix in spec.mixes),
+        "sizes": ", ".join(str(size) for size in spec.sizes),
+        "seeds": ", ".join(str(seed) for seed in spec.seed_list),
+        "profile": spec.profile,
+        "family": spec.family,
+        **{f"search.{key}": str(value) for key, value in flatten(spec.search.model_dump(mode="json")).items()},
+    }
+    environment = {f"env.{key}": str(value) for key, value in flatten(sweep.environment).items()}
+    return Content(
+        name=sweep.id,
+        tags={"kind": "sweep", "sweep": sweep.id, "question": spec.question, **environment},
+        params=_with_settings(spec, asked),
+        note=notes.sweep(sweep),
+        texts={
+            "search_space.yaml": spec.to_yaml(),
+            "environment.json": json.dumps(sweep.environment, indent=2, sort_keys=True),
+        },
+    )
+
+
+def run_content(sweep: Sweep, run: RunRecord) -> Content:
+    """The record of one run."""
+    spec, config, outcome = sweep.spec, run.config, run.outcome
+    parameters = spec.make_family().parameters(config.size)
+    identity = {
+        "mix": config.mix.name,
+        spec.size_axis: str(config.size),
+        "seed": str(config.seed),
+        "target": spec.target,
+        "family": spec.family,
+    }
+    curve = tuple(
+        Sample(name, value, point.step, min(point.step / max(outcome.steps, 1), 1.0))
+        for point in outcome.curve
+        for name, value in {
+            "loss": point.loss,
+            **{f"accuracy/{metric_name(task)}": share for task, share in point.accuracy.items()},
+        }.items()
+    )
+    final = {
+        **{metric_name(name): value for name, value in outcome.measures.items()},
+        **{f"test_accuracy/{metric_name(task)}": share for task, share in outcome.accuracy.items()},
+        **{f"floor/{metric_name(task)}": share for task, share in outcome.floor.items()},
+        "parameters": parameters.total,
+        "core_parameters": parameters.core,
+        "steps": float(outcome.steps),
+    }
+    return Content(
+        name=f"{config.mix.name} {spec.size_axis} {config.size} seed {config.seed}",
+        tags={"kind": "run", "sweep": sweep.id, "run_key": run.key, "status": outcome.status.value},
+        params=_with_settings(spec, identity),
+        samples=_finite((*curve, *(Sample(name, value, outcome.steps) for name, value in final.items()))),
+        note=notes.run(sweep, run, parameters),
+        texts={"traceback.txt": outcome.error} if outcome.status is Status.FAILED else {},
+        files={name: run.directory / name for name in (ARRAYS, PICTURE) if (run.directory / name).is_file()},
+        seconds=outcome.measures.get("seconds", 0.0),
+    )
+
+
+def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
+    """The record of one mix's transition. Its figure is a file, which the tracker adds."""
+    spec, found = sweep.spec, mix.target.transition
+    metrics = {
+        **_estimate("", "", found.relative),
+        **_estimate("", "_parameters", mix.target.total),
+        **_estimate("", "_core_parameters", mix.target.core),
+        **_estimate("", "_absolute", found.absolute),
+        **_synergy("synergy", mix.synergy_total),
+        **_synergy("synergy_core", mix.synergy_core),
+        "runs": float(mix.runs),
+        "diverged": float(mix.diverged),
+        "failed": float(mix.failed),
+        "p_above": found.p_above,
+        "p_below": found.p_below,
+    }
+    if found.fit is not None:
+        metrics |= {f"fit.{name}": value for name, value in asdict(found.fit).items()}
+    for task in mix.tasks[1:]:
+        metrics |= _estimate(f"/{metric_name(task.task)}", "", task.transition.relative)
+    identity = {
+        "mix": mix.mix,
+        "target": answer.target,
+        "baseline": answer.baseline,
+        "verdict": found.verdict.value,
+        "size_axis": answer.size_axis,
+        "family": spec.family,
+        "profile": spec.profile,
+    }
+    if mix.synergy_total is not None:
+        identity["synergy_decided"] = "yes" if mix.synergy_total.decided else "no"
+    points = {task.task: [asdict(point) for point in task.transition.points] for task in mix.tasks}
+    fits = {task.task: None if task.transition.fit is None else asdict(task.transition.fit) for task in mix.tasks}
+    return Content(
+        name=f"transition {mix.mix}",
+        tags={"kind": "transition", "sweep": sweep.id, "mix": mix.mix},
+        params=_with_settings(spec, identity),
+        samples=_finite(tuple(Sample(name, value) for name, value in metrics.items())),
+        note=notes.transition(sweep, answer, mix),
+        texts={
+            "points.json": json.dumps(points, indent=1),
+            "fit.json": json.dumps(fits, indent=1),
+            "transition.json": json.dumps(asdict(mix), indent=1),
+        },
+    )
+
+
+def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
+    """What is added to a sweep's record when it ends."""
+    metrics: dict[str, float] = {}
+    for mix in answer.mixes:
+        behind = f"/{metric_name(mix.mix)}"
+        metrics |= _estimate(behind, "", mix.target.transition.relative)
+        metrics |= _estimate(behind, "_parameters", mix.target.total)
+        metrics |= {name + behind: value for name, value in _synergy("synergy", mix.synergy_total).items()}
+        metrics[f"runs{behind}"] = float(mix.runs)
+    text = plain(report(answer))
+    return Content(
+        name=sweep.id,
+        tags={"state": state},
+        params={},
+        samples=_finite(tuple(Sample(name, value) for name, value in metrics.items())),
+        note=notes.ended(sweep, text, state),
+        texts={"answer.txt": text + "\n", "answer.json": json.dumps(answer.to_json(), indent=1)},
+    )
+
+
+def metric_name(text: str) -> str:
+    """``add+prod`` as a metric's name may write it: ``add.prod``."""
+    return re.sub(r"[^\w.\- /]", "_", text.replace("+", "."))
+
+
+def _with_settings(spec: SweepSpec, identity: Mapping[str, str]) -> dict[str, str]:
+    settings = {key: str(value) for key, value in flatten(spec.to_dict()["settings"]).items()}
+    if clash := sorted(settings.keys() & identity.keys()):
+        raise ValueError(f"the family {spec.family!r} has settings whose names are taken: {', '.join(clash)}")
+    return {**identity, **settings}
+
+
+def _estimate(behind: str, unit: str, found: Estimate) -> dict[str, float]:
+    values = {"transition": found.value, "low": found.low, "high": found.high}
+    return {f"{name}{unit}{behind}": value for name, value in values.items() if value is not None}
+
+
+def _synergy(name: str, found: Synergy | None) -> dict[str, float]:
+    if found is None:
+        return {}
+    values = {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _finite(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
+    """Without values that no chart can show: the last losses of a diverged run. Its status says so."""
+    return tuple(sample for sample in samples if math.isfinite(sample.value))

@@ -1,0 +1,216 @@
+"""The record in MLflow: one experiment a search space, one run a sweep, and nested in it its runs and transitions.
+
+Only :class:`mlflow.MlflowClient`: the fluent interface keeps an active run per process, which background threads and
+reused workers would share. Few calls a record, because each costs a commit (5-40 ms on SQLite).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+
+from mlflow import MlflowClient
+from mlflow.entities import Experiment, Metric, Param, Run, RunTag
+from mlflow.exceptions import MlflowException
+from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
+
+from orchestrator.records import FIGURE, RunRecord, Sweep
+from orchestrator.report import figures
+from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.tracking import content
+from orchestrator.tracking.base import State, Tracker
+from orchestrator.tracking.content import Content
+from orchestrator.tracking.outage import outages
+from orchestrator.tracking.store import Store
+from trainables.base import Status
+
+NOTE = "mlflow.note.content"
+"""The tag MLflow's page shows as a run's description."""
+DIGEST = "digest"
+ENDINGS = {State.FINISHED: "FINISHED", State.INTERRUPTED: "KILLED", State.FAILED: "FAILED"}
+METRICS_A_CALL, PARAMS_A_CALL, ROWS_A_PAGE = 900, 100, 1000
+"""MLflow takes 1000 metrics, parameters and tags in one call, of which at most 100 parameters and 100 tags."""
+LONGEST_PARAM, LONGEST_TAG = 6000, 5000
+QUIET = {"alembic": logging.WARNING, "mlflow.store.db.utils": logging.CRITICAL}
+"""Loggers that narrate migrations, and repeat with a traceback what is raised anyway."""
+
+
+class MlflowTracker(Tracker):
+    """Keeps sweeps in an MLflow store. The store is first touched by the first record."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        # MLflow's own retries take minutes, during which a recorder could not say that the store is out.
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
+        self._experiments: dict[str, str] = {}
+        self._sweeps: dict[str, str] = {}
+        self._complete: dict[tuple[str, str], str] = {}
+
+    def describe(self) -> str:
+        return self.store.shown
+
+    def begin(self, sweep: Sweep) -> None:
+        with outages():
+            self._begin(sweep)
+
+    def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
+        with outages():
+            recorded = content.run_content(sweep, run)
+            if self._complete.get((sweep.id, run.key)) == recorded.digest:
+                return
+            status = "FAILED" if run.outcome.status is Status.FAILED else "FINISHED"
+            self._record(sweep, recorded, {"run_key": run.key}, status, _ended_ms(run.directory))
+            self._complete[sweep.id, run.key] = recorded.digest
+
+    def end(self, sweep: Sweep, answer: Answer, state: State, files: Sequence[Path] = ()) -> None:
+        with outages(), tempfile.TemporaryDirectory() as drawn:
+            for place, mix in enumerate(answer.mixes):
+                if mix.runs:
+                    self._transition(sweep, answer, mix, Path(drawn) / str(place))
+            kept = {path.name: path for path in files}
+            if FIGURE not in kept:
+                figure = figures.transitions_figure(sweep.spec, answer)
+                kept |= {path.name: path for path in figures.save_both(figure, Path(drawn), Path(FIGURE).stem)}
+            self._end(sweep, replace(content.answer_content(sweep, answer, state), files=kept), State(state))
+
+    def _begin(self, sweep: Sweep) -> str:
+        """The sweep's MLflow run, found or created, completed and set running."""
+        recorded = content.sweep_content(sweep)
+        found = self._find(sweep, {"kind": "sweep"})
+        run = found[0] if found else self._create(sweep, recorded, {}, _created_ms(sweep))
+        missing = {key: value for key, value in recorded.params.items() if key not in run.data.params}
+        now_ms = int(time.time() * 1000)
+        self._fill(run.info.run_id, replace(recorded, params=missing), run.info.start_time, now_ms)
+        if run.info.status != "RUNNING":
+            self._client.update_run(run.info.run_id, status="RUNNING")
+        for other in self._find(sweep, {"kind": "run"}):
+            if _ended(other):
+                self._complete[sweep.id, other.data.tags["run_key"]] = other.data.tags.get(DIGEST, "")
+        self._sweeps[sweep.id] = run.info.run_id
+        return self._sweeps[sweep.id]
+
+    def _end(self, sweep: Sweep, recorded: Content, state: State) -> None:
+        run = self._client.get_run(self._sweep_run(sweep))
+        run_id, now_ms = run.info.run_id, int(time.time() * 1000)
+        # Metrics cannot be taken back, so only a finished answer becomes one, and each answer once.
+        fresh = state is State.FINISHED and run.data.tags.get(DIGEST) != recorded.digest
+        self._fill(run_id, recorded if fresh else replace(recorded, samples=()), now_ms, now_ms)
+        tags = {**recorded.tags, NOTE: recorded.note, **({DIGEST: recorded.digest} if fresh else {})}
+        self._client.log_batch(run_id, tags=[RunTag(key, value[:LONGEST_TAG]) for key, value in tags.items()])
+        self._client.set_terminated(run_id, ENDINGS[state])
+
+    def _transition(self, sweep: Sweep, answer: Answer, mix: MixAnswer, drawn: Path) -> None:
+        figure = figures.curve_figure(sweep.spec, answer, mix.mix)
+        files = {path.name: path for path in figures.save_both(figure, drawn, "curve")}
+        recorded = replace(content.transition_content(sweep, answer, mix), files=files)
+        self._record(sweep, recorded, {"mix": mix.mix}, "FINISHED", int(time.time() * 1000))
+
+    def _record(self, sweep: Sweep, recorded: Content, identity: dict[str, str], status: str, end_ms: int) -> None:
+        """Write one nested record, unless the store already holds it as it is. What says otherwise is replaced."""
+        kept = False
+        for other in self._find(sweep, {"kind": recorded.tags["kind"], **identity}):
+            if not kept and _ended(other) and other.data.tags.get(DIGEST) == recorded.digest:
+                kept = True
+            else:
+                self._client.delete_run(other.info.run_id)
+        if kept:
+            return
+        start_ms = end_ms - int(recorded.seconds * 1000)
+        parent = {MLFLOW_PARENT_RUN_ID: self._sweep_run(sweep), DIGEST: recorded.digest}
+        run_id = self._create(sweep, recorded, parent, start_ms).info.run_id
+        self._fill(run_id, recorded, start_ms, end_ms)
+        self._client.set_terminated(run_id, status, end_ms)
+
+    def _create(self, sweep: Sweep, recorded: Content, tags: dict[str, str], start_ms: int) -> Run:
+        said = {**recorded.tags, **tags, NOTE: recorded.note}
+        shortened = {key: value[:LONGEST_TAG] for key, value in said.items()}
+        return self._client.create_run(self._experiment(sweep), start_ms, shortened, recorded.name)
+
+    def _fill(self, run_id: str, recorded: Content, start_ms: int, end_ms: int) -> None:
+        """Parameters, metrics and artifacts; the same arguments a second time add nothing."""
+        metrics = [
+            Metric(each.name, each.value, start_ms + int(each.progress * (end_ms - start_ms)), each.step)
+            for each in recorded.samples
+        ]
+        params = [Param(key, value[:LONGEST_PARAM]) for key, value in recorded.params.items()]
+        while metrics or params:
+            self._client.log_batch(run_id, metrics[:METRICS_A_CALL], params[:PARAMS_A_CALL])
+            metrics, params = metrics[METRICS_A_CALL:], params[PARAMS_A_CALL:]
+        if recorded.texts or recorded.files:
+            with tempfile.TemporaryDirectory() as staged:
+                for name, text in recorded.texts.items():
+                    (Path(staged) / name).write_text(text, encoding="utf-8")
+                for name, path in recorded.files.items():
+                    shutil.copyfile(path, Path(staged) / name)
+                self._client.log_artifacts(run_id, staged)
+
+    def _find(self, sweep: Sweep, tags: dict[str, str]) -> list[Run]:
+        """The sweep's records with these tags."""
+        conditions = " and ".join(f"tags.`{key}` = '{value}'" for key, value in {"sweep": sweep.id, **tags}.items())
+        return list(self._pages(self._experiment(sweep), conditions))
+
+    def _pages(self, experiment: str, conditions: str) -> Iterator[Run]:
+        token = None
+        while True:
+            page = self._client.search_runs([experiment], conditions, max_results=ROWS_A_PAGE, page_token=token)
+            yield from page
+            if not (token := page.token):
+                return
+
+    def _sweep_run(self, sweep: Sweep) -> str:
+        return self._sweeps.get(sweep.id) or self._begin(sweep)
+
+    def _experiment(self, sweep: Sweep) -> str:
+        name = sweep.spec.name
+        if name not in self._experiments:
+            self._experiments[name] = self._find_experiment(name) or self._create_experiment(sweep)
+        return self._experiments[name]
+
+    def _find_experiment(self, name: str) -> str | None:
+        found: Experiment | None = self._client.get_experiment_by_name(name)
+        if found is None:
+            return None
+        if found.lifecycle_stage == "deleted":
+            # Its name stays taken while it lies in MLflow's trash.
+            self._client.restore_experiment(found.experiment_id)
+        return str(found.experiment_id)
+
+    def _create_experiment(self, sweep: Sweep) -> str:
+        name = sweep.spec.name
+        location = None if self.store.artifacts is None else (self.store.artifacts / name).as_uri()
+        try:
+            return str(self._client.create_experiment(name, location, {NOTE: sweep.spec.question}))
+        except MlflowException as error:
+            # Another sweep of the same space may have been quicker.
+            if error.error_code == "RESOURCE_ALREADY_EXISTS" and (found := self._find_experiment(name)):
+                return found
+            raise
+
+    @cached_property
+    def _client(self) -> MlflowClient:
+        for name, level in QUIET.items():
+            logging.getLogger(name).setLevel(level)
+        return MlflowClient(self.store.uri)
+
+
+def _ended(run: Run) -> bool:
+    return run.info.status in ENDINGS.values()
+
+
+def _created_ms(sweep: Sweep) -> int:
+    return int(datetime.fromisoformat(sweep.created).timestamp() * 1000)
+
+
+def _ended_ms(directory: Path) -> int:
+    """When a run's files were written: the same at every replay. Now, for a run that left none."""
+    newest = max((path.stat().st_mtime for path in directory.glob("*") if path.is_file()), default=time.time())
+    return int(newest * 1000)

@@ -1,0 +1,82 @@
+"""The descriptions beside the records, in Markdown, for a reader who did not run the sweep."""
+
+from __future__ import annotations
+
+from orchestrator.records import RunRecord, Sweep
+from orchestrator.report import wording
+from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.transition.types import LEVEL
+from trainables.base import Parameters, Status
+
+
+def sweep(sweep: Sweep) -> str:
+    """What a sweep asks and how its record is arranged."""
+    spec = sweep.spec
+    mixes = ", ".join(f"`{mix.name}`" for mix in spec.mixes)
+    return f"""**{spec.question}**
+
+This sweep looks for the smallest model that learns the target `{spec.target}`, for each of the mixes {mixes}:
+the size (`{spec.size_axis}`) at which test accuracy reaches {LEVEL:.0%} of its asymptote.
+Profile `{spec.profile or "none"}`, searched by {spec.search.method}, sizes {spec.sizes[0]} to {spec.sizes[-1]},
+up to {spec.seeds} seeds a size.
+
+Nested below are one run for every model trained (tag `kind` = `run`) and one for every mix's transition
+(`kind` = `transition`). `search_space.yaml` among the artifacts reproduces the sweep:
+`python -m orchestrator run search_space.yaml`.
+"""
+
+
+def ended(about: Sweep, table: str, state: str) -> str:
+    """The note of a sweep that has ended: the answer first."""
+    head = "" if state == "finished" else f"This sweep is **{state}**; the answer is what its runs say so far.\n\n"
+    return f"{head}```\n{table}\n```\n\n{sweep(about)}"
+
+
+def run(about: Sweep, record: RunRecord, parameters: Parameters) -> str:
+    """What one run trained and what came of it."""
+    spec, config, outcome = about.spec, record.config, record.outcome
+    who = (
+        f"One model of {spec.size_axis} {config.size} ({wording.exact(parameters.total)} parameters), trained on "
+        f"`{config.mix.name}` with seed {config.seed}, for the sweep `{about.id}`."
+    )
+    if outcome.status is Status.FAILED:
+        return f"{who}\n\nIt **failed** and counts as no evidence; `traceback.txt` among the artifacts says why."
+    rows = "\n".join(
+        f"| {task} | {share:.3f} | {outcome.floor.get(task, float('nan')):.3f} |"
+        for task, share in sorted(outcome.accuracy.items())
+    )
+    ending = (
+        "Its loss stopped being finite (**diverged**), so it counts as having learned nothing."
+        if outcome.status is Status.DIVERGED
+        else "It finished."
+    )
+    return f"""{who} {ending} Steps: {outcome.steps}.
+
+| task | test accuracy | best constant answer |
+|---|---|---|
+{rows}
+
+`accuracy/...` are validation accuracies while training. `arrays.npz` holds the number tokens' embeddings and
+their cosine similarities, `similarity.png` shows them.
+"""
+
+
+def transition(about: Sweep, answer: Answer, mix: MixAnswer) -> str:
+    """Where a mix's transition lies and what it saves."""
+    found = mix.target.transition
+    low, high = answer.tested(found)
+    asymptote = found.fit.asymptote if found.fit else None
+    size = wording.estimate(found.relative, low.size, high.size, found.verdict, asymptote)
+    total = wording.estimate(mix.target.total, low.total, high.total, found.verdict, asymptote)
+    saving = (
+        ""
+        if mix.synergy_total is None
+        else f"\n\n**{wording.synergy(mix.mix, mix.synergy_total)}** than `{answer.baseline}`."
+    )
+    level = f"{answer.confidence:.0%} intervals; {LEVEL:.0%} of the asymptote"
+    return f"""Where `{answer.target}` becomes learnable when `{mix.mix}` is trained, from {mix.runs} runs of the sweep
+`{about.id}`: {answer.size_axis} **{size}**, parameters **{total}** ({level}).{saving}
+
+`points.json` holds every run as a point, `fit.json` the curve
+`floor + (asymptote - floor) / (1 + exp(-slope (ln {answer.size_axis} - midpoint)))`, `transition.json` all estimates.
+"""

@@ -1,0 +1,129 @@
+"""A queue in front of a tracker, so that a sweep never waits for its record."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from orchestrator.records import RunRecord, Sweep
+from orchestrator.report.answer import Answer
+from orchestrator.tracking.base import OutageError, State, Tracker
+
+FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 30.0
+"""Pauses between attempts while the store is out: doubled from the first to the longest."""
+
+Job = Callable[[], None]
+
+
+class Recorder:
+    """Hands records to a tracker in their order, from a thread of its own.
+
+    While the store is out, records wait and :attr:`warning` says so; they arrive, once each, when it is back. Any
+    other error stops the recording, shows in :attr:`warning` at once and is raised by :meth:`close`: the sweep itself
+    goes on, because its journal holds everything the record needs.
+    """
+
+    def __init__(self, tracker: Tracker, *, first_wait_s: float = FIRST_WAIT_S) -> None:
+        self._tracker = tracker
+        self._first_wait_s = first_wait_s
+        self._jobs: deque[Job] = deque()
+        self._changed = threading.Condition()
+        self._stop_at: float | None = None
+        self._outage = ""
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._work, name="recorder", daemon=True)
+        self._thread.start()
+
+    def begin(self, sweep: Sweep) -> None:
+        """Queue :meth:`Tracker.begin`."""
+        self._put(lambda: self._tracker.begin(sweep))
+
+    def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
+        """Queue :meth:`Tracker.run_ended`."""
+        self._put(lambda: self._tracker.run_ended(sweep, run))
+
+    def end(self, sweep: Sweep, answer: Answer, state: State, files: Sequence[Path] = ()) -> None:
+        """Queue :meth:`Tracker.end`."""
+        self._put(lambda: self._tracker.end(sweep, answer, state, files))
+
+    @property
+    def waiting(self) -> int:
+        """Records not yet in the store, the one being written included."""
+        with self._changed:
+            return len(self._jobs)
+
+    @property
+    def warning(self) -> str:
+        """What a person should know about the record now; empty when all is well."""
+        with self._changed:
+            if self._error is not None:
+                return (
+                    f"recording in {self._tracker.describe()} stopped: {type(self._error).__name__}: {self._error}; "
+                    f"the sweep goes on, {len(self._jobs)} records are left to its journal"
+                )
+            if self._outage:
+                return (
+                    f"the MLflow store {self._tracker.describe()} is out ({self._outage}); the sweep goes on, "
+                    f"{len(self._jobs)} records wait"
+                )
+            return ""
+
+    def close(self, timeout_s: float) -> int:
+        """Wait at most ``timeout_s`` for the queue to empty, then stop. Returns the number of records left unwritten.
+
+        Raises what stopped the recording, where that was no outage.
+        """
+        with self._changed:
+            self._stop_at = time.monotonic() + timeout_s
+            self._changed.notify_all()
+        self._thread.join(timeout_s)
+        with self._changed:
+            if self._error is not None:
+                raise self._error
+            return len(self._jobs)
+
+    def _put(self, job: Job) -> None:
+        with self._changed:
+            if self._stop_at is not None:
+                raise RuntimeError("the recorder is closed")
+            self._jobs.append(job)
+            self._changed.notify_all()
+
+    def _work(self) -> None:
+        wait_s = self._first_wait_s
+        while (job := self._next()) is not None:
+            try:
+                job()
+            except OutageError as error:
+                self._pause(str(error), wait_s)
+                wait_s = min(2 * wait_s, LONGEST_WAIT_S)
+            except Exception as error:  # noqa: BLE001 - not swallowed: close() raises it in the sweep's thread
+                with self._changed:
+                    self._error = error
+                return
+            else:
+                wait_s = self._first_wait_s
+                with self._changed:
+                    self._outage = ""
+                    self._jobs.popleft()
+
+    def _next(self) -> Job | None:
+        """The oldest record, left in the queue until it is written; None when there is no more to do."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._jobs or self._stop_at is not None)
+            return self._jobs[0] if self._jobs and self._time_left_s() > 0 else None
+
+    def _pause(self, why: str, wait_s: float) -> None:
+        """Wait before the next attempt; no longer than the first pause once the recorder closes."""
+        until = time.monotonic() + wait_s
+        with self._changed:
+            self._outage = why
+            self._changed.wait_for(lambda: self._stop_at is not None, wait_s)
+            rest_s = min(until - time.monotonic(), self._first_wait_s, self._time_left_s())
+            self._changed.wait(max(rest_s, 0.0))
+
+    def _time_left_s(self) -> float:
+        return float("inf") if self._stop_at is None else self._stop_at - time.monotonic()
