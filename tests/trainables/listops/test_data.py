@@ -82,6 +82,8 @@ def test_held_out_sets_are_of_one_operation_and_of_their_part() -> None:
                 assert (row[length - 1 :] == vocabulary.eos).all()
                 parts = [int(held_out.part(np.array(window))) for window in naive.windows(text, 3)]
                 assert max(parts) == part
+    prompts = {task: [line.split("=")[0] for line in lines(dataset.test[task], vocabulary)] for task in PAIR.tasks}
+    assert [prompt.replace("prod", "add") for prompt in prompts["prod"]] != prompts["add"], "streams of their own"
     assert dataset.mixed is not None
     assert len(dataset.mixed.answers) == 150
     in_mixed = {name for line in lines(dataset.mixed, vocabulary) for name in ("add", "prod") if name in line}
