@@ -1,0 +1,7 @@
+"""``python -m orchestrator``."""
+
+from __future__ import annotations
+
+from orchestrator.cli import main
+
+main()

@@ -1,0 +1,91 @@
+"""What the person at the terminal reads before anything is started."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from orchestrator.hardware import Hardware
+from orchestrator.plan import Plan, stacks_at_once
+from orchestrator.report.wording import number
+from orchestrator.spaces import Space
+from orchestrator.spec import SweepSpec
+
+
+def print_spaces(spaces: list[Space], console: Console) -> None:
+    """The search spaces there are, with their questions and profiles."""
+    table = Table(box=None, pad_edge=False)
+    for header in ("search space", "question", "profiles"):
+        table.add_column(header, overflow="fold", no_wrap=header == "search space")
+    for space in spaces:
+        table.add_row(space.name, Text(str(space.base.get("question", ""))), ", ".join(space.profiles))
+    console.print(table)
+
+
+def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console) -> None:
+    """What is about to be done: mixes, sizes, seeds, method, profile and why, devices, estimate, warnings."""
+    family = spec.make_family()
+    subject = family.subject()
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, value in (
+        ("target", f"{spec.target}, {subject}" if subject else spec.target),
+        ("mixes", ", ".join(f"{mix} (baseline)" if mix == spec.baseline else str(mix) for mix in spec.mixes)),
+        (spec.size_axis, " ".join(map(str, spec.sizes))),
+        ("seeds", " ".join(map(str, spec.seed_list))),
+        ("search", _search(spec)),
+        ("profile", f"{spec.profile} ({spec.profile_reason})" if spec.profile else "none"),
+        ("devices", f"{hardware}; {_stacks(spec, hardware)}"),
+        ("estimate", estimate(plan)),
+    ):
+        table.add_row(label, Text(value))
+    console.print(Text(f"{spec.name}: {spec.question}", style="bold"))
+    console.print(table)
+    for warning in family.warnings():
+        console.print(Text(f"note: {warning}", style="yellow"))
+
+
+def print_plan(spec: SweepSpec, plan: Plan, console: Console) -> None:
+    """The cost of each size."""
+    table = Table(box=None, pad_edge=False)
+    for header in (spec.size_axis, "parameters", "operations a run", "time a run", "runs expected"):
+        table.add_column(header, justify="right")
+    for size in plan.sizes:
+        table.add_row(
+            str(size.size), number(size.parameters), f"{size.flops:.1e}", duration(size.seconds), f"{size.runs:.1f}"
+        )
+    console.print(table)
+
+
+def estimate(plan: Plan) -> str:
+    """The cost of the whole sweep in one line."""
+    return (
+        f"about {plan.runs:.0f} runs ({plan.runs_at_most} at most), {duration(plan.seconds)} "
+        f"({duration(plan.seconds_at_most)} at most), {plan.flops:.1e} floating-point operations, "
+        f"{plan.disk_bytes / 1e6:.0f} MB of disk"
+    )
+
+
+def duration(seconds: float) -> str:
+    """``45 s``, ``12 min``, ``3.5 h``, ``2.1 days``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 36 * 3600:
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 86400:.1f} days"
+
+
+def _search(spec: SweepSpec) -> str:
+    settings = ", ".join(f"{name} {value}" for name, value in spec.search.settings.items())
+    return f"{spec.search.method} ({settings})" if settings else spec.search.method
+
+
+def _stacks(spec: SweepSpec, hardware: Hardware) -> str:
+    at_once, most = stacks_at_once(spec, hardware), spec.resources.max_stack
+    runs = "1 run" if most == 1 else f"up to {most} runs"
+    stacks = "1 stack" if at_once == 1 else f"{at_once} stacks"
+    return f"{stacks} of {runs} at a time on {spec.resources.device}"

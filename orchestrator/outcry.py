@@ -1,0 +1,76 @@
+"""How a command ends: one clear message on stderr and an exit code, whatever went wrong."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Callable
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from orchestrator.errors import SweepError
+
+INTERRUPTED = 130
+"""128 + SIGINT, as shells have it."""
+FULL = (errno.ENOSPC, errno.EDQUOT)
+DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+def exit_code_of(command: Callable[[], int], *, debug: bool) -> int:
+    """Run ``command`` and return the exit code; what went wrong is printed. ``debug`` adds the traceback."""
+    try:
+        code = command()
+    except Exception as error:  # noqa: BLE001 - the one place where any failure becomes a message
+        if debug:
+            traceback.print_exc()
+        message, code = describe(error)
+        _say(message)
+        return code
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        _say("interrupted")
+    return code
+
+
+def describe(error: Exception) -> tuple[str, int]:
+    """What to tell the user about ``error``, and the exit code."""
+    if isinstance(error, SweepError):
+        return str(error), error.exit_code
+    if isinstance(error, typer.TyperException):
+        return _usage(error), error.exit_code
+    if isinstance(error, OSError) and error.errno is not None:
+        return _system(error), 1
+    if isinstance(error, typer.Abort):
+        return "aborted", 1
+    said = str(error).strip().splitlines()
+    summary = f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
+    return f"{summary} (this should not happen; run again with --debug for the traceback)", 1
+
+
+def _usage(error: typer.TyperException) -> str:
+    """A mistake on the command line, with where to read about the command."""
+    context = getattr(error, "ctx", None)
+    hint = f"\nTry '{context.command_path} --help'." if context is not None else ""
+    return error.format_message() + hint
+
+
+def _system(error: OSError) -> str:
+    place = f" {str(error.filename)!r}" if error.filename else ""
+    if error.errno in FULL:
+        return f"the disk is full: cannot write{place}. Free some space, or name another --home; --resume continues."
+    if error.errno in DENIED:
+        return f"permission denied:{place} ({error.strerror}). Name another place with --home."
+    return f"{error.strerror}{place} (run again with --debug for the traceback)"
+
+
+def _say(message: str) -> None:
+    """Print an error; a closed pipe is not worth another one."""
+    try:
+        Console(stderr=True, soft_wrap=True).print(Text.assemble(("error: ", "bold red"), message), highlight=False)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

@@ -1,0 +1,136 @@
+"""What a sweep will probably cost, without starting it: runs, floating-point operations, time, disk.
+
+How many runs an adaptive searcher needs depends on where the transitions are, so the searcher itself is rehearsed
+against made-up transitions between all neighbouring sizes: their mean is the expectation, the dearest the worst case.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from orchestrator.hardware import Hardware
+from orchestrator.search.base import Observation, Problem, Searcher
+from orchestrator.search.registry import make_searcher
+from orchestrator.spec import SweepSpec
+
+LEARNED, UNLEARNED = 0.98, 0.2
+"""Made-up accuracies of runs at and above, and of runs below, a made-up transition."""
+MOST_REHEARSALS = 16
+
+CPU_RATE, CPU_HALF = 4.5e10, 17_000.0
+GPU_RATE, GPU_HALF = 1.0e13, 1_000_000.0
+"""Operations a second of one core (one GPU) on a large model, and the parameters at which a model gets half of that,
+the rest going to overhead. The CPU's are fitted to float32 training of ListOps models of 1 200 to 116 000 parameters on
+one core of a shared server (within 30 % there; expect a factor of three elsewhere). The GPU's are a guess."""
+STARTUP_S = 15.0
+"""Ray's and the workers' own start."""
+CHECKPOINT_BYTES_PER_PARAMETER = 12
+"""Float32 weights and AdamW's two moments."""
+RECORD_BYTES = 400_000
+"""Learning curves, embeddings and pictures of one run, in its directory and in MLflow."""
+
+
+@dataclass(frozen=True)
+class SizePlan:
+    """What one size contributes. ``flops`` and ``seconds`` are those of one run, at most; ``runs`` is expected."""
+
+    size: int
+    parameters: float
+    flops: float
+    seconds: float
+    runs: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The expected cost of a sweep. ``stacks_at_once`` stacks of up to ``resources.max_stack`` runs train together."""
+
+    sizes: tuple[SizePlan, ...]
+    runs_at_most: int
+    seconds_at_most: float
+    stacks_at_once: int
+
+    @property
+    def runs(self) -> float:
+        """Runs expected."""
+        return sum(size.runs for size in self.sizes)
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations expected."""
+        return sum(size.runs * size.flops for size in self.sizes)
+
+    @property
+    def seconds(self) -> float:
+        """Time expected, from start to answer."""
+        return _wall(sum(size.runs * size.seconds for size in self.sizes), self.stacks_at_once)
+
+    @property
+    def disk_bytes(self) -> float:
+        """Disk space needed by the expected runs."""
+        return sum(size.runs * (CHECKPOINT_BYTES_PER_PARAMETER * size.parameters + RECORD_BYTES) for size in self.sizes)
+
+
+def make_plan(spec: SweepSpec, hardware: Hardware) -> Plan:
+    """The cost of ``spec`` on ``hardware``."""
+    family = spec.make_family()
+    rehearsals = rehearse(spec)
+    seconds = {size: _seconds(spec, family.flops(size), family.parameters(size).total) for size in spec.sizes}
+    at_once = stacks_at_once(spec, hardware)
+    sizes = tuple(
+        SizePlan(
+            size,
+            family.parameters(size).total,
+            family.flops(size),
+            seconds[size],
+            sum(runs[size] for runs in rehearsals) / len(rehearsals),
+        )
+        for size in spec.sizes
+    )
+    dearest = max(sum(count * seconds[size] for size, count in runs.items()) for runs in rehearsals)
+    return Plan(sizes, max(runs.total() for runs in rehearsals), _wall(dearest, at_once), at_once)
+
+
+def rehearse(spec: SweepSpec) -> list[Counter[int]]:
+    """How many runs of each size the searcher asks for, once for each of several made-up transitions."""
+    problem = Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.seed_list)
+    transitions = [*spec.sizes, math.inf]
+    if len(transitions) > MOST_REHEARSALS:
+        places = np.linspace(0, len(transitions) - 1, MOST_REHEARSALS).round().astype(int)
+        transitions = [transitions[place] for place in places]
+    return [
+        _rehearsal(make_searcher(spec.search.method, problem, **spec.search.settings), transition)
+        for transition in transitions
+    ]
+
+
+def stacks_at_once(spec: SweepSpec, hardware: Hardware) -> int:
+    """How many stacks train at the same time; at least 1, for a machine that is too small is found out elsewhere."""
+    resources = spec.resources
+    fits = hardware.cpus / resources.cpu_per_stack
+    if resources.gpu_per_stack:
+        fits = min(fits, hardware.gpus / resources.gpu_per_stack)
+    return max(1, int(fits))
+
+
+def _rehearsal(searcher: Searcher, transition: float) -> Counter[int]:
+    runs: Counter[int] = Counter()
+    while wanted := searcher.ask(4):
+        for request in wanted:
+            runs[request.size] += 1
+            accuracy = LEARNED if request.size >= transition else UNLEARNED
+            searcher.tell(request, Observation(accuracy, UNLEARNED))
+    return runs
+
+
+def _seconds(spec: SweepSpec, flops: float, parameters: float) -> float:
+    rate, half = (GPU_RATE, GPU_HALF) if spec.resources.gpu_per_stack else (CPU_RATE, CPU_HALF)
+    return flops / (rate * parameters / (parameters + half))
+
+
+def _wall(run_seconds: float, at_once: int) -> float:
+    return STARTUP_S + run_seconds / at_once
