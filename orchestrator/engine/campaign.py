@@ -1,0 +1,144 @@
+"""A sweep under way: what is wanted, what is training, what has ended. It knows no Ray; engines drive it.
+
+The order of events for a run that ends is always the same: its files are on disk (the worker's business), the journal
+holds it, the searcher is told, everybody who listens hears of it. A crash between any two of them loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from orchestrator.engine.journal import Ended, Journal
+from orchestrator.engine.stacking import Stack, Ticket, next_stack
+from orchestrator.records import Sweep
+from orchestrator.search.base import Observation, Request, Searcher
+from trainables.base import Evaluation, Family, Outcome, Status
+
+
+@dataclass
+class Training:
+    """A run that is being trained, with its last evaluation if there was one."""
+
+    ticket: Ticket
+    evaluation: Evaluation | None = None
+
+
+Listener = Callable[[Ended], None]
+
+
+class Campaign:
+    """Decides which stack starts next and takes in what comes back. Called from the driver's thread only."""
+
+    def __init__(
+        self,
+        sweep: Sweep,
+        searcher: Searcher,
+        journal: Journal,
+        *,
+        slots: int,
+        interrupted: Sequence[Sequence[Request]] = (),
+        listeners: Sequence[Listener] = (),
+    ) -> None:
+        self.sweep = sweep
+        self.searcher = searcher
+        self.slots = slots
+        self.stopping = False
+        self.training: dict[str, Training] = {}
+        self._family: Family = sweep.spec.make_family()
+        self._journal = journal
+        self._listeners = tuple(listeners)
+        self._waiting: dict[str, Ticket] = {}
+        self._running: dict[str, Stack] = {}
+        self._alone: set[str] = set()
+        self._interrupted = [Stack(tuple(map(self.ticket, requests))) for requests in interrupted]
+
+    @property
+    def done(self) -> bool:
+        """True when nothing is training or waiting and the searcher wants nothing more, or the sweep is stopping."""
+        return self.stopping or (not self.training and not self._waiting and self.searcher.done)
+
+    @property
+    def waiting(self) -> int:
+        """Runs asked for that no slot has taken yet."""
+        return len(self._waiting)
+
+    def ticket(self, request: Request) -> Ticket:
+        """The run a request means."""
+        config = self._family.config(self.sweep.spec.mix_named[request.mix], request.size, request.seed)
+        return Ticket(request, config, self._family.key(config), self._family.shape(config))
+
+    def next_stack(self) -> Stack | None:
+        """The stack to start on an idle slot; None to wait (or, with :attr:`done`, because all is over)."""
+        if self.stopping:
+            return None
+        free = max(1, self.slots - len(self._running))
+        max_stack = self.sweep.spec.resources.max_stack
+        self._ask(free * max_stack)
+        if not self._waiting:
+            return None
+        wanted = list(self._waiting.values())
+        stack = self._continued(wanted[0]) or next_stack(wanted, free, 1 if wanted[0].key in self._alone else max_stack)
+        for ticket in stack.tickets:
+            self._waiting.pop(ticket.key, None)
+            if ticket.request not in self.searcher.results:
+                self.training[ticket.key] = Training(ticket)
+        self._running[stack.id] = stack
+        return stack
+
+    def evaluated(self, key: str, evaluation: Evaluation) -> None:
+        """A run in training reached an evaluation."""
+        if key in self.training:
+            self.training[key].evaluation = evaluation
+
+    def ended(self, key: str, outcome: Outcome) -> None:
+        """A run ended: journal, searcher, listeners, in this order. A repeated report changes nothing."""
+        training = self.training.pop(key, None)
+        if training is None:
+            return
+        entry = Ended(key, training.ticket.request, outcome)
+        self._journal.append(entry)
+        self.searcher.tell(entry.request, observe(outcome, self.sweep.spec.target))
+        for listener in self._listeners:
+            listener(entry)
+
+    def stack_ended(self, stack_id: str) -> None:
+        """A trial ended well: every run of its stack has been reported."""
+        self._running.pop(stack_id, None)
+
+    def stack_failed(self, stack_id: str, error: str) -> None:
+        """A trial failed for good (its retries are used up): its unfinished runs are tried alone; a run that fails
+        alone has failed."""
+        stack = self._running.pop(stack_id)
+        unfinished = [ticket for ticket in stack.tickets if ticket.key in self.training]
+        for ticket in unfinished:
+            if len(stack.tickets) > 1:
+                del self.training[ticket.key]
+                self._alone.add(ticket.key)
+                self._waiting[ticket.key] = ticket
+            else:
+                self.ended(ticket.key, Outcome(Status.FAILED, 0, {}, {}, error=error))
+
+    def stack_stopped(self, stack_id: str) -> None:
+        """A trial was stopped with its sweep; its runs stay unfinished."""
+        self._running.pop(stack_id, None)
+
+    def _ask(self, room: int) -> None:
+        for request in self.searcher.ask(room - len(self._waiting)):
+            ticket = self.ticket(request)
+            if ticket.key not in self.training:  # An interrupted stack may already train it.
+                self._waiting[ticket.key] = ticket
+
+    def _continued(self, ticket: Ticket) -> Stack | None:
+        """The interrupted stack this run was part of, whole, since only the same stack can go on from a checkpoint."""
+        for place, stack in enumerate(self._interrupted):
+            if ticket in stack.tickets:
+                return self._interrupted.pop(place)
+        return None
+
+
+def observe(outcome: Outcome, target: str) -> Observation | None:
+    """What a searcher learns from an outcome; None for a failed run, which is no evidence."""
+    if outcome.status is Status.FAILED:
+        return None
+    return Observation(outcome.accuracy[target], outcome.floor[target], outcome.measures.get("seconds", 0.0))

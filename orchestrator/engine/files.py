@@ -1,0 +1,116 @@
+"""Where everything lies: all paths of a home directory in one place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.errors import SweepError
+
+
+@dataclass(frozen=True)
+class SweepFiles:
+    """The files of one sweep."""
+
+    directory: Path
+
+    @property
+    def spec(self) -> Path:
+        """The resolved search space (YAML)."""
+        return self.directory / "space.yaml"
+
+    @property
+    def about(self) -> Path:
+        """When and where the sweep was started (JSON)."""
+        return self.directory / "sweep.json"
+
+    @property
+    def journal(self) -> Path:
+        """What has happened, a JSON line each."""
+        return self.directory / "journal.jsonl"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the process that drives the sweep."""
+        return self.directory / "driver.lock"
+
+    @property
+    def tune(self) -> Path:
+        """Ray Tune's own files; nothing in them is needed again."""
+        return self.directory / "tune"
+
+    def run(self, key: str) -> Path:
+        """What one finished run left: outcome, weights, embeddings, picture."""
+        return self.directory / "runs" / key
+
+    def stack(self, stack_id: str) -> Path:
+        """Checkpoints of a stack that is still training."""
+        return self.directory / "stacks" / stack_id
+
+
+@dataclass(frozen=True)
+class Home:
+    """A directory of sweeps with the MLflow store beside them."""
+
+    root: Path
+
+    @property
+    def data(self) -> Path:
+        """Training data, made once per node and shared by all sweeps."""
+        return self.root / "data"
+
+    def sweep(self, sweep_id: str) -> SweepFiles:
+        """The files of the sweep with this id."""
+        return SweepFiles(self.root / "sweeps" / sweep_id)
+
+    def sweep_ids(self) -> list[str]:
+        """Every sweep there is, newest first (ids begin with the space's name, then the time)."""
+        directory = self.root / "sweeps"
+        if not directory.is_dir():
+            return []
+        found = [path for path in directory.iterdir() if (path / "sweep.json").is_file()]
+        return [path.name for path in sorted(found, key=lambda path: path.name.rsplit("-", 3)[1:], reverse=True)]
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file so that it is either absent or whole: aside, flushed, renamed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with aside.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_directory(path: Path) -> Iterator[Path]:
+    """A directory to fill that appears at ``path`` only when the block ends well, flushed and in one rename.
+
+    Where ``path`` exists by then, the older one stays: whoever finished first is right.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    try:
+        yield aside
+        for file in aside.iterdir():
+            descriptor = os.open(file, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        try:
+            aside.rename(path)
+        except OSError as error:
+            if not path.is_dir():
+                raise SweepError(f"cannot write {path}: {error.strerror}") from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)

@@ -1,0 +1,218 @@
+"""Ray Tune as the engine: trials are stacks, placed on whatever machines there are.
+
+Tune schedules and retries; it remembers nothing that matters (its snapshots can lag and fail silently). The journal
+is the memory, and this file is the only place that knows Tune's searchers, callbacks and stoppers.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import ray
+from ray import tune
+from ray.tune import Callback, Stopper
+from ray.tune.experiment import Trial
+from ray.tune.search import Searcher
+
+from orchestrator.engine.base import Engine, job_of, take_in
+from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.files import Home
+from orchestrator.engine.trial import REPORTS, StackTrial
+from orchestrator.engine.worker import RunReport
+from orchestrator.errors import SweepError, UserError
+from orchestrator.spec import Resources
+
+TUNE_ENVIRONMENT = {
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # CSV, JSON and TensorBoard files nobody reads
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # the sweep has its own, which leaves something to resume
+    "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal is the memory
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # a failed run's traceback is in its record
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class RayEngine(Engine):
+    """Stacks as trials of one Tuner, on this machine or, with ``address``, on a Ray cluster that is there already."""
+
+    def __init__(self, home: str, resources: Resources, address: str | None = None) -> None:
+        self._home = home
+        self._resources = resources
+        self._address = address
+        self._dashboard = ""
+
+    @property
+    def slots(self) -> int:
+        return slots_on(ray.nodes(), self._resources)
+
+    def describe(self) -> str:
+        nodes = [node for node in ray.nodes() if node["Alive"]]
+        totals = ray.cluster_resources()
+        where = f"Ray at {self._address}" if self._address else "Ray on this machine"
+        gpus = f", {totals['GPU']:g} GPUs" if totals.get("GPU") else ""
+        dashboard = self._dashboard or 'none (pip install "ray[default]" adds it)'
+        return (
+            f"{where}: {len(nodes)} node{'s' if len(nodes) > 1 else ''}, {totals.get('CPU', 0):g} CPU cores{gpus}, "
+            f"{self.slots} stacks at a time; dashboard: {dashboard}"
+        )
+
+    def __enter__(self) -> Self:
+        os.environ.update(TUNE_ENVIRONMENT)
+        if self._address is None:
+            # Actors inherit it, so that a family found from here (a module in this directory, say) is found there.
+            os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+        try:
+            context = ray.init(
+                address=self._address,
+                logging_level=logging.ERROR,
+                log_to_driver=False,
+                configure_logging=True,
+                include_dashboard=None,
+            )
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            if self._address is None:
+                raise SweepError(f"Ray does not start on this machine: {error}") from error
+            raise SweepError(f"no Ray cluster answers at {self._address!r}: {error}") from error
+        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # Failed trials are reported by the sweep.
+        self._dashboard = f"http://{context.dashboard_url}" if context.dashboard_url else ""
+        if self.slots < 1:
+            asked = self._resources
+            ray.shutdown()
+            raise UserError(
+                f"no node has room for a stack: resources.cpu_per_stack is {asked.cpu_per_stack:g} and "
+                f"resources.gpu_per_stack {asked.gpu_per_stack:g}; lower them or add machines"
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        ray.shutdown()
+
+    def execute(self, campaign: Campaign) -> None:
+        files = Home(Path(self._home)).sweep(campaign.sweep.id)
+        adapter = CampaignSearcher(campaign, self._home)
+        needs = {"cpu": self._resources.cpu_per_stack, "gpu": self._resources.gpu_per_stack}
+        tuner = tune.Tuner(
+            tune.with_resources(StackTrial, needs),
+            tune_config=tune.TuneConfig(
+                search_alg=adapter,
+                num_samples=-1,
+                max_concurrent_trials=self.slots,
+                reuse_actors=True,
+                trial_name_creator=_trial_name,
+                trial_dirname_creator=_trial_name,
+            ),
+            run_config=tune.RunConfig(
+                name="tune",
+                storage_path=str(files.directory.resolve()),
+                verbose=0,
+                stop=CampaignStopper(campaign),
+                callbacks=[CampaignCallback(campaign)],
+                failure_config=tune.FailureConfig(max_failures=self._resources.retries),
+            ),
+        )
+        tuner.fit()
+        if not campaign.done:
+            raise SweepError(f"Ray Tune ended before the sweep did; its log lies in {files.tune}")
+
+
+class _NotPickled:
+    """Tune pickles what it is given for its snapshots, which nobody reads: these objects leave nothing in them."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+class CampaignSearcher(_NotPickled, Searcher):  # type: ignore[misc]
+    """The one ``ray.tune`` searcher: whatever strategy chooses the runs, Tune sees stacks being suggested."""
+
+    def __init__(self, campaign: Campaign, home: str) -> None:
+        super().__init__(metric="training_iteration", mode="max")
+        self._campaign = campaign
+        self._home = home
+        self._stacks: dict[str, str] = {}
+
+    def suggest(self, trial_id: str) -> Any:
+        if self._campaign.done:
+            return Searcher.FINISHED
+        stack = self._campaign.next_stack()
+        if stack is None:
+            return Searcher.FINISHED if self._campaign.done else None
+        self._stacks[trial_id] = stack.id
+        requests = tuple(ticket.request for ticket in stack.tickets)
+        return {"job": job_of(self._campaign.sweep, self._home, stack.id, requests).to_config()}
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        if not error:
+            self._campaign.stack_ended(self._stacks[trial_id])
+
+    def save(self, checkpoint_path: str) -> None:
+        """The journal is the memory."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """The journal is the memory."""
+
+
+class CampaignCallback(_NotPickled, Callback):  # type: ignore[misc]
+    """Carries results and failures from Tune to the campaign."""
+
+    def __init__(self, campaign: Campaign) -> None:
+        self._campaign = campaign
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+    ) -> None:
+        for report in result.get(REPORTS, ()):
+            take_in(self._campaign, RunReport.from_json(report))
+
+    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        self._campaign.stack_failed(trial.config["job"]["stack_id"], _traceback(trial))
+
+
+class CampaignStopper(_NotPickled, Stopper):  # type: ignore[misc]
+    """Ends the experiment when the sweep is being stopped."""
+
+    def __init__(self, campaign: Campaign) -> None:
+        self._campaign = campaign
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        return self._campaign.stopping
+
+
+def slots_on(nodes: list[dict[str, Any]], resources: Resources) -> int:
+    """Stacks that fit on these nodes at once, by cores and devices; fractions of one device never span two."""
+    return sum(_slots_of(node["Resources"], resources) for node in nodes if node["Alive"])
+
+
+def _slots_of(has: dict[str, float], resources: Resources) -> int:
+    slack = 1e-9  # 0.1 fits ten times into 1
+    by_cpu = int(has.get("CPU", 0.0) / resources.cpu_per_stack + slack)
+    if resources.gpu_per_stack == 0:
+        return by_cpu
+    if resources.gpu_per_stack > 1:
+        return min(by_cpu, int(has.get("GPU", 0.0) / resources.gpu_per_stack + slack))
+    return min(by_cpu, int(has.get("GPU", 0.0)) * int(1 / resources.gpu_per_stack + slack))
+
+
+def _traceback(trial: Trial) -> str:
+    """What Tune wrote down when the trial failed. It lies on the driver's disk until Tune moves it."""
+    if trial.error_file is None or not Path(trial.error_file).exists():
+        return f"trial {trial} failed and Ray left no traceback"
+    return COLOUR.sub("", Path(trial.error_file).read_text(encoding="utf-8"))
+
+
+def _trial_name(trial: Trial) -> str:
+    return str(trial.config["job"]["stack_id"])

@@ -1,0 +1,47 @@
+"""A trial of Ray Tune: one stack in training, one result per evaluation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ray import tune
+
+from orchestrator.engine.worker import StackJob, StackWorker
+
+REPORTS = "reports"
+"""Key of a result that holds what the stack's runs have to say (``RunReport.to_json``)."""
+
+
+class StackTrial(tune.Trainable):
+    """Reused from trial to trial, so that a slot pays for its process and its imports once.
+
+    Checkpoints are the worker's own, found by the stack's id: they serve retries, lost nodes and resumed sweeps alike.
+    """
+
+    def setup(self, config: dict[str, Any]) -> None:
+        self._worker: StackWorker | None = None
+        self._begin(config)
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        self._begin(new_config)
+        return True
+
+    def step(self) -> dict[str, Any]:
+        if self._worker is None:
+            raise RuntimeError("step() on a trial without a stack")
+        reports = self._worker.advance()
+        return {REPORTS: [report.to_json() for report in reports], "done": self._worker.done}
+
+    def cleanup(self) -> None:
+        """Called when the trial is stopped, also in the middle: keep what was trained."""
+        if self._worker is not None and not self._worker.done:
+            self._worker.save()
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """Ray keeps none; see the class."""
+
+    def load_checkpoint(self, checkpoint: dict[str, Any] | None) -> None:
+        """Ray keeps none; see the class."""
+
+    def _begin(self, config: dict[str, Any]) -> None:
+        self._worker = StackWorker(StackJob.from_config(config["job"]))
