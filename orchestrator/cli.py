@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -150,7 +151,7 @@ def with_bare_resume(arguments: Sequence[str]) -> list[str]:
     """``--resume`` may stand alone, which options with values cannot: say ``--resume=`` where nothing follows it."""
     return [
         "--resume=" if word == "--resume" and (following is None or following.startswith("-")) else word
-        for word, following in zip(arguments, [*arguments[1:], None], strict=True)
+        for word, following in zip_longest(arguments, arguments[1:])
     ]
 
 

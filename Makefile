@@ -1,0 +1,57 @@
+# Everything happens in .venv; `make run` and `make test` create it when it is missing or out of date.
+
+PYTHON ?= python3
+SPACE ?= add_vs_add_prod
+ARGS ?=
+TORCH ?= torch==2.13.0
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: help install run test lint bench lock clean
+
+help: ## List the targets.
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 10
+
+install: $(STAMP) ## Create .venv with everything in it; does nothing when it is up to date.
+
+# torch comes first and by itself, so that its own index or build (TORCH=..., PIP_INDEX_URL=...) can be chosen and
+# nothing else pulls another one in.
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + ": try make PYTHON=python3.11")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install '$(TORCH)'
+	grep -v '^torch==' requirements.lock > $(VENV)/lock.txt
+	$(PIP) install -r $(VENV)/lock.txt
+	$(PIP) install --no-deps --no-build-isolation -e .
+	touch $(STAMP)
+
+run: $(STAMP) ## Run a sweep: make run SPACE=add_vs_add_prod ARGS="--profile smoke"
+	$(BIN)/python -m orchestrator run $(SPACE) $(ARGS)
+
+test: $(STAMP) ## Run the test suite: make test ARGS="-k spec"
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(STAMP) ## Check style and types.
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(STAMP) ## Run the benchmarks (tests/bench).
+	$(BIN)/python -m pytest tests/bench -m "" -s $(ARGS)
+
+lock: ## Renew requirements.lock from pyproject.toml in a fresh environment.
+	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/python -m pip install --quiet '$(TORCH)'
+	$(VENV)-lock/bin/python -m pip install --quiet setuptools '.[test,lint,bench]'
+	sed -n '/^#/p' requirements.lock > requirements.lock.new
+	$(VENV)-lock/bin/python -m pip freeze --all --exclude pip --exclude wheel --exclude transition-sweeps \
+		| sed -E 's/^(torch==[^+]*)\+.*/\1/' >> requirements.lock.new
+	mv requirements.lock.new requirements.lock
+	rm -rf $(VENV)-lock
+
+clean: ## Remove the environment, caches and build products; sweeps in results/ stay.
+	rm -rf $(VENV) $(VENV)-lock build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
