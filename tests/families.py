@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -115,6 +115,9 @@ class LogisticFamily(Family):
     def parameters(self, size: float) -> Parameters:
         return Parameters(total=size * size + size, core=size * size)
 
+    def steps(self) -> int:
+        return int(self.settings.steps)
+
     def flops(self, size: int) -> float:
         return 1e6 * size**2
 
@@ -125,4 +128,7 @@ class LogisticFamily(Family):
         return LogisticLearner(runs)
 
 
-NOT_A_FAMILY: Any = object()
+class UnfinishedFamily(LogisticFamily):
+    """A family that was begun: its ``flops`` are missing."""
+
+    flops = Family.flops

@@ -242,6 +242,10 @@ class Family(ABC):
         """Parameter counts in closed form; ``size`` may be fractional (an interpolated transition)."""
 
     @abstractmethod
+    def steps(self) -> int:
+        """Optimizer steps a run takes at most."""
+
+    @abstractmethod
     def flops(self, size: int) -> float:
         """Floating-point operations one run takes at most: the basis of cost estimates."""
 

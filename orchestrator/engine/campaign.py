@@ -24,7 +24,12 @@ class Training:
     evaluation: Evaluation | None = None
 
 
-Listener = Callable[[Ended], None]
+def _ignore(entry: Ended) -> None:
+    """Nobody listens for ends."""
+
+
+def _do_nothing() -> None:
+    """Nobody listens for changes."""
 
 
 class Campaign:
@@ -38,7 +43,6 @@ class Campaign:
         *,
         slots: int,
         interrupted: Sequence[Sequence[Request]] = (),
-        listeners: Sequence[Listener] = (),
     ) -> None:
         self.sweep = sweep
         self.searcher = searcher
@@ -47,7 +51,8 @@ class Campaign:
         self.training: dict[str, Training] = {}
         self._family: Family = sweep.spec.make_family()
         self._journal = journal
-        self._listeners = tuple(listeners)
+        self._on_end: Callable[[Ended], None] = _ignore
+        self._on_change: Callable[[], None] = _do_nothing
         self._waiting: dict[str, Ticket] = {}
         self._running: dict[str, Stack] = {}
         self._alone: set[str] = set()
@@ -62,6 +67,10 @@ class Campaign:
     def waiting(self) -> int:
         """Runs asked for that no slot has taken yet."""
         return len(self._waiting)
+
+    def listen(self, on_end: Callable[[Ended], None], on_change: Callable[[], None]) -> None:
+        """Call ``on_end`` with every run that ends, once it is safe, and ``on_change`` after anything happened."""
+        self._on_end, self._on_change = on_end, on_change
 
     def ticket(self, request: Request) -> Ticket:
         """The run a request means."""
@@ -84,12 +93,14 @@ class Campaign:
             if ticket.request not in self.searcher.results:
                 self.training[ticket.key] = Training(ticket)
         self._running[stack.id] = stack
+        self._on_change()
         return stack
 
     def evaluated(self, key: str, evaluation: Evaluation) -> None:
         """A run in training reached an evaluation."""
         if key in self.training:
             self.training[key].evaluation = evaluation
+            self._on_change()
 
     def ended(self, key: str, outcome: Outcome) -> None:
         """A run ended: journal, searcher, listeners, in this order. A repeated report changes nothing."""
@@ -99,8 +110,8 @@ class Campaign:
         entry = Ended(key, training.ticket.request, outcome)
         self._journal.append(entry)
         self.searcher.tell(entry.request, observe(outcome, self.sweep.spec.target))
-        for listener in self._listeners:
-            listener(entry)
+        self._on_end(entry)
+        self._on_change()
 
     def stack_ended(self, stack_id: str) -> None:
         """A trial ended well: every run of its stack has been reported."""

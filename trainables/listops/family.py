@@ -71,6 +71,9 @@ class ListOps(Family):
     def parameters(self, size: float) -> Parameters:
         return count_parameters(self.settings.model, size, self._vocabulary_size)
 
+    def steps(self) -> int:
+        return self.settings.training.steps
+
     def flops(self, size: int) -> float:
         training, model = self.settings.training, self.settings.model
         tokens = training.steps * training.batch * model.block

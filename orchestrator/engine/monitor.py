@@ -1,0 +1,71 @@
+"""A campaign as the person at the terminal sees it: one immutable snapshot, replaced whenever something happens."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from orchestrator.engine.campaign import Campaign, Training
+from orchestrator.engine.journal import Ended
+from orchestrator.progress import Counts, RunProgress, Snapshot
+from trainables.base import Status
+
+
+class Monitor:
+    """Keeps :attr:`snapshot` up to date. :meth:`ended` and :meth:`refresh` are called from the driver's thread; the
+    snapshot may be read from any."""
+
+    def __init__(self, campaign: Campaign, warning: Callable[[], str]) -> None:
+        self._campaign = campaign
+        self._warning = warning
+        self._begun = time.monotonic()
+        self._counts: dict[str, Counter[Status]] = {mix.name: Counter() for mix in campaign.sweep.spec.mixes}
+        self._seconds: list[float] = []
+        self._steps = campaign.sweep.spec.make_family().steps()
+        self.refresh()
+
+    def snapshot(self) -> Snapshot:
+        """The sweep at its last event, with the clock of now."""
+        return Snapshot(**(self._latest | {"elapsed_s": time.monotonic() - self._begun, "warnings": self._warnings()}))
+
+    def ended(self, entry: Ended) -> None:
+        """Count a run that ended."""
+        self._counts[entry.request.mix][entry.outcome.status] += 1
+        if not entry.reused_from:
+            self._seconds.append(entry.outcome.measures.get("seconds", 0.0))
+
+    def refresh(self) -> None:
+        """Take a new snapshot."""
+        campaign = self._campaign
+        spec = campaign.sweep.spec
+        mixes = tuple(campaign.searcher.progress())
+        self._latest = {
+            "size_axis": spec.size_axis,
+            "sizes": spec.sizes,
+            "mixes": mixes,
+            "counts": {mix: _counts(counted) for mix, counted in self._counts.items()},
+            "in_flight": tuple(self._progress(training) for training in campaign.training.values()),
+            "left_s": self._left_s(sum(mix.runs_left for mix in mixes)),
+            "trained_s": sum(self._seconds),
+        }
+
+    def _warnings(self) -> tuple[str, ...]:
+        said = self._warning()
+        return (said,) if said else ()
+
+    def _left_s(self, runs_left: int) -> float | None:
+        """Time left at most, if the runs to come take as long as those that ended; None before the first has."""
+        if not self._seconds:
+            return None
+        return runs_left * sum(self._seconds) / len(self._seconds) / self._campaign.slots
+
+    def _progress(self, training: Training) -> RunProgress:
+        request, evaluation = training.ticket.request, training.evaluation
+        step = 0 if evaluation is None else evaluation.step
+        accuracy = None if evaluation is None else evaluation.accuracy.get(self._campaign.sweep.spec.target)
+        return RunProgress(request.mix, request.size, request.seed, step, self._steps, accuracy)
+
+
+def _counts(counted: Counter[Status]) -> Counts:
+    return Counts(counted[Status.FINISHED], counted[Status.DIVERGED], counted[Status.FAILED])

@@ -1,0 +1,233 @@
+"""Runs a sweep from its specification to its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from orchestrator.engine import lifecycle
+from orchestrator.engine.base import Engine
+from orchestrator.engine.campaign import Campaign, observe
+from orchestrator.engine.files import Home, SweepFiles
+from orchestrator.engine.journal import Answered, Ended, Journal
+from orchestrator.engine.monitor import Monitor
+from orchestrator.engine.stopping import stop_on_interrupt
+from orchestrator.errors import SweepError
+from orchestrator.progress import LiveView
+from orchestrator.records import FIGURE, Sweep
+from orchestrator.report import table
+from orchestrator.report.answer import Answer, answer
+from orchestrator.report.figures import save_both, transitions_figure
+from orchestrator.search.base import Problem, Searcher
+from orchestrator.search.registry import make_searcher
+from orchestrator.spec import SweepSpec
+from orchestrator.tracking import store
+from orchestrator.tracking.base import State
+from orchestrator.tracking.mlflow_tracker import MlflowTracker
+from orchestrator.tracking.recorder import Recorder
+from trainables.base import Status
+
+RECORD_TIMEOUT_S = 120.0
+"""How long the end of a sweep waits for the record; what is not written by then stays in the journal."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a sweep is run, beside what it asks.
+
+    ``resume`` is the id of a sweep to continue, ``""`` for the newest unfinished one of the same specification, None
+    for a new sweep; ``extend`` the id of one whose finished runs a new sweep reuses.
+    """
+
+    home: Path
+    address: str | None = None
+    resume: str | None = None
+    extend: str | None = None
+    local_debug: bool = False
+
+
+def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
+    """Run a sweep, print its answer and return it.
+
+    Raises :class:`UserError` for options that do not fit, :class:`SweepError` when a part fails, and
+    ``KeyboardInterrupt`` after an interruption, which leaves a sweep that can be resumed.
+    """
+    home = Home(options.home.resolve())
+    chosen = store.choose(home.root)
+    store.check(chosen)
+    with _engine(spec, home, options) as engine:
+        console.print(engine.describe(), markup=False, highlight=False, soft_wrap=True)
+        sweep = _open(spec, home, options)
+        files = home.sweep(sweep.id)
+        console.print(f"sweep {sweep.id}", highlight=False, soft_wrap=True)
+        with lifecycle.driving(files), _journal(files) as journal:
+            known = _known_runs(sweep, home, options, journal)
+            recorder = Recorder(MlflowTracker(chosen))
+            recorder.begin(sweep)
+            return _Drive(sweep, files, journal, recorder, console).run(engine, known)
+
+
+def make_sweep_searcher(spec: SweepSpec) -> Searcher:
+    """The searcher a specification names, for its mixes, sizes and seeds."""
+    problem = Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.seed_list)
+    return make_searcher(spec.search.method, problem, **spec.search.settings)
+
+
+class _Drive:
+    """One process's share in a sweep: from what is known to the answer, or to an interruption."""
+
+    def __init__(
+        self, sweep: Sweep, files: SweepFiles, journal: Journal, recorder: Recorder, console: Console
+    ) -> None:
+        self._sweep = sweep
+        self._files = files
+        self._journal = journal
+        self._recorder = recorder
+        self._console = console
+        self._ended: list[Ended] = []
+
+    def run(self, engine: Engine, known: Sequence[Ended]) -> Answer:
+        campaign = self._campaign(engine, known)
+        monitor = Monitor(campaign, lambda: self._recorder.warning)
+        for entry in known:
+            self._note(entry)
+            monitor.ended(entry)
+        view = LiveView(self._console, monitor.snapshot)
+
+        def heard(entry: Ended) -> None:
+            self._note(entry)
+            monitor.ended(entry)
+            view.run_ended(entry.request.mix, entry.request.size, entry.request.seed, self._outcome_text(entry))
+
+        def stop() -> None:
+            campaign.stopping = True
+
+        campaign.listen(heard, monitor.refresh)
+        monitor.refresh()
+        with stop_on_interrupt(stop):
+            if not campaign.done:
+                with view:
+                    engine.execute(campaign)
+            if campaign.stopping:
+                self._leave_resumable()
+            return self._finish()
+
+    def _campaign(self, engine: Engine, known: Sequence[Ended]) -> Campaign:
+        searcher = make_sweep_searcher(self._sweep.spec)
+        for entry in known:
+            searcher.tell(entry.request, observe(entry.outcome, self._sweep.spec.target))
+        interrupted = lifecycle.interrupted_stacks(self._files)
+        return Campaign(self._sweep, searcher, self._journal, slots=engine.slots, interrupted=interrupted)
+
+    def _note(self, entry: Ended) -> None:
+        """Remember a run for the answer and queue its record."""
+        self._ended.append(entry)
+        self._recorder.run_ended(self._sweep, lifecycle.record_of(self._sweep, self._files, entry))
+
+    def _outcome_text(self, entry: Ended) -> str:
+        outcome = entry.outcome
+        if outcome.status is Status.FAILED:
+            return f"failed: {_last_line(outcome.error)}"
+        said = f"{self._sweep.spec.target} {outcome.accuracy[self._sweep.spec.target]:.2f}"
+        return f"{said}, {outcome.status}, {outcome.steps} steps"
+
+    def _leave_resumable(self) -> None:
+        left = self._recorder.close(timeout_s=10.0)
+        waiting = f" {left} records wait in its journal." if left else ""
+        self._console.print(
+            f"Stopped; {len(self._ended)} runs are kept.{waiting} Continue with the same command and "
+            f"--resume {self._sweep.id}",
+            highlight=False,
+            soft_wrap=True,
+        )
+        raise KeyboardInterrupt
+
+    def _finish(self) -> Answer:
+        failed = [entry for entry in self._ended if entry.outcome.status is Status.FAILED]
+        if failed and len(failed) == len(self._ended):
+            self._recorder.close(RECORD_TIMEOUT_S)
+            raise SweepError(f"every run failed; the first one with:\n{failed[0].outcome.error.strip()}")
+        spec = self._sweep.spec
+        family = spec.make_family()
+        found = answer(
+            spec,
+            [
+                (family.config(spec.mix_named[entry.request.mix], entry.request.size, entry.request.seed), entry.outcome)
+                for entry in self._ended
+            ],
+        )
+        figures = save_both(transitions_figure(spec, found), self._files.directory, Path(FIGURE).stem)
+        self._recorder.end(self._sweep, found, State.FINISHED, figures)
+        left = self._recorder.close(RECORD_TIMEOUT_S)
+        self._journal.append(Answered())
+        self._print(found, failed, left)
+        return found
+
+    def _print(self, found: Answer, failed: Sequence[Ended], left: int) -> None:
+        said = table.report(found)
+        console = self._console
+        console.print()
+        if console.is_terminal:
+            console.print(table.render(said))
+        else:
+            console.print(table.plain(said), markup=False, highlight=False, soft_wrap=True)
+        if failed:
+            console.print(f"{len(failed)} runs failed; their tracebacks are in the record.", highlight=False)
+        if left:
+            console.print(f"{left} records did not reach the MLflow store; they are in the journal.", highlight=False)
+        console.print(
+            f"\nfigure  {self._files.directory / FIGURE}\nrecord  python -m orchestrator ui"
+            f" --home {self._files.directory.parent.parent}",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _engine(spec: SweepSpec, home: Home, options: RunOptions) -> Engine:
+    if options.local_debug:
+        from orchestrator.engine.local_engine import LocalEngine
+
+        return LocalEngine(str(home.root))
+    from orchestrator.engine.ray_engine import RayEngine  # Takes a second, and debugging without Ray needs no Ray.
+
+    return RayEngine(str(home.root), spec.resources, options.address)
+
+
+def _open(spec: SweepSpec, home: Home, options: RunOptions) -> Sweep:
+    """The sweep the options mean: an older one to go on with, or a new one."""
+    if options.resume is None:
+        return lifecycle.create(spec, home)
+    if options.resume == "":
+        return lifecycle.find_unfinished(spec, home)
+    sweep = lifecycle.load(home, options.resume)
+    lifecycle.check_same(spec, sweep)
+    return sweep
+
+
+def _known_runs(sweep: Sweep, home: Home, options: RunOptions, journal: Journal) -> list[Ended]:
+    """The runs that need no training: journalled, left on disk by a crash, or reused from another sweep."""
+    files = home.sweep(sweep.id)
+    known = list(lifecycle.recall(files).ended)
+    known += lifecycle.adopt_outcomes(sweep, journal, [entry.key for entry in known])
+    if options.extend is not None:
+        known += lifecycle.reuse_runs(lifecycle.load(home, options.extend), home, sweep, journal)
+    return known
+
+
+@contextmanager
+def _journal(files: SweepFiles) -> Iterator[Journal]:
+    journal = Journal(files.journal)
+    try:
+        yield journal
+    finally:
+        journal.close()
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else ""
