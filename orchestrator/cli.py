@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Finds the smallest model that learns a task, alone and together with other tasks.",
     add_completion=False,
-    no_args_is_help=True,
     rich_markup_mode=None,
 )
 
@@ -87,14 +86,14 @@ def list_command(debug: Debug = False) -> None:
 
 @app.command("show")
 def show_command(space: SpaceName, profile: Profile = None, override: Override = None, debug: Debug = False) -> None:
-    """Print a search space resolved: a YAML file that asks for exactly this sweep."""
+    """Print a search space resolved: the very sweep, as YAML."""
     spec, _ = _load(space, profile, override)
     typer.echo(spec.to_yaml(), nl=False)
 
 
 @app.command("plan")
 def plan_command(space: SpaceName, profile: Profile = None, override: Override = None, debug: Debug = False) -> None:
-    """Print the runs of a sweep and what they would cost, without starting anything."""
+    """Print what a sweep would cost, without starting it."""
     from orchestrator.briefing import print_plan
     from orchestrator.plan import make_plan
 
@@ -157,7 +156,7 @@ def with_bare_resume(arguments: Sequence[str]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The program: run one command and exit with 0, 1 (a failure), 2 (the user's mistake) or 130 (interrupted)."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
 
     def command() -> int:
         code = app(with_bare_resume(given), prog_name="orchestrator", standalone_mode=False)

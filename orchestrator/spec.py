@@ -149,7 +149,9 @@ class SweepSpec(BaseModel):
     @field_validator("family")
     @classmethod
     def _known_family(cls, value: str) -> str:
-        load_family(value)
+        missing = sorted(load_family(value).__abstractmethods__)
+        if missing:
+            raise ValueError(f"{value!r} is no complete family: it lacks {', '.join(missing)}")
         return value
 
     @field_validator("mixes", mode="before")

@@ -106,7 +106,7 @@ class LogisticFamily(Family):
     def check(self, mix: Mix, size: int) -> None:
         if size % self.settings.multiple_of:
             raise SettingsError(
-                f"{size} units cannot be divided by {self.settings.multiple_of}", key="multiple_of", given=str(size)
+                f"{size} units cannot be divided by {self.settings.multiple_of}", key="sizes", given=str(size)
             )
 
     def warnings(self) -> list[str]:

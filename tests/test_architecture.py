@@ -1,0 +1,120 @@
+"""The house rules that no reader should have to check by eye: which way imports run, and that they parse."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+OURS = ("orchestrator", "trainables", "search_spaces", "tests")
+
+
+def imports(source: str, module: str, *, package: bool = False) -> set[str]:
+    """Dotted names of everything imported anywhere in ``source``, relative imports resolved against ``module``."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = module.split(".")
+                kept = parts[: len(parts) - node.level + package]
+                base = ".".join([*kept, *([node.module] if node.module else [])])
+            found |= {base} | {f"{base}.{name.name}" for name in node.names}
+    return found
+
+
+def modules(folder: str) -> Iterator[tuple[str, set[str]]]:
+    """Every module under ``folder``, or the single file of that name, with what it imports."""
+    paths = [ROOT / f"{folder}.py"] if (ROOT / f"{folder}.py").is_file() else sorted((ROOT / folder).rglob("*.py"))
+    assert paths, f"nothing found under {folder}: a rule about it would hold for no reason"
+    for path in paths:
+        package = path.name == "__init__.py"
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        yield name.removesuffix(".__init__"), imports(path.read_text(), name.removesuffix(".__init__"), package=package)
+
+
+def within(name: str, package: str) -> bool:
+    return name == package or name.startswith(f"{package}.")
+
+
+def offences(folder: str, forbidden: tuple[str, ...], allowed: tuple[str, ...] = ()) -> list[str]:
+    """``module imports name`` for every forbidden import under ``folder``."""
+    return [
+        f"{module} imports {name}"
+        for module, names in modules(folder)
+        for name in sorted(names)
+        if any(within(name, package) for package in forbidden) and not any(within(name, other) for other in allowed)
+    ]
+
+
+def test_imports_sees_every_form() -> None:
+    source = "import a.b\nfrom c import d\nfrom . import e\nfrom ..f import g\ndef h():\n    import i.j as k\n"
+    found = imports(source, "p.q.r")
+    assert found >= {"a.b", "c", "c.d", "p.q", "p.q.e", "p.f", "p.f.g", "i.j"}
+    assert imports("from . import e", "p.q", package=True) >= {"p.q", "p.q.e"}
+
+
+def test_trainables_know_no_orchestrator_scheduler_or_record() -> None:
+    assert offences("trainables", ("ray", "mlflow", "pydantic", "orchestrator", "tests")) == []
+
+
+def test_trainables_use_the_standard_library_numpy_and_torch_only() -> None:
+    known = set(sys.stdlib_module_names) | {"numpy", "torch", "safetensors", "trainables"}
+    outside = {
+        (module, name) for module, names in modules("trainables") for name in names if name.split(".")[0] not in known
+    }
+    assert outside == set()
+
+
+def test_transition_is_pure_statistics() -> None:
+    assert offences("orchestrator/transition", OURS, allowed=("orchestrator.transition",)) == []
+
+
+def test_search_knows_transitions_and_errors_only() -> None:
+    allowed = ("orchestrator", "orchestrator.search", "orchestrator.transition", "orchestrator.errors")
+    assert [
+        offence
+        for offence in offences("orchestrator/search", OURS, allowed=allowed[1:])
+        if not offence.endswith(" imports orchestrator")
+    ] == []
+
+
+@pytest.mark.parametrize("folder", ["orchestrator/search", "orchestrator/transition"])
+def test_decisions_touch_no_files_clock_or_scheduler(folder: str) -> None:
+    assert offences(folder, ("ray", "mlflow", "torch", "time", "datetime", "random", "threading", "subprocess")) == []
+
+
+SHELL = ("orchestrator.engine", "orchestrator.tracking", "orchestrator.report")
+
+
+@pytest.mark.parametrize(
+    "folder",
+    ["orchestrator/search", "orchestrator/transition", "orchestrator/spec", "orchestrator/spaces", "orchestrator/plan"],
+)
+def test_nothing_below_imports_the_shell(folder: str) -> None:
+    assert offences(folder, SHELL) == []
+
+
+def test_report_needs_neither_engine_nor_record() -> None:
+    assert offences("orchestrator/report", ("orchestrator.engine", "orchestrator.tracking", "ray", "mlflow")) == []
+
+
+def test_tracking_needs_no_engine() -> None:
+    assert offences("orchestrator/tracking", ("orchestrator.engine", "ray")) == []
+
+
+def test_only_the_engine_knows_ray_and_only_tracking_knows_mlflow() -> None:
+    for package, home in (("ray", "orchestrator.engine"), ("mlflow", "orchestrator.tracking")):
+        users = {module for module, names in modules("orchestrator") if any(within(name, package) for name in names)}
+        assert users
+        assert {user for user in users if not within(user, home)} == set()
+
+
+def test_the_contract_needs_no_torch() -> None:
+    assert offences("trainables/base", ("torch",)) == []
