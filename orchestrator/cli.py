@@ -131,6 +131,18 @@ def ui_command(
     raise typer.Exit(subprocess.call(command, env=environment))
 
 
+@app.command("sync")
+def sync_command(
+    sweep: Annotated[str | None, typer.Argument(help="A sweep's id; without one, all sweeps of the home.")] = None,
+    home: Home = DEFAULT_HOME,
+    debug: Debug = False,
+) -> None:
+    """Write into MLflow what an outage kept out of it."""
+    from orchestrator.engine.sync import sync
+
+    sync(home, sweep, Console())
+
+
 def _load(space: str, profile: str | None, overrides: list[str] | None) -> tuple[SweepSpec, Hardware]:
     from orchestrator.hardware import detect
     from orchestrator.spaces import load_space

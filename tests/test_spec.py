@@ -1,4 +1,4 @@
-"""Search spaces: what is written resolves to what is meant, on any machine, and every mistake is named with its place."""
+"""Search spaces: what is written resolves to what is meant, on any machine; every mistake is named with its place."""
 
 from __future__ import annotations
 

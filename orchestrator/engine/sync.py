@@ -1,0 +1,53 @@
+"""Brings the record up to the journals: what an outage kept out of MLflow, or all of it into a new store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from orchestrator.engine import lifecycle
+from orchestrator.engine.files import Home
+from orchestrator.errors import SweepError, UserError
+from orchestrator.records import FIGURE, Sweep
+from orchestrator.report.answer import answer
+from orchestrator.tracking import store
+from orchestrator.tracking.base import State, OutageError, Tracker
+from orchestrator.tracking.mlflow_tracker import MlflowTracker
+
+
+def sync(root: Path, sweep_id: str | None, console: Console) -> None:
+    """Record the sweep with this id, or every sweep of a home directory, again; what is there already stays as it is.
+
+    Raises :class:`UserError` where there is no such sweep, :class:`SweepError` where the store fails.
+    """
+    home = Home(root.resolve())
+    ids = [sweep_id] if sweep_id is not None else home.sweep_ids()
+    if not ids:
+        raise UserError(f"{home.root} holds no sweep yet")
+    sweeps = [lifecycle.load(home, each) for each in ids]
+    chosen = store.choose(home.root)
+    store.check(chosen)
+    tracker = MlflowTracker(chosen)
+    for sweep in sweeps:
+        try:
+            with lifecycle.driving(home.sweep(sweep.id)):
+                runs = _record(home, sweep, tracker)
+        except OutageError as error:
+            raise SweepError(f"the MLflow store {tracker.describe()} failed at {sweep.id}: {error}") from error
+        console.print(f"{sweep.id}: {runs} runs are in {tracker.describe()}", highlight=False, soft_wrap=True)
+
+
+def _record(home: Home, sweep: Sweep, tracker: Tracker) -> int:
+    """Record one sweep as far as its journal goes; returns its runs."""
+    files = home.sweep(sweep.id)
+    memory = lifecycle.recall(files)
+    tracker.begin(sweep)
+    runs = [lifecycle.record_of(sweep, files, entry) for entry in memory.ended]
+    for run in runs:
+        tracker.run_ended(sweep, run)
+    found = answer(sweep.spec, [(run.config, run.outcome) for run in runs])
+    state = State.FINISHED if memory.answered else State.INTERRUPTED
+    figures = sorted(files.directory.glob(f"{Path(FIGURE).stem}.*"))
+    tracker.end(sweep, found, state, figures)
+    return len(runs)
