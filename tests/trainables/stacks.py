@@ -1,0 +1,41 @@
+"""Small real stacks for tests of the model and the learner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from trainables.base import Mix, RunConfig
+from trainables.learner import TransformerLearner
+from trainables.listops.family import ListOps, ListOpsSettings
+from trainables.listops.settings import TaskSettings
+from trainables.training import TrainingSettings
+from trainables.transformer import ModelSettings
+
+TASK = TaskSettings(modulus=6, depth=1, held_out_fraction=0.2, train_examples=1500)
+TRAINING = TrainingSettings(
+    steps=60,
+    batch=16,
+    learning_rate=5e-3,
+    learning_rate_end=1e-4,
+    schedule="cosine",
+    warmup_steps=5,
+    loss="answer",
+    windows="expression",
+    evaluate_every=10,
+)
+SETTINGS = ListOpsSettings(TASK, ModelSettings(block=18), TRAINING)
+
+
+def config(mix: str = "add", size: int = 12, seed: int = 0, **training: object) -> RunConfig:
+    """A run of the small setting; keywords change training settings."""
+    settings = replace(SETTINGS, training=replace(TRAINING, **training))
+    return RunConfig(Mix.parse(mix), size, seed, settings)
+
+
+def make_learner(runs: Sequence[RunConfig], cache: Path) -> TransformerLearner:
+    """A learner for these runs, on the CPU."""
+    learner = ListOps(runs[0].settings).learner(runs, device="cpu", cache=cache)
+    assert isinstance(learner, TransformerLearner)
+    return learner

@@ -1,0 +1,110 @@
+"""Generation with drafts writes what token-by-token greedy generation writes, and scores it right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from trainables import generation
+from trainables.base import Mix
+from trainables.corpus import Examples
+from trainables.listops.data import make_dataset
+from trainables.listops.settings import TaskSettings
+from trainables.listops.tokens import Vocabulary
+from trainables.transformer import ModelSettings, forward, initialise, layout
+
+TASK = TaskSettings(modulus=6, depth=2, held_out_fraction=0.2, train_examples=100, test_examples=40, validation_examples=30)
+WORDS = Vocabulary(6)
+
+
+@pytest.fixture(scope="module")
+def questions() -> list[list[Examples]]:
+    """Two stack rows: one with two sets, one with a single one."""
+    joint = make_dataset(TASK, Mix.parse("add+max"), 0)
+    alone = make_dataset(TASK, Mix.parse("add"), 1)
+    return [list(joint.test.values()), list(alone.test.values())]
+
+
+def untrained(seed: int) -> generation.Forward:
+    """Two models with large random weights: they write nonsense, and each its own."""
+    settings = ModelSettings(block=60, init_std=0.7)
+    where = layout(settings, 16, len(WORDS))
+    flat = torch.stack([initialise(settings, where, torch.Generator().manual_seed(seed + i)) for i in range(2)])
+    return lambda tokens: forward(settings, where.views(flat), tokens)
+
+
+def naive(model: generation.Forward, row: int, examples: Examples, width: int) -> list[list[int]]:
+    """Token by token, one expression at a time; the texts end with <eos> or at ``width`` tokens."""
+    texts = []
+    for tokens, prompt in zip(examples.tokens, examples.prompt_lengths, strict=True):
+        text = [int(token) for token in tokens[:prompt]]
+        while len(text) < width and text[-1] != WORDS.eos:
+            both = torch.tensor([text, text]).unsqueeze(1)
+            text.append(int(model(both)[row, 0, -1].argmax()))
+        texts.append(text)
+    return texts
+
+
+def is_right(text: list[int], answer: int) -> bool:
+    return text[-1] == WORDS.eos and text[-3:-1] == [WORDS.equals, answer]
+
+
+@pytest.mark.parametrize("tokens_a_pass", [65_536, 200])
+def test_drafts_change_nothing(
+    questions: list[list[Examples]], tokens_a_pass: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generation, "TOKENS_A_PASS", tokens_a_pass)
+    model = untrained(0)
+    with torch.no_grad():
+        texts = generation._lay_out(questions, WORDS.eos, torch.device("cpu"))
+        while not bool(texts.done.all()):
+            generation._extend(model, texts, WORDS.eos)
+        width = texts.tokens.shape[2]
+        for row, sets in enumerate(questions):
+            first = 0
+            for one in sets:
+                for place, expected in enumerate(naive(model, row, one, width)):
+                    written = texts.tokens[row, first + place, : len(expected)].tolist()
+                    assert written == expected
+                first += len(one.answers)
+
+
+def test_scores_are_those_of_the_written_texts(questions: list[list[Examples]]) -> None:
+    """A model that mostly copies the solutions but errs on purpose is scored by its last value."""
+    solutions = questions[1][0]
+    wrong = np.arange(len(solutions.answers)) % 3 == 0
+
+    def model(tokens: torch.Tensor) -> torch.Tensor:
+        logits = torch.zeros(*tokens.shape, len(WORDS))
+        for place, text in enumerate(tokens[0]):
+            known = next(i for i, one in enumerate(solutions.tokens) if _same_prompt(text, one, solutions.prompt_lengths[i]))
+            target = torch.from_numpy(solutions.tokens[known, 1:].astype(np.int64)).clone()
+            if wrong[known]:
+                target[solutions.lengths[known] - 3] = (solutions.answers[known] + 1) % 6
+            logits[0, place].scatter_(1, target[: tokens.shape[2]].unsqueeze(1), 1.0)
+        return logits
+
+    scores = generation.accuracies(model, [[solutions]], eos=WORDS.eos, equals=WORDS.equals, device=torch.device("cpu"))
+    assert scores == [[pytest.approx(1 - wrong.mean())]]
+
+
+def test_a_perfect_model_needs_one_pass(questions: list[list[Examples]]) -> None:
+    passes = 0
+    solutions = questions[1][0]
+    table = torch.from_numpy(solutions.tokens.astype(np.int64))
+
+    def model(tokens: torch.Tensor) -> torch.Tensor:
+        nonlocal passes
+        passes += 1
+        return torch.nn.functional.one_hot(table[:, 1 : tokens.shape[2] + 1], len(WORDS)).float().unsqueeze(0)
+
+    scores = generation.accuracies(model, [[solutions]], eos=WORDS.eos, equals=WORDS.equals, device=torch.device("cpu"))
+    assert scores == [[1.0]]
+    assert passes == 1
+
+
+def _same_prompt(text: torch.Tensor, solution: np.ndarray, prompt: int) -> bool:
+    return bool((text[:prompt].numpy() == solution[:prompt]).all())

@@ -1,0 +1,188 @@
+"""The learner: a run in a stack is the run alone, a resumed stack is the uninterrupted one, ends are final."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.trainables.stacks import SETTINGS, TRAINING, config, make_learner
+from trainables.base import Outcome, RunConfig, SettingsError, Status
+from trainables.learner import TransformerLearner
+from trainables.listops.family import ListOps
+from trainables.training import TrainingSettings
+
+MIXED_STACK = [config("add", seed=0), config("add+prod", seed=0), config("add", seed=1, learning_rate=1e-3, weight_decay=0.0)]
+
+
+def losses(learner: TransformerLearner) -> dict[int, list[float]]:
+    """Training losses between evaluations, by place in the stack, to the end."""
+    curves: dict[int, list[float]] = {}
+    while reports := learner.advance():
+        for report in reports:
+            if report.evaluation is not None:
+                curves.setdefault(report.index, []).append(report.evaluation.loss)
+    return curves
+
+
+def outcomes(learner: TransformerLearner) -> dict[int, Outcome]:
+    ended: dict[int, Outcome] = {}
+    while reports := learner.advance():
+        ended |= {report.index: report.outcome for report in reports if report.outcome is not None}
+    return ended
+
+
+def every_step(runs: Sequence[RunConfig], steps: int) -> list[RunConfig]:
+    """The same runs, evaluated at each of their first ``steps`` steps and then over."""
+    short = {"steps": steps, "evaluate_every": 1}
+    return [replace(run, settings=replace(run.settings, training=replace(run.settings.training, **short))) for run in runs]
+
+
+def test_a_run_in_a_stack_follows_the_loss_curve_of_the_run_alone(data_cache: Path) -> None:
+    runs = every_step(MIXED_STACK, 50)
+    together = losses(make_learner(runs, data_cache))
+    for index, run in enumerate(runs):
+        alone = losses(make_learner([run], data_cache))[0]
+        assert len(alone) == 50
+        np.testing.assert_allclose(together[index], alone, rtol=2e-3)
+        np.testing.assert_allclose(together[index][:10], alone[:10], rtol=1e-5)
+
+
+def test_the_loss_falls_and_the_first_one_is_that_of_a_guess(data_cache: Path) -> None:
+    curve = losses(make_learner(every_step([config()], 50), data_cache))[0]
+    words = 6 + 8 + 4  # numbers, operations, ( ) = <eos>
+    assert curve[0] == pytest.approx(np.log(words), rel=0.02)
+    assert curve[-1] < 0.7 * curve[0]
+
+
+def test_golden_loss_curve(data_cache: Path) -> None:
+    """A change that computes nothing new gives these losses; one that does raises ``ListOps.version``."""
+    curve = losses(make_learner(every_step([config("add+prod", 16, 7)], 20), data_cache))[0]
+    np.testing.assert_allclose(curve[::5] + curve[-1:], GOLDEN, rtol=1e-3)
+
+
+def test_the_same_run_twice_is_the_same_bit_for_bit(data_cache: Path) -> None:
+    first, second = (losses(make_learner(MIXED_STACK, data_cache)) for _ in range(2))
+    assert first == second
+
+
+def test_a_resumed_stack_continues_bit_for_bit(data_cache: Path, tmp_path: Path) -> None:
+    undisturbed = make_learner(MIXED_STACK, data_cache)
+    stopped = make_learner(MIXED_STACK, data_cache)
+    for _ in range(2):
+        undisturbed.advance()
+        stopped.advance()
+    stopped.save(tmp_path / "checkpoint")
+    resumed = make_learner(MIXED_STACK, data_cache)
+    resumed.restore(tmp_path / "checkpoint")
+    expected, got = outcomes(undisturbed), outcomes(resumed)
+    assert expected.keys() == got.keys() == {0, 1, 2}
+    for index in expected:
+        assert got[index].curve == expected[index].curve
+        assert got[index].accuracy == expected[index].accuracy
+
+
+def test_a_checkpoint_of_another_stack_is_refused(data_cache: Path, tmp_path: Path) -> None:
+    make_learner(MIXED_STACK, data_cache).save(tmp_path)
+    with pytest.raises(ValueError, match="another stack"):
+        make_learner(MIXED_STACK[:2], data_cache).restore(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        make_learner(MIXED_STACK, data_cache).restore(tmp_path / "nowhere")
+
+
+def test_a_diverged_run_stops_and_leaves_its_neighbours_alone(data_cache: Path) -> None:
+    wild = config("add", seed=2, learning_rate=1e30, learning_rate_end=1e30)
+    ended = outcomes(make_learner([config(), wild, config(seed=1)], data_cache))
+    assert [ended[i].status for i in range(3)] == [Status.FINISHED, Status.DIVERGED, Status.FINISHED]
+    assert ended[1].accuracy == ended[1].floor
+    assert ended[1].steps < TRAINING.steps
+    alone = outcomes(make_learner([config()], data_cache))[0]
+    together = [point.loss for point in ended[0].curve]
+    np.testing.assert_allclose(together, [point.loss for point in alone.curve], rtol=2e-3)
+
+
+def test_ended_runs_leave_a_smaller_stack_that_goes_on_as_before(data_cache: Path) -> None:
+    """Three runs of which one diverges at once: the other two go on as if it had never been there."""
+    wild = config("add", seed=2, learning_rate=1e30, learning_rate_end=1e30)
+    compacted = losses(make_learner([wild, config(), config("add+prod")], data_cache))
+    never_there = losses(make_learner([config(), config("add+prod")], data_cache))
+    for with_it, without in ((1, 0), (2, 1)):
+        np.testing.assert_allclose(compacted[with_it], never_there[without], rtol=2e-3)
+
+
+def test_a_solved_run_is_frozen_while_its_neighbour_goes_on(data_cache: Path) -> None:
+    easy, hard = (config(mix, 24, 100, steps=900, evaluate_every=50, stop_when_solved=True, batch=32) for mix in ("max", "add"))
+    learner = make_learner([easy, hard], data_cache)
+    ended = outcomes(learner)
+    assert ended[0].steps < ended[1].steps == 900
+    assert [min(point.accuracy.values()) >= 0.99 for point in ended[0].curve[-3:]] == [True] * 3
+    assert ended[0].accuracy["max"] >= 0.9
+
+
+def test_the_last_report_carries_embeddings_weights_and_counts(data_cache: Path) -> None:
+    learner = make_learner([config("add+prod", size=12)], data_cache)
+    last = None
+    while reports := learner.advance():
+        last = reports[0]
+    assert last is not None
+    assert last.outcome is not None
+    embedding, similarity = last.arrays["embedding"], last.arrays["similarity"]
+    assert embedding.shape == (6, 12)
+    np.testing.assert_allclose(np.diag(similarity), 1, rtol=1e-5)
+    np.testing.assert_array_equal(last.weights["token"][:6], embedding)
+    measures = last.outcome.measures
+    seen = measures["nodes_seen_add"] + measures["nodes_seen_prod"]
+    # One node an expression of 8.5 tokens on average: 60 steps of 16 windows of 18 tokens.
+    assert seen == pytest.approx(60 * 16 * 18 / 8.5, rel=0.05)
+    assert set(last.outcome.accuracy) == {"add", "prod"}
+
+
+def test_bf16_learns_as_float32_does_at_first(data_cache: Path) -> None:
+    exact = losses(make_learner([config()], data_cache))[0]
+    rounded = losses(make_learner([config(precision="bf16")], data_cache))[0]
+    np.testing.assert_allclose(rounded, exact, rtol=0.1)
+    assert rounded != exact
+
+
+def test_keys_change_with_the_mathematics_and_with_nothing_else() -> None:
+    family = ListOps(SETTINGS)
+    run = config()
+    changed = [config(seed=1), config(size=16), config("add+prod"), config(precision="bf16"), config(steps=61)]
+    assert len({family.key(other) for other in [run, *changed]}) == 6
+    assert family.key(config()) == family.key(run)
+
+
+def test_shapes_group_what_can_share_a_stack() -> None:
+    family = ListOps(SETTINGS)
+    same = [config(), config("add+prod"), config(seed=5), config(learning_rate=1e-3, weight_decay=0.0)]
+    assert len({family.shape(run) for run in same}) == 1
+    other = [config(size=16), config(batch=8), config(steps=50), config(loss="all"), config(precision="bf16")]
+    assert len({family.shape(run) for run in [config(), *other]}) == 6
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("steps", 0), ("batch", 0), ("learning_rate", 0.0), ("schedule", "linear"), ("precision", "fp8"), ("warmup_steps", 99), ("clip", 0.0)],
+)
+def test_training_settings_are_refused_by_name(name: str, value: object) -> None:
+    with pytest.raises(SettingsError, match=name) as caught:
+        replace(TrainingSettings(steps=50), **{name: value})
+    assert caught.value.key == f"training.{name}"
+
+
+def test_schedules_start_and_end_where_they_should() -> None:
+    for schedule in ("cosine", "exponential", "constant"):
+        settings = TrainingSettings(steps=1000, schedule=schedule, learning_rate=1e-3, learning_rate_end=1e-5, warmup_steps=10)
+        rates = settings.learning_rates(0, 1000)
+        assert rates[0] == pytest.approx(1e-3 / 11)
+        assert rates[10] == pytest.approx(1e-3)
+        end = 1e-3 if schedule == "constant" else 1e-5
+        assert rates[-1] == pytest.approx(end, rel=0.02)
+        torch.testing.assert_close(torch.tensor(settings.learning_rates(300, 400)), torch.tensor(rates[300:400]))
+
+
+GOLDEN = [2.93631, 2.612612, 2.269499, 2.076034, 2.037562]

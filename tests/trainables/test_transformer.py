@@ -1,0 +1,94 @@
+"""The model: parameter counts, stacking, causality, and what each setting changes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from trainables.base import SettingsError
+from trainables.transformer import (
+    ModelSettings,
+    count_parameters,
+    forward,
+    initialise,
+    layout,
+    parameter_shapes,
+)
+
+VOCABULARY = 18
+
+
+def models(settings: ModelSettings, n_embed: int, stack: int) -> Tensor:
+    where = layout(settings, n_embed, VOCABULARY)
+    return torch.stack([initialise(settings, where, torch.Generator().manual_seed(seed)) for seed in range(stack)])
+
+
+def logits(settings: ModelSettings, n_embed: int, flat_SP: Tensor, tokens: Tensor) -> Tensor:
+    return forward(settings, layout(settings, n_embed, VOCABULARY).views(flat_SP), tokens)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    n_layer=st.integers(1, 3),
+    feed_forward=st.integers(1, 5),
+    tied=st.booleans(),
+    block=st.integers(1, 200),
+    n_embed=st.integers(1, 70),
+)
+def test_closed_form_counts_every_parameter(
+    n_layer: int, feed_forward: int, tied: bool, block: int, n_embed: int
+) -> None:
+    settings = ModelSettings(n_layer=n_layer, feed_forward=feed_forward, tied=tied, block=block)
+    shapes = parameter_shapes(settings, n_embed, VOCABULARY)
+    sizes = {name: torch.Size(shape).numel() for name, shape in shapes.items()}
+    outside = {"token", "position", "head"}
+    counted = count_parameters(settings, n_embed, VOCABULARY)
+    assert counted.total == sum(sizes.values())
+    assert counted.core == sum(size for name, size in sizes.items() if name not in outside)
+
+
+@pytest.mark.parametrize("settings", [ModelSettings(block=9), ModelSettings(n_layer=2, n_head=2, n_recurrence=1, block=9, tied=True, activation="gelu")])
+def test_a_stack_computes_what_its_members_compute_alone(settings: ModelSettings) -> None:
+    flat = models(settings, 12, 3) * 10
+    tokens = torch.randint(0, VOCABULARY, (3, 5, 9), generator=torch.Generator().manual_seed(0))
+    together = logits(settings, 12, flat, tokens)
+    alone = torch.cat([logits(settings, 12, flat[i : i + 1], tokens[i : i + 1]) for i in range(3)])
+    torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
+
+
+def test_no_token_sees_the_future() -> None:
+    settings = ModelSettings(block=9)
+    flat = models(settings, 12, 1) * 10
+    tokens = torch.randint(0, VOCABULARY, (1, 2, 9), generator=torch.Generator().manual_seed(1))
+    changed = tokens.clone()
+    changed[..., 5] = (tokens[..., 5] + 1) % VOCABULARY
+    before, after = (logits(settings, 12, flat, text) for text in (tokens, changed))
+    torch.testing.assert_close(before[:, :, :5], after[:, :, :5], rtol=0, atol=1e-6)
+    assert not torch.allclose(before[:, :, 5:], after[:, :, 5:])
+
+
+def test_recurrence_and_heads_change_what_is_computed_but_not_what_is_learned() -> None:
+    tokens = torch.arange(9).view(1, 1, 9)
+    flat = models(ModelSettings(block=9), 12, 1) * 10
+    base = logits(ModelSettings(block=9), 12, flat, tokens)
+    for other in (ModelSettings(block=9, n_recurrence=3), ModelSettings(block=9, n_head=2)):
+        assert layout(other, 12, VOCABULARY) == layout(ModelSettings(block=9), 12, VOCABULARY)
+        assert not torch.allclose(base, logits(other, 12, flat, tokens))
+
+
+def test_initialisation_has_the_asked_spread_and_unit_gains() -> None:
+    settings = ModelSettings(block=64, init_std=0.05)
+    where = layout(settings, 64, VOCABULARY)
+    views = where.views(initialise(settings, where, torch.Generator().manual_seed(3)).unsqueeze(0))
+    assert views["0.feed_forward_in"].std().item() == pytest.approx(0.05, rel=0.03)
+    assert bool((views["final_norm"] == 1).all())
+
+
+@pytest.mark.parametrize("name", ["n_layer", "n_recurrence", "n_head", "feed_forward", "block"])
+def test_settings_below_one_are_refused_by_name(name: str) -> None:
+    with pytest.raises(SettingsError, match=name) as caught:
+        ModelSettings(**{name: 0})
+    assert caught.value.key == f"model.{name}"
