@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group, OverflowMethod, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -147,22 +147,24 @@ class LiveView:
 def render(snapshot: Snapshot, last: str, width: int, *, ascii_only: bool = False) -> RenderableType:
     """The live view of a snapshot for a terminal of ``width`` columns."""
     narrow = width < NARROW
+    cut: OverflowMethod = "crop" if ascii_only else "ellipsis"
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", expand=not narrow)
-    table.add_column("mix", no_wrap=True, overflow="ellipsis")
+    table.add_column("mix", no_wrap=True, overflow=cut)
     if not narrow:
         table.add_column(f"{snapshot.size_axis} {snapshot.sizes[0]} to {snapshot.sizes[-1]}", no_wrap=True)
-    table.add_column("open", no_wrap=True)
+    table.add_column("between", no_wrap=True)
     for title in ("done", "now", "left"):
         table.add_column(title, justify="right", no_wrap=True)
     if not narrow:
-        table.add_column("accuracy now", no_wrap=True, overflow="ellipsis", ratio=1)
+        table.add_column("accuracy now", no_wrap=True, overflow=cut, ratio=1)
     for mix in snapshot.mixes:
         table.add_row(*_cells(snapshot, mix, narrow=narrow, ascii_only=ascii_only))
     return Group(
         table,
         *(Text(_counted(name, counts), style="yellow") for name, counts in snapshot.counts.items() if _bad(counts)),
         *(Text(warning, style="yellow") for warning in snapshot.warnings),
-        Text(_times(snapshot) + (f"; last: {last}" if last else ""), style="dim"),
+        *([Text(f"last: {last}", style="dim")] if last else []),
+        Text(_times(snapshot), style="dim"),
     )
 
 
@@ -224,12 +226,16 @@ def _bracket(snapshot: Snapshot, mix: MixProgress) -> str:
 
 
 def _accuracies(in_flight: list[RunProgress]) -> str:
-    """``32: 0.35 0.80, 48: -`` for the runs in training, by size."""
-    by_size: dict[int, list[str]] = {}
+    """``32: 0.35 0.80 (40%), 48: - (0%)`` for the runs in training, by size, with their mean share of the steps."""
+    by_size: dict[int, list[RunProgress]] = {}
     for run in sorted(in_flight, key=lambda run: (run.size, run.seed)):
-        share = "" if run.steps <= 0 else f" ({run.step / run.steps:.0%})"
-        by_size.setdefault(run.size, []).append("-" if run.accuracy is None else f"{run.accuracy:.2f}{share}")
-    return ", ".join(f"{size}: {' '.join(shown)}" for size, shown in by_size.items())
+        by_size.setdefault(run.size, []).append(run)
+    said = []
+    for size, runs in by_size.items():
+        shown = " ".join("-" if run.accuracy is None else f"{run.accuracy:.2f}" for run in runs)
+        share = sum(run.step / max(run.steps, 1) for run in runs) / len(runs)
+        said.append(f"{size}: {shown} ({share:.0%})")
+    return ", ".join(said)
 
 
 def _left(mix: MixProgress) -> str:

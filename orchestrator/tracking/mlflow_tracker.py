@@ -67,8 +67,9 @@ class MlflowTracker(Tracker):
             recorded = content.run_content(sweep, run)
             if self._complete.get((sweep.id, run.key)) == recorded.digest:
                 return
-            status = "FAILED" if run.outcome.status is Status.FAILED else "FINISHED"
-            self._record(sweep, recorded, {"run_key": run.key}, status, _ended_ms(run.directory))
+            if not self._holds(sweep, recorded, {"run_key": run.key}):
+                status = "FAILED" if run.outcome.status is Status.FAILED else "FINISHED"
+                self._write(sweep, recorded, status, _ended_ms(run.directory))
             self._complete[sweep.id, run.key] = recorded.digest
 
     def end(self, sweep: Sweep, answer: Answer, state: State, files: Sequence[Path] = ()) -> None:
@@ -76,11 +77,7 @@ class MlflowTracker(Tracker):
             for place, mix in enumerate(answer.mixes):
                 if mix.runs:
                     self._transition(sweep, answer, mix, Path(drawn) / str(place))
-            kept = {path.name: path for path in files}
-            if FIGURE not in kept:
-                figure = figures.transitions_figure(sweep.spec, answer)
-                kept |= {path.name: path for path in figures.save_both(figure, Path(drawn), Path(FIGURE).stem)}
-            self._end(sweep, replace(content.answer_content(sweep, answer, state), files=kept), State(state))
+            self._end(sweep, answer, State(state), files, Path(drawn))
 
     def _begin(self, sweep: Sweep) -> str:
         """The sweep's MLflow run, found or created, completed and set running."""
@@ -98,32 +95,41 @@ class MlflowTracker(Tracker):
         self._sweeps[sweep.id] = run.info.run_id
         return self._sweeps[sweep.id]
 
-    def _end(self, sweep: Sweep, recorded: Content, state: State) -> None:
+    def _end(self, sweep: Sweep, answer: Answer, state: State, files: Sequence[Path], drawn: Path) -> None:
+        recorded = content.answer_content(sweep, answer, state)
         run = self._client.get_run(self._sweep_run(sweep))
         run_id, now_ms = run.info.run_id, int(time.time() * 1000)
+        kept = {path.name: path for path in files}
+        known = run.data.tags.get(DIGEST) == recorded.digest
+        if FIGURE not in kept and not known:
+            figure = figures.transitions_figure(sweep.spec, answer)
+            kept |= {path.name: path for path in figures.save_both(figure, drawn, Path(FIGURE).stem)}
         # Metrics cannot be taken back, so only a finished answer becomes one, and each answer once.
-        fresh = state is State.FINISHED and run.data.tags.get(DIGEST) != recorded.digest
-        self._fill(run_id, recorded if fresh else replace(recorded, samples=()), now_ms, now_ms)
-        tags = {**recorded.tags, NOTE: recorded.note, **({DIGEST: recorded.digest} if fresh else {})}
+        samples = recorded.samples if state is State.FINISHED and not known else ()
+        self._fill(run_id, replace(recorded, samples=samples, files=kept), now_ms, now_ms)
+        tags = {**recorded.tags, NOTE: recorded.note, DIGEST: recorded.digest}
         self._client.log_batch(run_id, tags=[RunTag(key, value[:LONGEST_TAG]) for key, value in tags.items()])
         self._client.set_terminated(run_id, ENDINGS[state])
 
     def _transition(self, sweep: Sweep, answer: Answer, mix: MixAnswer, drawn: Path) -> None:
-        figure = figures.curve_figure(sweep.spec, answer, mix.mix)
-        files = {path.name: path for path in figures.save_both(figure, drawn, "curve")}
-        recorded = replace(content.transition_content(sweep, answer, mix), files=files)
-        self._record(sweep, recorded, {"mix": mix.mix}, "FINISHED", int(time.time() * 1000))
+        recorded = content.transition_content(sweep, answer, mix)
+        if not self._holds(sweep, recorded, {"mix": mix.mix}):
+            figure = figures.curve_figure(sweep.spec, answer, mix.mix)
+            files = {path.name: path for path in figures.save_both(figure, drawn, "curve")}
+            self._write(sweep, replace(recorded, files=files), "FINISHED", int(time.time() * 1000))
 
-    def _record(self, sweep: Sweep, recorded: Content, identity: dict[str, str], status: str, end_ms: int) -> None:
-        """Write one nested record, unless the store already holds it as it is. What says otherwise is replaced."""
-        kept = False
+    def _holds(self, sweep: Sweep, recorded: Content, identity: dict[str, str]) -> bool:
+        """Whether the store holds a nested record as it is. Records of this identity that say otherwise are deleted."""
+        held = False
         for other in self._find(sweep, {"kind": recorded.tags["kind"], **identity}):
-            if not kept and _ended(other) and other.data.tags.get(DIGEST) == recorded.digest:
-                kept = True
+            if not held and _ended(other) and other.data.tags.get(DIGEST) == recorded.digest:
+                held = True
             else:
                 self._client.delete_run(other.info.run_id)
-        if kept:
-            return
+        return held
+
+    def _write(self, sweep: Sweep, recorded: Content, status: str, end_ms: int) -> None:
+        """Write a nested record, whole."""
         start_ms = end_ms - int(recorded.seconds * 1000)
         parent = {MLFLOW_PARENT_RUN_ID: self._sweep_run(sweep), DIGEST: recorded.digest}
         run_id = self._create(sweep, recorded, parent, start_ms).info.run_id

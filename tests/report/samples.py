@@ -1,0 +1,98 @@
+"""Sweeps of the logistic family, whose truth is known, for the tests of reports and records."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from orchestrator.report.answer import Answer, Count, MixAnswer, TaskAnswer
+from orchestrator.spec import SweepSpec
+from orchestrator.transition.types import Estimate, Fit, Point, Synergy, Transition, Verdict
+from tests.families import LogisticFamily
+from trainables.base import Mix, Outcome, RunConfig, Status
+
+SIZES = (8, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128)
+
+
+def make_spec(**changes: Any) -> SweepSpec:
+    """``add`` against ``add+prod``: the truth is a midpoint of 40 units alone and 20 together."""
+    asked: dict[str, Any] = {
+        "name": "add_vs_add_prod",
+        "question": "Does training on PROD as well let a smaller model learn ADD?",
+        "family": "tests.families:LogisticFamily",
+        "target": "add",
+        "mixes": ("add", "add+prod"),
+        "sizes": SIZES,
+        "seeds": 3,
+    }
+    return SweepSpec(**{**asked, **changes})
+
+
+def train(spec: SweepSpec, cells: Iterable[tuple[str, int]], seeds: int = 2) -> list[tuple[RunConfig, Outcome]]:
+    """Train runs of these (mix, size) cells for real, each alone."""
+    family = spec.make_family()
+    ended = []
+    for mix, size in cells:
+        for seed in range(seeds):
+            config = family.config(Mix.parse(mix), size, seed)
+            learner = family.learner([config], device="cpu", cache=Path())
+            reports = learner.advance()
+            while reports[0].outcome is None:
+                reports = learner.advance()
+            ended.append((config, reports[0].outcome))
+    return ended
+
+
+@functools.cache
+def bracketed() -> tuple[tuple[RunConfig, Outcome], ...]:
+    """Runs at every size for both mixes: both transitions are found."""
+    spec = make_spec()
+    return tuple(train(spec, [(mix.name, size) for mix in spec.mixes for size in SIZES]))
+
+
+def diverged(config: RunConfig, floor: float = 0.1) -> Outcome:
+    floors = dict.fromkeys(config.mix.tasks, floor)
+    return Outcome(Status.DIVERGED, 2, dict(floors), floors)
+
+
+def failed(error: str = "Traceback: ZeroDivisionError") -> Outcome:
+    return Outcome(Status.FAILED, 0, {}, {}, error=error)
+
+
+def config(mix: str, size: int, seed: int = 0) -> RunConfig:
+    return make_spec().make_family().config(Mix.parse(mix), size, seed)
+
+
+NOWHERE = Estimate(None, None, None)
+FOUND = Estimate(37.1, 33.0, 41.0)
+
+
+def transition(verdict: Verdict, relative: Estimate = NOWHERE, absolute: Estimate | None = None) -> Transition:
+    """A transition of runs at sizes 8 to 64, whatever the verdict says about them."""
+    points = tuple(Point(size, seed, 0.5, 0.1) for size in (8, 32, 64) for seed in (0, 1))
+    fit = Fit(math.log(33), 9.0, 0.1, 0.75 if verdict is Verdict.PLATEAU else 0.99)
+    return Transition(verdict, relative, absolute or relative, fit, points, 0.9)
+
+
+def make_answer(first: Transition, second: Transition, synergy: Synergy) -> Answer:
+    """An answer for ``add`` and ``add+prod`` with made-up transitions, parameters being 10 a unit, 8 of them core."""
+
+    def task(name: str, found: Transition) -> TaskAnswer:
+        return TaskAnswer(
+            name, found, _times(found.relative, 10), _times(found.relative, 8), _times(found.absolute, 10)
+        )
+
+    mixes = (
+        MixAnswer("add", 14, 0, 0, (task("add", first),), None, None),
+        MixAnswer("add+prod", 11, 1, 2, (task("add", second), task("prod", second)), synergy, synergy),
+    )
+    counts = tuple(Count(size, size * 10.0, size * 8.0) for size in (8, 16, 32, 64, 128))
+    return Answer("add", "modulus 6", LogisticFamily.size_axis, counts, "add", 0.9, mixes)
+
+
+def _times(estimate: Estimate, factor: float) -> Estimate:
+    sides = (estimate.value, estimate.low, estimate.high)
+    return Estimate(*(None if side is None else side * factor for side in sides))

@@ -1,0 +1,99 @@
+"""Answers from outcomes: what counts as evidence, what is counted, and the round trip through JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from orchestrator.report.answer import Answer, answer
+from orchestrator.transition.types import Verdict
+from tests.report.samples import bracketed, config, diverged, failed, make_spec, train
+from trainables.base import Status
+
+
+def test_both_transitions_and_their_ratio_are_found() -> None:
+    found = answer(make_spec(), bracketed())
+    alone, joint = found.mix("add").target, found.mix("add+prod").target
+    for task, midpoint in ((alone, 40), (joint, 20)):
+        assert task.transition.verdict is Verdict.FOUND
+        low, value, high = task.transition.relative.low, task.transition.relative.value, task.transition.relative.high
+        assert low is not None
+        assert value is not None
+        assert high is not None
+        # 80 % of the asymptote lies a little above the midpoint.
+        assert low <= value <= high
+        assert midpoint < value < 1.35 * midpoint
+    synergy = found.mix("add+prod").synergy_total
+    assert synergy is not None
+    assert synergy.decided
+    assert synergy.value == pytest.approx(4, rel=0.25)
+    assert found.mix("add").synergy_total is None
+    assert found.mix("add").synergy_core is None
+
+
+def test_parameters_are_those_of_the_fractional_size() -> None:
+    task = answer(make_spec(), bracketed()).mix("add").target
+    size = task.transition.relative.value
+    assert size is not None
+    assert task.total.value == pytest.approx(size * size + size)
+    assert task.core.value == pytest.approx(size * size)
+    assert task.absolute_total.low is not None
+
+
+def test_every_task_has_a_transition_and_the_target_leads() -> None:
+    spec = make_spec(target="prod", mixes=("prod", "add+max+prod"))
+    found = answer(spec, train(spec, [("prod", 64), ("add+max+prod", 64)]))
+    assert [task.task for task in found.mix("add+max+prod").tasks] == ["prod", "add", "max"]
+    assert found.mix("add+max+prod").target.task == "prod"
+
+
+def test_diverged_runs_count_as_the_floor_and_failed_ones_not_at_all() -> None:
+    spec = make_spec()
+    outcomes = [
+        *train(spec, [("add", 128)]),
+        (config("add", 64), diverged(config("add", 64))),
+        (config("add", 64, 1), failed()),
+    ]
+    mix = answer(spec, outcomes).mix("add")
+    assert (mix.finished, mix.diverged, mix.failed, mix.runs) == (2, 1, 1, 3)
+    points = mix.target.transition.points
+    assert [point.size for point in points] == [64, 128, 128]
+    assert points[0].accuracy == points[0].floor == pytest.approx(0.1)
+
+
+def test_a_diverged_run_is_worth_its_floor_whatever_it_says() -> None:
+    outcome = diverged(config("add", 64))
+    outcome.accuracy["add"] = 0.9
+    (point,) = answer(make_spec(), [(config("add", 64), outcome)]).mix("add").target.transition.points
+    assert point.accuracy == pytest.approx(0.1)
+    assert outcome.status is Status.DIVERGED
+
+
+def test_without_runs_everything_is_undecided() -> None:
+    found = answer(make_spec(), [])
+    assert [mix.target.transition.verdict for mix in found.mixes] == [Verdict.UNDECIDED] * 2
+    synergy = found.mix("add+prod").synergy_total
+    assert synergy is not None
+    assert not synergy.decided
+    assert found.tested(found.mixes[0].target.transition)[1].size == 128
+
+
+def test_runs_of_other_mixes_are_left_aside() -> None:
+    assert answer(make_spec(), train(make_spec(), [("max", 64)])).mix("add").runs == 0
+
+
+def test_an_unknown_mix_is_a_key_error() -> None:
+    with pytest.raises(KeyError, match="max"):
+        answer(make_spec(), []).mix("max")
+
+
+@pytest.mark.parametrize("with_runs", [True, False])
+def test_json_round_trip(with_runs: bool) -> None:
+    found = answer(make_spec(), bracketed() if with_runs else [])
+    assert Answer.from_json(json.loads(json.dumps(found.to_json()))) == found
+
+
+def test_something_else_is_no_answer() -> None:
+    with pytest.raises(ValueError, match="size_axis"):
+        Answer.from_json({"target": "add"})

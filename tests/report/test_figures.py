@@ -1,0 +1,180 @@
+"""Figures: what is drawn, and that it arrives on disk whole."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+import pytest
+from matplotlib.collections import PathCollection
+from matplotlib.figure import Figure
+
+from orchestrator.report.answer import Answer, answer
+from orchestrator.report.figures import curve_figure, save, save_both, similarity_figure, transitions_figure
+from orchestrator.report.similarity import principal_components
+from orchestrator.transition.types import Estimate, Synergy, Verdict
+from tests.report.samples import NOWHERE, bracketed, make_answer, make_spec, transition
+
+
+@pytest.fixture(scope="module", name="found")
+def bracketed_answer() -> Answer:
+    return answer(make_spec(), bracketed())
+
+
+def texts(figure: Figure) -> str:
+    figure.draw_without_rendering()
+    found = [figure.get_suptitle()]
+    for axes in [*figure.axes, *(child for owner in figure.axes for child in owner.child_axes)]:
+        ticks = [*axes.get_xticklabels(), *axes.get_yticklabels()]
+        found += [text.get_text() for text in (*axes.texts, axes.xaxis.label, axes.yaxis.label, *ticks)]
+    return "\n".join(found)
+
+
+def points(figure: Figure) -> int:
+    scatters = [each for axes in figure.axes for each in axes.collections if isinstance(each, PathCollection)]
+    return sum(len(np.asarray(scatter.get_offsets())) for scatter in scatters)
+
+
+def test_every_run_is_a_point_and_every_transition_is_said(found: Answer) -> None:
+    figure = transitions_figure(make_spec(), found)
+    assert points(figure) == len(bracketed())
+    said = texts(figure)
+    for mix in found.mixes:
+        value = mix.target.transition.relative.value
+        assert value is not None
+        assert f"{value:.1f} [" in said
+        assert mix.mix in said
+    assert "test accuracy of add" in said
+    assert "units" in said
+    assert "trainable parameters" in said
+    assert "best constant answer to add" in said
+    assert make_spec().question in said
+
+
+def test_the_curve_drawn_is_the_curve_fitted(found: Answer) -> None:
+    figure = transitions_figure(make_spec(), found)
+    fit = found.mixes[0].target.transition.fit
+    assert fit is not None
+    line = max(figure.axes[0].lines, key=lambda line: len(np.asarray(line.get_xdata())))
+    sizes, accuracies = np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float)
+    assert sizes[0] == pytest.approx(8)
+    assert sizes[-1] == pytest.approx(128)
+    assert accuracies == pytest.approx([fit.accuracy(size) for size in sizes])
+    assert figure.axes[0].get_xscale() == "log"
+
+
+def test_a_mix_shows_all_its_tasks(found: Answer) -> None:
+    figure = curve_figure(make_spec(), found, "add+prod")
+    assert points(figure) == len(bracketed())
+    assert "best constant answer to prod" in texts(figure)
+    with pytest.raises(KeyError):
+        curve_figure(make_spec(), found, "max")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "relative", "said"),
+    [
+        (Verdict.ABOVE, Estimate(None, 64.0, None), "above 64"),
+        (Verdict.BELOW, Estimate(None, None, 8.0), "below 8"),
+        (Verdict.PLATEAU, NOWHERE, "plateau at 0.75"),
+        (Verdict.UNDECIDED, Estimate(None, 16.0, None), "undecided [16, above 64]"),
+        (Verdict.UNDECIDED, NOWHERE, "undecided"),
+    ],
+)
+def test_what_was_not_found_is_drawn_and_said(verdict: Verdict, relative: Estimate, said: str, tmp_path: Path) -> None:
+    found = transition(verdict, relative)
+    figure = transitions_figure(make_spec(), make_answer(found, found, Synergy(None, None, None, decided=False)))
+    assert said in texts(figure).splitlines()
+    arrows = [line.get_marker() for line in figure.axes[1].lines if line.get_marker() in ("<", ">")]
+    assert (
+        set(arrows)
+        == {
+            Verdict.ABOVE: {">"},
+            Verdict.BELOW: {"<"},
+            Verdict.PLATEAU: set(),
+            Verdict.UNDECIDED: {">"} if relative.low else {"<", ">"},
+        }[verdict]
+    )
+    assert save(figure, tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_no_runs_make_an_empty_figure(tmp_path: Path) -> None:
+    figure = transitions_figure(make_spec(), answer(make_spec(), []))
+    assert points(figure) == 0
+    assert save(figure, tmp_path / "empty.svg").stat().st_size > 1000
+
+
+def test_png_and_svg_are_whole_and_say_the_same_twice(tmp_path: Path) -> None:
+    figure = similarity_figure(np.eye(6), "add, n_embed 8")
+    png, svg = save_both(figure, tmp_path / "new", "similarity")
+    image = matplotlib.image.imread(png)
+    assert image.shape[1] == 1120
+    assert image[..., :3].std() > 0.05
+    assert svg.read_text().rstrip().endswith("</svg>")
+    assert sorted(path.name for path in png.parent.iterdir()) == ["similarity.png", "similarity.svg"]
+    again = save(similarity_figure(np.eye(6), "add, n_embed 8"), tmp_path / "again.png")
+    assert again.read_bytes() == png.read_bytes()
+
+
+def test_a_failed_save_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
+    path = save(similarity_figure(np.eye(3), "old"), tmp_path / "figure.png")
+    before = path.read_bytes()
+    broken = similarity_figure(np.eye(3), "new")
+    broken.axes[0].set_title(r"$\no_such_macro$")
+    with pytest.raises(ValueError, match="no_such_macro"):
+        save(broken, path)
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["figure.png"]
+
+
+@pytest.mark.parametrize("bad", [np.zeros((2, 3)), np.zeros(4), np.full((2, 2), np.nan), np.zeros((0, 0))])
+def test_what_is_no_similarity_matrix_is_refused(bad: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> None:
+    with pytest.raises(ValueError, match="square"):
+        similarity_figure(bad, "bad")
+
+
+def test_labels_must_fit() -> None:
+    with pytest.raises(ValueError, match="3 labels, got 2"):
+        similarity_figure(np.eye(3), "labels", ["a", "b"])
+
+
+def test_one_token_has_a_picture(tmp_path: Path) -> None:
+    assert save(similarity_figure(np.ones((1, 1)), "one"), tmp_path / "one.png").stat().st_size > 1000
+
+
+def test_principal_components_are_those_of_the_embeddings() -> None:
+    rng = np.random.default_rng(0)
+    embedding = rng.normal(size=(10, 4))
+    embedding /= np.linalg.norm(embedding, axis=1, keepdims=True)
+    scores, shares = principal_components(embedding @ embedding.T)
+    centred = embedding - embedding.mean(axis=0)
+    left, singular, _ = np.linalg.svd(centred)
+    expected = (left[:, :4] * singular)[:, :2]
+    assert np.abs(scores) == pytest.approx(np.abs(expected))
+    assert shares == pytest.approx((singular**2 / (singular**2).sum())[:2])
+
+
+def test_threads_draw_the_same_picture(tmp_path: Path) -> None:
+    def draw(place: int) -> None:
+        save(similarity_figure(np.eye(6), "add"), tmp_path / f"{place}.png")
+
+    threads = [threading.Thread(target=draw, args=(place,)) for place in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({(tmp_path / f"{place}.png").read_bytes() for place in range(3)}) == 1
+
+
+def test_workers_need_neither_pyplot_nor_the_statistics() -> None:
+    code = (
+        "import sys, orchestrator.report.similarity;"
+        "heavy = {'matplotlib.pyplot', 'scipy', 'pandas', 'sklearn', 'mlflow', 'ray', 'pydantic'} & set(sys.modules);"
+        "print(sorted(heavy))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

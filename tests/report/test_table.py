@@ -1,0 +1,195 @@
+"""The words an answer is given in: never more than is known, and always with an interval."""
+
+from __future__ import annotations
+
+import io
+from itertools import product
+
+import pytest
+from rich.console import Console
+
+from orchestrator.report import wording
+from orchestrator.report.answer import answer
+from orchestrator.report.table import plain, render, report
+from orchestrator.transition.transition import synergy as ratio
+from orchestrator.transition.types import Estimate, Synergy, Transition, Verdict
+from tests.report.samples import FOUND, NOWHERE, bracketed, make_answer, make_spec, transition
+
+UNKNOWN = Synergy(None, None, None, decided=False)
+SMALLER = Estimate(20.3, 18.0, 23.0)
+
+
+def lines(first: Transition, second: Transition, synergy: Synergy = UNKNOWN) -> list[str]:
+    return plain(report(make_answer(first, second, synergy))).splitlines()
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.split("  ") if cell.strip()]
+
+
+def test_the_form_of_the_answer() -> None:
+    synergy = Synergy(2.84, 2.2, 3.61, decided=True)
+    found = lines(transition(Verdict.FOUND, FOUND), transition(Verdict.FOUND, SMALLER), synergy)
+    assert found[:8] == [
+        "target add, modulus 6",
+        "mix               units*         parameters*     runs",
+        "add               37.1 [33, 41]  371 [330, 410]  14",
+        "add+prod          20.3 [18, 23]  203 [180, 230]  12 (1 diverged, 2 failed)",
+        "prod in add+prod  20.3 [18, 23]  203 [180, 230]",
+        "add+prod needs 2.8x fewer parameters [2.2, 3.6]",
+        "  add+prod needs 2.8x fewer core parameters [2.2, 3.6]",
+        "* units and parameters at 80% of the asymptote, with 90% intervals; core parameters leave out embeddings, "
+        "positions and head",
+    ]
+    assert len(found) == 8
+
+
+@pytest.mark.parametrize(
+    ("found", "size", "parameters"),
+    [
+        (transition(Verdict.FOUND, FOUND), "37.1 [33, 41]", "371 [330, 410]"),
+        (transition(Verdict.FOUND, Estimate(37.1, 33, None)), "37.1 [33, above 64]", "371 [330, above 640]"),
+        (transition(Verdict.FOUND, Estimate(9.0, None, 12)), "9 [below 8, 12]", "90 [below 80, 120]"),
+        (transition(Verdict.FOUND, Estimate(30.0, None, None)), "30 [below 8, above 64]", "300 [below 80, above 640]"),
+        (transition(Verdict.ABOVE, Estimate(None, 64, None)), "above 64", "above 640"),
+        (transition(Verdict.BELOW, Estimate(None, None, 8)), "below 8", "below 80"),
+        (transition(Verdict.PLATEAU), "plateau at 0.75", "-"),
+        (transition(Verdict.UNDECIDED), "undecided", "undecided"),
+        (transition(Verdict.UNDECIDED, Estimate(None, 16, 64)), "undecided [16, 64]", "undecided [160, 640]"),
+        (
+            transition(Verdict.UNDECIDED, Estimate(None, 16, None)),
+            "undecided [16, above 64]",
+            "undecided [160, above 640]",
+        ),
+        (Transition(Verdict.UNDECIDED, NOWHERE, NOWHERE, None, (), 0.9), "undecided", "undecided"),
+    ],
+)
+def test_every_verdict(found: Transition, size: str, parameters: str) -> None:
+    row = lines(found, transition(Verdict.FOUND, SMALLER))[2]
+    assert cells(row)[1:3] == [size, parameters]
+
+
+def test_a_plateau_is_explained() -> None:
+    assert lines(transition(Verdict.PLATEAU), transition(Verdict.FOUND, SMALLER))[-1].startswith("plateau: ")
+
+
+def test_the_absolute_criterion_is_shown_where_it_differs() -> None:
+    apart = transition(Verdict.FOUND, FOUND, Estimate(45.0, 41.0, 49.0))
+    close = transition(Verdict.FOUND, FOUND, Estimate(37.9, 33.0, 41.0))
+    assert cells(lines(apart, transition(Verdict.FOUND, SMALLER))[3]) == [
+        "at accuracy 0.8",
+        "45 [41, 49]",
+        "450 [410, 490]",
+    ]
+    assert not any("at accuracy" in line for line in lines(close, transition(Verdict.FOUND, SMALLER)))
+
+
+@pytest.mark.parametrize(
+    ("absolute", "said"),
+    [
+        (Estimate(None, 64.0, None), "above 64"),
+        (Estimate(None, None, 8.0), "below 8"),
+        (Estimate(None, 20.0, 40.0), "undecided [20, 40]"),
+        (NOWHERE, "undecided"),
+    ],
+)
+def test_an_absolute_criterion_outside_the_sizes(absolute: Estimate, said: str) -> None:
+    found = lines(transition(Verdict.FOUND, FOUND, absolute), transition(Verdict.FOUND, SMALLER))
+    assert cells(found[3])[1] == said
+
+
+@pytest.mark.parametrize(
+    ("synergy", "said"),
+    [
+        (Synergy(2.8, 2.2, 3.6, decided=True), "add+prod needs 2.8x fewer parameters [2.2, 3.6]"),
+        (Synergy(12.34, 8.0, 20.0, decided=True), "add+prod needs 12x fewer parameters [8.0, 20]"),
+        (Synergy(None, 2.3, None, decided=True), "add+prod needs >= 2.3x fewer parameters"),
+        (
+            Synergy(0.5, 0.4, 0.8, decided=True),
+            "add+prod: no reduction at this budget, it needs 2.0x more parameters [1.2, 2.5]",
+        ),
+        (
+            Synergy(None, None, 0.5, decided=True),
+            "add+prod: no reduction at this budget, it needs >= 2.0x more parameters",
+        ),
+        (
+            Synergy(1.3, 0.8, 2.1, decided=False),
+            "add+prod: undecided whether it needs fewer parameters (1.3x [0.80, 2.1])",
+        ),
+        (UNKNOWN, "add+prod: undecided whether it needs fewer parameters (no transition to compare)"),
+        (
+            Synergy(None, 0.7, None, decided=False),
+            "add+prod: undecided whether it needs fewer parameters (>= 0.70x)",
+        ),
+        (
+            Synergy(None, None, 1.4, decided=False),
+            "add+prod: undecided whether it needs fewer parameters (<= 1.4x)",
+        ),
+        (
+            Synergy(1.5, 1.1, 2.1, decided=False),
+            "add+prod: undecided whether it needs fewer parameters "
+            "(1.5x [1.1, 2.1]; at absolute accuracy 0.8 it looks otherwise)",
+        ),
+        (
+            Synergy(1.5, None, None, decided=False),
+            "add+prod: undecided whether it needs fewer parameters (1.5x, no interval)",
+        ),
+    ],
+)
+def test_every_synergy(synergy: Synergy, said: str) -> None:
+    assert wording.synergy("add+prod", synergy) == said
+
+
+VERDICTS = {
+    Verdict.FOUND: FOUND,
+    Verdict.ABOVE: Estimate(None, 64.0, None),
+    Verdict.BELOW: Estimate(None, None, 8.0),
+    Verdict.PLATEAU: NOWHERE,
+    Verdict.UNDECIDED: Estimate(None, 16.0, None),
+}
+
+
+@pytest.mark.parametrize(("first", "second"), list(product(VERDICTS, VERDICTS)))
+def test_no_pair_of_verdicts_claims_more_than_is_known(first: Verdict, second: Verdict) -> None:
+    alone, joint = transition(first, VERDICTS[first]), transition(second, VERDICTS[second])
+    synergy = ratio(alone, joint, lambda size: 10 * size)
+    text = plain(report(make_answer(alone, joint, synergy)))
+    conclusion = next(line for line in text.splitlines() if line.startswith("add+prod") and "parameters" in line)
+    assert ("undecided" in conclusion) == (not synergy.decided)
+    assert "no reduction at this budget" in text or "no reduction" not in text
+    if synergy.value is None:
+        assert "[" not in conclusion or "undecided" in conclusion
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (7.254, "7.25"),
+        (37.12, "37.1"),
+        (371.2, "371"),
+        (999.9, "1 000"),
+        (19_621, "19 600"),
+        (1_234_567, "1 230 000"),
+        (0.0, "0"),
+        (0.1234, "0.123"),
+        (40, "40"),
+    ],
+)
+def test_numbers_have_three_digits(value: float, said: str) -> None:
+    assert wording.number(value) == said
+
+
+@pytest.mark.parametrize("width", [50, 80, 160])
+def test_a_terminal_shows_the_same_words(width: int) -> None:
+    found = report(answer(make_spec(), bracketed()))
+    console = Console(width=width, record=True, file=io.StringIO(), force_terminal=True)
+    console.print(render(found))
+    text = console.export_text()
+    words = " ".join(text.split())
+    for line in (*found.conclusions, *found.notes):
+        assert line.strip() in words
+    if width >= 80:
+        for row in found.rows:
+            for cell in row.cells:
+                assert cell.strip() in words
+    assert max(len(line) for line in text.splitlines()) <= width

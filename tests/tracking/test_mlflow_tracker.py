@@ -1,0 +1,326 @@
+"""The record in a real MLflow store, read back through MLflow's own client."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from orchestrator.report.answer import Answer, answer
+from orchestrator.spec import SweepSpec
+from orchestrator.tracking.base import State
+from orchestrator.tracking.mlflow_tracker import MlflowTracker
+from orchestrator.tracking.store import DATABASE, Store, choose
+from orchestrator.validation import parse
+from tests.report.samples import make_spec
+from tests.tracking.samples import Finished, finish
+
+
+@dataclass(frozen=True)
+class Record:
+    """A store and the sweep that was recorded in it."""
+
+    store: Store
+    finished: Finished
+    client: MlflowClient
+
+    def runs(self, sweep_id: str = "", **tags: str) -> list[Run]:
+        wanted = {"sweep": sweep_id or self.finished.sweep.id, **tags}
+        conditions = " and ".join(f"tags.{key} = '{value}'" for key, value in wanted.items())
+        return list(self.client.search_runs([experiment_id(self.client)], conditions, max_results=500))
+
+    def one(self, sweep_id: str = "", **tags: str) -> Run:
+        (run,) = self.runs(sweep_id, **tags)
+        return run
+
+    def artifacts(self, run: Run) -> set[str]:
+        return {each.path for each in self.client.list_artifacts(run.info.run_id)}
+
+    def text(self, run: Run, name: str) -> str:
+        return Path(self.client.download_artifacts(run.info.run_id, name)).read_text(encoding="utf-8")
+
+
+def record(tracker: MlflowTracker, finished: Finished, state: State = State.FINISHED) -> None:
+    tracker.begin(finished.sweep)
+    for run in finished.runs:
+        tracker.run_ended(finished.sweep, run)
+    tracker.end(finished.sweep, finished.answer, state)
+
+
+def fresh_store(empty: Path, home: Path) -> Store:
+    shutil.copyfile(empty, home / DATABASE)
+    return choose(home, {})
+
+
+@pytest.fixture(scope="module", name="kept")
+def kept_record(tmp_path_factory: pytest.TempPathFactory, empty: Path) -> Record:
+    home = tmp_path_factory.mktemp("home")
+    store = fresh_store(empty, home)
+    finished = finish(home)
+    record(MlflowTracker(store), finished)
+    return Record(store, finished, MlflowClient(store.uri))
+
+
+def experiment_id(client: MlflowClient) -> str:
+    experiment = client.get_experiment_by_name("add_vs_add_prod")
+    assert experiment is not None
+    return str(experiment.experiment_id)
+
+
+def parent_id(run: Run) -> str:
+    return str(run.data.tags["mlflow.parentRunId"])
+
+
+def test_a_sweep_is_one_run_with_everything_nested_in_it(kept: Record) -> None:
+    sweep = kept.one(kind="sweep")
+    kinds = Counter(run.data.tags["kind"] for run in kept.runs())
+    assert kinds == {"sweep": 1, "run": 7, "transition": 2}
+    nested = [run for run in kept.runs() if run.data.tags["kind"] != "sweep"]
+    assert {parent_id(run) for run in nested} == {sweep.info.run_id}
+    assert "mlflow.parentRunId" not in sweep.data.tags
+
+
+def test_the_sweep_says_what_it_asked_and_found(kept: Record) -> None:
+    sweep = kept.one(kind="sweep")
+    assert sweep.info.run_name == kept.finished.sweep.id
+    assert sweep.info.status == "FINISHED"
+    assert sweep.data.params["target"] == "add"
+    assert sweep.data.params["mixes"] == "add, add+prod"
+    assert sweep.data.params["search.method"] == "bisection"
+    assert sweep.data.params["curve.midpoint"] == "40.0"
+    assert sweep.data.tags["env.git.commit"] == "a1b2c3"
+    assert sweep.data.tags["env.versions.torch"] == "2.13.0"
+    assert sweep.data.tags["state"] == "finished"
+    assert {
+        "answer.json",
+        "answer.txt",
+        "environment.json",
+        "search_space.yaml",
+        "transitions.png",
+        "transitions.svg",
+    } <= kept.artifacts(sweep)
+    assert Answer.from_json(json.loads(kept.text(sweep, "answer.json"))) == kept.finished.answer
+    assert kept.text(sweep, "answer.txt").startswith("target add\n")
+    note = sweep.data.tags["mlflow.note.content"]
+    assert make_spec().question in note
+    assert "target add" in note
+    for mix in kept.finished.answer.mixes:
+        name = mix.mix.replace("+", ".")
+        assert sweep.data.metrics[f"runs/{name}"] == mix.runs
+        value = mix.target.transition.relative.value
+        assert sweep.data.metrics.get(f"transition/{name}") == (None if value is None else pytest.approx(value))
+
+
+def test_the_resolved_search_space_reproduces_the_sweep(kept: Record) -> None:
+    text = kept.text(kept.one(kind="sweep"), "search_space.yaml")
+    assert parse(SweepSpec, yaml.safe_load(text)) == kept.finished.sweep.spec
+
+
+def test_a_run_is_found_by_mix_size_and_seed(kept: Record) -> None:
+    query = "params.mix = 'add+prod' and params.units = '64' and params.seed = '0' and tags.kind = 'run'"
+    (run,) = kept.client.search_runs([experiment_id(kept.client)], query)
+    expected = next(run for run in kept.finished.runs if (run.config.mix.name, run.config.size) == ("add+prod", 64))
+    assert run.data.tags["run_key"] == expected.key
+    assert run.data.tags["status"] == "finished"
+    assert run.info.status == "FINISHED"
+    assert run.info.run_name == "add+prod units 64 seed 0"
+    assert run.data.params["curve.slope"] == "8.0"
+    metrics = run.data.metrics
+    assert metrics["test_accuracy/add"] == pytest.approx(expected.outcome.accuracy["add"])
+    assert metrics["test_accuracy/prod"] == pytest.approx(expected.outcome.accuracy["prod"])
+    assert metrics["floor/add"] == pytest.approx(0.1)
+    assert metrics["parameters"] == 64 * 65
+    assert metrics["core_parameters"] == 64 * 64
+    assert metrics["seconds"] == 40.5
+    assert metrics["steps"] == 3000
+    assert run.info.end_time - run.info.start_time == 40_500
+
+
+def test_learning_curves_are_per_task_over_steps(kept: Record) -> None:
+    run = next(
+        run for run in kept.runs(kind="run") if run.data.params["mix"] == "add+prod" and "loss" in run.data.metrics
+    )
+    for name, last in (("accuracy/add", 1.0), ("accuracy/prod", 1.0), ("loss", 2.0 / 60)):
+        history = sorted(kept.client.get_metric_history(run.info.run_id, name), key=lambda metric: metric.step)
+        assert [metric.step for metric in history] == list(range(50, 3001, 50))
+        assert history[-1].value == pytest.approx(last)
+        assert [metric.timestamp for metric in history] == sorted(metric.timestamp for metric in history)
+        assert run.info.start_time <= history[0].timestamp
+        assert history[-1].timestamp <= run.info.end_time
+
+
+def test_embeddings_and_their_picture_come_along(kept: Record) -> None:
+    run = next(run for run in kept.runs(kind="run") if run.data.params["units"] == "64")
+    assert kept.artifacts(run) == {"arrays.npz", "similarity.png"}
+    path = kept.client.download_artifacts(run.info.run_id, "arrays.npz")
+    with np.load(path, allow_pickle=False) as arrays:
+        assert arrays["embedding"].shape == (6, 64)
+        assert arrays["similarity"].shape == (6, 6)
+
+
+def test_diverged_is_data_and_failed_is_not(kept: Record) -> None:
+    diverged, failed = kept.one(kind="run", status="diverged"), kept.one(kind="run", status="failed")
+    assert diverged.info.status == "FINISHED"
+    assert diverged.data.metrics["test_accuracy/add"] == pytest.approx(0.1)
+    assert failed.info.status == "FAILED"
+    assert "ZeroDivisionError" in kept.text(failed, "traceback.txt")
+    assert not any(name.startswith("test_accuracy") for name in failed.data.metrics)
+    assert "failed" in failed.data.tags["mlflow.note.content"]
+
+
+def test_a_transition_run_holds_the_curve(kept: Record) -> None:
+    mix = kept.finished.answer.mix("add+prod")
+    found = mix.target.transition
+    run = kept.one(kind="transition", mix="add+prod")
+    assert run.data.params["mix"] == "add+prod"
+    assert run.data.params["verdict"] == found.verdict.value
+    assert run.data.params["curve.midpoint"] == "40.0"
+    said = {"transition": found.relative.value, "low": found.relative.low, "high": found.relative.high}
+    for name, value in said.items():
+        assert run.data.metrics.get(name) == (None if value is None else pytest.approx(value))
+    assert found.fit is not None
+    assert run.data.metrics["fit.midpoint"] == pytest.approx(found.fit.midpoint)
+    assert run.data.metrics["fit.asymptote"] == pytest.approx(found.fit.asymptote)
+    assert run.data.metrics["p_above"] == pytest.approx(found.p_above)
+    assert (run.data.metrics["runs"], run.data.metrics["failed"]) == (3, 1)
+    assert kept.artifacts(run) == {"curve.png", "curve.svg", "fit.json", "points.json", "transition.json"}
+    points = json.loads(kept.text(run, "points.json"))
+    assert [point["size"] for point in points["add"]] == [16, 32, 64]
+    assert json.loads(kept.text(run, "fit.json"))["add"]["slope"] == pytest.approx(found.fit.slope)
+
+
+def test_a_replay_leaves_one_record_each(kept: Record) -> None:
+    before = snapshot(kept)
+    record(MlflowTracker(kept.store), kept.finished)
+    same = MlflowTracker(kept.store)
+    record(same, kept.finished)
+    same.run_ended(kept.finished.sweep, kept.finished.runs[0])
+    assert snapshot(kept) == before
+
+
+def test_a_lost_store_is_rebuilt_from_the_same_arguments(kept: Record, empty: Path, tmp_path: Path) -> None:
+    store = fresh_store(empty, tmp_path)
+    record(MlflowTracker(store), kept.finished)
+    assert said(snapshot(Record(store, kept.finished, MlflowClient(store.uri)))) == said(snapshot(kept))
+
+
+def test_a_half_written_record_is_completed(kept: Record, tmp_path: Path) -> None:
+    finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-half")
+    MlflowTracker(kept.store).begin(finished.sweep)
+    run = finished.runs[0]
+    torn = replace(run, outcome=replace(run.outcome, curve=run.outcome.curve[:3]))
+    tracker = MlflowTracker(kept.store)
+    tracker.run_ended(finished.sweep, torn)
+    # As a crash between the metrics and the end leaves it.
+    half = kept.one(finished.sweep.id, run_key=run.key)
+    kept.client.update_run(half.info.run_id, status="RUNNING")
+    MlflowTracker(kept.store).run_ended(finished.sweep, run)
+    whole = kept.one(finished.sweep.id, run_key=run.key)
+    assert whole.info.status == "FINISHED"
+    assert len(kept.client.get_metric_history(whole.info.run_id, "loss")) == 60
+
+
+def test_an_interrupted_sweep_goes_on_and_replaces_its_answer(kept: Record, tmp_path: Path) -> None:
+    finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-stop")
+    sweep = finished.sweep
+    early = answer(sweep.spec, [(run.config, run.outcome) for run in finished.runs[:1]])
+    tracker = MlflowTracker(kept.store)
+    tracker.begin(sweep)
+    tracker.run_ended(sweep, finished.runs[0])
+    tracker.end(sweep, early, State.INTERRUPTED)
+    stopped = kept.one(sweep.id, kind="sweep")
+    assert stopped.info.status == "KILLED"
+    assert not any(name.startswith("transition") for name in stopped.data.metrics)
+    assert kept.one(sweep.id, kind="transition", mix="add").data.params["verdict"] == "undecided"
+    assert kept.runs(sweep.id, kind="transition", mix="add+prod") == []
+
+    resumed = MlflowTracker(kept.store)
+    resumed.begin(sweep)
+    assert kept.one(sweep.id, kind="sweep").info.status == "RUNNING"
+    record(resumed, finished)
+    assert kept.one(sweep.id, kind="sweep").info.status == "FINISHED"
+    assert kept.one(sweep.id, kind="sweep").info.run_id == stopped.info.run_id
+    assert kept.one(sweep.id, kind="transition", mix="add").data.metrics["runs"] == 3
+    assert len(kept.runs(sweep.id, kind="run")) == 7
+
+
+def test_files_given_are_kept_and_the_figure_is_not_drawn_twice(kept: Record, tmp_path: Path) -> None:
+    finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-file")
+    figure = tmp_path / "transitions.png"
+    figure.write_bytes(b"the engine's own figure")
+    MlflowTracker(kept.store).end(finished.sweep, finished.answer, State.FINISHED, [figure])
+    run = kept.one(finished.sweep.id, kind="sweep")
+    assert "transitions.svg" not in kept.artifacts(run)
+    assert kept.text(run, "transitions.png") == "the engine's own figure"
+
+
+def test_an_experiment_in_the_trash_is_taken_out(empty: Path, tmp_path: Path) -> None:
+    store = fresh_store(empty, tmp_path)
+    finished = finish(tmp_path)
+    MlflowTracker(store).begin(finished.sweep)
+    client = MlflowClient(store.uri)
+    client.delete_experiment(experiment_id(client))
+    MlflowTracker(store).run_ended(finished.sweep, finished.runs[0])
+    kept = Record(store, finished, client)
+    assert Counter(run.data.tags["kind"] for run in kept.runs()) == {"sweep": 1, "run": 1}
+
+
+def test_long_curves_take_several_calls(kept: Record, tmp_path: Path) -> None:
+    finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-long")
+    run = finished.runs[0]
+    curve = tuple(replace(run.outcome.curve[0], step=step) for step in range(1, 1001))
+    MlflowTracker(kept.store).run_ended(finished.sweep, replace(run, outcome=replace(run.outcome, curve=curve)))
+    recorded = kept.one(finished.sweep.id, run_key=run.key)
+    assert len(kept.client.get_metric_history(recorded.info.run_id, "loss")) == 1000
+
+
+def test_values_no_chart_can_show_are_left_out(kept: Record, tmp_path: Path) -> None:
+    finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-nan0")
+    run = finished.runs[5]
+    broken = replace(run.outcome.curve[-1], step=3050, loss=float("nan"))
+    curve = (*run.outcome.curve, broken)
+    MlflowTracker(kept.store).run_ended(finished.sweep, replace(run, outcome=replace(run.outcome, curve=curve)))
+    recorded = kept.one(finished.sweep.id, run_key=run.key)
+    assert len(kept.client.get_metric_history(recorded.info.run_id, "loss")) == 60
+    assert len(kept.client.get_metric_history(recorded.info.run_id, "accuracy/add")) == 61
+
+
+def snapshot(kept: Record) -> list[dict[str, Any]]:
+    """Every record of the sweep with all it holds, in an order of its own."""
+    found = []
+    for run in kept.runs():
+        histories = {
+            name: sorted((m.step, m.value) for m in kept.client.get_metric_history(run.info.run_id, name))
+            for name in run.data.metrics
+        }
+        found.append(
+            {
+                "id": run.info.run_id,
+                "parent": run.data.tags.get("mlflow.parentRunId"),
+                "tags": {key: value for key, value in run.data.tags.items() if key != "mlflow.parentRunId"},
+                "params": run.data.params,
+                "histories": histories,
+                "status": run.info.status,
+                "artifacts": sorted(kept.artifacts(run)),
+            }
+        )
+    return sorted(found, key=lambda each: each["id"])
+
+
+def said(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without the identifiers MLflow invents."""
+    kinds = {each["id"]: each["tags"]["kind"] for each in found}
+    plain = [
+        {**each, "id": "", "parent": kinds.get(each["parent"])}  # Parents are named by what they are.
+        for each in found
+    ]
+    return sorted(plain, key=lambda each: json.dumps(each["tags"], sort_keys=True))

@@ -1,0 +1,169 @@
+"""The queue in front of a tracker: nothing waits, nothing is lost, nothing is swallowed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from orchestrator.records import RunRecord, Sweep
+from orchestrator.report.answer import Answer
+from orchestrator.tracking.base import OutageError, State, Tracker
+from orchestrator.tracking.recorder import Recorder
+from tests.tracking.samples import Finished, finish
+
+
+class Notebook(Tracker):
+    """Writes down what it is told, after asking ``before`` for permission to."""
+
+    def __init__(self, before: Callable[[], None] = lambda: None) -> None:
+        self.lines: list[str] = []
+        self.before = before
+
+    def begin(self, sweep: Sweep) -> None:
+        self.before()
+        self.lines.append(f"begin {sweep.id}")
+
+    def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
+        self.before()
+        self.lines.append(f"run {run.key}")
+
+    def end(self, sweep: Sweep, answer: Answer, state: State, files: Sequence[Path] = ()) -> None:
+        self.before()
+        self.lines.append(f"end {state}")
+
+    def describe(self) -> str:
+        return "a notebook"
+
+
+@pytest.fixture(scope="module", name="finished")
+def finished_sweep(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    return finish(tmp_path_factory.mktemp("sweep"))
+
+
+def queue(recorder: Recorder, finished: Finished) -> list[str]:
+    """Queue a whole sweep; returns what a tracker should be told."""
+    recorder.begin(finished.sweep)
+    for run in finished.runs:
+        recorder.run_ended(finished.sweep, run)
+    recorder.end(finished.sweep, finished.answer, State.FINISHED)
+    return [f"begin {finished.sweep.id}", *(f"run {run.key}" for run in finished.runs), "end finished"]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < until, "waited 10 s in vain"
+        time.sleep(0.005)
+
+
+def test_everything_arrives_in_order(finished: Finished) -> None:
+    notebook = Notebook()
+    recorder = Recorder(notebook)
+    expected = queue(recorder, finished)
+    assert recorder.close(10) == 0
+    assert notebook.lines == expected
+    assert recorder.waiting == 0
+    assert recorder.warning == ""
+
+
+def test_the_sweep_never_waits(finished: Finished) -> None:
+    gate = threading.Event()
+
+    def before() -> None:
+        assert gate.wait(10)
+
+    recorder = Recorder(Notebook(before))
+    started = time.monotonic()
+    expected = queue(recorder, finished)
+    assert time.monotonic() - started < 1
+    assert recorder.waiting == len(expected)
+    assert recorder.close(0.05) == len(expected)
+    gate.set()
+
+
+def test_an_outage_delays_records_and_loses_none(finished: Finished) -> None:
+    out = threading.Event()
+    out.set()
+
+    def before() -> None:
+        if out.is_set():
+            raise OutageError("connection refused")
+
+    notebook = Notebook(before)
+    recorder = Recorder(notebook, first_wait_s=0.01)
+    expected = queue(recorder, finished)
+    wait_until(lambda: recorder.warning != "")
+    assert "a notebook is out (connection refused)" in recorder.warning
+    assert f"{len(expected)} records wait" in recorder.warning
+    assert notebook.lines == []
+    out.clear()
+    wait_until(lambda: recorder.waiting == 0)
+    assert recorder.warning == ""
+    assert notebook.lines == expected
+    assert recorder.close(1) == 0
+
+
+def test_a_record_that_fails_halfway_is_tried_again_before_the_next(finished: Finished) -> None:
+    calls: list[int] = []
+
+    def before() -> None:
+        calls.append(1)
+        if len(calls) % 2:
+            raise OutageError("again")
+
+    notebook = Notebook(before)
+    recorder = Recorder(notebook, first_wait_s=0.001)
+    expected = queue(recorder, finished)
+    assert recorder.close(20) == 0
+    assert notebook.lines == expected
+    assert len(calls) == 2 * len(expected)
+
+
+def test_closing_in_an_outage_gives_up_in_time_and_counts_what_is_left(finished: Finished) -> None:
+    def before() -> None:
+        raise OutageError("gone")
+
+    recorder = Recorder(Notebook(before), first_wait_s=30)
+    expected = queue(recorder, finished)
+    wait_until(lambda: recorder.warning != "")
+    started = time.monotonic()
+    assert recorder.close(0.2) == len(expected)
+    assert time.monotonic() - started < 2
+
+
+def test_closing_waits_for_a_store_that_comes_back(finished: Finished) -> None:
+    back = time.monotonic() + 0.3
+
+    def before() -> None:
+        if time.monotonic() < back:
+            raise OutageError("restarting")
+
+    notebook = Notebook(before)
+    recorder = Recorder(notebook, first_wait_s=0.02)
+    expected = queue(recorder, finished)
+    assert recorder.close(10) == 0
+    assert notebook.lines == expected
+
+
+def test_a_bug_shows_at_once_and_is_raised_at_the_end(finished: Finished) -> None:
+    def before() -> None:
+        raise KeyError("test_accuracy")
+
+    recorder = Recorder(Notebook(before))
+    expected = queue(recorder, finished)
+    wait_until(lambda: recorder.warning != "")
+    assert "KeyError" in recorder.warning
+    assert f"{len(expected)} records are left" in recorder.warning
+    with pytest.raises(KeyError, match="test_accuracy"):
+        recorder.close(1)
+
+
+def test_nothing_is_taken_after_closing(finished: Finished) -> None:
+    recorder = Recorder(Notebook())
+    recorder.close(1)
+    with pytest.raises(RuntimeError, match="closed"):
+        recorder.begin(finished.sweep)

@@ -1,0 +1,122 @@
+"""A real MLflow server, really stopped in the middle of a sweep."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+
+from orchestrator.errors import SweepError
+from orchestrator.tracking.base import State
+from orchestrator.tracking.mlflow_tracker import MlflowTracker
+from orchestrator.tracking.recorder import Recorder
+from orchestrator.tracking.store import Store, check
+from tests.tracking.samples import finish
+
+START_S = 90.0
+
+pytestmark = pytest.mark.slow
+
+
+@contextmanager
+def serving(home: Path, port: int) -> Iterator[Store]:
+    """An MLflow server on loopback over the store in ``home``."""
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    command += [
+        "--backend-store-uri",
+        f"sqlite:///{home}/mlflow.db",
+        "--artifacts-destination",
+        str(home / "artifacts"),
+    ]
+    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    store = Store(f"http://127.0.0.1:{port}", None)
+    with (home / "server.log").open("ab") as log:
+        # A session of its own, so that its workers end with it.
+        server = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
+        try:
+            _wait_for(store, server)
+            yield store
+        finally:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+
+
+def _wait_for(store: Store, server: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + START_S
+    while True:
+        try:
+            check(store)
+        except SweepError:
+            assert server.poll() is None, "the server ended"
+            assert time.monotonic() < until, "the server did not start"
+            time.sleep(0.2)
+        else:
+            return
+
+
+def test_records_wait_for_a_stopped_server_and_arrive_once_each(
+    empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    shutil.copyfile(empty, tmp_path / "mlflow.db")
+    finished = finish(tmp_path / "sweeps")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+
+    with serving(tmp_path, port) as store:
+        recorder = Recorder(MlflowTracker(store), first_wait_s=0.2)
+        recorder.begin(finished.sweep)
+        for run in finished.runs[:3]:
+            recorder.run_ended(finished.sweep, run)
+        _until(lambda: recorder.waiting == 0)
+    for run in finished.runs[3:]:
+        recorder.run_ended(finished.sweep, run)
+    recorder.end(finished.sweep, finished.answer, State.FINISHED)
+    _until(lambda: "records wait" in recorder.warning)
+    with pytest.raises(SweepError, match="cannot be reached"):
+        check(store)
+
+    with serving(tmp_path, port):
+        _until(lambda: recorder.waiting == 0)
+        assert recorder.warning == ""
+        assert recorder.close(10) == 0
+        replay = MlflowTracker(store)
+        replay.begin(finished.sweep)
+        for run in finished.runs:
+            replay.run_ended(finished.sweep, run)
+        replay.end(finished.sweep, finished.answer, State.FINISHED)
+
+        client = MlflowClient(store.uri)
+        experiment = client.get_experiment_by_name(finished.sweep.spec.name)
+        assert experiment is not None
+        runs = client.search_runs([experiment.experiment_id])
+        assert Counter(run.data.tags["kind"] for run in runs) == {
+            "sweep": 1,
+            "run": len(finished.runs),
+            "transition": 2,
+        }
+        assert {run.data.tags["run_key"] for run in runs if "run_key" in run.data.tags} == {
+            run.key for run in finished.runs
+        }
+        solved = next(run for run in runs if "loss" in run.data.metrics)
+        assert len(client.get_metric_history(solved.info.run_id, "loss")) == 60
+        assert {each.path for each in client.list_artifacts(solved.info.run_id)} == {"arrays.npz", "similarity.png"}
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until, "waited 60 s in vain"
+        time.sleep(0.05)
