@@ -73,7 +73,7 @@ def _figure(answer: Answer, series: Sequence[Series], title: str, y_label: str) 
     _draw_floors(curves, series)
     _finish_curves(curves, answer, span, y_label)
     _finish_strips(strips, answer, series)
-    figure.suptitle(title, fontsize=style.TITLE, color=style.INK, x=0.01, ha="left")
+    style.title(figure, title)
     return figure
 
 

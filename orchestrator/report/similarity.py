@@ -33,7 +33,7 @@ def similarity_figure(similarity: NDArray[Any], title: str, labels: Sequence[str
     heat, plane = figure.subplots(1, 2, width_ratios=(1.2, 1))
     _heat_map(figure, heat, matrix, names)
     _principal_plane(plane, matrix, names)
-    figure.suptitle(title, fontsize=style.TITLE, color=style.INK, x=0.01, ha="left")
+    style.title(figure, title)
     return figure
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import textwrap
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -24,12 +25,19 @@ WIDTH_IN = 7.0
 DPI = 160
 TITLE, TEXT, SMALL = 10.0, 9.0, 7.5
 """Font sizes in points; nothing is smaller than SMALL, which survives print."""
+TITLE_CHARACTERS = 84
+"""Characters of a title that fit the standard width."""
 
 
 def new_figure(height_in: float, *, gap: float = 0.02) -> Figure:
     """An empty figure of the standard width; ``gap`` is the room between panels side by side, as a share of one."""
     layout = ConstrainedLayoutEngine(wspace=gap)
     return Figure(figsize=(WIDTH_IN, height_in), dpi=DPI, layout=layout, facecolor="white")
+
+
+def title(figure: Figure, text: str) -> None:
+    """Put a title above everything, left, on as many lines as it needs."""
+    figure.suptitle(textwrap.fill(text, TITLE_CHARACTERS), fontsize=TITLE, color=INK, x=0.01, ha="left")
 
 
 def dress(axes: Axes, *, spines: tuple[str, ...] = ("left", "bottom")) -> None:

@@ -59,8 +59,11 @@ class Content:
 
     @property
     def digest(self) -> str:
-        """A hash of everything but the files: records with equal digests say the same."""
-        said = [self.name, self.tags, self.params, [asdict(sample) for sample in self.samples], self.note, self.texts]
+        """A hash of what the record says: records with equal digests need not be written again.
+
+        The note is left out, so that a better wording does not make every record of the past another one.
+        """
+        said = [self.name, self.tags, self.params, [asdict(sample) for sample in self.samples], self.texts]
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
 
 

@@ -55,6 +55,17 @@ def test_every_run_is_a_point_and_every_transition_is_said(found: Answer) -> Non
     assert make_spec().question in said
 
 
+def test_a_long_question_is_wrapped(found: Answer) -> None:
+    question = "Which of the easy tasks lets a smaller model learn addition, and by how many parameters? " * 2
+    figure = transitions_figure(make_spec(question=question), found)
+    figure.draw_without_rendering()
+    title = figure.get_suptitle()
+    assert title.split() == question.split()
+    assert all(len(line) <= 84 for line in title.splitlines())
+    (drawn,) = [text for text in figure.texts if text.get_text() == title]
+    assert drawn.get_window_extent().x1 <= figure.bbox.x1
+
+
 def test_the_curve_drawn_is_the_curve_fitted(found: Answer) -> None:
     figure = transitions_figure(make_spec(), found)
     fit = found.mixes[0].target.transition.fit
