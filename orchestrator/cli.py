@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from orchestrator.engine.address import check_address
 from orchestrator.errors import UserError
 from orchestrator.outcry import exit_code_of
 
@@ -67,6 +68,8 @@ def run_command(
             "--address of a Ray cluster that has some, another --profile, or --set resources.gpu_per_stack=0 to train "
             "on the CPU, slowly."
         )
+    if address is not None:
+        check_address(address)
     console = Console()
     _brief(spec, hardware, console)
     from orchestrator.engine.sweep import RunOptions, run_sweep
