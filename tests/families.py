@@ -132,3 +132,10 @@ class UnfinishedFamily(LogisticFamily):
     """A family that was begun: its ``flops`` are missing."""
 
     flops = Family.flops
+
+
+class BrokenFamily(LogisticFamily):
+    """A family with a bug in it."""
+
+    def tasks(self) -> tuple[str, ...]:
+        return (str(1 // (self.settings.steps - self.settings.steps)),)

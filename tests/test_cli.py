@@ -1,0 +1,406 @@
+"""The command line as a person meets it: what is printed where, exit codes, and nothing half-written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import socket
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import typer
+
+from orchestrator.cli import main, with_bare_resume
+from orchestrator.errors import SweepError, UserError
+from orchestrator.outcry import describe, exit_code_of
+from orchestrator.spaces import load_space
+
+ROOT = Path(__file__).resolve().parent.parent
+
+UNITS = """
+question: Does it work?
+family: tests.families:LogisticFamily
+target: add
+mixes: [add, add+prod]
+sizes: {from: 8, to: 128, count: 8, multiple_of: 2}
+seeds: 1
+search: {method: bisection}
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ended]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Runs a command in this process, in a directory of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run_command(*arguments: str) -> Ended:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        captured = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Ended(ended.value.code, captured.out, captured.err)
+
+    return run_command
+
+
+@pytest.fixture
+def units(tmp_path: Path) -> str:
+    path = tmp_path / "units.yaml"
+    path.write_text(UNITS)
+    return str(path)
+
+
+def process(*arguments: str, cwd: Path | None = None) -> Ended:
+    """Runs a command as a shell would."""
+    done = subprocess.run(
+        [sys.executable, "-m", "orchestrator", *arguments],
+        cwd=cwd or ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def is_one_clear_message(err: str) -> bool:
+    return err.startswith("error: ") and "Traceback" not in err
+
+
+# -- what the commands print ----------------------------------------------------------------------------------------
+
+
+def test_list_names_every_space_with_its_question_and_profiles(run: Run) -> None:
+    ended = run("list")
+    assert ended.code == 0
+    assert re.search(r"add_vs_add_prod +Is the smallest .*\? +paper, laptop, smoke", ended.out)
+
+
+def test_show_prints_yaml_that_is_the_same_sweep(run: Run, tmp_path: Path) -> None:
+    shown = run("show", "add_vs_add_prod", "--profile", "smoke", "--set", "seed=7")
+    assert shown.code == 0
+    (tmp_path / "resolved.yaml").write_text(shown.out)
+    assert load_space(str(tmp_path / "resolved.yaml")) == load_space("add_vs_add_prod", "smoke", ["seed=7"])
+    assert run("show", "resolved.yaml").out == shown.out
+
+
+def test_plan_says_what_will_be_done_and_what_it_costs_and_writes_nothing(run: Run, units: str, tmp_path: Path) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    ended = run("plan", units, "--set", "search.method=grid")
+    assert ended.code == 0
+    assert re.search(r"mixes +add \(baseline\), add\+prod", ended.out)
+    assert re.search(r"units +8 12 18 26 40 58 86 128", ended.out)
+    assert "about 16 runs (16 at most)" in ended.out
+    # 128 x 128 + 128 parameters, 1e6 x 128^2 operations, two mixes
+    assert re.search(r"\n +128 +16 500 +1\.6e\+10 +\d+ s +2\.0\s", ended.out)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_plan_expects_fewer_runs_of_bisection_than_of_a_grid(run: Run, units: str) -> None:
+    (counts,) = re.findall(r"about (\d+) runs \((\d+) at most\)", run("plan", units).out)
+    expected, most = map(int, counts)
+    assert 4 <= expected <= most < 16
+
+
+def test_help_and_list_start_without_heavy_imports() -> None:
+    code = (
+        "import sys\nfrom orchestrator.cli import main\n"
+        "try: main(['list'])\nexcept SystemExit as end: assert end.code == 0\n"
+        "print([name for name in ('torch', 'ray', 'mlflow', 'matplotlib', 'sklearn') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_sweep_of_an_outside_family_runs_resumes_extends_and_syncs(run: Run, units: str, tmp_path: Path) -> None:
+    first = run("run", units, "--local-debug")
+    assert first.code == 0, first.err
+    (sweep,) = re.findall(r"^sweep (units-\S+)$", first.out, re.MULTILINE)
+    assert re.search(r"^mix +units\* +parameters\* +runs$", first.out, re.MULTILINE)
+    assert re.search(r"^add\+prod +[1-9]", first.out, re.MULTILINE)
+    assert (tmp_path / "results/sweeps" / sweep / "transitions.png").is_file()
+    trained = len(re.findall(r" seed 0: add ", first.out))
+
+    finished = run("run", units, "--local-debug", "--resume")
+    assert finished.code == 2
+    assert "no unfinished sweep of units" in finished.err
+
+    extended = run("run", units, "--local-debug", "--extend", sweep, "--set", "seeds=2")
+    assert extended.code == 0, extended.err
+    assert len(re.findall(r" seed 0: add ", extended.out)) == 0
+    assert len(re.findall(r" seed 1: add ", extended.out)) == trained
+
+    synced = run("sync", sweep)
+    assert synced.code == 0, synced.err
+    assert f"{sweep}: {trained} runs are in sqlite:///" in synced.out
+
+
+# -- mistakes: exit code 2 ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["rnu"], ["No such command 'rnu'. Did you mean 'run'?"]),
+        (["run", "x", "--profle", "y"], ["No such option: --profle", "--profile", "orchestrator run --help"]),
+        (["list", "--debgu"], ["No such option: --debgu", "--debug"]),
+        (["run"], ["Missing argument 'NAME_OR_FILE'"]),
+        (["run", "add_vs_add_prod", "--profile"], ["--profile", "requires an argument"]),
+        (["ui", "--port", "http"], ["Invalid value for '--port'", "a valid integer"]),
+        (["ui", "--port", "0"], ["Invalid value for '--port'", "greater than or equal to 1"]),
+        (["ui"], ["there is no record in 'results' yet"]),
+        (["sync"], ["holds no sweep yet"]),
+        (["sync", "units-1"], ["there is no sweep 'units-1'"]),
+        (["run", "add_vs_add_prdo"], ["unknown search space 'add_vs_add_prdo'. Did you mean 'add_vs_add_prod'?"]),
+        (["show", "no.yaml"], ["there is no file 'no.yaml'"]),
+        (["plan", "add_vs_add_prod", "--profile", "labtop"], ["unknown profile 'labtop'", "Did you mean 'laptop'?"]),
+        (["run", "add_vs_add_prod", "--resume", "--extend", "x"], ["--resume continues", "give one of them"]),
+        (["run", "add_vs_add_prod", "--profile", "smoke", "--extend", "x"], ["sweep 'x'"]),
+        (["run", "add_vs_add_prod", "--profile", "smoke", "--resume", "x"], ["there is no sweep 'x'"]),
+        (["run", "add_vs_add_prod", "--profile", "smoke", "--resume"], ["no unfinished sweep of add_vs_add_prod"]),
+        (["run", "add_vs_add_prod", "--address", "cluster"], ["--address 'cluster' is no address", "host:port"]),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_explained(run: Run, arguments: list[str], expected: list[str]) -> None:
+    ended = run(*arguments, *(["--local-debug"] if "smoke" in arguments else []))
+    assert ended.code == 2
+    assert is_one_clear_message(ended.err)
+    for part in expected:
+        assert part in ended.err
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("seeds=0", "--set seeds=0: must be greater than or equal to 1; got 0"),
+        ("sedes=3", "--set sedes=3: there is no such key. Did you mean 'seeds'?"),
+        ("steps=10", "The whole path would be settings.training.steps"),
+        (
+            "settings.task.modulus=1",
+            "--set settings.task.modulus=1: task.modulus is 1; it must be a whole number of at",
+        ),
+        ("settings.training.schedule=cosin", "must be 'cosine', 'exponential' or 'constant'; got 'cosin'"),
+        ("mixes=[]", "at least one mix is needed"),
+        ("mixes=[add, add+pord]", "unknown operation 'pord' in the mix add+pord. Did you mean 'prod'?"),
+        ("mixes=[add, prod]", "every mix must hold the target 'add'; the mix prod does not"),
+        ("target=max", "--set target=max: every mix must hold the target 'max'"),
+        ("target=summ", "--set target=summ: unknown operation 'summ'"),
+        (
+            "settings.model.n_head=3",
+            "mix add at n_embed 4: size 4 cannot be trained; it must be a multiple of n_head (3)",
+        ),
+        ("search.method=random", "--set search.method=random: unknown search method 'random'"),
+        ("resources.gpu_per_stack=1.5", "above 1 only whole devices"),
+        ("seeds", "write it as key.path=value"),
+        ("sizes=[8,", "--set sizes=[8,, line 1, column 4: this is not readable as YAML"),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_a_mistake_in_an_override_is_explained(run: Run, command: str, override: str, expected: str) -> None:
+    ended = run(command, "add_vs_add_prod", "--profile", "smoke", "--set", override)
+    assert ended.code == 2
+    assert is_one_clear_message(ended.err)
+    assert expected in ended.err
+    assert not Path("results").exists()
+
+
+def test_a_broken_file_is_refused_with_line_and_column(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "broken.yaml").write_text("question: [unclosed\ntarget: add\n")
+    ended = run("run", "broken.yaml")
+    assert (ended.code, ended.out) == (2, "")
+    assert "broken.yaml, line 2, column 7: this is not readable as YAML" in ended.err
+
+
+def test_a_sweep_that_needs_a_gpu_is_not_started_without(run: Run, units: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    ended = run("run", units, "--set", "resources.gpu_per_stack=0.5")
+    assert ended.code == 2
+    assert "asks for 0.5 GPU a stack and there is none here" in ended.err
+    assert "--set resources.gpu_per_stack=0" in ended.err
+
+
+def test_the_program_exits_2_on_stderr_alone() -> None:
+    ended = process("run", "add_vs_add_prdo")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.splitlines() == [
+        "error: unknown search space 'add_vs_add_prdo'. Did you mean 'add_vs_add_prod'? Allowed: "
+        + ", ".join(sorted(path.stem for path in (ROOT / "search_spaces").glob("*.yaml")))
+        + "."
+    ]
+
+
+# -- failures: exit code 1 ------------------------------------------------------------------------------------------
+
+
+def closed_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def test_an_unreachable_tracking_server_stops_a_sweep_before_it_begins(
+    run: Run, units: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = f"http://user:secret@127.0.0.1:{closed_port()}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    ended = run("run", units, "--local-debug")
+    assert ended.code == 1
+    assert is_one_clear_message(ended.err)
+    assert "cannot be reached" in ended.err
+    assert "secret" not in ended.out + ended.err
+    assert not Path("results/sweeps").exists()
+
+
+def test_an_unreachable_ray_address_stops_a_sweep_before_it_begins(run: Run, units: str) -> None:
+    address = f"127.0.0.1:{closed_port()}"
+    ended = run("run", units, "--address", address)
+    assert ended.code == 1
+    assert is_one_clear_message(ended.err)
+    assert f"no Ray cluster answers at {address}: Connection refused" in ended.err
+    assert not Path("results").exists()
+
+
+def test_a_home_that_cannot_be_written_is_a_failure(run: Run, units: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    ended = run("run", units, "--local-debug", "--home", "file/home")
+    assert ended.code == 1
+    assert is_one_clear_message(ended.err)
+    assert "Not a directory" in ended.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
+def test_a_full_disk_is_said_in_one_line(units: str) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "orchestrator", "show", units],
+            cwd=ROOT,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: the disk is full")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_bug_is_one_line_and_debug_shows_the_traceback(run: Run, units: str) -> None:
+    broken = ("show", units, "--set", "family=tests.families:BrokenFamily")
+    ended = run(*broken)
+    assert (ended.code, len(ended.err.splitlines())) == (1, 1)
+    assert "ZeroDivisionError" in ended.err
+    assert "--debug" in ended.err
+    shown = run(*broken, "--debug")
+    assert shown.code == 1
+    assert "Traceback (most recent call last)" in shown.err
+    assert "in tasks" in shown.err
+
+
+def test_debug_shows_the_traceback_of_a_mistake_too(run: Run) -> None:
+    ended = run("show", "nope", "--debug")
+    assert ended.code == 2
+    assert "Traceback (most recent call last)" in ended.err
+
+
+def test_a_reader_that_stops_early_is_no_error(units: str) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; '{sys.executable}' -m orchestrator show '{units}' | true"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (UserError("no"), 2, "no"),
+        (SweepError("broke"), 1, "broke"),
+        (OSError(errno.ENOSPC, "No space left on device", "/x/journal.jsonl"), 1, "cannot write '/x/journal.jsonl'"),
+        (PermissionError(errno.EACCES, "Permission denied", "/x"), 1, "permission denied: '/x'"),
+        (FileNotFoundError(errno.ENOENT, "No such file or directory", "/x"), 1, "No such file or directory '/x'"),
+        (ValueError("odd\nsecond line"), 1, "ValueError: odd (this should not happen"),
+        (typer.Abort(), 1, "aborted"),
+    ],
+)
+def test_every_error_has_words_and_a_code(error: Exception, code: int, said: str) -> None:
+    message, exit_code = describe(error)
+    assert exit_code == code
+    assert said in message
+
+
+def test_an_interruption_is_130(capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    assert exit_code_of(interrupted, debug=False) == 130
+    assert capsys.readouterr().err == "error: interrupted\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (["run", "x", "--resume"], ["run", "x", "--resume="]),
+        (["run", "x", "--resume", "--home", "h"], ["run", "x", "--resume=", "--home", "h"]),
+        (["run", "x", "--resume", "x-1"], ["run", "x", "--resume", "x-1"]),
+        (["run", "x", "--resume=x-1"], ["run", "x", "--resume=x-1"]),
+        (["list"], ["list"]),
+    ],
+)
+def test_resume_may_stand_alone(given: list[str], meant: list[str]) -> None:
+    assert with_bare_resume(given) == meant
+
+
+@pytest.mark.slow
+def test_a_wheel_away_from_the_clone_knows_its_search_spaces(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", "--no-build-isolation", "-q", "-w"]
+    subprocess.run([*build, str(tmp_path)], check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    target = tmp_path / "installed"
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(target), str(wheel)], check=True
+    )
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-I",
+            "-c",
+            textwrap.dedent(f"""
+            import sys
+            sys.path.insert(0, {str(target)!r})
+            from orchestrator.cli import main
+            main(["list"])
+            """),
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "add_vs_add_prod" in done.stdout
