@@ -8,7 +8,7 @@ from typing import Self
 
 from orchestrator.engine.base import Engine, job_of, take_in
 from orchestrator.engine.campaign import Campaign
-from orchestrator.engine.worker import StackWorker
+from orchestrator.engine.worker import StackJob, StackWorker
 
 
 class LocalEngine(Engine):
@@ -30,15 +30,24 @@ class LocalEngine(Engine):
             if stack is None:
                 continue
             requests = tuple(ticket.request for ticket in stack.tickets)
-            try:
-                worker = StackWorker(job_of(campaign.sweep, self._home, stack.id, requests))
-                while not worker.done and not campaign.stopping:
-                    for report in worker.advance():
-                        take_in(campaign, report)
-            except Exception:  # Whatever a trainable raises is its failure, as it would be in another process.
-                campaign.stack_failed(stack.id, traceback.format_exc())
+            error = self._train(campaign, job_of(campaign.sweep, self._home, stack.id, requests))
+            if error:
+                campaign.stack_failed(stack.id, error)
             else:
                 campaign.stack_ended(stack.id)
+
+    def _train(self, campaign: Campaign, job: StackJob) -> str:
+        """Train a stack to its end, or until the campaign stops; the traceback of what its family raised, or ``""``."""
+        worker: StackWorker | None = None
+        while not campaign.stopping and not (worker and worker.done):
+            try:
+                worker = worker or StackWorker(job)
+                reports = worker.advance()
+            except Exception:  # noqa: BLE001 - in a process of its own it would be that process's failure, too
+                return traceback.format_exc()
+            for report in reports:
+                take_in(campaign, report)
+        return ""
 
     def __enter__(self) -> Self:
         return self

@@ -31,8 +31,8 @@ from orchestrator.tracking.mlflow_tracker import MlflowTracker
 from orchestrator.tracking.recorder import Recorder
 from trainables.base import Status
 
-RECORD_TIMEOUT_S = 120.0
-"""How long the end of a sweep waits for the record; what is not written by then stays in the journal."""
+RECORD_TIMEOUT_S, INTERRUPTED_TIMEOUT_S = 60.0, 10.0
+"""How long the end of a sweep, and an interruption, wait for the record; the rest stays in the journal."""
 
 
 @dataclass(frozen=True)
@@ -136,56 +136,54 @@ class _Drive:
         return f"{said}, {outcome.status}, {outcome.steps} steps"
 
     def _leave_resumable(self) -> None:
-        left = self._recorder.close(timeout_s=10.0)
-        waiting = f" {left} records wait in its journal." if left else ""
-        self._console.print(
-            f"Stopped; {len(self._ended)} runs are kept.{waiting} Continue with the same command and "
-            f"--resume {self._sweep.id}",
-            highlight=False,
-            soft_wrap=True,
+        self._recorder.end(self._sweep, self._answer(), State.INTERRUPTED)
+        left = self._close_record(INTERRUPTED_TIMEOUT_S)
+        self._say(
+            f"Stopped; {len(self._ended)} runs are kept{left}. Continue with the same command and "
+            f"--resume {self._sweep.id}"
         )
         raise KeyboardInterrupt
 
     def _finish(self) -> Answer:
-        failed = [entry for entry in self._ended if entry.outcome.status is Status.FAILED]
+        failed = [entry.outcome.error for entry in self._ended if entry.outcome.status is Status.FAILED]
+        found = self._answer()
         if failed and len(failed) == len(self._ended):
-            self._recorder.close(RECORD_TIMEOUT_S)
-            raise SweepError(f"every run failed; the first one with:\n{failed[0].outcome.error.strip()}")
-        spec = self._sweep.spec
-        family = spec.make_family()
-        found = answer(
-            spec,
-            [
-                (family.config(spec.mix_named[entry.request.mix], entry.request.size, entry.request.seed), entry.outcome)
-                for entry in self._ended
-            ],
-        )
-        figures = save_both(transitions_figure(spec, found), self._files.directory, Path(FIGURE).stem)
+            self._recorder.end(self._sweep, found, State.FAILED)
+            self._close_record(RECORD_TIMEOUT_S)
+            raise SweepError(f"every run failed; the first one with:\n{failed[0].strip()}")
+        figures = save_both(transitions_figure(self._sweep.spec, found), self._files.directory, Path(FIGURE).stem)
         self._recorder.end(self._sweep, found, State.FINISHED, figures)
-        left = self._recorder.close(RECORD_TIMEOUT_S)
         self._journal.append(Answered())
-        self._print(found, failed, left)
+        self._print(found)
+        if failed:
+            self._say(f"{len(failed)} runs failed; their tracebacks are in the record.")
+        left = self._close_record(RECORD_TIMEOUT_S)
+        self._say(f"figure  {self._files.directory / FIGURE}")
+        self._say(f"record  python -m orchestrator ui --home {self._files.directory.parent.parent}{left}")
         return found
 
-    def _print(self, found: Answer, failed: Sequence[Ended], left: int) -> None:
+    def _answer(self) -> Answer:
+        """What the runs ended so far say."""
+        spec = self._sweep.spec
+        records = [lifecycle.record_of(self._sweep, self._files, entry) for entry in self._ended]
+        return answer(spec, [(record.config, record.outcome) for record in records])
+
+    def _close_record(self, timeout_s: float) -> str:
+        """Wait for the record; a clause for the user about what did not get there, ``""`` when all did."""
+        left = self._recorder.close(timeout_s)
+        return f"; {left} records wait for `python -m orchestrator sync`" if left else ""
+
+    def _print(self, found: Answer) -> None:
         said = table.report(found)
-        console = self._console
-        console.print()
-        if console.is_terminal:
-            console.print(table.render(said))
+        self._console.print()
+        if self._console.is_terminal:
+            self._console.print(table.render(said))
         else:
-            console.print(table.plain(said), markup=False, highlight=False, soft_wrap=True)
-        if failed:
-            console.print(f"{len(failed)} runs failed; their tracebacks are in the record.", highlight=False)
-        if left:
-            console.print(f"{left} records did not reach the MLflow store; they are in the journal.", highlight=False)
-        console.print(
-            f"\nfigure  {self._files.directory / FIGURE}\nrecord  python -m orchestrator ui"
-            f" --home {self._files.directory.parent.parent}",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
-        )
+            self._say(table.plain(said))
+        self._console.print()
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _engine(spec: SweepSpec, home: Home, options: RunOptions) -> Engine:

@@ -1,0 +1,115 @@
+"""A campaign: the order of events, repeats, failures, and stacks that go on from a checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.files import Home
+from orchestrator.engine.journal import Ended, Journal, read_journal
+from orchestrator.engine.sweep import make_sweep_searcher
+from orchestrator.records import Sweep
+from orchestrator.search.base import Request
+from tests.engine.sweeps import spec
+from trainables.base import Evaluation, Outcome, Status
+
+GOOD = Outcome(Status.FINISHED, 3, {"add": 0.9, "prod": 0.9}, {"add": 0.1, "prod": 0.1})
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    return tmp_path / "journal.jsonl"
+
+
+def make(path: Path, *, slots: int = 2, interrupted: list[list[Request]] | None = None, **changes: object) -> Campaign:
+    asked = spec(**({"search": {"method": "grid"}, "sizes": [8, 16]} | changes))
+    sweep = Sweep("logistic-1", asked, path.parent, "now", {})
+    return Campaign(sweep, make_sweep_searcher(asked), Journal(path), slots=slots, interrupted=interrupted or [])
+
+
+def test_an_end_is_journalled_then_told_then_heard(files: Path) -> None:
+    campaign = make(files)
+    stack = campaign.next_stack()
+    assert stack is not None
+    key = stack.tickets[0].key
+    heard: list[tuple[int, bool]] = []
+
+    def listener(entry: Ended) -> None:
+        heard.append((len(list(read_journal(files))), entry.request in campaign.searcher.results))
+
+    campaign.listen(listener, lambda: None)
+    campaign.ended(key, GOOD)
+    campaign.ended(key, GOOD)
+    assert heard == [(1, True)]
+
+
+def test_a_whole_grid_is_trained_once(files: Path) -> None:
+    campaign = make(files, slots=3)
+    seen: list[Request] = []
+    while not campaign.done:
+        stack = campaign.next_stack()
+        assert stack is not None
+        assert len({ticket.request.size for ticket in stack.tickets}) == 1
+        for ticket in stack.tickets:
+            seen.append(ticket.request)
+            campaign.evaluated(ticket.key, Evaluation(1, 1.0, {"add": 0.2}))
+            campaign.ended(ticket.key, GOOD)
+        campaign.stack_ended(stack.id)
+    assert len(seen) == len(set(seen)) == 2 * 2 * 2
+    assert not campaign.training
+
+
+def test_a_failed_stack_is_split_and_a_run_that_fails_alone_has_failed(files: Path) -> None:
+    campaign = make(files, slots=1, seeds=2, sizes=[8], mixes=["add"])
+    stack = campaign.next_stack()
+    assert stack is not None
+    assert len(stack.tickets) == 2
+    campaign.ended(stack.tickets[0].key, GOOD)
+    campaign.stack_failed(stack.id, "Traceback: boom")
+    alone = campaign.next_stack()
+    assert alone is not None
+    assert [ticket.request for ticket in alone.tickets] == [stack.tickets[1].request]
+    campaign.stack_failed(alone.id, "Traceback: boom")
+    assert campaign.done
+    entries = [entry for entry in read_journal(files) if isinstance(entry, Ended)]
+    assert [entry.outcome.status for entry in entries] == [Status.FINISHED, Status.FAILED]
+    assert entries[1].outcome.error == "Traceback: boom"
+
+
+def test_runs_that_fail_in_a_stack_are_each_tried_alone(files: Path) -> None:
+    campaign = make(files, slots=1, seeds=3, sizes=[8], mixes=["add"])
+    stack = campaign.next_stack()
+    assert stack is not None
+    campaign.stack_failed(stack.id, "boom")
+    for _ in range(3):
+        alone = campaign.next_stack()
+        assert alone is not None
+        assert len(alone.tickets) == 1
+        campaign.ended(alone.tickets[0].key, GOOD)
+        campaign.stack_ended(alone.id)
+    assert campaign.done
+
+
+def test_an_interrupted_stack_comes_back_whole(files: Path) -> None:
+    members = [Request("add", 16, 1), Request("add+prod", 16, 0), Request("add", 16, 0)]
+    campaign = make(files, slots=1, interrupted=[members])
+    stacks = []
+    while not campaign.done:
+        stack = campaign.next_stack()
+        assert stack is not None
+        stacks.append([ticket.request for ticket in stack.tickets])
+        for ticket in stack.tickets:
+            campaign.ended(ticket.key, GOOD)
+        campaign.stack_ended(stack.id)
+    assert members in stacks
+    trained = [request for stack in stacks for request in stack]
+    assert len(trained) == len(set(trained)) == 8
+
+
+def test_a_stopping_campaign_starts_nothing(files: Path) -> None:
+    campaign = make(files)
+    campaign.stopping = True
+    assert campaign.next_stack() is None
+    assert campaign.done

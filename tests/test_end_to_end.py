@@ -1,0 +1,161 @@
+"""The whole path for real: command line, Ray, training, MLflow; also with the plug pulled."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from orchestrator.engine.files import Home
+from orchestrator.engine.journal import Ended, read_journal
+
+COMMAND = [sys.executable, "-m", "orchestrator", "run"]
+SMOKE = ["add_vs_add_prod", "--profile", "smoke", "--set", "sizes=[4, 8]"]
+GRID = [*SMOKE, "--set", "search.method=grid"]
+
+
+def orchestrate(*words: str, home: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *words, "--home", str(home)], capture_output=True, text=True, timeout=280, check=False)
+
+
+def entries(home: Path) -> list[Ended]:
+    """The runs in the journal of the only sweep there is; none while there is no sweep yet."""
+    ids = Home(home).sweep_ids()
+    found = [entry for one in ids for entry in read_journal(Home(home).sweep(one).journal)]
+    return [entry for entry in found if isinstance(entry, Ended)]
+
+
+def recorded(home: Path, kind: str) -> list[Run]:
+    client = MlflowClient(f"sqlite:///{home / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("add_vs_add_prod")
+    assert experiment is not None
+    return list(client.search_runs([experiment.experiment_id], filter_string=f"tags.kind = '{kind}'"))
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A finished smoke sweep by grid: its home and what it printed."""
+    home = tmp_path_factory.mktemp("smoke")
+    done = orchestrate(*GRID, home=home)
+    assert done.returncode == 0, done.stderr
+    return home, done.stdout
+
+
+def test_the_answer_is_printed_as_plain_lines(smoke: tuple[Path, str]) -> None:
+    _, printed = smoke
+    assert "target add, modulus 4" in printed
+    assert "add 8 seed 1" in printed
+    assert "90% intervals" in printed
+    assert "\x1b" not in printed
+
+
+def test_every_run_was_trained_once(smoke: tuple[Path, str]) -> None:
+    runs = entries(smoke[0])
+    cells = {(entry.request.mix, entry.request.size, entry.request.seed) for entry in runs}
+    assert cells == {(mix, size, seed) for mix in ("add", "add+prod") for size in (4, 8) for seed in (0, 1)}
+    assert len(runs) == 8
+    for entry in runs:
+        assert entry.outcome.curve[-1].loss < entry.outcome.curve[0].loss
+
+
+def test_the_record_holds_sweep_runs_and_transitions(smoke: tuple[Path, str]) -> None:
+    home = smoke[0]
+    client = MlflowClient(f"sqlite:///{home / 'mlflow.db'}")
+    [parent] = recorded(home, "sweep")
+    children = recorded(home, "run")
+    transitions = recorded(home, "transition")
+    assert len(children) == 8
+    assert len(transitions) == 2
+    assert {run.data.tags["mlflow.parentRunId"] for run in children + transitions} == {parent.info.run_id}
+    for child in children:
+        assert {"mix", "n_embed", "seed"} <= child.data.params.keys()
+        assert "test_accuracy/add" in child.data.metrics
+        assert len(client.get_metric_history(child.info.run_id, "accuracy/add")) > 1
+        files = {file.path for file in client.list_artifacts(child.info.run_id)}
+        assert {"arrays.npz", "similarity.png"} <= files
+    arrays = np.load(client.download_artifacts(children[0].info.run_id, "arrays.npz"))
+    assert arrays["embedding"].shape == (4, int(children[0].data.params["n_embed"]))
+    assert arrays["similarity"].shape == (4, 4)
+    figures = [file.path for file in client.list_artifacts(parent.info.run_id)]
+    assert any(path.endswith(".png") for path in figures)
+
+
+@pytest.mark.slow
+def test_a_killed_driver_resumes_to_the_same_set_of_runs(smoke: tuple[Path, str], tmp_path: Path) -> None:
+    log = (tmp_path / "log").open("w")
+    driver = subprocess.Popen([*COMMAND, *GRID, "--home", str(tmp_path)], stdout=log, stderr=log)
+    deadline = time.monotonic() + 200
+    while len(entries(tmp_path)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.2)
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    kept = entries(tmp_path)
+    assert 2 <= len(kept) < 8
+    resumed = orchestrate(*GRID, "--resume", home=tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
+    runs = entries(tmp_path)
+    assert runs[: len(kept)] == kept
+    assert len(runs) == len({entry.key for entry in runs})
+    assert {entry.key for entry in runs} == {entry.key for entry in entries(smoke[0])}
+    assert len(recorded(tmp_path, "run")) == 8
+    assert len(recorded(tmp_path, "sweep")) == 1
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(tmp_path: Path) -> None:
+    driver = subprocess.Popen(
+        [*COMMAND, *GRID, "--home", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    deadline = time.monotonic() + 200
+    while not entries(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    os.kill(driver.pid, signal.SIGINT)
+    said, _ = driver.communicate(timeout=120)
+    assert driver.returncode == 130, said
+    [sweep_id] = Home(tmp_path).sweep_ids()
+    assert f"--resume {sweep_id}" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.slow
+def test_a_family_that_raises_is_retried_alone_and_named(tmp_path: Path) -> None:
+    """A family from outside, in a module of the user's directory, that breaks on one seed."""
+    (tmp_path / "brittle.py").write_text(
+        "from tests.families import LogisticFamily, LogisticLearner\n"
+        "class Learner(LogisticLearner):\n"
+        "    def advance(self):\n"
+        "        if any(run.seed == 1 and run.size == 16 for run in self.runs):\n"
+        "            raise RuntimeError('seed 1 is cursed')\n"
+        "        return super().advance()\n"
+        "class Brittle(LogisticFamily):\n"
+        "    def learner(self, runs, *, device, cache):\n"
+        "        return Learner(runs)\n"
+    )
+    (tmp_path / "space.yaml").write_text(
+        "name: brittle\nquestion: What breaks?\nfamily: 'brittle:Brittle'\ntarget: add\nmixes: [add]\nsizes: [8, 16]\n"
+        "seeds: 2\nsearch: {method: grid}\nresources: {max_stack: 2}\n"
+    )
+    root = Path(__file__).resolve().parent.parent
+    done = subprocess.run(
+        [*COMMAND, "space.yaml", "--home", str(tmp_path / "home")],
+        capture_output=True, text=True, timeout=280, check=False, cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(root)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    runs = {(entry.request.size, entry.request.seed): entry for entry in entries(tmp_path / "home")}
+    assert {cell: entry.outcome.status.value for cell, entry in runs.items()} == {
+        (8, 0): "finished",
+        (8, 1): "finished",
+        (16, 0): "finished",
+        (16, 1): "failed",
+    }
+    assert "seed 1 is cursed" in runs[16, 1].outcome.error
+    assert "1 runs failed" in done.stdout
