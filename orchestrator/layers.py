@@ -13,20 +13,19 @@ from orchestrator.validation import Key, dotted
 class Layers:
     """The merged values in ``data``; :meth:`place` says where a key got its value."""
 
-    def __init__(self, source: str, base: Mapping[str, Any], lines: Mapping[Key, int]) -> None:
+    def __init__(self, source: str, base: Mapping[str, Any], places: Mapping[Key, str]) -> None:
         self.data: dict[str, Any] = dict(base)
         self._source = source
-        self._lines = lines
-        self._places: dict[Key, str] = {key: f"{source}, line {line}" for key, line in lines.items()}
+        self._places = dict(places)
         self._overridden: set[Key] = set()
 
     def add_profile(self, name: str, values: Mapping[str, Any]) -> None:
         """Lay the profile ``name`` of the file over what is there."""
         self.data = merge(self.data, values)
         top: Key = ("profiles", name)
-        for key, line in self._lines.items():
+        for key, place in list(self._places.items()):
             if key[:2] == top:
-                self._places[key[2:]] = f"{self._source}, line {line} (profile {name})"
+                self._places[key[2:]] = f"{place} (profile {name})"
         self._places[()] = self._source
 
     def add_overrides(self, overrides: Sequence[str]) -> None:

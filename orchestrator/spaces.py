@@ -12,7 +12,7 @@ from orchestrator import hardware as machine
 from orchestrator import strict_yaml
 from orchestrator.errors import UserError, nearest, unknown
 from orchestrator.hardware import Hardware
-from orchestrator.layers import Layers
+from orchestrator.layers import Layers, merge
 from orchestrator.profiles import Choice, choose, needs_of
 from orchestrator.spec import DEFAULT_FAMILY, NAME, SweepSpec
 from orchestrator.validation import InvalidDataError, Key, Problem, dotted, leaf_paths, parse
@@ -24,13 +24,13 @@ SUFFIXES = (".yaml", ".yml")
 
 @dataclass(frozen=True)
 class Space:
-    """A search space as written: where it comes from, its values without ``profiles``, and the profiles."""
+    """A search space as written: its values without ``profiles``, the profiles, and where each key stands."""
 
     name: str
     source: str
     base: dict[str, Any]
     profiles: dict[str, dict[str, Any]]
-    lines: dict[Key, int]
+    places: dict[Key, str]
 
 
 def names() -> list[str]:
@@ -40,19 +40,37 @@ def names() -> list[str]:
     )
 
 
-def open_space(name_or_path: str) -> Space:
-    """Read a search space of the project by its name, or any YAML file by its path. Raises ``UserError``."""
-    if name_or_path.endswith(SUFFIXES) or "/" in name_or_path or "\\" in name_or_path:
-        name, source, text = _read_file(Path(name_or_path))
-    else:
-        name, source, text = _read_named(name_or_path)
+def open_space(name_or_path: str, above: tuple[str, ...] = ()) -> Space:
+    """Read a search space of the project by its name, or any YAML file by its path.
+
+    ``like: OTHER`` in it lays its values over those of another space. Raises ``UserError``; ``above`` are the spaces
+    that led here, none of which may be met again.
+    """
+    name, source, text = _read_file(Path(name_or_path)) if _is_path(name_or_path) else _read_named(name_or_path)
+    if source in above:
+        raise UserError(f"{source} is like itself: {' -> '.join([*above, source])}")
     document = strict_yaml.read(text, source)
     if not isinstance(document.data, dict):
         raise UserError(f"{source}: a search space is a mapping of keys to values, this is {_kind(document.data)}")
+    places = {key: f"{source}, line {line}" for key, line in document.lines.items()}
     base: dict[str, Any] = {"name": name} | document.data
     profiles: dict[str, dict[str, Any]] = base.pop("profiles", None) or {}
-    _check_profiles(source, document.lines, base, profiles)
-    return Space(str(base["name"]), source, base, profiles, document.lines)
+    _check_profiles(source, places, base, profiles)
+    if "like" not in base:
+        return Space(str(base["name"]), source, base, profiles, places)
+    other = base.pop("like")
+    if not isinstance(other, str):
+        raise UserError(f"{places['like',]}, like: must name a search space or a YAML file; got {other!r}")
+    if _is_path(other):
+        other = str(Path(source).parent / other)
+    model = open_space(other, (*above, source))
+    return Space(
+        str(base["name"]),
+        source,
+        merge(model.base, base),
+        merge(model.profiles, profiles),
+        model.places | places,
+    )
 
 
 def load_space(
@@ -67,7 +85,7 @@ def load_space(
     ``UserError`` that lists everything wrong with the file or the overrides, each with its place.
     """
     space = open_space(name_or_path)
-    layers = Layers(space.source, space.base, space.lines)
+    layers = Layers(space.source, space.base, space.places)
     choice = _profile(space, profile, hardware)
     if choice is not None:
         written = {key: value for key, value in space.profiles[choice.name].items() if key != "needs"}
@@ -90,12 +108,11 @@ def _profile(space: Space, asked: str | None, hardware: Hardware | None) -> Choi
     return choose(space.source, space.profiles, asked, hardware or machine.detect())
 
 
-def _check_profiles(source: str, lines: Mapping[Key, int], base: Mapping[str, Any], profiles: Any) -> None:
+def _check_profiles(source: str, places: Mapping[Key, str], base: Mapping[str, Any], profiles: Any) -> None:
     """Raise ``UserError`` unless ``profiles`` maps names to mappings, each with proper ``needs``."""
 
     def refuse(key: Key, message: str) -> NoReturn:
-        line = f", line {lines[key]}" if key in lines else ""
-        raise UserError(f"{source}{line}, {dotted(key)}: {message}")
+        raise UserError(f"{places.get(key, source)}, {dotted(key)}: {message}")
 
     if not isinstance(profiles, Mapping):
         refuse(("profiles",), f"must map the names of profiles to what they change; got {_kind(profiles)}")
@@ -132,6 +149,10 @@ def _all_paths(data: Mapping[str, Any]) -> list[str]:
     except SettingsError:  # The family is wrong too; that is another line of the message.
         return paths
     return paths
+
+
+def _is_path(name_or_path: str) -> bool:
+    return name_or_path.endswith(SUFFIXES) or "/" in name_or_path or "\\" in name_or_path
 
 
 def _read_file(path: Path) -> tuple[str, str, str]:

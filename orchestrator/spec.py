@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
 
-import yaml
 from pydantic import (
     BaseModel,
     Field,
@@ -19,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from orchestrator import strict_yaml
 from orchestrator.errors import unknown
 from orchestrator.search.registry import METHODS, settings_type
 from orchestrator.sizes import SizeRange
@@ -272,7 +272,7 @@ class SweepSpec(BaseModel):
         """A search space that resolves to this very sweep, on any machine."""
         data = self.to_dict()
         ordered = {field: data[field] for field in type(self).model_fields}
-        return yaml.dump(ordered, Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True)
+        return strict_yaml.write(ordered)
 
     def differences(self, other: SweepSpec) -> dict[str, tuple[Any, Any]]:
         """Dotted keys whose values differ, with both values; empty when the two ask for the same runs.
@@ -305,14 +305,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(inner) for inner in value]
     return str(value) if isinstance(value, str) else value
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes lists on one line and mappings in blocks, as a person would."""
-
-
-def _flow_list(dumper: _Dumper, value: list[Any]) -> yaml.Node:
-    return dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=True)
-
-
-_Dumper.add_representer(list, _flow_list)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +70,22 @@ def read(text: str, source: str) -> Document:
         raise UserError(f"{source}{place}: this is not readable as YAML: {error.problem or error.context}") from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:  # Control characters, depth, "0b2" as a number.
         raise UserError(f"{source}: this is not readable as YAML: {error}") from error
+
+
+def write(data: Mapping[str, Any]) -> str:
+    """Plain values as YAML that :func:`read` reads back: mappings in blocks, lists on one line, order kept."""
+    return str(yaml.dump(dict(data), Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True))
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes lists on one line and mappings in blocks, as a person would."""
+
+
+def _flow_list(dumper: _Dumper, value: list[Any]) -> yaml.Node:
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=True)
+
+
+_Dumper.add_representer(list, _flow_list)
 
 
 def _lines(node: yaml.Node, key: Key, source: str) -> Iterator[tuple[Key, int]]:

@@ -140,6 +140,32 @@ def test_no_fitting_profile_is_said_with_what_is_missing(write: Write) -> None:
     assert load_space(path, "laptop", hardware=LAPTOP).profile == "laptop"
 
 
+def test_a_space_like_another_changes_only_what_it_says(space: str, tmp_path: Path) -> None:
+    (tmp_path / "other.yaml").write_text(
+        "like: units.yaml\nmixes: [add, add+max]\nprofiles: {laptop: {sizes: [4]}, huge: {needs: {gpu: true}}}\n"
+    )
+    model, other = load_space(space, hardware=LAPTOP), load_space(str(tmp_path / "other.yaml"), hardware=LAPTOP)
+    assert set(model.differences(other)) == {"name", "mixes", "sizes"}
+    assert (other.name, other.sizes, other.profile) == ("other", (4,), "laptop")
+    assert list(open_space(str(tmp_path / "other.yaml")).profiles) == ["paper", "laptop", "smoke", "huge"]
+
+
+def test_mistakes_in_a_space_like_another_name_the_file_they_are_in(write: Write, tmp_path: Path) -> None:
+    write(SPACE.replace("seed: 5", "seed: x"))
+    other = tmp_path / "other.yaml"
+    other.write_text("like: units.yaml\nseeds: y\n")
+    assert refused(str(other)).splitlines() == [
+        "units.yaml, line 8, seed: must be a valid integer; got 'x'",
+        "other.yaml, line 2, seeds: must be a valid integer; got 'y'",
+    ]
+    other.write_text("like: other.yaml\n")
+    assert "other.yaml is like itself" in refused(str(other))
+    other.write_text("like: [a]\n")
+    assert "other.yaml, line 1, like: must name a search space or a YAML file" in refused(str(other))
+    other.write_text("like: add_vs_add_prdo\n")
+    assert "Did you mean 'add_vs_add_prod'?" in refused(str(other))
+
+
 def test_overrides_come_last_in_yaml(space: str) -> None:
     spec = load_space(
         space, "laptop", ["seed=7", "settings.curve.slope=1e1", "mixes=[add+prod, add]", "sizes=[4]"], LAPTOP
