@@ -20,6 +20,7 @@ from pydantic import (
 
 from orchestrator import strict_yaml
 from orchestrator.errors import unknown
+from orchestrator.mixes import read_mix
 from orchestrator.search.registry import METHODS, settings_type
 from orchestrator.sizes import SizeRange
 from orchestrator.validation import STRICT, InvalidDataError, Problem, explain, parse
@@ -98,22 +99,6 @@ class Search(BaseModel):
         return {"method": self.method, **self.settings}
 
 
-def _mix(value: Any) -> Mix:
-    """A mix from ``"add+prod"`` or ``{add: 2, prod: 1}``, its shares rounded to what its name can say."""
-    if isinstance(value, Mix):
-        mix = value
-    elif isinstance(value, str):
-        mix = Mix.parse(value)
-    elif isinstance(value, Mapping):
-        for task, weight in value.items():
-            if isinstance(weight, bool) or not isinstance(weight, int | float):
-                raise ValueError(f"the weight of {task!r} must be a number, got {weight!r}")
-        mix = Mix.of(value)
-    else:
-        raise ValueError(f"a mix is written add+prod or {{add: 2, prod: 1}}, got {value!r}")
-    return Mix.parse(mix.name)
-
-
 class SweepSpec(BaseModel):
     """One sweep: a question, the runs it may use and how they are chosen.
 
@@ -127,7 +112,7 @@ class SweepSpec(BaseModel):
     question: str = Field(min_length=1)
     family: str = DEFAULT_FAMILY
     target: str
-    mixes: tuple[Annotated[Mix, PlainValidator(_mix), PlainSerializer(lambda mix: mix.name)], ...]
+    mixes: tuple[Annotated[Mix, PlainValidator(read_mix), PlainSerializer(lambda mix: mix.name)], ...]
     sizes: tuple[Annotated[int, Field(ge=1)], ...]
     seed: int = Field(default=0, ge=0)
     seeds: int = Field(ge=1)
