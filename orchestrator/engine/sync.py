@@ -12,7 +12,7 @@ from orchestrator.errors import SweepError, UserError
 from orchestrator.records import FIGURE, Sweep
 from orchestrator.report.answer import answer
 from orchestrator.tracking import store
-from orchestrator.tracking.base import State, OutageError, Tracker
+from orchestrator.tracking.base import OutageError, State, Tracker
 from orchestrator.tracking.mlflow_tracker import MlflowTracker
 
 
