@@ -23,7 +23,9 @@ GRID = [*SMOKE, "--set", "search.method=grid"]
 
 
 def orchestrate(*words: str, home: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *words, "--home", str(home)], capture_output=True, text=True, timeout=280, check=False)
+    return subprocess.run(
+        [*COMMAND, *words, "--home", str(home)], capture_output=True, text=True, timeout=280, check=False
+    )
 
 
 def entries(home: Path) -> list[Ended]:

@@ -19,7 +19,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 from numpy.typing import NDArray
 
 KEY_DIGITS = 16

@@ -30,7 +30,7 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Tensors (on the CPU) and notes of a checkpoint. Raises ``FileNotFoundError`` where there is none."""
     if not path.exists():
         raise FileNotFoundError(path)
-    with safe_open(path, framework="pt") as file:  # type: ignore[no-untyped-call]
+    with safe_open(path, framework="pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
         notes: dict[str, Any] = json.loads(file.metadata()["notes"])
     return tensors, notes

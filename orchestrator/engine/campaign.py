@@ -63,11 +63,6 @@ class Campaign:
         """True when nothing is training or waiting and the searcher wants nothing more, or the sweep is stopping."""
         return self.stopping or (not self.training and not self._waiting and self.searcher.done)
 
-    @property
-    def waiting(self) -> int:
-        """Runs asked for that no slot has taken yet."""
-        return len(self._waiting)
-
     def listen(self, on_end: Callable[[Ended], None], on_change: Callable[[], None]) -> None:
         """Call ``on_end`` with every run that ends, once it is safe, and ``on_change`` after anything happened."""
         self._on_end, self._on_change = on_end, on_change
@@ -129,10 +124,6 @@ class Campaign:
                 self._waiting[ticket.key] = ticket
             else:
                 self.ended(ticket.key, Outcome(Status.FAILED, 0, {}, {}, error=error))
-
-    def stack_stopped(self, stack_id: str) -> None:
-        """A trial was stopped with its sweep; its runs stay unfinished."""
-        self._running.pop(stack_id, None)
 
     def _ask(self, room: int) -> None:
         for request in self.searcher.ask(room - len(self._waiting)):

@@ -111,13 +111,13 @@ def driving(files: SweepFiles) -> Iterator[None]:
 def adopt_outcomes(sweep: Sweep, journal: Journal, known: Iterable[str]) -> list[Ended]:
     """Journal the runs that finished on disk but that a crash kept out of the journal; returns them."""
     family = sweep.spec.make_family()
-    by_key = {family.key(config): config for config in sweep.spec.runs()}
-    adopted = []
     runs = sweep.directory / "runs"
-    present = sorted(path.name for path in runs.iterdir()) if runs.is_dir() else []
-    for key in present:
-        if key in by_key and key not in set(known):
-            config = by_key[key]
+    wanted = {family.key(config): config for config in sweep.spec.runs()}
+    for key in known:
+        wanted.pop(key, None)
+    adopted = []
+    for key, config in wanted.items():
+        if (runs / key).is_dir():
             outcome = read_outcome(runs / key)
             adopted.append(Ended(key, Request(config.mix.name, config.size, config.seed), outcome))
             journal.append(adopted[-1])
@@ -138,10 +138,8 @@ def reuse_runs(older: Sweep, home: Home, sweep: Sweep, journal: Journal) -> list
             reused.append(Ended(entry.key, entry.request, entry.outcome, reused_from=entry.reused_from or older.id))
             journal.append(reused[-1])
     if not reused:
-        different = sweep.spec.differences(older.spec)
-        raise UserError(
-            f"{older.id} has no finished run that this sweep could reuse: they differ in {_listed(different) or 'nothing'}"
-        )
+        different = _listed(sweep.spec.differences(older.spec)) or "nothing"
+        raise UserError(f"{older.id} has no finished run that this sweep could reuse: they differ in {different}")
     return reused
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 from orchestrator.engine.campaign import Campaign, Training
 from orchestrator.engine.journal import Ended
@@ -27,7 +28,7 @@ class Monitor:
 
     def snapshot(self) -> Snapshot:
         """The sweep at its last event, with the clock of now."""
-        return Snapshot(**(self._latest | {"elapsed_s": time.monotonic() - self._begun, "warnings": self._warnings()}))
+        return replace(self._latest, elapsed_s=time.monotonic() - self._begun, warnings=self._warnings())
 
     def ended(self, entry: Ended) -> None:
         """Count a run that ended."""
@@ -40,15 +41,15 @@ class Monitor:
         campaign = self._campaign
         spec = campaign.sweep.spec
         mixes = tuple(campaign.searcher.progress())
-        self._latest = {
-            "size_axis": spec.size_axis,
-            "sizes": spec.sizes,
-            "mixes": mixes,
-            "counts": {mix: _counts(counted) for mix, counted in self._counts.items()},
-            "in_flight": tuple(self._progress(training) for training in campaign.training.values()),
-            "left_s": self._left_s(sum(mix.runs_left for mix in mixes)),
-            "trained_s": sum(self._seconds),
-        }
+        self._latest = Snapshot(
+            size_axis=spec.size_axis,
+            sizes=spec.sizes,
+            mixes=mixes,
+            counts={mix: _counts(counted) for mix, counted in self._counts.items()},
+            in_flight=tuple(self._progress(training) for training in campaign.training.values()),
+            left_s=self._left_s(sum(mix.runs_left for mix in mixes)),
+            trained_s=sum(self._seconds),
+        )
 
     def _warnings(self) -> tuple[str, ...]:
         said = self._warning()

@@ -133,7 +133,7 @@ class _NotPickled:
         return {}
 
 
-class CampaignSearcher(_NotPickled, Searcher):  # type: ignore[misc]
+class CampaignSearcher(_NotPickled, Searcher):
     """The one ``ray.tune`` searcher: whatever strategy chooses the runs, Tune sees stacks being suggested."""
 
     def __init__(self, campaign: Campaign, home: str) -> None:
@@ -163,7 +163,7 @@ class CampaignSearcher(_NotPickled, Searcher):  # type: ignore[misc]
         """The journal is the memory."""
 
 
-class CampaignCallback(_NotPickled, Callback):  # type: ignore[misc]
+class CampaignCallback(_NotPickled, Callback):
     """Carries results and failures from Tune to the campaign."""
 
     def __init__(self, campaign: Campaign) -> None:
@@ -179,7 +179,7 @@ class CampaignCallback(_NotPickled, Callback):  # type: ignore[misc]
         self._campaign.stack_failed(trial.config["job"]["stack_id"], _traceback(trial))
 
 
-class CampaignStopper(_NotPickled, Stopper):  # type: ignore[misc]
+class CampaignStopper(_NotPickled, Stopper):
     """Ends the experiment when the sweep is being stopped."""
 
     def __init__(self, campaign: Campaign) -> None:

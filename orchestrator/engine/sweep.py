@@ -80,9 +80,7 @@ def make_sweep_searcher(spec: SweepSpec) -> Searcher:
 class _Drive:
     """One process's share in a sweep: from what is known to the answer, or to an interruption."""
 
-    def __init__(
-        self, sweep: Sweep, files: SweepFiles, journal: Journal, recorder: Recorder, console: Console
-    ) -> None:
+    def __init__(self, sweep: Sweep, files: SweepFiles, journal: Journal, recorder: Recorder, console: Console) -> None:
         self._sweep = sweep
         self._files = files
         self._journal = journal

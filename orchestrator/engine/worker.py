@@ -121,7 +121,8 @@ class StackWorker:
         config = self._configs[report.index]
         with whole_directory(self._files.run(self._keys[report.index])) as directory:
             if report.arrays:
-                np.savez(directory / ARRAYS, **report.arrays)
+                arrays: dict[str, Any] = dict(report.arrays)
+                np.savez(directory / ARRAYS, **arrays)
                 title = f"{config.mix}, size {config.size}, seed {config.seed}"
                 save(similarity_figure(report.arrays["similarity"], title), directory / PICTURE)
             if report.weights:

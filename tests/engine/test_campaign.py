@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from orchestrator.engine.campaign import Campaign
-from orchestrator.engine.files import Home
 from orchestrator.engine.journal import Ended, Journal, read_journal
 from orchestrator.engine.sweep import make_sweep_searcher
 from orchestrator.records import Sweep

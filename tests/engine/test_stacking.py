@@ -11,7 +11,9 @@ from trainables.base import Mix, RunConfig
 
 
 def ticket(size: int, seed: int) -> Ticket:
-    return Ticket(Request("add", size, seed), RunConfig(Mix.parse("add"), size, seed, None), f"{size}-{seed}", f"n-{size}")
+    return Ticket(
+        Request("add", size, seed), RunConfig(Mix.parse("add"), size, seed, None), f"{size}-{seed}", f"n-{size}"
+    )
 
 
 TICKETS = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 9)), min_size=1, max_size=20, unique=True).map(

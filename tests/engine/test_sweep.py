@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mlflow import MlflowClient
 
-from orchestrator.engine import local_engine
 from orchestrator.engine.files import Home
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.sweep import RunOptions, run_sweep
@@ -21,10 +21,10 @@ from tests.engine.sweeps import ended, printed, quiet, spec
 from trainables.base import Status
 
 
-def run(asked: SweepSpec, home: Path, **options: object) -> str:
+def run(asked: SweepSpec, home: Path, **options: Any) -> str:
     """Run a sweep in this process; its id."""
     before = set(Home(home).sweep_ids())
-    run_sweep(asked, RunOptions(home=home, local_debug=True, **options), quiet())  # type: ignore[arg-type]
+    run_sweep(asked, RunOptions(home=home, local_debug=True, **options), quiet())
     new = set(Home(home).sweep_ids()) - before
     return new.pop() if new else ""
 
@@ -61,7 +61,7 @@ def interrupt_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
             os.kill(os.getpid(), signal.SIGINT)
         return advance(worker)
 
-    monkeypatch.setattr(local_engine.StackWorker, "advance", counting)
+    monkeypatch.setattr(StackWorker, "advance", counting)
 
 
 @pytest.mark.parametrize("method", ["grid", "bisection"])
@@ -136,11 +136,13 @@ def test_a_sweep_driven_elsewhere_is_left_alone(tmp_path: Path) -> None:
         run(spec(sizes=[8, 16]), tmp_path, resume=sweep_id)
 
 
-def test_a_family_that_raises_fails_its_runs_and_names_the_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_family_that_raises_fails_its_runs_and_names_the_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(worker: StackWorker) -> list[RunReport]:
         raise ZeroDivisionError("the loss was divided by nothing")
 
-    monkeypatch.setattr(local_engine.StackWorker, "advance", broken)
+    monkeypatch.setattr(StackWorker, "advance", broken)
     with pytest.raises(SweepError, match="divided by nothing"):
         run(spec(sizes=[8, 16]), tmp_path)
     [sweep_id] = Home(tmp_path).sweep_ids()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from trainables.base import Mix, RunConfig
 from trainables.learner import TransformerLearner
@@ -28,7 +29,7 @@ TRAINING = TrainingSettings(
 SETTINGS = ListOpsSettings(TASK, ModelSettings(block=18), TRAINING)
 
 
-def config(mix: str = "add", size: int = 12, seed: int = 0, **training: object) -> RunConfig:
+def config(mix: str = "add", size: int = 12, seed: int = 0, **training: Any) -> RunConfig:
     """A run of the small setting; keywords change training settings."""
     settings = replace(SETTINGS, training=replace(TRAINING, **training))
     return RunConfig(Mix.parse(mix), size, seed, settings)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -16,7 +14,9 @@ from trainables.listops.settings import TaskSettings
 from trainables.listops.tokens import Vocabulary
 from trainables.transformer import ModelSettings, forward, initialise, layout
 
-TASK = TaskSettings(modulus=6, depth=2, held_out_fraction=0.2, train_examples=100, test_examples=40, validation_examples=30)
+TASK = TaskSettings(
+    modulus=6, depth=2, held_out_fraction=0.2, train_examples=100, test_examples=40, validation_examples=30
+)
 WORDS = Vocabulary(6)
 
 
@@ -80,7 +80,9 @@ def test_scores_are_those_of_the_written_texts(questions: list[list[Examples]]) 
     def model(tokens: torch.Tensor) -> torch.Tensor:
         logits = torch.zeros(*tokens.shape, len(WORDS))
         for place, text in enumerate(tokens[0]):
-            known = next(i for i, one in enumerate(solutions.tokens) if _same_prompt(text, one, solutions.prompt_lengths[i]))
+            known = next(
+                i for i, one in enumerate(solutions.tokens) if _same_prompt(text, one, solutions.prompt_lengths[i])
+            )
             target = torch.from_numpy(solutions.tokens[known, 1:].astype(np.int64)).clone()
             if wrong[known]:
                 target[solutions.lengths[known] - 3] = (solutions.answers[known] + 1) % 6

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,11 @@ from trainables.learner import TransformerLearner
 from trainables.listops.family import ListOps
 from trainables.training import TrainingSettings
 
-MIXED_STACK = [config("add", seed=0), config("add+prod", seed=0), config("add", seed=1, learning_rate=1e-3, weight_decay=0.0)]
+MIXED_STACK = [
+    config("add", seed=0),
+    config("add+prod", seed=0),
+    config("add", seed=1, learning_rate=1e-3, weight_decay=0.0),
+]
 
 
 def losses(learner: TransformerLearner) -> dict[int, list[float]]:
@@ -38,8 +43,10 @@ def outcomes(learner: TransformerLearner) -> dict[int, Outcome]:
 
 def every_step(runs: Sequence[RunConfig], steps: int) -> list[RunConfig]:
     """The same runs, evaluated at each of their first ``steps`` steps and then over."""
-    short = {"steps": steps, "evaluate_every": 1}
-    return [replace(run, settings=replace(run.settings, training=replace(run.settings.training, **short))) for run in runs]
+    short: dict[str, Any] = {"steps": steps, "evaluate_every": 1}
+    return [
+        replace(run, settings=replace(run.settings, training=replace(run.settings.training, **short))) for run in runs
+    ]
 
 
 def test_a_run_in_a_stack_follows_the_loss_curve_of_the_run_alone(data_cache: Path) -> None:
@@ -115,7 +122,9 @@ def test_ended_runs_leave_a_smaller_stack_that_goes_on_as_before(data_cache: Pat
 
 
 def test_a_solved_run_is_frozen_while_its_neighbour_goes_on(data_cache: Path) -> None:
-    easy, hard = (config(mix, 24, 100, steps=900, evaluate_every=50, stop_when_solved=True, batch=32) for mix in ("max", "add"))
+    easy, hard = (
+        config(mix, 24, 100, steps=900, evaluate_every=50, stop_when_solved=True, batch=32) for mix in ("max", "add")
+    )
     learner = make_learner([easy, hard], data_cache)
     ended = outcomes(learner)
     assert ended[0].steps < ended[1].steps == 900
@@ -166,9 +175,17 @@ def test_shapes_group_what_can_share_a_stack() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("steps", 0), ("batch", 0), ("learning_rate", 0.0), ("schedule", "linear"), ("precision", "fp8"), ("warmup_steps", 99), ("clip", 0.0)],
+    [
+        ("steps", 0),
+        ("batch", 0),
+        ("learning_rate", 0.0),
+        ("schedule", "linear"),
+        ("precision", "fp8"),
+        ("warmup_steps", 99),
+        ("clip", 0.0),
+    ],
 )
-def test_training_settings_are_refused_by_name(name: str, value: object) -> None:
+def test_training_settings_are_refused_by_name(name: str, value: Any) -> None:
     with pytest.raises(SettingsError, match=name) as caught:
         replace(TrainingSettings(steps=50), **{name: value})
     assert caught.value.key == f"training.{name}"
@@ -176,7 +193,9 @@ def test_training_settings_are_refused_by_name(name: str, value: object) -> None
 
 def test_schedules_start_and_end_where_they_should() -> None:
     for schedule in ("cosine", "exponential", "constant"):
-        settings = TrainingSettings(steps=1000, schedule=schedule, learning_rate=1e-3, learning_rate_end=1e-5, warmup_steps=10)
+        settings = TrainingSettings(
+            steps=1000, schedule=schedule, learning_rate=1e-3, learning_rate_end=1e-5, warmup_steps=10
+        )
         rates = settings.learning_rates(0, 1000)
         assert rates[0] == pytest.approx(1e-3 / 11)
         assert rates[10] == pytest.approx(1e-3)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -50,7 +53,10 @@ def test_closed_form_counts_every_parameter(
     assert counted.core == sum(size for name, size in sizes.items() if name not in outside)
 
 
-@pytest.mark.parametrize("settings", [ModelSettings(block=9), ModelSettings(n_layer=2, n_head=2, n_recurrence=1, block=9, tied=True, activation="gelu")])
+@pytest.mark.parametrize(
+    "settings",
+    [ModelSettings(block=9), ModelSettings(n_layer=2, n_head=2, n_recurrence=1, block=9, tied=True, activation="gelu")],
+)
 def test_a_stack_computes_what_its_members_compute_alone(settings: ModelSettings) -> None:
     flat = models(settings, 12, 3) * 10
     tokens = torch.randint(0, VOCABULARY, (3, 5, 9), generator=torch.Generator().manual_seed(0))
@@ -89,6 +95,7 @@ def test_initialisation_has_the_asked_spread_and_unit_gains() -> None:
 
 @pytest.mark.parametrize("name", ["n_layer", "n_recurrence", "n_head", "feed_forward", "block"])
 def test_settings_below_one_are_refused_by_name(name: str) -> None:
+    settings: dict[str, Any] = {name: 0}
     with pytest.raises(SettingsError, match=name) as caught:
-        ModelSettings(**{name: 0})
+        replace(ModelSettings(), **settings)
     assert caught.value.key == f"model.{name}"
