@@ -3,8 +3,6 @@ imported only by the commands that need them."""
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -116,6 +114,7 @@ def ui_command(
 ) -> None:
     """Open MLflow's page on the record of all sweeps."""
     from orchestrator.tracking import store
+    from orchestrator.tracking.page import HOST, serve
 
     chosen = store.choose(home)
     if chosen.artifacts is None and chosen.uri.startswith("http"):
@@ -124,14 +123,8 @@ def ui_command(
     if chosen.artifacts is not None and not (home / store.DATABASE).is_file():
         raise UserError(f"there is no record in {str(home)!r} yet: run a sweep first, or name its --home")
     store.check(chosen)
-    typer.echo(f"The record is at http://127.0.0.1:{port} until you press Ctrl-C.")
-    command = [sys.executable, "-m", "mlflow", "ui", "--host", "127.0.0.1", "--port", str(port)]
-    # The URI goes through the environment: it may hold a password, and command lines are visible to all users.
-    environment = os.environ | {
-        "MLFLOW_BACKEND_STORE_URI": chosen.uri,
-        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-    }
-    raise typer.Exit(subprocess.call(command, env=environment))
+    typer.echo(f"The record is at http://{HOST}:{port} until you press Ctrl-C.")
+    raise typer.Exit(serve(chosen, port))
 
 
 @app.command("sync")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,8 +79,8 @@ class Plan:
 def make_plan(spec: SweepSpec, hardware: Hardware) -> Plan:
     """The cost of ``spec`` on ``hardware``."""
     family = spec.make_family()
-    rehearsals = rehearse(spec)
     seconds = {size: _seconds(spec, family.flops(size), family.parameters(size).total) for size in spec.sizes}
+    rehearsals = rehearse(spec, seconds)
     at_once = stacks_at_once(spec, hardware)
     sizes = tuple(
         SizePlan(
@@ -95,15 +96,18 @@ def make_plan(spec: SweepSpec, hardware: Hardware) -> Plan:
     return Plan(sizes, max(runs.total() for runs in rehearsals), _wall(dearest, at_once), at_once)
 
 
-def rehearse(spec: SweepSpec) -> list[Counter[int]]:
-    """How many runs of each size the searcher asks for, once for each of several made-up transitions."""
+def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]]:
+    """How many runs of each size the searcher asks for, once for each of several made-up transitions.
+
+    ``seconds`` is what a run of each size takes, for searchers that count the cost.
+    """
     problem = Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.seed_list)
     transitions = [*spec.sizes, math.inf]
     if len(transitions) > MOST_REHEARSALS:
         places = np.linspace(0, len(transitions) - 1, MOST_REHEARSALS).round().astype(int)
         transitions = [transitions[place] for place in places]
     return [
-        _rehearsal(make_searcher(spec.search.method, problem, **spec.search.settings), transition)
+        _rehearsal(make_searcher(spec.search.method, problem, **spec.search.settings), transition, seconds)
         for transition in transitions
     ]
 
@@ -117,13 +121,13 @@ def stacks_at_once(spec: SweepSpec, hardware: Hardware) -> int:
     return max(1, int(fits))
 
 
-def _rehearsal(searcher: Searcher, transition: float) -> Counter[int]:
+def _rehearsal(searcher: Searcher, transition: float, seconds: Mapping[int, float]) -> Counter[int]:
     runs: Counter[int] = Counter()
     while wanted := searcher.ask(4):
         for request in wanted:
             runs[request.size] += 1
             accuracy = LEARNED if request.size >= transition else UNLEARNED
-            searcher.tell(request, Observation(accuracy, UNLEARNED))
+            searcher.tell(request, Observation(accuracy, UNLEARNED, seconds[request.size]))
     return runs
 
 

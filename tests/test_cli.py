@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
 import textwrap
+import time
+import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -404,3 +408,36 @@ def test_a_wheel_away_from_the_clone_knows_its_search_spaces(tmp_path: Path) -> 
     )
     assert done.returncode == 0, done.stderr
     assert "add_vs_add_prod" in done.stdout
+
+
+@pytest.mark.slow
+def test_ui_serves_the_record_on_loopback_and_leaves_nothing_behind(run: Run, units: str, tmp_path: Path) -> None:
+    assert run("run", units, "--local-debug").code == 0
+    port = closed_port()
+    command = [sys.executable, "-m", "orchestrator", "ui", "--home", str(tmp_path / "results"), "--port", str(port)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
+        try:
+            experiments = wait_for_experiments(port)
+        finally:
+            server.send_signal(signal.SIGTERM)
+        assert server.wait(60) == 0
+    assert "units" in experiments
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", port), timeout=5)
+
+
+def wait_for_experiments(port: int) -> list[str]:
+    """The names of MLflow's experiments, as soon as the server at ``port`` tells them."""
+    query = urllib.request.Request(
+        f"http://127.0.0.1:{port}/api/2.0/mlflow/experiments/search",
+        data=b'{"max_results": 10}',
+        headers={"Content-Type": "application/json"},
+    )
+    deadline = time.monotonic() + 180
+    while time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(query, timeout=20) as answer:
+                return [experiment["name"] for experiment in json.load(answer)["experiments"]]
+        except OSError:
+            time.sleep(1)
+    raise TimeoutError(f"nothing answers on port {port}")
