@@ -22,7 +22,7 @@ install: $(STAMP) ## Create .venv with everything in it; does nothing when it is
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + ": try make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install '$(TORCH)'
+	$(PIP) install $(TORCH)
 	grep -v '^torch==' requirements.lock > $(VENV)/lock.txt
 	$(PIP) install -r $(VENV)/lock.txt
 	$(PIP) install --no-deps --no-build-isolation -e .
@@ -44,7 +44,7 @@ bench: $(STAMP) ## Run the benchmarks (tests/bench).
 
 lock: ## Renew requirements.lock from pyproject.toml in a fresh environment.
 	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
-	$(VENV)-lock/bin/python -m pip install --quiet '$(TORCH)'
+	$(VENV)-lock/bin/python -m pip install --quiet $(TORCH)
 	$(VENV)-lock/bin/python -m pip install --quiet setuptools '.[test,lint,bench]'
 	sed -n '/^#/p' requirements.lock > requirements.lock.new
 	$(VENV)-lock/bin/python -m pip freeze --all --exclude pip --exclude wheel --exclude transition-sweeps \
