@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -382,7 +383,12 @@ def test_resume_may_stand_alone(given: list[str], meant: list[str]) -> None:
 
 @pytest.mark.slow
 def test_a_wheel_away_from_the_clone_knows_its_search_spaces(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", "--no-build-isolation", "-q", "-w"]
+    source = tmp_path / "source"  # A copy: building leaves files behind, which later builds would pick up.
+    for name in ("orchestrator", "trainables", "search_spaces"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    build = [sys.executable, "-m", "pip", "wheel", str(source), "--no-deps", "--no-build-isolation", "-q", "-w"]
     subprocess.run([*build, str(tmp_path)], check=True)
     (wheel,) = tmp_path.glob("*.whl")
     target = tmp_path / "installed"
