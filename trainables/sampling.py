@@ -47,13 +47,23 @@ class WindowSampler:
     """
 
     def __init__(
-        self, texts: Sequence[Dataset], keys: Sequence[int], *, block: int, batch: int, windows: Windows, device: torch.device
+        self,
+        texts: Sequence[Dataset],
+        keys: Sequence[int],
+        *,
+        block: int,
+        batch: int,
+        windows: Windows,
+        device: torch.device,
     ) -> None:
         self._batch = batch
         self._span = torch.arange(block + 1, device=device)
         self._keys_S1 = torch.tensor(keys, dtype=torch.int64, device=device).unsqueeze(1)
         distinct = list({id(text): text for text in texts}.values())
-        self._tokens = torch.from_numpy(np.concatenate([text.tokens for text in distinct])).to(device)
+        tokens = np.concatenate([text.tokens for text in distinct])
+        # Signed: not every device indexes unsigned numbers of 16 bits.
+        narrow = np.int16 if tokens.max() <= np.iinfo(np.int16).max else np.int32
+        self._tokens = torch.from_numpy(tokens.astype(narrow)).to(device)
         self._answer = torch.from_numpy(np.concatenate([text.answer for text in distinct])).to(device)
         first_tokens = np.cumsum([0] + [len(text.tokens) for text in distinct])
         fitting = [_fitting_starts(text, block) for text in distinct]
@@ -62,7 +72,7 @@ class WindowSampler:
             begins = [starts + first for starts, first in zip(fitting, first_tokens, strict=False)]
             self._begins = torch.from_numpy(np.concatenate(begins)).to(device)
             counts = [len(starts) for starts in fitting]
-            firsts = np.cumsum([0] + counts)
+            firsts = np.cumsum([0, *counts])
         else:
             counts = [len(text.tokens) - block for text in distinct]
             firsts = first_tokens

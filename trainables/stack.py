@@ -5,17 +5,23 @@ Shape suffixes as in transformer.py: S stack, P parameters of one model, K steps
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from trainables.captured import CapturedStep
+from trainables.compiled import can_compile, compiled, let_grow
 from trainables.optimizer import AdamState, adamw_step, step_sizes
+from trainables.padding import pad_parameters
 from trainables.sampling import WindowSampler
 from trainables.training import TrainingSettings
 from trainables.transformer import Layout, ModelSettings, forward
+
+GPU_WIDTHS = 8
+"""On a GPU every inner width is padded to a multiple of this: 16 bytes of bf16."""
 
 
 @dataclass
@@ -56,7 +62,11 @@ class StackState:
 
 
 class StackTrainer:
-    """Runs optimizer steps of a stack. ``settings`` are the runs' own; all that shapes a step is shared."""
+    """Runs optimizer steps of a stack. ``settings`` are the runs' own; all that shapes a step is shared.
+
+    On a GPU widths are padded to what tensor cores like, the step is captured as one CUDA graph, and its forward and
+    backward passes and update are compiled where ``compile_step`` says so (default: compiled.py decides).
+    """
 
     def __init__(
         self,
@@ -65,58 +75,79 @@ class StackTrainer:
         where: Layout,
         settings: Sequence[TrainingSettings],
         sampler: WindowSampler,
+        *,
+        compile_step: bool | None = None,
     ) -> None:
         self.state = state
         self._model = model
         self._where = where
         self._settings = tuple(settings)
         self._sampler = sampler
-        self._decayed_P = _decayed(where).to(state.parameters_SP.device)
+        device = state.parameters_SP.device
+        self._pad_to = GPU_WIDTHS if device.type == "cuda" else 1
+        self._compiled = can_compile(device) if compile_step is None else compile_step
+        self._losses = compiled(stack_losses) if self._compiled else stack_losses
+        self._update = compiled(adamw_step) if self._compiled else adamw_step
+        self._decayed_P = _decayed(where).to(device)
+        self._step = torch.zeros((), dtype=torch.int64, device=device)
+        self._fix_addresses()
 
     def run(self, first: int, last: int) -> None:
         """Train steps ``first`` .. ``last - 1`` (0-based) without waiting for the device."""
-        device = self.state.parameters_SP.device
-        sizes = step_sizes(self._settings, first, last, device)
-        steps_K = torch.arange(first, last, device=device)
-        for k in range(last - first):
-            gradient_SP, loss_S = self._gradient(steps_K[k])
-            adamw_step(
-                self.state.parameters_SP,
-                gradient_SP,
-                self.state.adam,
-                self._settings[0],
-                sizes.rate_KS[k],
-                sizes.decay_KS[k],
-                sizes.root_K[k],
-                self._decayed_P,
-            )
-            self.state.loss_S += loss_S
-            self.state.loss_steps += 1
+        sizes_K3S = step_sizes(self._settings, first, last).to(self._step.device)
+        self._step.fill_(first)
+        for sizes_3S in sizes_K3S:
+            self._sizes_3S.copy_(sizes_3S)
+            self._advance()
+        self.state.loss_steps += last - first
 
     def keep(self, rows: Tensor) -> None:
         """Go on with these rows of the stack alone."""
         self.state.keep(rows)
         self._sampler.keep(rows)
         self._settings = tuple(self._settings[int(row)] for row in rows)
+        self._fix_addresses()
 
     def logits(self, tokens_SMT: Tensor) -> Tensor:
         """What the stack makes of these tokens, without gradients."""
         with torch.no_grad():
-            return forward(self._model, self._where.views(self._weights()), tokens_SMT)
+            parameters = pad_parameters(self._model, self._where.views(self._weights()), self._pad_to)
+            return forward(self._model, parameters, tokens_SMT)
+
+    def _fix_addresses(self) -> None:
+        """Every tensor that outlives a step stays where it is from here on."""
+        self._sizes_3S = self.state.parameters_SP.new_empty(3, len(self._settings))
+        self._advance: Callable[[], None] = self._take_step
+        if self._step.is_cuda:
+            self._advance = CapturedStep(self._take_step)
+
+    def _take_step(self) -> None:
+        """One optimizer step, all on the device."""
+        gradient_SP, loss_S = self._gradient()
+        state = self.state
+        if self._compiled:
+            let_grow(state.parameters_SP, gradient_SP, state.adam.first_SP, state.adam.second_SP)
+            let_grow(self._sizes_3S, axis=1)
+        self._update(state.parameters_SP, gradient_SP, state.adam, self._settings[0], self._sizes_3S, self._decayed_P)
+        state.loss_S += loss_S
+        self._step += 1
 
     def _weights(self) -> Tensor:
         """The parameters in the precision of the matrix products."""
         bf16 = self._settings[0].precision == "bf16"
         return self.state.parameters_SP.to(torch.bfloat16) if bf16 else self.state.parameters_SP
 
-    def _gradient(self, step: Tensor) -> tuple[Tensor, Tensor]:
+    def _gradient(self) -> tuple[Tensor, Tensor]:
         """The gradient [S, P] and the mean loss [S] of every run on its windows of this step."""
-        tokens_SBW, answer_SBW = self._sampler.draw(step)
+        tokens_SBW, answer_SBW = self._sampler.draw(self._step)
         views = self._where.views(self._weights())
         leaves = {name: view.detach().requires_grad_() for name, view in views.items()}
-        logits_SBTV = forward(self._model, leaves, tokens_SBW[..., :-1])
-        counted = answer_SBW[..., 1:] if self._settings[0].loss == "answer" else torch.ones_like(answer_SBW[..., 1:])
-        loss_S = mean_loss(logits_SBTV, tokens_SBW[..., 1:], counted)
+        counted_SBT = (
+            answer_SBW[..., 1:] if self._settings[0].loss == "answer" else torch.ones_like(answer_SBW[..., 1:])
+        )
+        if self._compiled:
+            let_grow(*leaves.values(), tokens_SBW, counted_SBT)
+        loss_S = self._losses(self._model, leaves, tokens_SBW, counted_SBT, self._pad_to)
         # A run's loss depends on its own parameters alone, so the gradient of the sum holds every run's own gradient.
         gradients = torch.autograd.grad(loss_S.sum(), list(leaves.values()))
         return self._flatten(dict(zip(leaves, gradients, strict=True))), loss_S.detach()
@@ -134,10 +165,20 @@ class StackTrainer:
         return torch.cat(pieces, dim=1)
 
 
+def stack_losses(
+    model: ModelSettings, parameters: Mapping[str, Tensor], tokens_SBW: Tensor, counted_SBT: Tensor, pad_to: int
+) -> Tensor:
+    """The mean loss [S] of every run in predicting its windows, W = T + 1 tokens each, from their beginnings."""
+    logits_SBTV = forward(model, pad_parameters(model, parameters, pad_to), tokens_SBW[..., :-1])
+    return mean_loss(logits_SBTV, tokens_SBW[..., 1:], counted_SBT)
+
+
 def mean_loss(logits_SBTV: Tensor, targets_SBT: Tensor, counted_SBT: Tensor) -> Tensor:
     """Cross-entropy in nats, averaged over each run's counted tokens [S]; 0 for a run with none."""
     stack, vocabulary = logits_SBTV.shape[0], logits_SBTV.shape[-1]
-    each = functional.cross_entropy(logits_SBTV.reshape(-1, vocabulary).float(), targets_SBT.reshape(-1), reduction="none")
+    each = functional.cross_entropy(
+        logits_SBTV.reshape(-1, vocabulary).float(), targets_SBT.reshape(-1), reduction="none"
+    )
     weight_SN = counted_SBT.reshape(stack, -1).to(each.dtype)
     return (each.view(stack, -1) * weight_SN).sum(dim=1) / weight_SN.sum(dim=1).clamp(min=1)
 

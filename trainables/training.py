@@ -57,7 +57,9 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "evaluate_every"):
             self._require(name, getattr(self, name) >= 1, "at least 1")
-        self._require("warmup_steps", 0 <= self.warmup_steps < self.steps, f"at least 0 and less than steps ({self.steps})")
+        self._require(
+            "warmup_steps", 0 <= self.warmup_steps < self.steps, f"at least 0 and less than steps ({self.steps})"
+        )
         self._require("learning_rate", self.learning_rate > 0, "positive")
         self._require("learning_rate_end", self.learning_rate_end > 0, "positive")
         self._require("weight_decay", self.weight_decay >= 0, "0 or more")

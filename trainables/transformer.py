@@ -27,6 +27,8 @@ from trainables.base import Parameters, SettingsError
 ALIGNMENT = 16
 """Parameters start at multiples of this many elements inside a model's flat vector: 64 bytes in float32, which every
 vector unit and matrix library is content with."""
+LARGEST_ONE_HOT = 256
+"""On a GPU, vocabularies up to this size are looked up by a matrix product."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,10 @@ class ModelSettings:
                 raise SettingsError(f"{name} is {getattr(self, name)}; it must be at least 1", key=f"model.{name}")
         if self.activation not in ("relu", "gelu"):
             raise SettingsError(
-                f"activation is {self.activation!r}", key="model.activation", given=self.activation, allowed=("relu", "gelu")
+                f"activation is {self.activation!r}",
+                key="model.activation",
+                given=self.activation,
+                allowed=("relu", "gelu"),
             )
         if not self.init_std > 0:
             raise SettingsError(f"init_std is {self.init_std}; it must be positive", key="model.init_std")
@@ -135,21 +140,28 @@ def initialise(settings: ModelSettings, where: Layout, generator: torch.Generato
 
 
 def _norm(x_SNC: Tensor, gain_SC: Tensor) -> Tensor:
-    return functional.layer_norm(x_SNC, x_SNC.shape[-1:]) * gain_SC.unsqueeze(1)
+    """Layer norm over the gain's width; what ``x`` has beyond it is padding and stays zero."""
+    width = gain_SC.shape[-1]
+    normed_SNC = functional.layer_norm(x_SNC[..., :width], (width,)) * gain_SC.unsqueeze(1)
+    return functional.pad(normed_SNC, (0, x_SNC.shape[-1] - width)) if x_SNC.shape[-1] > width else normed_SNC
 
 
-def _attention(qkv_SNK: Tensor, rows: int, n_head: int) -> Tensor:
+def _attention(qkv_SNK: Tensor, rows: int, n_head: int, scale: float) -> Tensor:
     """Causal attention within each row; [S, N, 3C] -> [S, N, C]."""
     stack, tokens, width3 = qkv_SNK.shape
     qkv = qkv_SNK.view(stack * rows, tokens // rows, 3, n_head, width3 // 3 // n_head)
     q_BHTD, k_BHTD, v_BHTD = qkv.permute(2, 0, 3, 1, 4).unbind(0)
-    mixed_BHTD = functional.scaled_dot_product_attention(q_BHTD, k_BHTD, v_BHTD, is_causal=True)
+    mixed_BHTD = functional.scaled_dot_product_attention(q_BHTD, k_BHTD, v_BHTD, is_causal=True, scale=scale)
     return mixed_BHTD.transpose(1, 2).reshape(stack, tokens, width3 // 3)
 
 
 def _embed(table_SVC: Tensor, tokens_SN: Tensor) -> Tensor:
     """Look up each stack member's own table; [S, V, C], [S, N] -> [S, N, C]."""
     stack, vocabulary, width = table_SVC.shape
+    if table_SVC.is_cuda and vocabulary <= LARGEST_ONE_HOT:
+        # The gradient of a look-up is a sum in no fixed order there; that of a product is exact, repeatable and fast.
+        chosen_SNV = tokens_SN.unsqueeze(-1) == torch.arange(vocabulary, device=tokens_SN.device)
+        return torch.bmm(chosen_SNV.to(table_SVC.dtype), table_SVC)
     first_S1 = torch.arange(stack, device=tokens_SN.device).unsqueeze(1) * vocabulary
     return functional.embedding(tokens_SN + first_S1, table_SVC.reshape(stack * vocabulary, width))
 
@@ -160,17 +172,23 @@ def _steps(settings: ModelSettings) -> Iterator[int]:
 
 
 def forward(settings: ModelSettings, parameters: Mapping[str, Tensor], tokens_SBT: Tensor) -> Tensor:
-    """Logits [S, B, T, V] of a stack of models on their own rows of tokens, T <= block."""
+    """Logits [S, B, T, V] of a stack of models on their own rows of tokens, T <= block.
+
+    ``parameters`` may be padded (padding.py): C, D, F and the head's V are then wider than the model's own.
+    """
     stack, rows, positions = tokens_SBT.shape
     p = parameters
+    vocabulary, n_embed = p["token"].shape[1], p["final_norm"].shape[1]
     x_SNC = _embed(p["token"], tokens_SBT.reshape(stack, rows * positions))
     x_SNC = (x_SNC.view(stack, rows, positions, -1) + p["position"][:, None, :positions]).view_as(x_SNC)
     act = functional.relu if settings.activation == "relu" else functional.gelu
+    scale = 1 / math.sqrt(n_embed // settings.n_head)
     for layer in _steps(settings):
         qkv_SNK = torch.bmm(_norm(x_SNC, p[f"{layer}.attention_norm"]), p[f"{layer}.qkv"])
-        mixed_SNC = _attention(qkv_SNK, rows, settings.n_head)
+        mixed_SNC = _attention(qkv_SNK, rows, settings.n_head, scale)
         x_SNC = torch.baddbmm(x_SNC, mixed_SNC, p[f"{layer}.attention_out"])
         hidden_SNF = act(torch.bmm(_norm(x_SNC, p[f"{layer}.feed_forward_norm"]), p[f"{layer}.feed_forward_in"]))
         x_SNC = torch.baddbmm(x_SNC, hidden_SNF, p[f"{layer}.feed_forward_out"])
     head_SCV = p["token"].transpose(1, 2) if settings.tied else p["head"]
-    return torch.bmm(_norm(x_SNC, p["final_norm"]), head_SCV).view(stack, rows, positions, -1)
+    logits_SNV = torch.bmm(_norm(x_SNC, p["final_norm"]), head_SCV)[..., :vocabulary]
+    return logits_SNV.reshape(stack, rows, positions, vocabulary)

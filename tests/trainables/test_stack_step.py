@@ -1,0 +1,79 @@
+"""The stacked step: each run is trained as if it were alone, and a resumed stack as if it had never stopped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tests.trainables.trainers import TRAINING, losses, make_trainer
+from trainables.stack import StackState, StackTrainer
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+SEEDS = (3, 1, 4)
+
+
+def copy_of(trainer: StackTrainer) -> StackState:
+    tensors = {name: tensor.clone() for name, tensor in trainer.state.tensors().items()}
+    return StackState.of(tensors, trainer.state.loss_steps, trainer.state.loss_S.device)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_loss_curves_alone_and_in_a_stack_agree_over_50_steps(device: str) -> None:
+    settings = [replace(TRAINING, learning_rate=rate, weight_decay=rate) for rate in (5e-3, 2e-3, 1e-2)]
+    together = losses(make_trainer(SEEDS, device=device, settings=settings), 50)
+    for row, seed in enumerate(SEEDS):
+        alone = losses(make_trainer([seed], device=device, settings=settings[row : row + 1]), 50)
+        torch.testing.assert_close(together[:, row], alone[:, 0], rtol=1e-3, atol=1e-4)
+    assert bool((together[-5:].mean(dim=0) < together[:5].mean(dim=0) - 0.5).all()), "nothing was learned"
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_resumed_stack_repeats_its_steps_bit_for_bit(device: str) -> None:
+    trainer = make_trainer(SEEDS, device=device)
+    trainer.run(0, 10)
+    kept = copy_of(trainer)
+    trainer.run(10, 25)
+    resumed = make_trainer(SEEDS, device=device, state=kept)
+    resumed.run(10, 25)
+    for name, tensor in trainer.state.tensors().items():
+        assert torch.equal(tensor, resumed.state.tensors()[name]), name
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_runs_taken_out_leave_the_others_as_they_were(device: str) -> None:
+    whole, thinned = make_trainer(SEEDS, device=device), make_trainer(SEEDS, device=device)
+    expected = losses(whole, 30)[:, [0, 2]]
+    before = losses(thinned, 12)[:, [0, 2]]
+    thinned.keep(torch.tensor([0, 2], device=device))
+    after = losses(thinned, 18, first=12)
+    torch.testing.assert_close(torch.cat((before, after)), expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("poison", [float("nan"), float("inf")])
+def test_a_diverged_run_touches_no_neighbour(device: str, poison: float) -> None:
+    healthy, poisoned = make_trainer(SEEDS, device=device), make_trainer(SEEDS, device=device)
+    expected = losses(healthy, 12)
+    poisoned.state.parameters_SP[1] = poison
+    curve = losses(poisoned, 12)
+    assert not bool(torch.isfinite(curve[:, 1]).any())
+    assert torch.equal(curve[:, [0, 2]], expected[:, [0, 2]])
+
+
+def test_bf16_learns_like_float32_up_to_the_noise_between_seeds() -> None:
+    seeds = range(3)
+    ends = {
+        precision: losses(make_trainer(seeds, settings=[replace(TRAINING, precision=precision)] * 3), 60)[-10:].mean(0)
+        for precision in ("float32", "bf16")
+    }
+    assert float(ends["float32"].mean()) < 2.0, "nothing was learned"
+    noise = float(ends["float32"].std()) / len(seeds) ** 0.5
+    assert abs(float(ends["bf16"].mean() - ends["float32"].mean())) < max(2 * noise, 0.02)
+
+
+def test_weights_and_optimizer_state_stay_float32_in_bf16() -> None:
+    trainer = make_trainer([0], settings=[replace(TRAINING, precision="bf16")])
+    trainer.run(0, 3)
+    assert {tensor.dtype for tensor in trainer.state.tensors().values()} == {torch.float32}

@@ -1,0 +1,65 @@
+"""Stack trainers on made-up text, for tests of the step alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from trainables.corpus import Dataset
+from trainables.sampling import WindowSampler
+from trainables.stack import StackState, StackTrainer
+from trainables.training import TrainingSettings
+from trainables.transformer import ModelSettings, initialise, layout
+
+VOCABULARY = 13
+MODEL = ModelSettings(block=12, n_recurrence=2)
+TRAINING = TrainingSettings(steps=200, batch=8, learning_rate=5e-3, schedule="cosine", learning_rate_end=1e-4)
+
+
+def text(seed: int = 0) -> Dataset:
+    """Tokens that go up by 1 or 2 each time: a few steps teach a model that, down to a loss of ln 2."""
+    tokens = np.random.default_rng(seed).integers(1, 3, 3000).cumsum() % VOCABULARY
+    answer = np.arange(len(tokens)) % 3 == 2
+    return Dataset(tokens.astype(np.uint16), answer, np.arange(0, len(tokens), 3), {}, {}, None, {})
+
+
+TEXT = text()
+
+
+def make_trainer(
+    seeds: Sequence[int],
+    *,
+    device: str = "cpu",
+    n_embed: int = 16,
+    model: ModelSettings = MODEL,
+    settings: Sequence[TrainingSettings] | None = None,
+    compile_step: bool | None = None,
+    state: StackState | None = None,
+) -> StackTrainer:
+    """A trainer of a stack of runs that differ in their seeds and, where given, in their settings; at step 0 unless
+    ``state`` says otherwise."""
+    where = layout(model, n_embed, VOCABULARY)
+    models = [initialise(model, where, torch.Generator().manual_seed(seed)) for seed in seeds]
+    settings = [TRAINING] * len(seeds) if settings is None else settings
+    sampler = WindowSampler(
+        [TEXT] * len(seeds),
+        list(seeds),
+        block=model.block,
+        batch=settings[0].batch,
+        windows=settings[0].windows,
+        device=torch.device(device),
+    )
+    state = StackState.start(torch.stack(models).to(device)) if state is None else state
+    return StackTrainer(state, model, where, settings, sampler, compile_step=compile_step)
+
+
+def losses(trainer: StackTrainer, steps: int, first: int = 0) -> torch.Tensor:
+    """The loss of every run at every step [K, S], on the CPU; trains the steps one by one."""
+    curve = []
+    for step in range(first, first + steps):
+        trainer.state.loss_S.zero_()
+        trainer.run(step, step + 1)
+        curve.append(trainer.state.loss_S.cpu().clone())
+    return torch.stack(curve)
