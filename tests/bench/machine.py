@@ -1,0 +1,98 @@
+"""What a benchmark ran on, how long things take there, and how fast its matrix products are at best."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+def describe(device: str) -> dict[str, Any]:
+    """Hardware, versions and load: what a result is worth nothing without."""
+    packages = {}
+    for name in ("torch", "triton", "numpy"):
+        try:
+            packages[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            packages[name] = "none"
+    described: dict[str, Any] = {
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "load": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
+        "python": platform.python_version(),
+        **packages,
+    }
+    if device == "cuda":
+        described |= {"gpu": torch.cuda.get_device_name(0), "cuda": torch.version.cuda}
+    return described
+
+
+def _processor() -> str:
+    listed = Path("/proc/cpuinfo")
+    names = (
+        [line for line in listed.read_text().splitlines() if line.startswith("model name")] if listed.exists() else []
+    )
+    return names[0].partition(":")[2].strip() if names else platform.processor()
+
+
+def clock(device: str) -> float:
+    """Seconds: on a CPU those this process computed, so that other processes count less; on a GPU those that passed,
+    once it has done what it was asked."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+        return time.perf_counter()
+    return time.process_time()
+
+
+def steps_a_second(train: Callable[[int], None], device: str, seconds: float) -> float:
+    """How many steps ``train(steps)`` takes a second, over about ``seconds``; warm up before."""
+    steps, done, begun = 1, 0, clock(device)
+    while True:
+        train(steps)
+        done += steps
+        spent = clock(device) - begun
+        if spent >= seconds:
+            return done / spent
+        # Aim at the end, but look at the clock now and then.
+        steps = max(1, min(int(done / max(spent, 1e-6) * (seconds - spent)), 4 * done))
+
+
+def matmul_ceiling(device: str, precision: str) -> float:
+    """FLOP/s of a large matrix product in this precision, the median of five, measured here and now."""
+    size = 8192 if device == "cuda" else 1024
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    generator = torch.Generator(device).manual_seed(0)
+    a, b = (torch.randn(size, size, generator=generator, device=device).to(dtype) for _ in range(2))
+    out = torch.empty_like(a)
+
+    def multiply(times: int) -> None:
+        for _ in range(times):
+            torch.mm(a, b, out=out)
+
+    multiply(3)
+    return 2 * size**3 * statistics.median(steps_a_second(multiply, device, 0.2) for _ in range(5))
+
+
+def peak_memory_gb(device: str) -> float:
+    """The most memory this process held: on the GPU since the last reset, on the CPU since it began."""
+    if device == "cuda":
+        return torch.cuda.max_memory_reserved() / 1e9
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+
+
+def write_json(path: Path, result: dict[str, Any]) -> None:
+    """Write a benchmark's result where it was asked for."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result, indent=1) + "\n")

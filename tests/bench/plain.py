@@ -1,0 +1,183 @@
+"""What a stack is measured against: the same model as a careful user writes it, one run in a process of its own.
+
+Same mathematics as a stack of one (a test holds the loss curves together): an ``nn.Module`` with fused attention,
+fused AdamW, data on the device and no waiting for it between steps. The ``compiled`` form runs through
+``torch.compile``, and on a GPU its whole step is captured as a CUDA graph.
+
+As a program it takes one JSON object a line: ``{"width": 64, "compiled": true}`` makes a run ready,
+``{"seconds": 2}`` trains it for so long; each is answered by one line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from tests.bench.cases import SHAPES, Case
+from tests.bench.machine import peak_memory_gb, steps_a_second
+from trainables.captured import WARM_UP_CALLS, CapturedStep
+from trainables.training import TrainingSettings
+from trainables.transformer import ModelSettings
+
+
+class Block(nn.Module):
+    """Pre-norm attention and feed-forward with one head, no biases."""
+
+    def __init__(self, width: int, feed_forward: int) -> None:
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(width, bias=False)
+        self.qkv = nn.Linear(width, 3 * width, bias=False)
+        self.attention_out = nn.Linear(width, width, bias=False)
+        self.feed_forward_norm = nn.LayerNorm(width, bias=False)
+        self.feed_forward_in = nn.Linear(width, feed_forward * width, bias=False)
+        self.feed_forward_out = nn.Linear(feed_forward * width, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, T, C] -> [B, T, C]."""
+        q, k, v = self.qkv(self.attention_norm(x)).unsqueeze(1).chunk(3, dim=-1)
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True).squeeze(1)
+        x = x + self.attention_out(mixed)
+        hidden = functional.relu(self.feed_forward_in(self.feed_forward_norm(x)))
+        return x + self.feed_forward_out(hidden)  # type: ignore[no-any-return]
+
+
+class PlainModel(nn.Module):
+    """One block applied ``n_recurrence`` times."""
+
+    def __init__(self, settings: ModelSettings, width: int, vocabulary: int) -> None:
+        super().__init__()
+        self.recurrence = settings.n_recurrence
+        self.token = nn.Embedding(vocabulary, width)
+        self.position = nn.Embedding(settings.block, width)
+        self.block = Block(width, settings.feed_forward)
+        self.final_norm = nn.LayerNorm(width, bias=False)
+        self.head = nn.Linear(width, vocabulary, bias=False)
+        for parameter in self.parameters():
+            if parameter.dim() == 2:
+                nn.init.normal_(parameter, std=settings.init_std)
+
+    def forward(self, windows_BW: Tensor) -> Tensor:
+        """The mean loss in predicting each window's tokens from those before."""
+        tokens, targets = windows_BW[:, :-1], windows_BW[:, 1:]
+        x = self.token(tokens) + self.position.weight[: tokens.shape[1]]
+        for _ in range(self.recurrence):
+            x = self.block(x)
+        logits = self.head(self.final_norm(x))
+        return functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
+
+
+class PlainRun:
+    """Trains a :class:`PlainModel`."""
+
+    def __init__(self, model: PlainModel, settings: TrainingSettings, tokens: Tensor, *, compiled: bool) -> None:
+        device = tokens.device
+        self._settings, self._tokens = settings, tokens
+        self._on_gpu = device.type == "cuda"
+        self._captured = compiled and self._on_gpu
+        self._bf16 = settings.precision == "bf16"
+        torch.backends.cuda.matmul.allow_tf32 = settings.precision == "tf32"
+        self._parameters = list(model.parameters())
+        self._loss = torch.compile(model, dynamic=False) if compiled else model
+        self._rate = torch.zeros((), device=device)
+        matrices = [one for one in self._parameters if one.dim() == 2]
+        self._optimizer = torch.optim.AdamW(
+            [
+                {"params": matrices, "weight_decay": settings.weight_decay},
+                {"params": [one for one in self._parameters if one.dim() < 2], "weight_decay": 0.0},
+            ],
+            lr=self._rate if self._captured else settings.learning_rate,
+            betas=(settings.beta1, settings.beta2),
+            fused=True,
+            capturable=self._captured,
+        )
+        block = model.position.num_embeddings
+        self._span = torch.arange(block + 1, device=device)
+        self._steps = 0
+        self._advance = CapturedStep(self._own_step) if self._captured else self._own_step
+
+    def train(self, steps: int) -> None:
+        """Take ``steps`` steps on windows drawn at random."""
+        for rate in self._settings.learning_rates(self._steps, self._steps + steps):
+            self._set_rate(float(rate))
+            self._advance()
+        self._steps += steps
+
+    def step(self, windows_BW: Tensor) -> Tensor:
+        """One step on these windows at the schedule's rate; the loss before it."""
+        self._set_rate(float(self._settings.learning_rates(self._steps, self._steps + 1)[0]))
+        self._steps += 1
+        return self._update(windows_BW)
+
+    def _set_rate(self, rate: float) -> None:
+        if self._captured:
+            self._rate.fill_(rate)
+        else:
+            for group in self._optimizer.param_groups:
+                group["lr"] = rate
+
+    def _own_step(self) -> None:
+        starts = torch.randint(
+            len(self._tokens) - len(self._span), (self._settings.batch, 1), device=self._tokens.device
+        )
+        self._update(self._tokens[starts + self._span].long())
+
+    def _update(self, windows_BW: Tensor) -> Tensor:
+        self._optimizer.zero_grad(set_to_none=True)
+        # Autocast's cache of converted weights would outlive the step that a graph records.
+        with torch.autocast(windows_BW.device.type, torch.bfloat16, self._bf16, cache_enabled=not self._captured):
+            loss: Tensor = self._loss(windows_BW)
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self._parameters, self._settings.clip)
+        self._optimizer.step()
+        return loss.detach()
+
+
+def make_run(case: Case, *, compiled: bool) -> PlainRun:
+    """A run of this case, ready to train."""
+    torch.manual_seed(0)
+    model = PlainModel(case.model, case.width, case.shape.vocabulary).to(case.device)
+    tokens = torch.from_numpy(case.text().tokens.astype("int32")).to(case.device)
+    return PlainRun(model, case.training, tokens, compiled=compiled)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", choices=("cpu", "cuda"), required=True)
+    parser.add_argument("--shape", choices=SHAPES, required=True)
+    parser.add_argument("--precision", choices=("float32", "tf32", "bf16"), required=True)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.zeros(1, device=given.device)
+    run: PlainRun | None = None
+    print(json.dumps({"hello": True}), flush=True)
+    for line in sys.stdin:
+        wish = json.loads(line)
+        if "width" in wish:
+            run = None
+            if given.device == "cuda":
+                torch.cuda.empty_cache()
+                torch.cuda.reset_peak_memory_stats()
+            begun = time.perf_counter()
+            case = Case(SHAPES[given.shape], wish["width"], given.precision, given.device)
+            run = make_run(case, compiled=wish["compiled"])
+            run.train(WARM_UP_CALLS + 2)
+            if given.device == "cuda":
+                torch.cuda.synchronize()
+            answer = {"prepare_s": time.perf_counter() - begun}
+        else:
+            assert run is not None, "a width comes first"
+            answer = {
+                "rate": steps_a_second(run.train, given.device, wish["seconds"]),
+                "peak_gb": peak_memory_gb(given.device),
+            }
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()
