@@ -16,7 +16,10 @@ from orchestrator.transition.types import LEVEL, PLATEAU, SCATTER
 
 @dataclass(frozen=True)
 class BisectionSettings:
-    """Bisection has nothing to set: its precision is that of the sizes, its evidence all seeds of the problem."""
+    """Precision is that of the sizes, evidence is all seeds of the problem. ``stack``: seeds asked for together at one
+    size, where the engine trains them at little more than the cost of one."""
+
+    stack: int = 1
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
@@ -53,8 +56,8 @@ class Bisection(Searcher):
             if size is not None:
                 wanted += requests(self.problem, mix, size)
         free = [request for request in wanted if request not in results and request not in taken]
-        # Seed by seed, so that with few workers no mix waits for another to finish.
-        seeds = {seed: place for place, seed in enumerate(self.problem.seeds)}
+        # Seed by seed (stack by stack), so that with few workers no mix waits for another to finish.
+        seeds = {seed: place // self.settings.stack for place, seed in enumerate(self.problem.seeds)}
         return sorted(free, key=lambda request: seeds[request.seed])[:limit]
 
     def progress(self) -> list[MixProgress]:

@@ -12,20 +12,28 @@ from orchestrator.search.evidence import bracket
 
 @dataclass(frozen=True)
 class GridSettings:
-    """The grid has nothing to set."""
+    """``stack``: seeds asked for together at one size, where the engine trains them at little more than the cost of
+    one."""
+
+    stack: int = 1
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
 
 class Grid(Searcher):
-    """Runs all of mixes x sizes x seeds, seed by seed, so that every curve is seen whole early on."""
+    """Runs all of mixes x sizes x seeds, seed by seed (stack by stack), so that every curve is seen whole early on."""
 
     Settings: ClassVar[type] = GridSettings
 
     def __init__(self, problem: Problem, **settings: Any) -> None:
         super().__init__(problem, **settings)
+        stack, seeds = self.settings.stack, problem.seeds
         self._order = [
-            Request(mix, size, seed) for seed in problem.seeds for size in problem.sizes for mix in problem.mixes
+            Request(mix, size, seed)
+            for start in range(0, len(seeds), stack)
+            for size in problem.sizes
+            for mix in problem.mixes
+            for seed in seeds[start : start + stack]
         ]
 
     def choose(self, results: Results, pending: Sequence[Request], limit: int) -> list[Request]:

@@ -7,10 +7,12 @@ from typing import Any
 
 from orchestrator.errors import UserError, unknown
 from orchestrator.search.base import Problem, Searcher
+from orchestrator.search.bayes import Bayes
 from orchestrator.search.bisection import Bisection
 from orchestrator.search.grid import Grid
 
 METHODS: dict[str, type[Searcher]] = {
+    "bayes": Bayes,
     "bisection": Bisection,
     "grid": Grid,
 }

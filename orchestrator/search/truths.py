@@ -1,7 +1,7 @@
 """Synthetic mixes with a known transition: what a searcher is graded against.
 
-The study they follow: ln midpoint uniform, slope log-uniform in 3..60 (in ln size), asymptote 0.9-1, floor 0.05-0.3,
-lapses up to 5 %, a quarter graded and the rest all-or-nothing.
+The study they follow: ln transition uniform inside the sizes, slope log-uniform in 3..60 (in ln size), asymptote
+0.9-1, floor 0.05-0.3, lapses up to 5 %, a quarter graded and the rest all-or-nothing.
 """
 
 from __future__ import annotations
@@ -113,9 +113,11 @@ def draw(kind: Kind, problem: Problem, rng: np.random.Generator, key: int) -> Tr
         return _placed(truth, largest + rng.uniform(0.4, 1.2), largest)
     if kind is Kind.BELOW:
         return _placed(truth, smallest - rng.uniform(0.4, 1.2), smallest)
-    # Away from the ends of the sizes by the share that ln 10..ln 200 leaves of ln 8..ln 256.
+    if kind is Kind.NEVER:
+        return truth
+    # Inside the sizes by the share that ln 10..ln 200 leaves of ln 8..ln 256.
     margin = 0.07 * (largest - smallest)
-    return replace(truth, midpoint=rng.uniform(smallest + margin, largest - margin))
+    return replace(truth, midpoint=rng.uniform(smallest + margin, largest - margin) - truth._offset)
 
 
 def _placed(truth: Truth, transition: float, edge: float) -> Truth:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -38,10 +37,12 @@ MIDPOINT_STEP = 0.05
 MAX_MIDPOINTS = 160
 OUTLIER = 0.03
 """Density of an accuracy that nothing explains."""
-TEMPER = 0.7
+TEMPER = 0.85
 """Likelihoods are taken to this power: intervals then cover also when the curve is no logistic."""
 ROUNDING = 2.0**12
 """Log likelihoods are rounded to 1/ROUNDING nats: sums are then exact, whatever the order of the runs."""
+BINS = 4096
+"""Bins of a crossing in which quantiles are found: about 0.002 of ln size each."""
 DENSITY_BINS = 96
 
 
@@ -83,6 +84,12 @@ class Curves:
         prior: Floats = np.log(np.concatenate([np.repeat(kind, self.cells // 2), never]))
         return prior
 
+    @cached_property
+    def tops(self) -> Floats:
+        """Asymptote of the mean accuracy, ``(1 - lapse) * A + lapse * f``; L x F x A."""
+        tops: Floats = (1 - LAPSES)[:, None, None] * ASYMPTOTES + LAPSES[:, None, None] * self.floors[:, None]
+        return tops
+
     def share(self, size: float) -> Floats:
         """Where ``size`` lies on each logistic, in (0, 1); M x K."""
         if size not in self._share:
@@ -122,24 +129,26 @@ class Curves:
     def crossing(self, level: float | None) -> Floats:
         """Where each cell's mean accuracy reaches ``level``, or :data:`LEVEL` of its own asymptote (None), in ln size.
 
-        The asymptote of the mean is ``(1 - lapse) * A + lapse * f``. Infinite for "never learns".
+        One value a curve, M x K x L x F x A, flat.
         """
-        top_LFA = (1 - LAPSES)[:, None, None] * ASYMPTOTES + LAPSES[:, None, None] * self.floors[:, None]
+        top_LFA = self.tops
         reached = LEVEL * top_LFA if level is None else np.full_like(top_LFA, level)
         share_LFA = (reached - self.floors[:, None]) / (top_LFA - self.floors[:, None])
         # A floor near the level leaves nothing to rise: the crossing is then taken low on the curve.
         offset_LFA = logit(np.clip(share_LFA, 0.02, 0.98))
         place = self.midpoints[:, None, None, None, None] + offset_LFA / SLOPES[:, None, None, None]
-        flat = np.concatenate([place.ravel(), place.ravel()])
-        return np.concatenate([flat, np.full(len(self.floors), np.inf)])
+        flat: Floats = place.ravel()
+        return flat
 
     @cached_property
     def relative(self) -> Crossing:
-        return Crossing.of(self.crossing(None))
+        """Where each curve reaches :data:`LEVEL` of its own asymptote."""
+        return Crossing(self.crossing(None))
 
     @cached_property
     def absolute(self) -> Crossing:
-        return Crossing.of(self.crossing(LEVEL))
+        """Where each curve reaches the accuracy :data:`LEVEL`."""
+        return Crossing(self.crossing(LEVEL))
 
     def posterior(self, points: Iterable[Point]) -> Posterior:
         """The posterior given these runs, in any order."""
@@ -149,64 +158,90 @@ class Curves:
         return Posterior(self, total)
 
 
-@dataclass(frozen=True)
 class Crossing:
-    """Where cells cross a level: ``place`` in ln size, ``order`` sorting it, ``sorted`` in that order."""
+    """Where curves (kinds taken together) cross a level, sorted into :data:`BINS` equal bins of ln size."""
 
-    place: Floats
-    order: NDArray[np.intp]
-    sorted: Floats
+    def __init__(self, place: Floats) -> None:
+        self.start, stop = float(place.min()), float(place.max()) + 1e-9
+        self.width = (stop - self.start) / BINS
+        self.bin: NDArray[np.intp] = ((place - self.start) / self.width).astype(np.intp)
 
-    @classmethod
-    def of(cls, place: Floats) -> Crossing:
-        order = np.argsort(place, kind="stable")
-        return cls(place, order, place[order])
+    def masses(self, weights: Floats) -> Floats:
+        """The weight in each bin."""
+        mass: Floats = np.bincount(self.bin, weights=weights, minlength=BINS).astype(np.float64)
+        return mass
 
 
 class Posterior:
-    """Weights over :class:`Curves` from a summed log likelihood."""
+    """Weights over :class:`Curves`, kinds taken together, from a summed log likelihood."""
 
     def __init__(self, curves: Curves, log_likelihood: Floats) -> None:
         self.curves = curves
         unnormalised = curves.log_prior + log_likelihood
-        weights = np.exp(unnormalised - unnormalised.max())
-        self.weights: Floats = weights / weights.sum()
+        weights = np.exp((unnormalised - unnormalised.max()).astype(np.float32)).astype(np.float64)
+        half = curves.cells // 2
+        total = float(weights.sum())
+        self.weights: Floats = (weights[:half] + weights[half : curves.cells]) / total
+        self.never = float(weights[curves.cells :].sum()) / total
+        self._masses: dict[int, Floats] = {}
+
+    def _cumulative(self, crossing: Crossing) -> Floats:
+        if id(crossing) not in self._masses:
+            self._masses[id(crossing)] = np.cumsum(crossing.masses(self.weights))
+        return self._masses[id(crossing)]
 
     def quantiles(self, crossing: Crossing, probabilities: Iterable[float]) -> list[float]:
         """Quantiles of the crossing, in ln size; infinite where "never learns" holds that much."""
-        cumulative = np.cumsum(self.weights[crossing.order])
-        wanted = np.asarray(list(probabilities)) * cumulative[-1]
-        index = np.minimum(np.searchsorted(cumulative, wanted), len(cumulative) - 1)
-        return [float(value) for value in crossing.sorted[index]]
+        cumulative = self._cumulative(crossing)
+        wanted = np.asarray(list(probabilities))
+        index = np.searchsorted(cumulative, np.minimum(wanted, cumulative[-1]))
+        places = crossing.start + (index + 0.5) * crossing.width
+        return [float(value) for value in np.where(wanted > cumulative[-1], np.inf, places)]
 
     def probability_above(self, size: float) -> float:
         """Probability that the relative transition is larger than ``size``, "never learns" included."""
-        return float(self.weights[self.curves.relative.place > math.log(size)].sum())
+        return 1 - self.probability_below(size)
 
     def probability_below(self, size: float) -> float:
         """Probability that the relative transition is smaller than ``size``."""
-        return float(self.weights[self.curves.relative.place < math.log(size)].sum())
+        crossing = self.curves.relative
+        edges = crossing.start + crossing.width * np.arange(1, BINS + 1)
+        return float(np.interp(math.log(size), edges, self._cumulative(crossing), left=0.0))
+
+    @cached_property
+    def _curves(self) -> Floats:
+        """Weights with their axes: M x K x L x F x A."""
+        return self.weights.reshape(self.curves.shape[1:])
 
     @cached_property
     def marginal(self) -> Floats:
         """Weights over M x K x L: all that decides whether a run learns. Sums to 1 less "never learns"."""
-        total: Floats = self.weights[: self.curves.cells].reshape(self.curves.shape).sum(axis=(0, 4, 5))
+        total: Floats = self._curves.sum(axis=(3, 4))
         return total
+
+    @cached_property
+    def _levels(self) -> Floats:
+        """Weights over L x F x A, given that the task is learned. Sums to 1."""
+        weights: Floats = self._curves.sum(axis=(0, 1))
+        return weights / max(float(weights.sum()), 1e-300)
 
     def mean_top(self) -> float:
         """Posterior mean of the asymptote of mean accuracy, lapses included, given that the task is learned."""
-        curves = self.curves
-        weights_LFA = self.weights[: curves.cells].reshape(curves.shape).sum(axis=(0, 1, 2))
-        top_LFA = (1 - LAPSES)[:, None, None] * ASYMPTOTES + LAPSES[:, None, None] * curves.floors[:, None]
-        return float((weights_LFA * top_LFA).sum() / max(float(weights_LFA.sum()), 1e-300))
+        return float((self._levels * self.curves.tops).sum())
+
+    def mean_floor(self) -> float:
+        """Posterior mean of the floor, given that the task is learned."""
+        return float((self._levels.sum(axis=(0, 2)) * self.curves.floors).sum())
 
     def density(self, crossing: Crossing) -> Density:
-        """The crossing's distribution over equal bins of ln size."""
+        """The crossing's distribution over :data:`DENSITY_BINS` equal bins of ln size, the range of midpoints."""
         edges = np.linspace(self.curves.midpoints[0], self.curves.midpoints[-1], DENSITY_BINS + 1)
-        inside = np.minimum(crossing.place, edges[-1] + 1)
-        index = np.clip(np.searchsorted(edges, inside, side="right") - 1, 0, DENSITY_BINS)
-        mass = np.bincount(index, weights=self.weights, minlength=DENSITY_BINS + 1)
+        places = crossing.start + (np.arange(BINS) + 0.5) * crossing.width
+        index = np.clip(np.searchsorted(edges, places, side="right") - 1, 0, DENSITY_BINS)
+        mass = np.bincount(index, weights=crossing.masses(self.weights), minlength=DENSITY_BINS + 1)
         centres = np.exp((edges[1:] + edges[:-1]) / 2)
         return Density(
-            tuple(float(size) for size in centres), tuple(float(part) for part in mass[:-1]), float(mass[-1])
+            tuple(float(size) for size in centres),
+            tuple(float(part) for part in mass[:-1]),
+            float(mass[-1]) + self.never,
         )

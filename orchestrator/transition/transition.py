@@ -58,7 +58,7 @@ def transition(points: Sequence[Point], sizes: Sequence[int], confidence: float 
     learned = learned_sizes(ordered, level).values()
     relative = _estimate(posterior, curves.relative, ordered, level, confidence)
     absolute = _estimate(posterior, curves.absolute, ordered, LEVEL, confidence)
-    if fitted is not None and _plateau(fitted, ordered):
+    if fitted is not None and ordered[-1].size >= max(sizes) and _plateau(fitted, ordered):
         # Accuracy 0.8 may be passed all the same; the posterior, which knows no low asymptotes, cannot say where.
         verdict, relative, absolute = Verdict.PLATEAU, UNKNOWN, UNKNOWN
     elif ordered[-1].size >= max(sizes) and above >= (SURE if any(learned) else LIKELY):

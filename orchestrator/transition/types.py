@@ -36,7 +36,7 @@ class Verdict(StrEnum):
     BELOW = "below"
     """Censored: smaller than the smallest candidate size, which was tested."""
     PLATEAU = "plateau"
-    """Accuracy levels off under :data:`PLATEAU`: the task is not learned at any size tested."""
+    """Accuracy levels off under :data:`PLATEAU` up to the largest candidate size: learned at no size tested."""
     UNDECIDED = "undecided"
     """Too few points to say."""
 

@@ -144,9 +144,8 @@ def print_goals(rows: list[Row]) -> None:
     one, many = (figures.get((name, Kind.MATCHED, 1.75)) for name in ("bayes", "bayes, 8 workers"))
     if one is not None and many is not None:
         share = float(many["wall"]) / float(one["wall"])  # type: ignore[arg-type]
-        print(
-            f"  {'met   ' if share <= 1 / 3 else 'MISSED'} 8 workers on one mix: wall clock {share:.2f} of one's <= 0.33"
-        )
+        word = "met   " if share <= 1 / 3 else "MISSED"
+        print(f"  {word} 8 workers on one mix: wall clock {share:.3f} of one worker's <= 0.333")
 
 
 def plot(rows: list[Row], path: Path) -> None:

@@ -15,7 +15,7 @@ Make = Callable[[Problem], Searcher]
 World = Callable[[Request], Observation | None]
 
 SIZES = (8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128)
-PROBLEM = Problem(("add", "add+prod", "add+max"), SIZES, (0, 1, 2))
+PROBLEM = Problem(("add", "add+prod"), SIZES, (0, 1, 2))
 
 
 def flat(accuracy: float) -> World:
@@ -188,12 +188,11 @@ class SearcherConformance:
         second = drive(make(PROBLEM), mixed(6), workers, order=9)
         assert list(first.items()) == list(second.items())
 
-    @pytest.mark.parametrize("stop", [1, 7, 15])
-    def test_resumes_in_the_middle(self, make: Make, stop: int) -> None:
+    def test_resumes_in_the_middle(self, make: Make) -> None:
         """With one run at a time an interrupted search ends with the same runs as an undisturbed one."""
         whole = drive(make(PROBLEM), mixed(7), 1)
         broken = make(PROBLEM)
-        drive(broken, mixed(7), 1, stop=stop)
+        drive(broken, mixed(7), 1, stop=len(whole) // 2)
         saved = json.loads(json.dumps(broken.state_dict()))
         resumed, replayed = make(PROBLEM), make(PROBLEM)
         resumed.load_state_dict(saved)

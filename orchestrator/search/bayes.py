@@ -1,0 +1,288 @@
+"""The statistical searcher: each run where it says most about a transition for its cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from orchestrator.errors import UserError
+from orchestrator.search.audit import audits
+from orchestrator.search.base import MixProgress, Problem, Request, Results, Searcher
+from orchestrator.search.belief import Belief, Fantasy
+from orchestrator.search.choice import best_choice
+from orchestrator.search.costs import CostModel, cost_model
+from orchestrator.search.evidence import points, requests
+from orchestrator.transition.posterior import Curves, Floats, curves_for
+from orchestrator.transition.transition import SURE, learned_sizes
+from orchestrator.transition.types import LEVEL, Point
+
+FLOOR_STEP = 0.05
+"""The constant-answer floor is rounded to this when choosing runs, so that a new seed rarely changes the grid."""
+CONFIRMATIONS = 2
+"""Finished runs at the largest (smallest) size before a transition is called above (below) it."""
+COARSE = 1.5
+"""Between neighbouring candidate sizes an interval gets no narrower than this times their gap."""
+
+
+@dataclass(frozen=True)
+class BayesSettings:
+    """What can be set under ``search:`` with ``method: bayes``.
+
+    ``precision``: a mix is done when the 90 % interval of its transition is narrower than this, in ln size.
+    ``worth``: it is also done when the best next run promises fewer nats about the transition than this times its
+    cost in runs of average cost. ``max_runs`` and ``max_cost`` (seconds) end a mix that gets no further; both count
+    its finished runs. ``stack``: seeds asked for together at one size, where the engine trains them at little more than
+    the cost of one. ``min_runs``: the least evidence to stop on. ``thrift``: information is divided by cost to this
+    power. ``gate``: a run is only started beside pending ones if it still promises this share of what the best one
+    would without them. ``audit``: the share that checks of larger sizes may add to a mix's cost (0: none).
+    """
+
+    precision: float = 0.35
+    max_runs: int = 48
+    max_cost: float | None = None
+    stack: int = 1
+    min_runs: int = 6
+    thrift: float = 0.75
+    gate: float = 0.5
+    worth: float = 0.045
+    audit: float = 0.25
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+
+    def __post_init__(self) -> None:
+        for name, least, most in (
+            ("precision", 0.05, 5.0),
+            ("max_runs", 1, math.inf),
+            ("max_cost", 0, math.inf),
+            ("stack", 1, 4096),
+            ("min_runs", 1, math.inf),
+            ("thrift", 0.0, 2.0),
+            ("gate", 0.0, 1.0),
+            ("worth", 0.0, 10.0),
+            ("audit", 0.0, 10.0),
+        ):
+            given = getattr(self, name)
+            if given is not None and not least <= given <= most:
+                raise UserError(f"search.{name} is {given!r}; it must lie between {least} and {most}.")
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a mix wants, given its results: a search, particular runs (``checks``: size and how many), or nothing."""
+
+    done: bool
+    checks: tuple[tuple[int, int], ...]
+    note: str
+
+
+@dataclass(frozen=True)
+class _View:
+    """One mix: its evidence and what is believed from it. ``ended`` counts its finished runs, failed ones too;
+    ``untried`` the runs of the problem that have not ended."""
+
+    mix: str
+    points: tuple[Point, ...]
+    ended: int
+    untried: int
+    curves: Curves
+    log_likelihood: Floats
+    belief: Belief
+
+
+@dataclass(frozen=True)
+class _Offer:
+    """Runs a mix would start next; the most urgent offer goes first."""
+
+    urgency: tuple[float, float]
+    requests: list[Request]
+
+
+class Bayes(Searcher):
+    """Keeps the posterior of :mod:`orchestrator.transition.posterior` for each mix and asks for the run with the
+    largest expected information about the transition per cost to the power ``thrift``, cost as measured so far.
+
+    A mix is done when its interval is narrow, when the transition lies outside the sizes with probability
+    :data:`SURE` (and :data:`CONFIRMATIONS` runs at the end say so), or when its budget is spent. Then sizes above the
+    transition are audited for tasks that are lost again.
+    """
+
+    Settings: ClassVar[type] = BayesSettings
+    settings: BayesSettings
+
+    def __init__(self, problem: Problem, **settings: Any) -> None:
+        super().__init__(problem, **settings)
+        self._views: dict[str, _View] = {}
+
+    def choose(self, results: Results, pending: Sequence[Request], limit: int) -> list[Request]:
+        costs = cost_model(results)
+        taken = set(pending)
+        views = {mix: self._view(mix, results) for mix in self.problem.mixes}
+        plans = {mix: self._plan(view, results, costs) for mix, view in views.items()}
+        going = [mix for mix, plan in plans.items() if not plan.done]
+        # The more mixes a worker can be lent to, the less reason to start a run that others may make needless.
+        gate = 1 - (1 - self.settings.gate) / max(len(going), 1)
+        offers: dict[str, _Offer | None] = {}
+        wanted: list[Request] = []
+        for _ in range(max(limit // self.settings.stack, 1)):
+            for mix in going:
+                if mix not in offers:
+                    offers[mix] = self._offer(views[mix], plans[mix], results, taken, costs)
+            standing = {mix: offer for mix, offer in offers.items() if offer is not None and offer.urgency[0] >= gate}
+            if not standing:
+                break
+            # The first of the problem's order where several are equally urgent.
+            mix = max(standing, key=lambda mix: standing[mix].urgency)
+            started = standing[mix].requests[: limit - len(wanted)]
+            del offers[mix]
+            wanted += started
+            taken.update(started)
+        return wanted
+
+    def progress(self) -> list[MixProgress]:
+        return [self._progress(mix) for mix in self.problem.mixes]
+
+    def _progress(self, mix: str) -> MixProgress:
+        view = self._view(mix, self.results)
+        plan = self._plan(view, self.results, cost_model(self.results))
+        under, over = _bracket(view)
+        total = min(self.settings.max_runs, len(self.problem.sizes) * len(self.problem.seeds))
+        left = 0 if plan.done else max(total - view.ended, 0)
+        return MixProgress(mix, under, over, left, plan.done, plan.note)
+
+    def _offer(
+        self, view: _View, plan: _Plan, results: Results, taken: set[Request], costs: CostModel
+    ) -> _Offer | None:
+        budget = self.settings.max_runs - view.ended - sum(request.mix == view.mix for request in taken)
+        if budget < 1:
+            return None
+        if plan.checks:
+            checks = [self._missing(view.mix, size, count, results, taken) for size, count in plan.checks]
+            missing = [run for check in checks for run in check]
+            return _Offer((2.0, 0.0), missing[:budget]) if missing else None
+        return self._informative(view, results, taken, costs, min(budget, self.settings.stack))
+
+    def _missing(self, mix: str, size: int, count: int, results: Results, taken: set[Request]) -> list[Request]:
+        """Runs that make up ``count`` finished or pending ones at a size, as far as its seeds allow."""
+        cell = requests(self.problem, mix, size)
+        have = sum(results.get(request) is not None or request in taken for request in cell)
+        return self._free(mix, size, results, taken)[: max(count - have, 0)]
+
+    def _informative(
+        self, view: _View, results: Results, taken: set[Request], costs: CostModel, most: int
+    ) -> _Offer | None:
+        """The runs at the size that says most for its cost, and which share of what it said before those pending."""
+        sizes, thrift = self.problem.sizes, self.settings.thrift
+        free = {size: self._free(view.mix, size, results, taken) for size in sizes}
+        flying = [run.size for run in taken if run.mix == view.mix and run.size in free]
+        fantasies = [Fantasy(size, flying.count(size)) for size in sorted(set(flying))]
+        best = best_choice(view.belief, fantasies, [size for size in sizes if free[size]], costs, most, thrift)
+        if best is None:
+            return None
+        share = 1.0
+        if fantasies:
+            alone = best_choice(view.belief, (), sizes, costs, most, thrift)
+            share = best.score / max(alone.score, 1e-300) if alone is not None else 0.0
+        return _Offer((min(share, 1.0), view.belief.width), free[best.size][:most])
+
+    def _worthwhile(self, view: _View, results: Results, costs: CostModel) -> bool:
+        """Whether the best next run promises enough for what it costs, in runs of average cost."""
+        sizes, runs = self.problem.sizes, self.settings.stack
+        left = [size for size in sizes if self._free(view.mix, size, results, set())]
+        best = best_choice(view.belief, (), left, costs, runs, self.settings.thrift)
+        if best is None:
+            return False
+        average = float(np.mean([costs.cost(size) for size in sizes]))
+        return best.gain >= runs * self.settings.worth * costs.cost(best.size) / average
+
+    def _free(self, mix: str, size: int, results: Results, taken: set[Request]) -> list[Request]:
+        return [run for run in requests(self.problem, mix, size) if run not in results and run not in taken]
+
+    def _plan(self, view: _View, results: Results, costs: CostModel) -> _Plan:
+        belief, sizes = view.belief, self.problem.sizes
+        largest, smallest = (sizes[-1], CONFIRMATIONS), (sizes[0], CONFIRMATIONS)
+        if not self._has_budget(view, results):
+            return _Plan(True, (), f"not converged after {view.ended} runs: {_describe(belief)}")
+        if belief.above >= SURE:
+            return self._settle(view.mix, (largest,), results, f"above {sizes[-1]}")
+        if belief.below >= SURE:
+            return self._settle(view.mix, (smallest,), results, f"below {sizes[0]}")
+        note = _describe(belief)
+        if not self._narrow(view):
+            if len(view.points) < self.settings.min_runs or self._worthwhile(view, results, costs):
+                return _Plan(False, (), note)
+            note += ", and another run would say too little"
+            ends = (smallest, belief.low < math.log(sizes[0])), (largest, belief.high > math.log(sizes[-1]))
+            missing = tuple(end for end, is_open in ends if is_open and self._missing(view.mix, *end, results, set()))
+            if missing:
+                return _Plan(False, missing, f"{note}; checking size {missing[0][0]}")
+        elif len(view.points) < self.settings.min_runs:
+            return _Plan(False, (), note)
+        learned = learned_sizes(view.points, LEVEL * belief.top)
+        checks = audits(view.points, learned, sizes, math.exp(belief.median), costs, self.settings.audit)
+        lost = [size for size, good in learned.items() if not good and math.log(size) > belief.high]
+        note += f"; non-monotone: fails again at {lost[0]}" if lost else ""
+        return self._settle(view.mix, checks, results, note)
+
+    def _has_budget(self, view: _View, results: Results) -> bool:
+        if view.ended >= self.settings.max_runs or view.untried == 0:
+            return False
+        spent = sum(seen.cost for run, seen in results.items() if run.mix == view.mix and seen is not None)
+        return self.settings.max_cost is None or spent < self.settings.max_cost
+
+    def _settle(self, mix: str, checks: tuple[tuple[int, int], ...], results: Results, note: str) -> _Plan:
+        """Done, unless one of the checks still lacks runs that can be had."""
+        open_checks = tuple(check for check in checks if self._missing(mix, *check, results, set()))
+        if not open_checks:
+            return _Plan(True, (), note)
+        return _Plan(False, open_checks, f"{note}; checking size {open_checks[0][0]}")
+
+    def _narrow(self, view: _View) -> bool:
+        """Whether the interval, bracket included, is as narrow as asked for or as the candidate sizes allow."""
+        belief = view.belief
+        under, over = _bracket(view)
+        if under is None or over is None:
+            return False
+        low, high = min(belief.low, math.log(under)), max(belief.high, math.log(over))
+        smaller = [size for size in self.problem.sizes if math.log(size) <= belief.median]
+        larger = [size for size in self.problem.sizes if math.log(size) > belief.median]
+        gap = math.log(larger[0] / smaller[-1]) if smaller and larger else math.inf
+        return high - low <= max(self.settings.precision, COARSE * gap)
+
+    def _view(self, mix: str, results: Results) -> _View:
+        """Evidence and belief, kept from the last call as far as it still holds."""
+        seen = tuple(points(self.problem, results, mix))
+        ended = sum(request.mix == mix for request in results)
+        kept = self._views.get(mix)
+        if kept is not None and kept.points == seen and kept.ended == ended:
+            return kept
+        cells = (run for size in self.problem.sizes for run in requests(self.problem, mix, size))
+        untried = sum(run not in results for run in cells)
+        floor = float(np.mean([point.floor for point in seen])) if seen else 0.0
+        curves = curves_for(self.problem.sizes, FLOOR_STEP * round(floor / FLOOR_STEP))
+        new, total = list(seen), np.zeros(curves.cells + len(curves.floors))
+        if kept is not None and kept.curves is curves and set(kept.points) <= set(seen):
+            # Log likelihoods are rounded so that sums are exact: adding to one is the same as starting afresh.
+            known = set(kept.points)
+            new, total = [point for point in seen if point not in known], kept.log_likelihood.copy()
+        for point in new:
+            total += curves.log_likelihood(point.size, point.accuracy)
+        view = _View(mix, seen, ended, untried, curves, total, Belief(curves, total, self.problem.sizes))
+        self._views[mix] = view
+        return view
+
+
+def _bracket(view: _View) -> tuple[int | None, int | None]:
+    """The largest size tested that failed below the median and the smallest that learned above it."""
+    learned = learned_sizes(view.points, LEVEL * view.belief.top)
+    under = [size for size, good in learned.items() if not good and math.log(size) <= view.belief.median]
+    over = [size for size, good in learned.items() if good and math.log(size) >= view.belief.median]
+    return max(under, default=None), min(over, default=None)
+
+
+def _describe(belief: Belief) -> str:
+    low, middle, high = (float(np.exp(place)) for place in (belief.low, belief.median, belief.high))
+    return f"{middle:.3g} [{low:.3g}, {high:.3g}], width {belief.width:.2f}"

@@ -1,0 +1,113 @@
+"""What is believed about one mix, and what another run at each size would say about its transition.
+
+Letters: C candidate sizes, D curves (midpoint x slope, flat, "never learns" last), B bins of the transition.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from orchestrator.transition.posterior import LAPSES, SLOPES, Curves, Floats, Posterior
+from orchestrator.transition.types import LEVEL
+
+BIN = 0.05
+"""Width of the bins of the transition, in ln size: finer than any interval asked for."""
+STRAY = 0.01
+"""Probability that a run on a "never learns" curve looks as if it had learned."""
+TAIL = 0.05
+
+
+@dataclass(frozen=True)
+class Fantasy:
+    """Runs still pending: how many at which size."""
+
+    size: int
+    runs: int
+
+
+class Belief:
+    """The posterior of one mix, reduced to what choosing the next run needs."""
+
+    def __init__(self, curves: Curves, log_likelihood: Floats, sizes: Sequence[int]) -> None:
+        self.curves = curves
+        self.sizes = tuple(sizes)
+        posterior = Posterior(curves, log_likelihood)
+        self.low, self.median, self.high = posterior.quantiles(curves.relative, (TAIL, 0.5, 1 - TAIL))
+        self.above = posterior.probability_above(sizes[-1])
+        self.below = posterior.probability_below(sizes[0])
+        self.top = posterior.mean_top()
+        self._set_marginals(posterior)
+
+    @property
+    def width(self) -> float:
+        """Width of the 90 % interval of the transition, in ln size."""
+        return self.high - self.low
+
+    def _set_marginals(self, posterior: Posterior) -> None:
+        marginal_MKL = posterior.marginal
+        weight_MK = marginal_MKL.sum(axis=2)
+        lapse_MK = (marginal_MKL @ LAPSES) / np.maximum(weight_MK, 1e-300)
+        self.weight_D = np.append(weight_MK.ravel(), max(1 - float(weight_MK.sum()), 0.0))
+        self._kept_D = np.append(1 - lapse_MK.ravel(), 1.0)
+        # Where each curve crosses, for floor and asymptote at their means: they move it by little.
+        floor = posterior.mean_floor()
+        share = (LEVEL * self.top - floor) / (self.top - floor)
+        offset = math.log(share / (1 - share)) if 0.02 < share < 0.98 else 0.0
+        place_MK = self.curves.midpoints[:, None] + offset / SLOPES
+        bin_D = np.append(np.floor(place_MK.ravel() / BIN), np.inf)
+        self._order = np.argsort(bin_D, kind="stable")
+        self._starts = np.flatnonzero(np.append(True, np.diff(bin_D[self._order]) > 0))
+
+    @cached_property
+    def learns(self) -> Floats:
+        """Probability that a run at each size learns, curve by curve."""
+        share_CD = np.stack([np.append(self.curves.share(size).ravel(), STRAY) for size in self.sizes])
+        learns: Floats = np.clip(share_CD * self._kept_D, 1e-6, 1 - 1e-6)
+        return learns
+
+    @cached_property
+    def predicted(self) -> Floats:
+        """Probability that a run at each size learns."""
+        predicted: Floats = self.learns @ self.weight_D
+        return predicted
+
+    def gains(self, pending: Sequence[Fantasy], runs: int) -> Floats:
+        """Mutual information, in nats, between the transition and ``runs`` more runs at each size.
+
+        Pending runs enter as soft labels: each size is taken to show what is predicted for it now.
+        """
+        weight_D = self._imagine(pending)
+        learns_CD = self.learns
+        if runs == 1:
+            outcomes = [learns_CD, 1 - learns_CD]
+        else:
+            outcomes = [
+                math.comb(runs, count) * learns_CD**count * (1 - learns_CD) ** (runs - count)
+                for count in range(runs + 1)
+            ]
+        in_bin_B = np.add.reduceat(weight_D[self._order], self._starts)
+        gain_C = np.zeros(len(self.sizes))
+        for outcome_CD in outcomes:
+            joint_CD = (outcome_CD * weight_D)[:, self._order]
+            joint_CB = np.add.reduceat(joint_CD, self._starts, axis=1)
+            total_C = joint_CB.sum(axis=1, keepdims=True)
+            ratio_CB = joint_CB / np.maximum(total_C * in_bin_B, 1e-300)
+            gain_C += (joint_CB * np.log(np.maximum(ratio_CB, 1e-300))).sum(axis=1)
+        return gain_C
+
+    def _imagine(self, pending: Sequence[Fantasy]) -> Floats:
+        if not pending:
+            return self.weight_D
+        log_D = np.zeros_like(self.weight_D)
+        for fantasy in sorted(pending, key=lambda fantasy: fantasy.size):
+            place = self.sizes.index(fantasy.size)
+            learns_D, predicted = self.learns[place], self.predicted[place]
+            log_D += fantasy.runs * (predicted * np.log(learns_D) + (1 - predicted) * np.log1p(-learns_D))
+        weight_D: Floats = self.weight_D * np.exp(log_D - log_D.max())
+        weight_D /= weight_D.sum()
+        return weight_D

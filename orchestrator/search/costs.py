@@ -1,0 +1,39 @@
+"""What a run costs, learned from the runs that ended: a power law in size through the measured costs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from orchestrator.search.base import Results
+
+MAX_EXPONENT = 3.0
+"""No training cost rises faster with width than that (quadratic work, and memory traffic besides)."""
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """``scale * size ** exponent``, in the unit of the observed costs."""
+
+    scale: float
+    exponent: float
+
+    def cost(self, size: float) -> float:
+        return self.scale * math.exp(self.exponent * math.log(size))
+
+
+def cost_model(results: Results) -> CostModel:
+    """Least squares in ln size and ln cost over all runs with a known cost, the exponent kept in 0..3.
+
+    From a single size, or none, the exponent is 0: without a measurement no size counts as dearer than another.
+    """
+    known = sorted((request.size, seen.cost) for request, seen in results.items() if seen is not None and seen.cost > 0)
+    if not known:
+        return CostModel(1.0, 0.0)
+    x, y = np.log(np.array(known, dtype=float)).T
+    spread = float(((x - x.mean()) ** 2).sum())
+    slope = float(((x - x.mean()) * (y - y.mean())).sum()) / spread if spread > 0 else 0.0
+    exponent = min(max(slope, 0.0), MAX_EXPONENT)
+    return CostModel(math.exp(float(y.mean()) - exponent * float(x.mean())), exponent)

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import pytest
+
+from orchestrator.errors import UserError
+from orchestrator.search.audit import audits
+from orchestrator.search.base import Observation, Problem, Request
+from orchestrator.search.bayes import Bayes
+from orchestrator.search.belief import Belief, Fantasy
+from orchestrator.search.costs import CostModel, cost_model
+from orchestrator.search.evidence import points
+from orchestrator.transition.posterior import curves_for
+from orchestrator.transition.transition import transition
+from orchestrator.transition.types import Point, Verdict
+from tests.conformance.searchers import drive, flat, mixed, step
+
+FINE = tuple(int(size) for size in np.unique(np.geomspace(8, 256, 46).round().astype(int)))
+ONE = Problem(("add",), FINE, tuple(range(6)))
+
+
+def belief(runs: list[tuple[int, float]]) -> Belief:
+    curves = curves_for(FINE, 0.2)
+    total = np.zeros(curves.cells + len(curves.floors))
+    for size, accuracy in runs:
+        total += curves.log_likelihood(size, accuracy)
+    return Belief(curves, total, FINE)
+
+
+@pytest.mark.parametrize("at", [12, 40, 120])
+def test_finds_a_step_cheaply_and_narrowly(at: int) -> None:
+    searcher = Bayes(ONE)
+    results = drive(searcher, step(at))
+    found = transition(points(ONE, results, "add"), FINE)
+    assert found.verdict is Verdict.FOUND
+    estimate = found.relative
+    assert estimate.value is not None
+    assert estimate.low is not None
+    assert estimate.high is not None
+    assert estimate.low < at <= estimate.high
+    assert abs(math.log(estimate.value / at)) < 0.2
+    assert math.log(estimate.high / estimate.low) <= 0.45
+    assert len(results) <= 20
+
+
+def test_declares_what_never_learns_after_two_runs_at_the_largest_size() -> None:
+    searcher = Bayes(ONE)
+    results = drive(searcher, flat(0.2))
+    assert sum(request.size == FINE[-1] for request in results) >= 2
+    assert len(results) <= 8
+    (progress,) = searcher.progress()
+    assert "above 256" in progress.note
+    assert transition(points(ONE, results, "add"), FINE).verdict is Verdict.ABOVE
+
+
+def test_declares_what_every_size_learns() -> None:
+    searcher = Bayes(ONE)
+    results = drive(searcher, flat(0.97))
+    assert sum(request.size == FINE[0] for request in results) >= 2
+    assert transition(points(ONE, results, "add"), FINE).verdict is Verdict.BELOW
+
+
+def test_flags_a_task_that_is_lost_again_at_larger_sizes() -> None:
+    def world(request: Request) -> Observation:
+        good = 30 <= request.size < 50
+        return Observation(0.97 if good else 0.2, 0.2, 1.0)
+
+    searcher = Bayes(ONE, audit=0.5)
+    # What a search would see that came down from a size where the task is learned.
+    for size in (40, 44, 20, 28):
+        searcher.tell(Request("add", size, 5), world(Request("add", size, 5)))
+    results = drive(searcher, world)
+    assert any(request.size >= 50 for request in results)
+    (progress,) = searcher.progress()
+    assert "non-monotone" in progress.note or "above" in progress.note
+
+
+def test_a_higher_precision_takes_more_runs() -> None:
+    coarse, fine = Bayes(ONE, precision=0.8, audit=0), Bayes(ONE, precision=0.2, audit=0, worth=0)
+    world = mixed(1)
+    assert len(drive(coarse, world)) < len(drive(fine, world))
+
+
+def test_budgets_end_a_mix() -> None:
+    hard = mixed(4)
+    by_runs = Bayes(ONE, max_runs=5, worth=0)
+    assert len(drive(by_runs, hard)) == 5
+    assert "not converged after 5 runs" in by_runs.progress()[0].note
+    by_cost = Bayes(ONE, max_cost=300.0, worth=0)
+    results = drive(by_cost, hard)
+    spent = [seen.cost for seen in results.values() if seen is not None]
+    assert sum(spent[:-1]) < 300
+
+
+def test_a_budget_of_nothing_left_to_learn_ends_a_mix() -> None:
+    greedy, frugal = Bayes(ONE, worth=0), Bayes(ONE, worth=0.3)
+    world = mixed(4)
+    assert len(drive(frugal, world)) < len(drive(greedy, world))
+
+
+def test_stacks_ask_for_seeds_of_one_size() -> None:
+    searcher = Bayes(ONE, stack=4)
+    first = searcher.ask(4)
+    assert len(first) == 4
+    assert len({request.size for request in first}) == 1
+    assert [request.seed for request in first] == [0, 1, 2, 3]
+    second = searcher.ask(8)
+    assert len(second) <= 8
+    assert len({request.size for request in second}) <= 2
+
+
+def test_the_gate_lends_workers_to_other_mixes() -> None:
+    gated = Bayes(Problem(("add",), FINE, (0, 1)), gate=0.9).ask(8)
+    open_gate = Bayes(Problem(("add",), FINE, (0, 1)), gate=0.0).ask(8)
+    assert len(gated) < len(open_gate) == 8
+    both = Bayes(Problem(("add", "add+prod"), FINE, (0, 1)), gate=0.9).ask(2)
+    assert {request.mix for request in both} == {"add", "add+prod"}
+
+
+def test_pending_runs_are_spread_over_sizes() -> None:
+    wanted = Bayes(ONE, gate=0.0).ask(6)
+    assert len({request.size for request in wanted}) >= 3
+
+
+def test_cheaper_sizes_are_preferred_once_costs_are_known() -> None:
+    """The same evidence at two costs: where cost rises steeply with size the next run is a smaller one."""
+
+    def next_size(exponent: float) -> int:
+        searcher = Bayes(ONE)
+        for size, accuracy in ((256, 0.97), (8, 0.2)):
+            searcher.tell(Request("add", size, 0), Observation(accuracy, 0.2, float(size) ** exponent))
+        return searcher.ask(1)[0].size
+
+    assert next_size(2.5) < next_size(0.0)
+
+
+def test_information_is_positive_and_falls_where_runs_are_pending() -> None:
+    known = belief([(8, 0.2), (128, 0.97)])
+    alone, twice = known.gains((), 1), known.gains((), 2)
+    assert (alone >= -1e-12).all()
+    assert (twice >= alone - 1e-12).all()
+    assert (twice <= 2 * alone + 1e-9).all()
+    best = int(np.argmax(alone))
+    assert known.gains((Fantasy(FINE[best], 2),), 1)[best] < alone[best]
+
+
+def test_information_vanishes_where_the_outcome_is_known() -> None:
+    known = belief([(FINE[20], 0.2)] * 6 + [(FINE[24], 0.97)] * 6)
+    gains = known.gains((), 1)
+    assert gains[0] < 0.1 * gains.max()
+    assert FINE[15] <= FINE[int(np.argmax(gains))] <= FINE[30]
+
+
+def test_costs_are_learned_as_a_power_law() -> None:
+    results = {Request("add", size, 0): Observation(0.5, 0.2, 3.0 * size**1.3) for size in (8, 32, 64)}
+    model = cost_model(results)
+    assert model.exponent == pytest.approx(1.3)
+    assert model.cost(100) == pytest.approx(3.0 * 100**1.3)
+    unknown = cost_model({Request("add", 8, 0): Observation(0.5, 0.2), Request("add", 16, 0): None})
+    assert unknown.cost(8) == unknown.cost(256)
+
+
+def test_audits_stay_within_their_share() -> None:
+    runs = [Point(size, 0, 0.2 if size < 20 else 0.97, 0.2) for size in (14, 16, 18, 19, 20, 21, 22, 24)]
+    learned = {point.size: point.accuracy > 0.5 for point in runs}
+    flat_cost, steep = CostModel(1.0, 0.0), CostModel(1.0, 1.75)
+    full = audits(runs, learned, FINE, 20.0, flat_cost, 0.3)
+    assert [size for size, _ in full] == [40 if 40 in FINE else 41, 256] or len(full) == 2
+    assert full[-1] == (256, 1)
+    near = audits(runs, learned, FINE, 20.0, steep, 0.6)
+    assert sum(steep.cost(size) for size, _ in near) <= 0.6 * sum(steep.cost(point.size) for point in runs)
+    assert audits(runs, learned, FINE, 20.0, flat_cost, 0.0) == ()
+
+
+def test_a_failed_audit_is_run_once_more() -> None:
+    runs = [Point(size, 0, 0.2 if size < 20 else 0.97, 0.2) for size in (14, 16, 18, 20, 22)]
+    runs.append(Point(256, 0, 0.2, 0.2))
+    learned = {point.size: point.accuracy > 0.5 for point in runs}
+    assert (256, 2) in audits(runs, learned, FINE, 20.0, CostModel(1.0, 0.0), 0.5)
+
+
+@pytest.mark.parametrize(
+    "setting", [{"precision": 0.0}, {"max_runs": 0}, {"stack": 0}, {"gate": 2.0}, {"thrift": -1.0}, {"audit": -0.1}]
+)
+def test_impossible_settings_are_refused(setting: dict[str, float]) -> None:
+    name = next(iter(setting))
+    with pytest.raises(UserError, match=rf"search\.{name} is .*must lie between"):
+        Bayes(ONE, **setting)
+
+
+@pytest.mark.slow
+def test_an_ask_takes_20_ms() -> None:
+    searcher = Bayes(ONE)
+    world = mixed(2)
+    times = []
+    while not searcher.done:
+        start = time.process_time()
+        wanted = searcher.ask(1)
+        times.append(time.process_time() - start)
+        for request in wanted:
+            searcher.tell(request, world(request))
+    assert float(np.median(times)) < 0.02

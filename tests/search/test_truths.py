@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from orchestrator.search.base import Problem
+from orchestrator.search.truths import DIP, Kind, Truth, draw
+
+SIZES = (8, 16, 32, 64, 128, 256)
+PROBLEM = Problem(("mix",), SIZES, (0, 1, 2))
+
+
+def truth(**changes: object) -> Truth:
+    values: dict[str, object] = {
+        "kind": Kind.MATCHED,
+        "midpoint": math.log(40),
+        "slope": 6.0,
+        "floor": 0.2,
+        "asymptote": 0.95,
+        "lapse": 0.02,
+        "graded": False,
+        "key": 3,
+    }
+    return Truth(**(values | changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("graded", [False, True])
+def test_mean_accuracy_at_the_transition_is_80_percent_of_the_asymptote(graded: bool) -> None:
+    mix = truth(graded=graded)
+    size = round(mix.transition or 0)
+    seen = np.mean([mix.run(size, seed, 1.0).accuracy for seed in range(4000)])
+    # The size is rounded to a whole one, which the curve's slope turns into at most 0.02 of accuracy.
+    top = (1 - mix.lapse) * mix.asymptote + mix.lapse * mix.floor
+    assert seen == pytest.approx(0.8 * top, abs=0.03)
+
+
+def test_a_run_is_the_same_every_time() -> None:
+    mix = truth()
+    assert mix.run(32, 1, 1.75) == mix.run(32, 1, 1.75)
+    assert mix.run(32, 1, 1.75) != mix.run(32, 2, 1.75)
+    assert mix.run(32, 1, 1.75).cost == pytest.approx(32**1.75)
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_transitions_lie_where_their_kind_says(kind: Kind) -> None:
+    rng = np.random.default_rng(0)
+    for key in range(50):
+        mix = draw(kind, PROBLEM, rng, key)
+        size = mix.transition
+        if kind is Kind.NEVER:
+            assert size is None
+            assert all(mix.run(256, seed, 1.0).accuracy < 0.5 for seed in range(5))
+        elif kind is Kind.ABOVE:
+            assert size is not None
+            assert size > SIZES[-1]
+            assert mix.share(SIZES[-1]) < 0.1
+        elif kind is Kind.BELOW:
+            assert size is not None
+            assert size < SIZES[0]
+            assert mix.share(SIZES[0]) > 0.9
+        else:
+            assert size is not None
+            assert SIZES[0] < size < SIZES[-1]
+
+
+def test_what_is_unusual_about_a_truth() -> None:
+    dipping, plain = truth(kind=Kind.NON_MONOTONE), truth()
+    inside = round((plain.transition or 0) * math.exp(sum(DIP) / 2))
+    assert dipping.share(inside) < 0.5 < plain.share(inside)
+    assert dipping.share(256) == plain.share(256)
+    jittered = truth(kind=Kind.MISSPECIFIED)
+    gompertz = [jittered.share(size) for size in (8, 40, 200)]
+    assert gompertz == sorted(gompertz)
+    assert jittered.share(40) == pytest.approx(0.5, abs=0.3)
