@@ -6,7 +6,9 @@ where they are, take nothing from the host that changes, and never wait for the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -15,36 +17,58 @@ WARM_UP_CALLS = 3
 
 
 class CapturedStep:
-    """Calls ``step`` the first few times, records it, and replays the recording from then on.
+    """Runs a step the first few times, records it then, and replays the recording from there on.
 
-    Every call does the step's work once. To change a tensor's address, make a new object.
+    Where a tensor that the step touches moves, a new object is needed.
     """
 
-    def __init__(self, step: Callable[[], None]) -> None:
-        self._step = step
+    def __init__(self) -> None:
         self._calls = 0
         self._side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         self._graph: torch.cuda.CUDAGraph | None = None
 
-    def __call__(self) -> None:
+    @property
+    def recorded(self) -> bool:
+        """Whether calls are replays by now."""
+        return self._graph is not None
+
+    def run(self, step: Callable[[], None]) -> None:
+        """Do what ``step`` does once; always the same step."""
         if self._graph is None and self._calls < WARM_UP_CALLS:
-            self._run_aside()
+            self._run_aside(step)
         else:
             if self._graph is None:
-                self._graph = self._record()
+                self._graph = self._record(step)
             self._graph.replay()
         self._calls += 1
 
-    def _run_aside(self) -> None:
+    def _run_aside(self, step: Callable[[], None]) -> None:
         """One step on another stream, as recording asks of the steps before it."""
         here = torch.cuda.current_stream()
         self._side.wait_stream(here)
         with torch.cuda.stream(self._side):
-            self._step()
+            step()
         here.wait_stream(self._side)
 
-    def _record(self) -> torch.cuda.CUDAGraph:
+    def _record(self, step: Callable[[], None]) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=self._side):
-            self._step()
+            step()
         return graph
+
+
+@contextmanager
+def repeatable() -> Iterator[None]:
+    """Kernels that give the same bits each time where there is a choice, as for the gradient of attention."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # Asked for by torch with deterministic algorithms.
+    before = torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    fill = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    # Every element is written; filling them first costs a pass.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before, warn_only=warn_only)
+        torch.utils.deterministic.fill_uninitialized_memory = fill  # type: ignore[attr-defined]

@@ -50,12 +50,12 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     return torch.compile(function, dynamic=False)
 
 
-def let_grow(*tensors: Tensor, axis: int = 0) -> None:
-    """Mark the stack axis of a compiled function's inputs, so that a stack that loses runs needs no new version."""
+def let_grow(*tensors: Tensor) -> None:
+    """Mark the stack axis, the first, of a compiled function's inputs: a stack that loses runs needs no new version."""
     import torch._dynamo
 
     for tensor in tensors:
-        torch._dynamo.maybe_mark_dynamic(tensor, axis)
+        torch._dynamo.maybe_mark_dynamic(tensor, 0)
 
 
 def _c_compiler() -> str | None:

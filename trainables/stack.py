@@ -5,14 +5,15 @@ Shape suffixes as in transformer.py: S stack, P parameters of one model, K steps
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trainables.captured import CapturedStep
+from trainables.captured import CapturedStep, repeatable
 from trainables.compiled import can_compile, compiled, let_grow
 from trainables.optimizer import AdamState, adamw_step, step_sizes
 from trainables.padding import pad_parameters
@@ -65,7 +66,7 @@ class StackTrainer:
     """Runs optimizer steps of a stack. ``settings`` are the runs' own; all that shapes a step is shared.
 
     On a GPU widths are padded to what tensor cores like, the step is captured as one CUDA graph, and its forward and
-    backward passes and update are compiled where ``compile_step`` says so (default: compiled.py decides).
+    backward passes are compiled where ``compile_step`` says so (default: compiled.py decides).
     """
 
     def __init__(
@@ -87,7 +88,6 @@ class StackTrainer:
         self._pad_to = GPU_WIDTHS if device.type == "cuda" else 1
         self._compiled = can_compile(device) if compile_step is None else compile_step
         self._losses = compiled(stack_losses) if self._compiled else stack_losses
-        self._update = compiled(adamw_step) if self._compiled else adamw_step
         self._decayed_P = _decayed(where).to(device)
         self._step = torch.zeros((), dtype=torch.int64, device=device)
         self._fix_addresses()
@@ -96,9 +96,13 @@ class StackTrainer:
         """Train steps ``first`` .. ``last - 1`` (0-based) without waiting for the device."""
         sizes_K3S = step_sizes(self._settings, first, last).to(self._step.device)
         self._step.fill_(first)
-        for sizes_3S in sizes_K3S:
-            self._sizes_3S.copy_(sizes_3S)
-            self._advance()
+        with nullcontext() if self._captured is None else repeatable():
+            for sizes_3S in sizes_K3S:
+                self._sizes_3S.copy_(sizes_3S)
+                if self._captured is None:
+                    self._take_step()
+                else:
+                    self._captured.run(self._take_step)
         self.state.loss_steps += last - first
 
     def keep(self, rows: Tensor) -> None:
@@ -117,18 +121,13 @@ class StackTrainer:
     def _fix_addresses(self) -> None:
         """Every tensor that outlives a step stays where it is from here on."""
         self._sizes_3S = self.state.parameters_SP.new_empty(3, len(self._settings))
-        self._advance: Callable[[], None] = self._take_step
-        if self._step.is_cuda:
-            self._advance = CapturedStep(self._take_step)
+        self._captured = CapturedStep() if self._step.is_cuda else None
 
     def _take_step(self) -> None:
         """One optimizer step, all on the device."""
         gradient_SP, loss_S = self._gradient()
         state = self.state
-        if self._compiled:
-            let_grow(state.parameters_SP, gradient_SP, state.adam.first_SP, state.adam.second_SP)
-            let_grow(self._sizes_3S, axis=1)
-        self._update(state.parameters_SP, gradient_SP, state.adam, self._settings[0], self._sizes_3S, self._decayed_P)
+        adamw_step(state.parameters_SP, gradient_SP, state.adam, self._settings[0], self._sizes_3S, self._decayed_P)
         state.loss_S += loss_S
         self._step += 1
 

@@ -159,11 +159,18 @@ def _embed(table_SVC: Tensor, tokens_SN: Tensor) -> Tensor:
     """Look up each stack member's own table; [S, V, C], [S, N] -> [S, N, C]."""
     stack, vocabulary, width = table_SVC.shape
     if table_SVC.is_cuda and vocabulary <= LARGEST_ONE_HOT:
-        # The gradient of a look-up is a sum in no fixed order there; that of a product is exact, repeatable and fast.
-        chosen_SNV = tokens_SN.unsqueeze(-1) == torch.arange(vocabulary, device=tokens_SN.device)
-        return torch.bmm(chosen_SNV.to(table_SVC.dtype), table_SVC)
+        return _embed_by_product(table_SVC, tokens_SN)
     first_S1 = torch.arange(stack, device=tokens_SN.device).unsqueeze(1) * vocabulary
     return functional.embedding(tokens_SN + first_S1, table_SVC.reshape(stack * vocabulary, width))
+
+
+def _embed_by_product(table_SVC: Tensor, tokens_SN: Tensor) -> Tensor:
+    """The same as a product with one-hot rows. On a GPU a look-up's gradient is a sum in no fixed order, in the table's
+    precision; a product's is repeatable and summed in float32."""
+    vocabulary = table_SVC.shape[1]
+    more = -vocabulary % 8  # An inner width that tensor cores like.
+    chosen_SNV = tokens_SN.unsqueeze(-1) == torch.arange(vocabulary + more, device=tokens_SN.device)
+    return torch.bmm(chosen_SNV.to(table_SVC.dtype), functional.pad(table_SVC, (0, 0, 0, more)))
 
 
 def _steps(settings: ModelSettings) -> Iterator[int]:

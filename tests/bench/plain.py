@@ -78,8 +78,7 @@ class PlainRun:
     def __init__(self, model: PlainModel, settings: TrainingSettings, tokens: Tensor, *, compiled: bool) -> None:
         device = tokens.device
         self._settings, self._tokens = settings, tokens
-        self._on_gpu = device.type == "cuda"
-        self._captured = compiled and self._on_gpu
+        self._captured = CapturedStep() if compiled and device.type == "cuda" else None
         self._bf16 = settings.precision == "bf16"
         torch.backends.cuda.matmul.allow_tf32 = settings.precision == "tf32"
         self._parameters = list(model.parameters())
@@ -91,21 +90,23 @@ class PlainRun:
                 {"params": matrices, "weight_decay": settings.weight_decay},
                 {"params": [one for one in self._parameters if one.dim() < 2], "weight_decay": 0.0},
             ],
-            lr=self._rate if self._captured else settings.learning_rate,
+            lr=settings.learning_rate if self._captured is None else self._rate,
             betas=(settings.beta1, settings.beta2),
             fused=True,
-            capturable=self._captured,
+            capturable=self._captured is not None,
         )
         block = model.position.num_embeddings
         self._span = torch.arange(block + 1, device=device)
         self._steps = 0
-        self._advance = CapturedStep(self._own_step) if self._captured else self._own_step
 
     def train(self, steps: int) -> None:
         """Take ``steps`` steps on windows drawn at random."""
         for rate in self._settings.learning_rates(self._steps, self._steps + steps):
             self._set_rate(float(rate))
-            self._advance()
+            if self._captured is None:
+                self._own_step()
+            else:
+                self._captured.run(self._own_step)
         self._steps += steps
 
     def step(self, windows_BW: Tensor) -> Tensor:
@@ -115,11 +116,11 @@ class PlainRun:
         return self._update(windows_BW)
 
     def _set_rate(self, rate: float) -> None:
-        if self._captured:
+        if self._captured is not None:
             self._rate.fill_(rate)
-        else:
-            for group in self._optimizer.param_groups:
-                group["lr"] = rate
+            return
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
 
     def _own_step(self) -> None:
         starts = torch.randint(
@@ -130,7 +131,7 @@ class PlainRun:
     def _update(self, windows_BW: Tensor) -> Tensor:
         self._optimizer.zero_grad(set_to_none=True)
         # Autocast's cache of converted weights would outlive the step that a graph records.
-        with torch.autocast(windows_BW.device.type, torch.bfloat16, self._bf16, cache_enabled=not self._captured):
+        with torch.autocast(windows_BW.device.type, torch.bfloat16, self._bf16, cache_enabled=self._captured is None):
             loss: Tensor = self._loss(windows_BW)
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self._parameters, self._settings.clip)

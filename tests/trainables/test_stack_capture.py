@@ -11,17 +11,17 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.trainables.trainers import MODEL, TRAINING, losses, make_trainer
-from trainables.captured import CapturedStep
+from trainables.captured import repeatable
 
 WAITS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::masked_select", "aten::unique")
 """Operations that make the host wait for the device, which ends a capture."""
 
 
-class Tape(TorchDispatchMode):
+class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Records what a step does and repeats it on the same memory, as a CUDA graph does."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.calls: list[tuple[Any, tuple[Any, ...], dict[str, Any], Any]] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
@@ -45,12 +45,13 @@ def _tensors(result: Any) -> list[torch.Tensor]:
 
 
 def recorded(step: Callable[[], None]) -> Tape:
-    with Tape() as tape:
+    tape = Tape()
+    with tape:
         step()
     return tape
 
 
-def test_a_recorded_step_repeats_training_without_the_host() -> None:
+def test_a_recorded_step_repeats_training_without_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = [replace(TRAINING, learning_rate=rate) for rate in (5e-3, 1e-3)]
     plain = make_trainer([0, 1], settings=settings)
     plain.run(0, 8)
@@ -67,7 +68,7 @@ def test_a_recorded_step_repeats_training_without_the_host() -> None:
             tapes.append(recorded(take_step))
 
     take_step = replayed._take_step
-    replayed._advance = record_then_replay
+    monkeypatch.setattr(replayed, "_take_step", record_then_replay)
     replayed.run(1, 8)
     for name, tensor in plain.state.tensors().items():
         assert torch.equal(tensor, replayed.state.tensors()[name]), name
@@ -83,14 +84,24 @@ def test_no_operation_of_a_step_waits_for_the_device(loss: Any, windows: Any) ->
     assert not names & set(WAITS)
 
 
+def test_repeatable_kernels_are_asked_for_only_meanwhile() -> None:
+    assert not torch.are_deterministic_algorithms_enabled()
+    with repeatable():
+        assert torch.are_deterministic_algorithms_enabled()
+        assert torch.is_deterministic_algorithms_warn_only_enabled()
+        assert not torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("n_embed", [16, 37])
 @pytest.mark.parametrize("compile_step", [False, True])
 def test_on_a_gpu_captured_steps_follow_the_cpu(n_embed: int, compile_step: bool) -> None:
     trainer = make_trainer([0, 1], device="cuda", n_embed=n_embed, compile_step=compile_step)
-    assert isinstance(trainer._advance, CapturedStep)
     on_gpu = losses(trainer, 30)
-    assert trainer._advance._graph is not None
+    assert trainer._captured is not None
+    assert trainer._captured.recorded
     torch.testing.assert_close(on_gpu, losses(make_trainer([0, 1], n_embed=n_embed), 30), rtol=2e-3, atol=1e-3)
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from trainables.padding import pad_parameters
 from trainables.stack import stack_losses
-from trainables.transformer import ModelSettings, forward, initialise, layout
+from trainables.transformer import ModelSettings, _embed, _embed_by_product, forward, initialise, layout
 
 VOCABULARY = 13
 MODELS = {
@@ -56,7 +56,16 @@ def test_padded_models_have_the_same_gradients(name: str) -> None:
         for pad_to in (1, 16)
     )
     for key, one, other in zip(parameters, plain, padded, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-9, msg=lambda text, key=key: f"{key}: {text}")
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-9, msg=f"the gradient of {key} differs")
+
+
+def test_looking_up_by_a_product_is_looking_up() -> None:
+    table = torch.randn(2, VOCABULARY, 5, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    tokens = torch.randint(0, VOCABULARY, (2, 40), generator=torch.Generator().manual_seed(1))
+    plain, product = _embed(table, tokens), _embed_by_product(table, tokens)
+    assert torch.equal(plain, product)
+    (one,), (other,) = (torch.autograd.grad(result.square().sum(), table) for result in (plain, product))
+    torch.testing.assert_close(one, other)
 
 
 def test_widths_that_fit_are_left_alone() -> None:
