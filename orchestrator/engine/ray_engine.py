@@ -82,6 +82,7 @@ class RayEngine(Engine):
             if self._address is None:
                 raise SweepError(f"Ray does not start on this machine: {error}") from error
             raise SweepError(f"no Ray cluster answers at {self._address!r}: {error}") from error
+        _protect_token()
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # Failed trials are reported by the sweep.
         self._dashboard = f"http://{context.dashboard_url}" if context.dashboard_url else ""
         if self.slots < 1:
@@ -190,6 +191,13 @@ class CampaignStopper(_NotPickled, Stopper):
 
     def stop_all(self) -> bool:
         return self._campaign.stopping
+
+
+def _protect_token() -> None:
+    """Ray writes the token that guards its ports readable for all users of the machine: keep it to this one."""
+    token = Path(os.environ.get("RAY_AUTH_TOKEN_PATH", Path.home() / ".ray" / "auth_token"))
+    if token.is_file():
+        token.chmod(0o600)
 
 
 def slots_on(nodes: list[dict[str, Any]], resources: Resources) -> int:

@@ -59,13 +59,15 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     home = Home(options.home.resolve())
     chosen = store.choose(home.root)
     store.check(chosen)
+    resumed = None if options.resume is None else _resumed(spec, home, options.resume)
+    extended = None if options.extend is None else lifecycle.load(home, options.extend)
     with _engine(spec, home, options) as engine:
         console.print(engine.describe(), markup=False, highlight=False, soft_wrap=True)
-        sweep = _open(spec, home, options)
+        sweep = resumed or lifecycle.create(spec, home)
         files = home.sweep(sweep.id)
         console.print(f"sweep {sweep.id}", highlight=False, soft_wrap=True)
         with lifecycle.driving(files), _journal(files) as journal:
-            known = _known_runs(sweep, home, options, journal)
+            known = _known_runs(sweep, home, extended, journal)
             recorder = Recorder(MlflowTracker(chosen))
             recorder.begin(sweep)
             return _Drive(sweep, files, journal, recorder, console).run(engine, known)
@@ -194,24 +196,22 @@ def _engine(spec: SweepSpec, home: Home, options: RunOptions) -> Engine:
     return RayEngine(str(home.root), spec.resources, options.address)
 
 
-def _open(spec: SweepSpec, home: Home, options: RunOptions) -> Sweep:
-    """The sweep the options mean: an older one to go on with, or a new one."""
-    if options.resume is None:
-        return lifecycle.create(spec, home)
-    if options.resume == "":
+def _resumed(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
+    """The sweep to go on with: the one of this id, or for ``""`` the newest unfinished one."""
+    if sweep_id == "":
         return lifecycle.find_unfinished(spec, home)
-    sweep = lifecycle.load(home, options.resume)
+    sweep = lifecycle.load(home, sweep_id)
     lifecycle.check_same(spec, sweep)
     return sweep
 
 
-def _known_runs(sweep: Sweep, home: Home, options: RunOptions, journal: Journal) -> list[Ended]:
+def _known_runs(sweep: Sweep, home: Home, extended: Sweep | None, journal: Journal) -> list[Ended]:
     """The runs that need no training: journalled, left on disk by a crash, or reused from another sweep."""
     files = home.sweep(sweep.id)
     known = list(lifecycle.recall(files).ended)
     known += lifecycle.adopt_outcomes(sweep, journal, [entry.key for entry in known])
-    if options.extend is not None:
-        known += lifecycle.reuse_runs(lifecycle.load(home, options.extend), home, sweep, journal)
+    if extended is not None:
+        known += lifecycle.reuse_runs(extended, home, sweep, journal)
     return known
 
 

@@ -68,7 +68,7 @@ def interrupt_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ctrl_c_leaves_a_sweep_that_resumes_to_the_same_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    asked = spec(search={"method": method})
+    asked = spec(search={"method": method}, sizes=[16, 32, 64])
     undisturbed = run(asked, tmp_path / "undisturbed")
     console = quiet()
     with monkeypatch.context() as patch:
@@ -156,3 +156,9 @@ def test_a_full_disk_stops_the_sweep_with_its_name(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(Journal, "append", full)
     with pytest.raises(OSError, match="No space left"):
         run(spec(sizes=[8, 16]), tmp_path)
+
+
+def test_extending_a_sweep_that_is_not_there_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds none yet"):
+        run(spec(), tmp_path, extend="logistic-1")
+    assert Home(tmp_path).sweep_ids() == []
