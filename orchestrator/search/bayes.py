@@ -35,10 +35,12 @@ class BayesSettings:
     ``precision``: a mix is done when the 90 % interval of its transition is narrower than this, in ln size.
     ``worth``: it is also done when the best next run promises fewer nats about the transition than this times its
     cost in runs of average cost. ``max_runs`` and ``max_cost`` (seconds) end a mix that gets no further; both count
-    its finished runs. ``stack``: seeds asked for together at one size, where the engine trains them at little more than
-    the cost of one. ``min_runs``: the least evidence to stop on. ``thrift``: information is divided by cost to this
-    power. ``gate``: a run is only started beside pending ones if it still promises this share of what the best one
-    would without them. ``audit``: the share that checks of larger sizes may add to a mix's cost (0: none).
+    its finished runs. ``min_runs``: the least evidence to stop on.
+
+    ``stack``: up to so many seeds are asked for together at one size, where the engine trains them at little more
+    than the cost of one. ``thrift``: information is divided by cost to this power. ``gate``: a run is only started
+    beside pending ones if it still promises this share of what the best one would without them (more of it while
+    several mixes are open). ``audit``: the share that checks of larger sizes may add to a mix's cost (0: none).
     """
 
     precision: float = 0.35
@@ -186,17 +188,17 @@ class Bayes(Searcher):
         if fantasies:
             alone = best_choice(view.belief, (), sizes, costs, most, thrift)
             share = best.score / max(alone.score, 1e-300) if alone is not None else 0.0
-        return _Offer((min(share, 1.0), view.belief.width), free[best.size][:most])
+        return _Offer((min(share, 1.0), view.belief.width), free[best.size][: best.runs])
 
     def _worthwhile(self, view: _View, results: Results, costs: CostModel) -> bool:
         """Whether the best next run promises enough for what it costs, in runs of average cost."""
-        sizes, runs = self.problem.sizes, self.settings.stack
+        sizes = self.problem.sizes
         left = [size for size in sizes if self._free(view.mix, size, results, set())]
-        best = best_choice(view.belief, (), left, costs, runs, self.settings.thrift)
+        best = best_choice(view.belief, (), left, costs, self.settings.stack, self.settings.thrift)
         if best is None:
             return False
         average = float(np.mean([costs.cost(size) for size in sizes]))
-        return best.gain >= runs * self.settings.worth * costs.cost(best.size) / average
+        return best.gain >= best.runs * self.settings.worth * costs.cost(best.size) / average
 
     def _free(self, mix: str, size: int, results: Results, taken: set[Request]) -> list[Request]:
         return [run for run in requests(self.problem, mix, size) if run not in results and run not in taken]

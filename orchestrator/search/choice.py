@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from orchestrator.search.belief import Belief, Fantasy
 from orchestrator.search.costs import CostModel
@@ -16,28 +17,46 @@ LIKELY_ABOVE, NEARLY = 0.4, 0.7
 """From this probability of "above" on, the largest size stands in for one that says hardly more than it."""
 
 
+STACK_OVERHEAD = 0.2
+"""What each further run of a stack adds to the cost of the first: four cost 1.6 times one."""
+
+
 @dataclass(frozen=True)
 class Choice:
-    """A size to run next: what the runs there are expected to say (nats), and that per cost ** thrift."""
+    """What to run next: how many ``runs`` at which ``size``, what they are expected to say (``gain``, nats), and that
+    per cost ** thrift (``score``)."""
 
     size: int
+    runs: int
     gain: float
     score: float
 
 
 def best_choice(
-    belief: Belief, pending: Sequence[Fantasy], free: Sequence[int], costs: CostModel, runs: int, thrift: float
+    belief: Belief, pending: Sequence[Fantasy], free: Sequence[int], costs: CostModel, most: int, thrift: float
 ) -> Choice | None:
-    """The best of the sizes in ``free`` for ``runs`` more runs beside those pending; None where none is free."""
+    """The best of the sizes in ``free`` and of stacks of up to ``most`` runs; None where no size is free.
+
+    Where a single run says nearly all, as it does far from the transition, a stack is not worth its overhead.
+    """
     free_C = np.isin(belief.sizes, free)
     if not free_C.any():
         return None
+    counts = sorted({*(2**power for power in range(most.bit_length()) if 2**power <= most), most})
+    choices = [_best_size(belief, pending, free_C, costs, runs, thrift) for runs in counts]
+    return max(choices, key=lambda choice: choice.score)
+
+
+def _best_size(
+    belief: Belief, pending: Sequence[Fantasy], free_C: NDArray[np.bool_], costs: CostModel, runs: int, thrift: float
+) -> Choice:
     gain_C = belief.gains(pending, runs)
-    score_C = gain_C / np.array([costs.cost(size) for size in belief.sizes]) ** thrift
+    load = 1 + STACK_OVERHEAD * (runs - 1)
+    score_C = gain_C / np.array([load * costs.cost(size) for size in belief.sizes]) ** thrift
     telling_C = free_C & (gain_C >= TELLING * gain_C[free_C].max())
     place = int(np.argmax(np.where(telling_C, score_C, -np.inf)))
     last = len(belief.sizes) - 1
     if belief.above >= LIKELY_ABOVE and telling_C[last] and gain_C[last] >= NEARLY * gain_C[place]:
         # Needed anyway before "above" is declared.
         place = last
-    return Choice(belief.sizes[place], float(gain_C[place]), float(score_C[place]))
+    return Choice(belief.sizes[place], runs, float(gain_C[place]), float(score_C[place]))

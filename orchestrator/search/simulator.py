@@ -14,13 +14,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from orchestrator.search.base import Observation, Request, Results, Searcher
+from orchestrator.search.choice import STACK_OVERHEAD
 from orchestrator.search.truths import Truth
 
 World = Callable[[Request], Observation | None]
 """How a run ends: the same answer for the same request, None for one that failed."""
-
-STACK_OVERHEAD = 0.2
-"""What each further run of a stack adds to the cost of the first: four cost 1.6 times one."""
 
 
 @dataclass(frozen=True)

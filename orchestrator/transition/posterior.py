@@ -37,7 +37,7 @@ MIDPOINT_STEP = 0.05
 MAX_MIDPOINTS = 160
 OUTLIER = 0.03
 """Density of an accuracy that nothing explains."""
-TEMPER = 0.85
+TEMPER = 0.8
 """Likelihoods are taken to this power: intervals then cover also when the curve is no logistic."""
 ROUNDING = 2.0**12
 """Log likelihoods are rounded to 1/ROUNDING nats: sums are then exact, whatever the order of the runs."""

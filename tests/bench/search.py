@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 
 from orchestrator.search.base import Problem, Request, Searcher
+from orchestrator.search.choice import STACK_OVERHEAD
 from orchestrator.search.evidence import points
 from orchestrator.search.registry import make_searcher
-from orchestrator.search.simulator import STACK_OVERHEAD, Cluster, Trace, simulate, truths_world
+from orchestrator.search.simulator import Cluster, Trace, simulate, truths_world
 from orchestrator.search.truths import Kind, Truth, draw
 from orchestrator.transition.fit import fit
 from orchestrator.transition.transition import transition
