@@ -28,23 +28,29 @@ class Grid(Searcher):
     def __init__(self, problem: Problem, **settings: Any) -> None:
         super().__init__(problem, **settings)
         stack, seeds = self.settings.stack, problem.seeds
-        self._order = [
-            Request(mix, size, seed)
+        self._stacks = [
+            [Request(mix, size, seed) for seed in seeds[start : start + stack]]
             for start in range(0, len(seeds), stack)
             for size in problem.sizes
             for mix in problem.mixes
-            for seed in seeds[start : start + stack]
         ]
 
     def choose(self, results: Results, pending: Sequence[Request], limit: int) -> list[Request]:
         taken = set(pending)
-        return [request for request in self._order if request not in results and request not in taken][:limit]
+        wanted: list[Request] = []
+        for stack in self._stacks:
+            left = [request for request in stack if request not in results and request not in taken]
+            if wanted and len(wanted) + len(left) > limit:
+                # Rather a free worker than half a stack.
+                break
+            wanted += left
+        return wanted[:limit]
 
     def progress(self) -> list[MixProgress]:
         return [self._progress(mix) for mix in self.problem.mixes]
 
     def _progress(self, mix: str) -> MixProgress:
         low, high = bracket(self.problem, self.results, mix)
-        left = sum(request.mix == mix and request not in self.results for request in self._order)
-        total = len(self.problem.sizes) * len(self.problem.seeds)
-        return MixProgress(mix, low, high, left, left == 0, f"{total - left} of {total} runs")
+        runs = [request for stack in self._stacks for request in stack if request.mix == mix]
+        left = sum(request not in self.results for request in runs)
+        return MixProgress(mix, low, high, left, left == 0, f"{len(runs) - left} of {len(runs)} runs")
