@@ -28,6 +28,8 @@ TOKENS_A_PASS = 65_536
 """Upper bound on tokens in one forward pass on a CPU: without a backward pass they need less memory than training."""
 GPU_FACTOR = 16
 """On a GPU so many times as much, or launching kernels would take longer than running them."""
+MOST_TEXTS_A_PASS = 65_535
+"""Attention kernels count sequences along a grid dimension of CUDA, which ends here."""
 
 
 @dataclass
@@ -75,8 +77,9 @@ def _extend(forward: Forward, texts: _Texts, eos: int) -> None:
     """One forward pass over texts that are not done: accept drafts up to the first disagreement, correct that one."""
     stack, _, width = texts.tokens.shape
     unfinished = int((~texts.done).sum(dim=1).max())
-    bound = TOKENS_A_PASS * (GPU_FACTOR if texts.tokens.is_cuda else 1)
-    count = min(unfinished, max(1, bound // (stack * width)))
+    most_tokens = TOKENS_A_PASS * (GPU_FACTOR if texts.tokens.is_cuda else 1)
+    most_texts = min(most_tokens // width, MOST_TEXTS_A_PASS)
+    count = min(unfinished, max(1, most_texts // stack))
     chosen_SK = texts.done.to(torch.uint8).argsort(dim=1, stable=True)[:, :count]
     draft_SKW = texts.tokens.gather(1, chosen_SK.unsqueeze(-1).expand(-1, -1, width))
     start_SK = texts.position.gather(1, chosen_SK)

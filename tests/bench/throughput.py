@@ -74,11 +74,12 @@ class Benchmark:
         self._deadline = time.monotonic() + 60 * options.minutes
         self._workers: list[Worker] = []
 
-    def run(self) -> None:
-        """Measure all there is time for."""
+    def run(self) -> Iterator[int]:
+        """Measure all there is time for, one width after another."""
         try:
             for width in self.options.widths:
                 self._run_width(width)
+                yield width
         finally:
             for worker in self._workers:
                 worker.close()
@@ -216,24 +217,23 @@ def main(arguments: Sequence[str] | None = None) -> list[Row]:
     options, path = parse(arguments)
     torch.set_num_threads(1)
     benchmark = Benchmark(options)
-    benchmark.run()
     machine = describe(options.device)
-    print(", ".join(f"{key} {value}" for key, value in machine.items()))
-    print(", ".join(f"{key} {value}" for key, value in asdict(options).items()))
-    print(f"matmul ceiling {benchmark.ceiling / 1e9:.1f} GFLOP/s; process start {max(benchmark.startup_s):.1f} s\n")
-    print(table(benchmark.rows))
-    print("\n".join(benchmark.notes))
-    write_json(
-        path,
-        {
+    for width in benchmark.run():
+        print(f"n_embed {width} measured", file=sys.stderr, flush=True)
+        result = {
             "machine": machine,
             "options": asdict(options),
             "ceiling_flops": benchmark.ceiling,
             "process_start_s": benchmark.startup_s,
             "rows": [asdict(row) for row in benchmark.rows],
             "notes": benchmark.notes,
-        },
-    )
+        }
+        write_json(path, result)
+    print(", ".join(f"{key} {value}" for key, value in machine.items()))
+    print(", ".join(f"{key} {value}" for key, value in asdict(options).items()))
+    print(f"matmul ceiling {benchmark.ceiling / 1e9:.1f} GFLOP/s; process start {max(benchmark.startup_s):.1f} s\n")
+    print(table(benchmark.rows))
+    print("\n".join(benchmark.notes))
     return benchmark.rows
 
 
