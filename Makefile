@@ -31,8 +31,9 @@ $(STAMP): requirements.lock pyproject.toml
 run: $(STAMP) ## Run a sweep: make run SPACE=add_vs_add_prod ARGS="--profile smoke"
 	$(BIN)/python -m orchestrator run $(SPACE) $(ARGS)
 
-test: $(STAMP) ## Run the test suite: make test ARGS="-k spec"
-	$(BIN)/python -m pytest $(ARGS)
+# Plain pytest leaves the slow tests out.
+test: $(STAMP) ## Run every test a machine without a GPU can: make test ARGS="-k spec"
+	$(BIN)/python -m pytest -m "not gpu and not cluster and not browser" $(ARGS)
 
 lint: $(STAMP) ## Check style and types.
 	$(BIN)/ruff format --check .
