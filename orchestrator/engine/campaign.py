@@ -76,7 +76,9 @@ class Campaign:
         """The stack to start on an idle slot; None to wait (or, with :attr:`done`, because all is over)."""
         if self.stopping:
             return None
-        free = max(1, self.slots - len(self._running))
+        # A stack all of whose runs have ended gives its slot back, though its trial may not have been wound up yet.
+        busy = sum(any(ticket.key in self.training for ticket in stack.tickets) for stack in self._running.values())
+        free = max(1, self.slots - busy)
         max_stack = self.sweep.spec.resources.max_stack
         self._ask(free * max_stack)
         if not self._waiting:

@@ -107,6 +107,19 @@ def test_an_interrupted_stack_comes_back_whole(files: Path) -> None:
     assert len(trained) == len(set(trained)) == 8
 
 
+def test_a_stack_whose_runs_have_ended_leaves_its_slot_to_others(files: Path) -> None:
+    """Three runs are spread over two slots although the trial that ended last has not been wound up."""
+    campaign = make(files, slots=2, seeds=3, sizes=[8, 16], mixes=["add"], search={"method": "bisection"})
+    first = [campaign.next_stack(), campaign.next_stack()]
+    for stack in first:
+        assert stack is not None
+        for ticket in stack.tickets:
+            campaign.ended(ticket.key, GOOD)
+    then = campaign.next_stack()
+    assert then is not None
+    assert len(then.tickets) == 2
+
+
 def test_a_stopping_campaign_starts_nothing(files: Path) -> None:
     campaign = make(files)
     campaign.stopping = True
