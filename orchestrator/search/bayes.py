@@ -50,7 +50,7 @@ class BayesSettings:
     min_runs: int = 6
     thrift: float = 0.75
     gate: float = 0.5
-    worth: float = 0.045
+    worth: float = 0.06
     audit: float = 0.25
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}

@@ -42,6 +42,7 @@ class Belief:
         self.below = posterior.probability_below(sizes[0])
         self.top = posterior.mean_top()
         self._set_marginals(posterior)
+        self._alone: dict[int, Floats] = {}
 
     @property
     def width(self) -> float:
@@ -81,7 +82,13 @@ class Belief:
 
         Pending runs enter as soft labels: each size is taken to show what is predicted for it now.
         """
-        weight_D = self._imagine(pending)
+        if pending:
+            return self._gains(self._imagine(pending), runs)
+        if runs not in self._alone:
+            self._alone[runs] = self._gains(self.weight_D, runs)
+        return self._alone[runs]
+
+    def _gains(self, weight_D: Floats, runs: int) -> Floats:
         learns_CD = self.learns
         if runs == 1:
             outcomes = [learns_CD, 1 - learns_CD]
@@ -101,8 +108,6 @@ class Belief:
         return gain_C
 
     def _imagine(self, pending: Sequence[Fantasy]) -> Floats:
-        if not pending:
-            return self.weight_D
         log_D = np.zeros_like(self.weight_D)
         for fantasy in sorted(pending, key=lambda fantasy: fantasy.size):
             place = self.sizes.index(fantasy.size)

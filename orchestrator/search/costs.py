@@ -12,6 +12,9 @@ from orchestrator.search.base import Results
 MAX_EXPONENT = 3.0
 """No training cost rises faster with width than that (quadratic work, and memory traffic besides)."""
 
+UNMEASURED_EXPONENT = 0.0
+"""What is taken until runs of two sizes have ended: without a measurement no size counts as dearer than another."""
+
 
 @dataclass(frozen=True)
 class CostModel:
@@ -27,13 +30,13 @@ class CostModel:
 def cost_model(results: Results) -> CostModel:
     """Least squares in ln size and ln cost over all runs with a known cost, the exponent kept in 0..3.
 
-    From a single size, or none, the exponent is 0: without a measurement no size counts as dearer than another.
+    From a single size, or none, the exponent is :data:`UNMEASURED_EXPONENT`.
     """
     known = sorted((request.size, seen.cost) for request, seen in results.items() if seen is not None and seen.cost > 0)
     if not known:
-        return CostModel(1.0, 0.0)
+        return CostModel(1.0, UNMEASURED_EXPONENT)
     x, y = np.log(np.array(known, dtype=float)).T
     spread = float(((x - x.mean()) ** 2).sum())
-    slope = float(((x - x.mean()) * (y - y.mean())).sum()) / spread if spread > 0 else 0.0
+    slope = float(((x - x.mean()) * (y - y.mean())).sum()) / spread if spread > 0 else UNMEASURED_EXPONENT
     exponent = min(max(slope, 0.0), MAX_EXPONENT)
     return CostModel(math.exp(float(y.mean()) - exponent * float(x.mean())), exponent)

@@ -42,7 +42,7 @@ def test_finds_a_step_cheaply_and_narrowly(at: int) -> None:
     assert estimate.high is not None
     assert estimate.low < at <= estimate.high
     assert abs(math.log(estimate.value / at)) < 0.2
-    assert math.log(estimate.high / estimate.low) <= 0.45
+    assert math.log(estimate.high / estimate.low) <= 0.5
     assert len(results) <= 20
 
 
