@@ -109,7 +109,8 @@ def learned_sizes(points: Sequence[Point], level: float) -> dict[int, bool]:
 def _plateau(fitted: Fit, points: Sequence[Point]) -> bool:
     """Whether accuracy has levelled off under :data:`PLATEAU`, and not by a few lapsed runs alone.
 
-    Either most runs at the largest size are under it, or failures among the levelled runs are beyond all chance.
+    The mean at the largest size has to be under it; and either most runs there are, or failures among the levelled
+    runs are beyond all chance.
     """
     largest = points[-1].size
     if fitted.asymptote >= PLATEAU or fitted.accuracy(largest) < LEVELLED * fitted.asymptote:
@@ -117,8 +118,10 @@ def _plateau(fitted: Fit, points: Sequence[Point]) -> bool:
     levelled = [point for point in points if fitted.accuracy(point.size) >= LEVELLED * fitted.asymptote]
     low = sum(point.accuracy < PLATEAU - SCATTER for point in levelled)
     chance = float(binom.sf(low - 1, len(levelled), LAPSES[-1]))
-    last = float(np.median([point.accuracy for point in levelled if point.size == largest]))
-    return chance < CHANCE if last < PLATEAU - SCATTER else chance < NO_CHANCE
+    last = [point.accuracy for point in levelled if point.size == largest]
+    if float(np.mean(last)) >= PLATEAU - SCATTER:
+        return False
+    return chance < (CHANCE if float(np.median(last)) < PLATEAU - SCATTER else NO_CHANCE)
 
 
 def synergy(baseline: Transition, mix: Transition, parameters: Callable[[float], float]) -> Synergy:
