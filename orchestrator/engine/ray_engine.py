@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 from types import TracebackType
@@ -124,7 +125,8 @@ class RayEngine(Engine):
         )
         tuner.fit()
         if not campaign.done:
-            raise SweepError(f"Ray Tune ended before the sweep did; its log lies in {files.tune}")
+            raise SweepError(f"Ray Tune ended before the sweep did; its files lie in {files.tune}")
+        shutil.rmtree(files.tune, ignore_errors=True)
 
 
 class _NotPickled:
