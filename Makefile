@@ -33,7 +33,7 @@ run: $(STAMP) ## Run a sweep: make run SPACE=add_vs_add_prod ARGS="--profile smo
 
 # Plain pytest leaves the slow tests out.
 test: $(STAMP) ## Run every test a machine without a GPU can: make test ARGS="-k spec"
-	$(BIN)/python -m pytest -m "not gpu and not cluster and not browser" $(ARGS)
+	$(BIN)/python -m pytest -m "not bench and not gpu and not cluster and not browser" $(ARGS)
 
 lint: $(STAMP) ## Check style and types.
 	$(BIN)/ruff format --check .
@@ -41,7 +41,7 @@ lint: $(STAMP) ## Check style and types.
 	$(BIN)/mypy
 
 bench: $(STAMP) ## Run the benchmarks (tests/bench).
-	$(BIN)/python -m pytest tests/bench -m "" -s $(ARGS)
+	$(BIN)/python -m pytest tests/bench -m bench -s $(ARGS)
 
 lock: ## Renew requirements.lock from pyproject.toml in a fresh environment.
 	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock

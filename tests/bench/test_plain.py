@@ -56,7 +56,7 @@ def test_the_plain_run_has_the_loss_curve_of_a_stack_of_one() -> None:
     assert theirs[-1] != theirs[0]
 
 
-@pytest.mark.slow
+@pytest.mark.bench
 def test_the_cpu_form_prints_and_writes_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "throughput.json"
     arguments = ["--device", "cpu", "--quick", "--no-a2", "--widths", "16", "32", "64", "--json", str(path)]

@@ -28,7 +28,7 @@ def machine() -> None:
     torch.set_num_threads(1)
 
 
-@pytest.mark.slow
+@pytest.mark.bench
 @pytest.mark.parametrize("size", [8, 16, 32, 64])
 @pytest.mark.parametrize("stack", [1, 4])
 def test_training_steps_a_second(size: int, stack: int, tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_training_steps_a_second(size: int, stack: int, tmp_path: Path) -> None:
     assert rate > 0
 
 
-@pytest.mark.slow
+@pytest.mark.bench
 def test_seconds_to_make_the_papers_data(tmp_path: Path) -> None:
     spec = load_space("add_vs_add_prod", "paper", ["settings.task.train_examples=50000"])
     family = spec.make_family()

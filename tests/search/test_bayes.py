@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -193,17 +192,3 @@ def test_impossible_settings_are_refused(setting: dict[str, float]) -> None:
     name = next(iter(setting))
     with pytest.raises(UserError, match=rf"search\.{name} is .*must lie between"):
         Bayes(ONE, **setting)
-
-
-@pytest.mark.slow
-def test_an_ask_takes_20_ms() -> None:
-    searcher = Bayes(ONE)
-    world = mixed(2)
-    times = []
-    while not searcher.done:
-        start = time.process_time()
-        wanted = searcher.ask(1)
-        times.append(time.process_time() - start)
-        for request in wanted:
-            searcher.tell(request, world(request))
-    assert float(np.median(times)) < 0.02
