@@ -1,0 +1,32 @@
+"""A worker: a stack that was left in the middle goes on from its checkpoint and then leaves nothing behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from orchestrator.engine import lifecycle
+from orchestrator.engine.files import Home
+from orchestrator.engine.worker import StackJob, StackWorker, read_outcome
+from orchestrator.search.base import Request
+from tests.engine.sweeps import spec
+
+
+def test_a_stack_left_in_the_middle_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    asked = spec(settings={"steps": 4}, resources={"checkpoint_every_s": 1e-9})
+    requests = (Request("add", 16, 0), Request("add+prod", 16, 1))
+    home = Home(tmp_path)
+    sweep = lifecycle.create(asked, home)
+    job = StackJob(asked.to_dict(), requests, str(tmp_path), sweep.id, "stack-1")
+    left = StackWorker(job)
+    for _ in range(2):
+        left.advance()
+    assert lifecycle.interrupted_stacks(home.sweep(sweep.id)) == [list(requests)]
+
+    resumed = StackWorker(StackJob.from_config(job.to_config()))
+    steps = [report.evaluation.step for report in resumed.advance() if report.evaluation is not None]
+    assert steps == [3, 3]
+    last = resumed.advance()
+    assert resumed.done
+    assert lifecycle.interrupted_stacks(home.sweep(sweep.id)) == []
+    for report in last:
+        assert report.outcome == read_outcome(home.sweep(sweep.id).run(report.key))
