@@ -1,0 +1,86 @@
+"""Asking: what there is to ask, what it would cost, and running it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from orchestrator.commands.options import DEFAULT_HOME, Debug, Home, Override, Profile, SpaceName, load
+from orchestrator.engine.address import check_address
+from orchestrator.errors import UserError
+
+if TYPE_CHECKING:
+    from orchestrator.hardware import Hardware
+    from orchestrator.spec import SweepSpec
+
+
+def run_command(
+    space: SpaceName,
+    profile: Profile = None,
+    override: Override = None,
+    home: Home = DEFAULT_HOME,
+    address: Annotated[str | None, typer.Option(help="Use the Ray cluster at this address.")] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(metavar="[SWEEP]", help="Continue a sweep; without an id, the newest unfinished one."),
+    ] = None,
+    extend: Annotated[
+        str | None, typer.Option(metavar="SWEEP", help="Start a new sweep that reuses this one's finished runs.")
+    ] = None,
+    local_debug: Annotated[
+        bool, typer.Option("--local-debug", help="Train in this process, without Ray, to step through in a debugger.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Run a sweep and print the transitions it finds."""
+    if resume is not None and extend is not None:
+        raise UserError("--resume continues a sweep and --extend starts a new one: give one of them")
+    spec, hardware = load(space, profile, override)
+    if spec.resources.gpu_per_stack and not hardware.gpus and not address:
+        raise UserError(
+            f"this sweep asks for {spec.resources.gpu_per_stack:g} GPU a stack and there is none here. Give the "
+            "--address of a Ray cluster that has some, another --profile, or --set resources.gpu_per_stack=0 to train "
+            "on the CPU, slowly."
+        )
+    if address is not None:
+        check_address(address)
+    console = Console()
+    _brief(spec, hardware, console)
+    from orchestrator.engine.sweep import RunOptions, run_sweep
+
+    options = RunOptions(home=home, address=address, resume=resume, extend=extend, local_debug=local_debug)
+    run_sweep(spec, options, console)
+
+
+def list_command(debug: Debug = False) -> None:
+    """Name the search spaces that come with the project."""
+    from orchestrator.briefing import print_spaces
+    from orchestrator.spaces import names, open_space
+
+    print_spaces([open_space(name) for name in names()], Console())
+
+
+def show_command(space: SpaceName, profile: Profile = None, override: Override = None, debug: Debug = False) -> None:
+    """Print a search space resolved: the very sweep, as YAML."""
+    spec, _ = load(space, profile, override)
+    typer.echo(spec.to_yaml(), nl=False)
+
+
+def plan_command(space: SpaceName, profile: Profile = None, override: Override = None, debug: Debug = False) -> None:
+    """Print what a sweep would cost, without starting it."""
+    from orchestrator.briefing import print_plan
+    from orchestrator.plan import make_plan
+
+    spec, hardware = load(space, profile, override)
+    console = Console()
+    _brief(spec, hardware, console)
+    print_plan(spec, make_plan(spec, hardware), console)
+
+
+def _brief(spec: SweepSpec, hardware: Hardware, console: Console) -> None:
+    from orchestrator.briefing import print_briefing
+    from orchestrator.plan import make_plan
+
+    print_briefing(spec, hardware, make_plan(spec, hardware), console)

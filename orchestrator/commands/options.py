@@ -1,0 +1,31 @@
+"""Arguments and options that several commands share, and what reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from orchestrator.hardware import Hardware
+    from orchestrator.spec import SweepSpec
+
+SpaceName = Annotated[str, typer.Argument(metavar="NAME_OR_FILE", help="A search space's name, or a YAML file.")]
+Profile = Annotated[str | None, typer.Option(help="Take this profile, not the largest this machine can finish.")]
+Override = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a field by its path: --set search.method=grid."),
+]
+Home = Annotated[Path, typer.Option(help="Where sweeps and the default MLflow store lie.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")]
+DEFAULT_HOME = Path("results")
+
+
+def load(space: str, profile: str | None, overrides: list[str] | None) -> tuple[SweepSpec, Hardware]:
+    """The sweep that a name or file, a profile and overrides ask for, and the hardware the profile was chosen by."""
+    from orchestrator.hardware import detect
+    from orchestrator.spaces import load_space
+
+    hardware = detect()
+    return load_space(space, profile, overrides or (), hardware), hardware

@@ -1,0 +1,44 @@
+"""The record in MLflow: its page, and bringing it up to date."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from orchestrator.commands.options import DEFAULT_HOME, Debug, Home
+from orchestrator.errors import UserError
+
+
+def ui_command(
+    home: Home = DEFAULT_HOME,
+    port: Annotated[
+        int, typer.Option(min=1, max=65535, help="Port on this machine; not reachable from others.")
+    ] = 5000,
+    debug: Debug = False,
+) -> None:
+    """Open MLflow's page on the record of all sweeps."""
+    from orchestrator.tracking import store
+    from orchestrator.tracking.page import HOST, serve
+
+    chosen = store.choose(home)
+    if chosen.artifacts is None and chosen.uri.startswith("http"):
+        typer.echo(f"The record is kept by the MLflow server at {chosen.shown}; open that page.")
+        return
+    if chosen.artifacts is not None and not (home / store.DATABASE).is_file():
+        raise UserError(f"there is no record in {str(home)!r} yet: run a sweep first, or name its --home")
+    store.check(chosen)
+    typer.echo(f"The record is at http://{HOST}:{port} until you press Ctrl-C.")
+    raise typer.Exit(serve(chosen, port))
+
+
+def sync_command(
+    sweep: Annotated[str | None, typer.Argument(help="A sweep's id; without one, all sweeps of the home.")] = None,
+    home: Home = DEFAULT_HOME,
+    debug: Debug = False,
+) -> None:
+    """Write into MLflow what an outage kept out of it."""
+    from orchestrator.engine.sync import sync
+
+    sync(home, sweep, Console())
