@@ -138,6 +138,11 @@ def _notes(answer: Answer) -> list[str]:
         f"with {answer.confidence:.0%} intervals; "
         "core parameters leave out embeddings, positions and head"
     ]
-    if any(mix.target.transition.verdict is Verdict.PLATEAU for mix in answer.mixes):
+    plateaus = [found for mix in answer.mixes if (found := mix.target.transition).verdict is Verdict.PLATEAU]
+    if plateaus:
         notes.append("plateau: accuracy levels off under 0.9, so there is no transition at this budget")
+    if any(found.relative.low is not None for found in plateaus):
+        notes.append(
+            "a plateau on which no size is learned by most seeds is compared as a transition above the largest size"
+        )
     return notes

@@ -59,8 +59,9 @@ def transition(points: Sequence[Point], sizes: Sequence[int], confidence: float 
     relative = _estimate(posterior, curves.relative, ordered, level, confidence)
     absolute = _estimate(posterior, curves.absolute, ordered, LEVEL, confidence)
     if fitted is not None and ordered[-1].size >= max(sizes) and _plateau(fitted, ordered):
-        # Accuracy 0.8 may be passed all the same; the posterior, which knows no low asymptotes, cannot say where.
-        verdict, relative, absolute = Verdict.PLATEAU, UNKNOWN, UNKNOWN
+        # The posterior knows no low asymptotes: what is left is whether any size tested was learned at all.
+        verdict, relative = Verdict.PLATEAU, _beyond_plateau(ordered)
+        absolute = relative
     elif ordered[-1].size >= max(sizes) and above >= (SURE if any(learned) else LIKELY):
         verdict, relative = Verdict.ABOVE, Estimate(None, min(float(ordered[-1].size), relative.low or math.inf), None)
     elif ordered[0].size <= min(sizes) and below >= (LIKELY if all(learned) else SURE):
@@ -122,6 +123,16 @@ def _plateau(fitted: Fit, points: Sequence[Point]) -> bool:
     if float(np.mean(last)) >= PLATEAU - SCATTER:
         return False
     return chance < (CHANCE if float(np.median(last)) < PLATEAU - SCATTER else NO_CHANCE)
+
+
+def _beyond_plateau(points: Sequence[Point]) -> Estimate:
+    """Where a transition can lie when accuracy levels off too low: above the largest size tested, if anywhere.
+
+    Unless some size tested was learned on average, be it by a single run: then nothing is said before more seeds
+    have been tried there.
+    """
+    learned = learned_sizes(points, LEVEL)
+    return UNKNOWN if any(learned.values()) else Estimate(None, float(points[-1].size), None)
 
 
 def synergy(baseline: Transition, mix: Transition, parameters: Callable[[float], float]) -> Synergy:

@@ -36,7 +36,8 @@ class Verdict(StrEnum):
     BELOW = "below"
     """Censored: smaller than the smallest candidate size, which was tested."""
     PLATEAU = "plateau"
-    """Accuracy levels off under :data:`PLATEAU` up to the largest candidate size: learned at no size tested."""
+    """Accuracy levels off under :data:`PLATEAU` up to the largest candidate size. Where no size tested reaches
+    :data:`LEVEL` on average, estimates say "larger than the largest", as for :attr:`ABOVE`; else they say nothing."""
     UNDECIDED = "undecided"
     """Too few points to say."""
 

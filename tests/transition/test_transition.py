@@ -111,6 +111,27 @@ def test_levelling_off_low_is_a_plateau(level: float) -> None:
     assert result.relative.value is None
 
 
+LUCKY = [
+    Point(size, seed, 1.0 if (size, seed) == (24, 0) else 0.2, 0.2) for size in (16, 24, 96, 128) for seed in (0, 1)
+]
+
+
+def test_a_plateau_no_size_escapes_lies_above_the_largest() -> None:
+    result = transition(LUCKY, SIZES)
+    assert result.verdict is Verdict.PLATEAU
+    assert result.relative == result.absolute == Estimate(None, 128.0, None)
+    saved = synergy(result, found(20, 18, 22), parameters)
+    assert saved.decided
+    assert saved.low == pytest.approx(parameters(128) / parameters(22))
+
+
+def test_a_plateau_that_a_size_escapes_says_nothing_yet() -> None:
+    result = transition([point for point in LUCKY if (point.size, point.seed) != (24, 1)], SIZES)
+    assert result.verdict is Verdict.PLATEAU
+    assert result.relative == result.absolute == Estimate(None, None, None)
+    assert not synergy(result, found(20, 18, 22), parameters).decided
+
+
 def test_a_lapsed_run_is_no_plateau() -> None:
     points = step(32)
     points[-1] = Point(128, 2, 0.2, 0.2)
