@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,3 +119,13 @@ def test_only_the_engine_knows_ray_and_only_tracking_knows_mlflow() -> None:
 
 def test_the_contract_needs_no_torch() -> None:
     assert offences("trainables/base", ("torch",)) == []
+
+
+def test_sweeps_are_planned_and_read_without_torch() -> None:
+    code = (
+        "import sys\nfrom orchestrator.spaces import load_space\nimport orchestrator.engine.lifecycle\n"
+        "load_space('add_vs_add_prod', 'smoke').make_family().parameters(8)\n"
+        "print([name for name in ('torch', 'ray', 'mlflow', 'matplotlib') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

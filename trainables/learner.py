@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from trainables.architecture import Layout, ModelSettings, layout
 from trainables.base import Evaluation, Learner, Outcome, Report, RunConfig, Status
 from trainables.checkpoint import read_checkpoint, write_checkpoint
 from trainables.corpus import Dataset, Examples
@@ -21,7 +22,7 @@ from trainables.generation import accuracies
 from trainables.sampling import WindowSampler
 from trainables.stack import StackState, StackTrainer
 from trainables.training import SOLVED, SOLVED_EVALUATIONS, TrainingSettings
-from trainables.transformer import Layout, ModelSettings, initialise, layout
+from trainables.transformer import initialise
 
 CHECKPOINT = "stack.safetensors"
 

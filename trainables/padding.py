@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from torch import Tensor
 from torch.nn import functional
 
-from trainables.transformer import ModelSettings
+from trainables.architecture import ModelSettings
 
 
 def pad_parameters(settings: ModelSettings, parameters: Mapping[str, Tensor], multiple: int) -> Mapping[str, Tensor]:

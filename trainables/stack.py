@@ -13,13 +13,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from trainables.architecture import Layout, ModelSettings
 from trainables.captured import CapturedStep, repeatable
 from trainables.compiled import can_compile, compiled, let_grow
 from trainables.optimizer import AdamState, adamw_step, step_sizes
 from trainables.padding import pad_parameters
 from trainables.sampling import WindowSampler
 from trainables.training import TrainingSettings
-from trainables.transformer import Layout, ModelSettings, forward
+from trainables.transformer import forward
 
 GPU_WIDTHS = 8
 """On a GPU every inner width is padded to a multiple of this: 16 bytes of bf16."""

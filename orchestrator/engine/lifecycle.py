@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 from orchestrator.engine.environment import describe_environment
 from orchestrator.engine.files import Home, SweepFiles, write_whole
 from orchestrator.engine.journal import Answered, Ended, Journal, read_journal
-from orchestrator.engine.worker import CHECKPOINT, read_members, read_outcome
+from orchestrator.engine.remains import CHECKPOINT, read_members, read_outcome
 from orchestrator.errors import SweepError, UserError, unknown
 from orchestrator.records import RunRecord, Sweep
 from orchestrator.search.base import Request

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,18 +15,13 @@ import torch
 from safetensors.numpy import save_file
 
 from orchestrator.engine.files import Home, SweepFiles, whole_directory, write_whole
+from orchestrator.engine.remains import CHECKPOINT, MEMBERS, OUTCOME, WEIGHTS
 from orchestrator.records import ARRAYS, PICTURE
 from orchestrator.report.similarity import similarity_figure
 from orchestrator.report.style import save
 from orchestrator.search.base import Request
 from orchestrator.spec import Resources, SweepSpec
 from trainables.base import Evaluation, Outcome, Report
-
-CHECKPOINT = "checkpoint"
-OUTCOME = "outcome.json"
-WEIGHTS = "weights.safetensors"
-MEMBERS = "members.json"
-"""In a stack's directory: the requests it was made of, so that it can be put together again."""
 
 
 @dataclass(frozen=True)
@@ -135,13 +130,3 @@ def prepare_device(resources: Resources) -> None:
     torch.set_num_threads(resources.threads_per_stack)
     if resources.device == "cuda":
         torch.cuda.set_per_process_memory_fraction(min(1.0, resources.gpu_per_stack))
-
-
-def read_outcome(directory: Path) -> Outcome:
-    """The outcome in a finished run's directory."""
-    return Outcome.from_json(json.loads((directory / OUTCOME).read_text(encoding="utf-8")))
-
-
-def read_members(directory: Path) -> Sequence[Request]:
-    """The requests of a stack that left a checkpoint."""
-    return [Request(**request) for request in json.loads((directory / MEMBERS).read_text(encoding="utf-8"))]

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from trainables.architecture import ModelSettings, flops_per_token, layout
 from trainables.corpus import Dataset
 from trainables.sampling import WindowSampler
 from trainables.stack import StackState, StackTrainer
 from trainables.training import Precision, TrainingSettings
-from trainables.transformer import ModelSettings, flops_per_token, initialise, layout
+from trainables.transformer import initialise
 
 STEPS = 1_000_000
 """Of the schedule: more than any benchmark takes."""

@@ -21,9 +21,9 @@ from torch.nn import functional
 
 from tests.bench.cases import SHAPES, Case
 from tests.bench.machine import peak_memory_gb, steps_a_second
+from trainables.architecture import ModelSettings
 from trainables.captured import WARM_UP_CALLS, CapturedStep
 from trainables.training import TrainingSettings
-from trainables.transformer import ModelSettings
 
 
 class Block(nn.Module):

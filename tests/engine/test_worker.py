@@ -6,7 +6,8 @@ from pathlib import Path
 
 from orchestrator.engine import lifecycle
 from orchestrator.engine.files import Home
-from orchestrator.engine.worker import StackJob, StackWorker, read_outcome
+from orchestrator.engine.remains import read_outcome
+from orchestrator.engine.worker import StackJob, StackWorker
 from orchestrator.search.base import Request
 from tests.engine.sweeps import spec
 

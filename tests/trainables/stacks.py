@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from trainables.architecture import ModelSettings
 from trainables.base import Mix, RunConfig
 from trainables.learner import TransformerLearner
 from trainables.listops.family import ListOps, ListOpsSettings
 from trainables.listops.settings import TaskSettings
 from trainables.training import TrainingSettings
-from trainables.transformer import ModelSettings
 
 TASK = TaskSettings(modulus=6, depth=1, held_out_fraction=0.2, train_examples=1500)
 TRAINING = TrainingSettings(

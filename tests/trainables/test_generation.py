@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from trainables import generation
+from trainables.architecture import ModelSettings, layout
 from trainables.base import Mix
 from trainables.corpus import Examples
 from trainables.listops.data import make_dataset
 from trainables.listops.settings import TaskSettings
 from trainables.listops.tokens import Vocabulary
-from trainables.transformer import ModelSettings, forward, initialise, layout
+from trainables.transformer import forward, initialise
 
 TASK = TaskSettings(
     modulus=6, depth=2, held_out_fraction=0.2, train_examples=100, test_examples=12, validation_examples=12

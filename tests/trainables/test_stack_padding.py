@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from trainables.architecture import ModelSettings, layout
 from trainables.padding import pad_parameters
 from trainables.stack import stack_losses
-from trainables.transformer import ModelSettings, _embed, _embed_by_product, forward, initialise, layout
+from trainables.transformer import _embed, _embed_by_product, forward, initialise
 
 VOCABULARY = 13
 MODELS = {

@@ -11,15 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from trainables.architecture import ModelSettings, count_parameters, layout, parameter_shapes
 from trainables.base import SettingsError
-from trainables.transformer import (
-    ModelSettings,
-    count_parameters,
-    forward,
-    initialise,
-    layout,
-    parameter_shapes,
-)
+from trainables.transformer import forward, initialise
 
 VOCABULARY = 18
 

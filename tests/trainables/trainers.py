@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from trainables.architecture import ModelSettings, layout
 from trainables.corpus import Dataset
 from trainables.sampling import WindowSampler
 from trainables.stack import StackState, StackTrainer
 from trainables.training import TrainingSettings
-from trainables.transformer import ModelSettings, initialise, layout
+from trainables.transformer import initialise
 
 VOCABULARY = 13
 MODEL = ModelSettings(block=12, n_recurrence=2)

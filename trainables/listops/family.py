@@ -9,14 +9,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+from trainables.architecture import ModelSettings, count_parameters, flops_per_token
 from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError
-from trainables.learner import Alphabet, Job, TransformerLearner
 from trainables.listops.data import load_dataset
 from trainables.listops.operations import OPERATIONS, check_mix
 from trainables.listops.settings import TaskSettings, warnings
 from trainables.listops.tokens import Vocabulary
 from trainables.training import TrainingSettings
-from trainables.transformer import ModelSettings, count_parameters, flops_per_token
 
 OWN_TRAINING = ("learning_rate", "learning_rate_end", "weight_decay")
 """Training settings in which the runs of one stack may differ."""
@@ -87,6 +86,8 @@ class ListOps(Family):
         return f"{self.size_axis}-{run.size}-{digest}"
 
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
+        from trainables.learner import Alphabet, Job, TransformerLearner  # torch is for training, not for reading
+
         vocabulary = Vocabulary(self.settings.task.modulus)
         alphabet = Alphabet(len(vocabulary), vocabulary.modulus, vocabulary.eos, vocabulary.equals)
         data = {(run.mix, run.seed): load_dataset(run.settings.task, run.mix, run.seed, cache) for run in runs}

@@ -1,0 +1,119 @@
+"""The model on paper: its settings, where its parameters lie, and closed-form counts of them and of its operations.
+
+Needs no torch, so that plans are made and sweeps are read without loading it; transformer.py is the model itself.
+
+Shape suffixes: S stack, P parameters of one model (padded).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from trainables.base import Parameters, SettingsError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ALIGNMENT = 16
+"""Parameters start at multiples of this many elements inside a model's flat vector: 64 bytes in float32, which every
+vector unit and matrix library is content with."""
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """The architecture without its width. ``block`` is the longest sequence in tokens."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    n_layer: int = 1
+    n_recurrence: int = 4
+    n_head: int = 1
+    feed_forward: int = 4
+    """Feed-forward width as a multiple of n_embed."""
+    activation: Literal["relu", "gelu"] = "relu"
+    tied: bool = False
+    """Use the token embedding as the output head too."""
+    block: int = 128
+    init_std: float = 0.02
+
+    def __post_init__(self) -> None:
+        for name in ("n_layer", "n_recurrence", "n_head", "feed_forward", "block"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"{name} is {getattr(self, name)}; it must be at least 1", key=f"model.{name}")
+        if self.activation not in ("relu", "gelu"):
+            raise SettingsError(
+                f"activation is {self.activation!r}",
+                key="model.activation",
+                given=self.activation,
+                allowed=("relu", "gelu"),
+            )
+        if not self.init_std > 0:
+            raise SettingsError(f"init_std is {self.init_std}; it must be positive", key="model.init_std")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each parameter of one model lies in its flat vector of ``width`` elements."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+    offsets: Mapping[str, int]
+    width: int
+
+    def views(self, flat_SP: Tensor) -> dict[str, Tensor]:
+        """The parameters as views [S, *shape] into ``flat_SP`` [S, P]."""
+        stack = flat_SP.shape[0]
+        return {
+            name: flat_SP[:, offset : offset + math.prod(self.shapes[name])].view(stack, *self.shapes[name])
+            for name, offset in self.offsets.items()
+        }
+
+
+def parameter_shapes(settings: ModelSettings, n_embed: int, vocabulary: int) -> dict[str, tuple[int, ...]]:
+    """Name and shape of every parameter of one model, in the order they lie in its flat vector."""
+    width, hidden = n_embed, settings.feed_forward * n_embed
+    shapes: dict[str, tuple[int, ...]] = {"token": (vocabulary, width), "position": (settings.block, width)}
+    for layer in range(settings.n_layer):
+        shapes |= {
+            f"{layer}.attention_norm": (width,),
+            f"{layer}.qkv": (width, 3 * width),
+            f"{layer}.attention_out": (width, width),
+            f"{layer}.feed_forward_norm": (width,),
+            f"{layer}.feed_forward_in": (width, hidden),
+            f"{layer}.feed_forward_out": (hidden, width),
+        }
+    shapes["final_norm"] = (width,)
+    if not settings.tied:
+        shapes["head"] = (width, vocabulary)
+    return shapes
+
+
+def layout(settings: ModelSettings, n_embed: int, vocabulary: int) -> Layout:
+    """How a model of this width is laid out."""
+    shapes = parameter_shapes(settings, n_embed, vocabulary)
+    offsets, end = {}, 0
+    for name, shape in shapes.items():
+        offsets[name] = end
+        end += -(-math.prod(shape) // ALIGNMENT) * ALIGNMENT
+    return Layout(shapes, offsets, end)
+
+
+def count_parameters(settings: ModelSettings, n_embed: float, vocabulary: int) -> Parameters:
+    """Trainable parameters of one model in closed form; ``n_embed`` may be fractional.
+
+    A block holds 3C^2 (query, key, value) + C^2 (output) + 2fC^2 (feed-forward) + 2C (norm gains).
+    """
+    c = n_embed
+    core = settings.n_layer * ((4 + 2 * settings.feed_forward) * c**2 + 2 * c) + c
+    outside = c * (vocabulary + settings.block) + (0 if settings.tied else c * vocabulary)
+    return Parameters(total=core + outside, core=core)
+
+
+def flops_per_token(settings: ModelSettings, n_embed: int, vocabulary: int) -> float:
+    """Floating-point operations of one training step per token: 2 a weight forward and 4 backward, plus attention's
+    two T x T products (half of each, being causal)."""
+    c, t = n_embed, settings.block
+    weights = (4 + 2 * settings.feed_forward) * c**2 + t * c
+    return 6.0 * (settings.n_layer * settings.n_recurrence * weights + c * vocabulary)
