@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from orchestrator.hardware import Hardware
-from orchestrator.search.base import Observation, Problem, Searcher
+from orchestrator.search.base import Observation, Problem, Request, Searcher
 from orchestrator.search.registry import make_searcher
 from orchestrator.spec import SweepSpec
+from trainables.base import Family
 
 LEARNED, UNLEARNED = 0.98, 0.2
 """Made-up accuracies of runs at and above, and of runs below, a made-up transition."""
@@ -79,14 +80,15 @@ class Plan:
 def make_plan(spec: SweepSpec, hardware: Hardware) -> Plan:
     """The cost of ``spec`` on ``hardware``."""
     family = spec.make_family()
-    seconds = {size: _seconds(spec, family.flops(size), family.parameters(size).total) for size in spec.sizes}
+    flops = {size: _dearest(spec, family, size) for size in spec.sizes}
+    seconds = {size: _seconds(spec, flops[size], family.parameters(size).total) for size in spec.sizes}
     rehearsals = rehearse(spec, seconds)
     at_once = stacks_at_once(spec, hardware)
     sizes = tuple(
         SizePlan(
             size,
             family.parameters(size).total,
-            family.flops(size),
+            flops[size],
             seconds[size],
             sum(runs[size] for runs in rehearsals) / len(rehearsals),
         )
@@ -125,10 +127,15 @@ def _rehearsal(searcher: Searcher, transition: float, seconds: Mapping[int, floa
     runs: Counter[int] = Counter()
     while wanted := searcher.ask(4):
         for request in wanted:
-            runs[request.size] += 1
+            runs[request.size] += request.steps_factor  # A run of twice the steps costs as much as two.
             accuracy = LEARNED if request.size >= transition else UNLEARNED
             searcher.tell(request, Observation(accuracy, UNLEARNED, seconds[request.size]))
     return runs
+
+
+def _dearest(spec: SweepSpec, family: Family, size: int) -> float:
+    """Operations of the mix with the largest budget."""
+    return max(family.flops(spec.config(Request(mix.name, size, spec.seed))) for mix in spec.mixes)
 
 
 def _seconds(spec: SweepSpec, flops: float, parameters: float) -> float:

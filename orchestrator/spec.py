@@ -21,6 +21,8 @@ from pydantic import (
 from orchestrator import strict_yaml
 from orchestrator.errors import unknown
 from orchestrator.mixes import read_mix
+from orchestrator.search.audit import LONGER
+from orchestrator.search.base import Request
 from orchestrator.search.registry import METHODS, settings_type
 from orchestrator.sizes import SizeRange
 from orchestrator.validation import STRICT, InvalidDataError, Problem, explain, parse
@@ -244,14 +246,26 @@ class SweepSpec(BaseModel):
         """The mixes by name, as searchers call them."""
         return {mix.name: mix for mix in self.mixes}
 
-    def runs(self) -> list[RunConfig]:
-        """Every run the sweep may use: each cell with each seed. A searcher needs only some of them."""
-        family = self.make_family()
-        return [family.config(mix, size, seed) for mix, size in self.cells for seed in self.seed_list]
+    def requests(self) -> list[Request]:
+        """Every run the sweep may use: each cell with each seed, and the same with the steps of a budget's audit.
+
+        A searcher needs only some of them.
+        """
+        return [
+            Request(mix.name, size, seed, steps_factor)
+            for steps_factor in (1, LONGER)
+            for mix, size in self.cells
+            for seed in self.seed_list
+        ]
+
+    def config(self, request: Request) -> RunConfig:
+        """The run a request means."""
+        mix = self.mix_named[request.mix]
+        return self.make_family().config(mix, request.size, request.seed, steps_factor=request.steps_factor)
 
     def to_dict(self) -> dict[str, Any]:
         """The sweep as plain JSON values: a search space without profiles."""
-        return self.model_dump(mode="json", exclude={"settings"}) | {"settings": _plain(asdict(self.settings))}
+        return self.model_dump(mode="json", exclude={"settings"}) | {"settings": plain_settings(self.settings)}
 
     def to_yaml(self) -> str:
         """A search space that resolves to this very sweep, on any machine."""
@@ -281,6 +295,12 @@ def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for key, value in data.items():
         flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
     return flat
+
+
+def plain_settings(settings: Any) -> dict[str, Any]:
+    """A family's settings as YAML has them."""
+    values: dict[str, Any] = _plain(asdict(settings))
+    return values
 
 
 def _plain(value: Any) -> Any:

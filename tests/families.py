@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -115,11 +115,15 @@ class LogisticFamily(Family):
     def parameters(self, size: float) -> Parameters:
         return Parameters(total=size * size + size, core=size * size)
 
-    def steps(self) -> int:
-        return int(self.settings.steps)
+    def scaled(self, steps: float, examples: float) -> LogisticSettings:
+        settings: LogisticSettings = self.settings
+        return settings if steps == 1 else replace(settings, steps=round(settings.steps * steps))
 
-    def flops(self, size: int) -> float:
-        return 1e6 * size**2
+    def steps(self, run: RunConfig) -> int:
+        return int(run.settings.steps)
+
+    def flops(self, run: RunConfig) -> float:
+        return 1e6 * run.size**2 * self.steps(run) / 3
 
     def shape(self, run: RunConfig) -> str:
         return f"{run.size}"

@@ -89,12 +89,14 @@ def test_a_space_resolves_to_typed_values(space: str) -> None:
     assert spec.resources.device == "cuda"
 
 
-def test_runs_are_every_cell_with_every_seed(space: str) -> None:
+def test_runs_are_every_cell_with_every_seed_at_the_budget_and_at_twice_its_steps(space: str) -> None:
     spec = load_space(space, hardware=LAPTOP)
-    runs = spec.runs()
-    assert len(runs) == 2 * 2 * 3
+    requests = spec.requests()
+    assert len(requests) == 2 * 2 * 3 * 2
     family = spec.make_family()
+    runs = [spec.config(request) for request in requests]
     assert len({family.key(run) for run in runs}) == len(runs)
+    assert {(run.steps_factor, family.steps(run)) for run in runs} == {(1, 3), (2, 6)}
 
 
 @pytest.mark.parametrize("profile", ["paper", "laptop", "smoke"])

@@ -96,14 +96,17 @@ class Mix:
 class RunConfig:
     """One run: a cell (mix, size) with one seed, and every setting that changes its mathematics.
 
-    ``settings`` is the family's own frozen dataclass. Device, stack, retries and the sweep's target are not part of
-    it: they do not change what is computed (beyond float rounding), so they do not change the key.
+    ``settings`` is the family's own frozen dataclass, the run's budget in it. Device, stack, retries and the sweep's
+    target are not part of it: they do not change what is computed (beyond float rounding), so they do not change the
+    key. ``steps_factor`` says that the budget holds so many times the steps that runs of this mix have otherwise; it
+    is in the settings already, so the key leaves it out.
     """
 
     mix: Mix
     size: int
     seed: int
     settings: Any
+    steps_factor: int = 1
 
 
 class Status(StrEnum):
@@ -241,12 +244,20 @@ class Family(ABC):
         """Parameter counts in closed form; ``size`` may be fractional (an interpolated transition)."""
 
     @abstractmethod
-    def steps(self) -> int:
+    def scaled(self, steps: float, examples: float) -> Any:
+        """The settings with ``steps`` times the optimizer steps and ``examples`` times the training examples.
+
+        Both are positive; what is 1 stays as it is. The schedule of the learning rate is stretched with the steps.
+        Raises :class:`SettingsError` where the other settings do not fit so few steps.
+        """
+
+    @abstractmethod
+    def steps(self, run: RunConfig) -> int:
         """Optimizer steps a run takes at most."""
 
     @abstractmethod
-    def flops(self, size: int) -> float:
-        """Floating-point operations one run takes at most: the basis of cost estimates."""
+    def flops(self, run: RunConfig) -> float:
+        """Floating-point operations a run takes at most: the basis of cost estimates."""
 
     @abstractmethod
     def shape(self, run: RunConfig) -> str:
@@ -260,9 +271,12 @@ class Family(ABC):
         ``device`` is a torch device name (``cpu``, ``cuda``).
         """
 
-    def config(self, mix: Mix, size: int, seed: int) -> RunConfig:
-        """The run of this family at (mix, size, seed)."""
-        return RunConfig(mix, size, seed, self.settings)
+    def config(self, mix: Mix, size: int, seed: int, *, budget: float = 1.0, steps_factor: int = 1) -> RunConfig:
+        """The run of this family at (mix, size, seed).
+
+        ``budget`` multiplies the steps and the examples of the settings, ``steps_factor`` the steps once more.
+        """
+        return RunConfig(mix, size, seed, self.scaled(budget * steps_factor, budget), steps_factor)
 
     def key(self, run: RunConfig) -> str:
         """The run's identity: a hash of the family, its version and everything that changes the mathematics."""

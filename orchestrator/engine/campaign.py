@@ -69,7 +69,7 @@ class Campaign:
 
     def ticket(self, request: Request) -> Ticket:
         """The run a request means."""
-        config = self._family.config(self.sweep.spec.mix_named[request.mix], request.size, request.seed)
+        config = self.sweep.spec.config(request)
         return Ticket(request, config, self._family.key(config), self._family.shape(config))
 
     def next_stack(self) -> Stack | None:

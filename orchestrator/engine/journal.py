@@ -101,6 +101,7 @@ def _to_json(entry: Entry) -> dict[str, Any]:
         "mix": request.mix,
         "size": request.size,
         "seed": request.seed,
+        "steps_factor": request.steps_factor,
         "outcome": entry.outcome.to_json(),
         "reused_from": entry.reused_from,
     }
@@ -115,6 +116,7 @@ def _from_json(data: dict[str, Any]) -> Entry | None:
     if kind == "answered":
         return Answered()
     if kind == "ended":
-        request = Request(data["mix"], data["size"], data["seed"])
+        # Journals of sweeps before there were runs of more steps lack the factor.
+        request = Request(data["mix"], data["size"], data["seed"], data.get("steps_factor", 1))
         return Ended(data["key"], request, Outcome.from_json(data["outcome"]), data["reused_from"])
     raise ValueError(f"unknown kind {kind!r}")

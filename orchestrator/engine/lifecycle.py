@@ -110,18 +110,13 @@ def driving(files: SweepFiles) -> Iterator[None]:
 
 def adopt_outcomes(sweep: Sweep, journal: Journal, known: Iterable[str]) -> list[Ended]:
     """Journal the runs that finished on disk but that a crash kept out of the journal; returns them."""
-    family = sweep.spec.make_family()
-    runs = sweep.directory / "runs"
-    wanted = {family.key(config): config for config in sweep.spec.runs()}
-    for key in known:
-        wanted.pop(key, None)
-    adopted = []
-    for key, config in wanted.items():
-        if (runs / key).is_dir():
-            outcome = read_outcome(runs / key)
-            adopted.append(Ended(key, Request(config.mix.name, config.size, config.seed), outcome))
-            journal.append(adopted[-1])
-    return adopted
+    adopted, runs = set(known), sweep.directory / "runs"
+    found = []
+    for key, request in _usable(sweep.spec).items():
+        if key not in adopted and (runs / key).is_dir():
+            found.append(Ended(key, request, read_outcome(runs / key)))
+            journal.append(found[-1])
+    return found
 
 
 def reuse_runs(older: Sweep, home: Home, sweep: Sweep, journal: Journal) -> list[Ended]:
@@ -129,13 +124,13 @@ def reuse_runs(older: Sweep, home: Home, sweep: Sweep, journal: Journal) -> list
 
     Raises :class:`UserError` where the two have no run in common.
     """
-    family = sweep.spec.make_family()
-    usable = {family.key(config) for config in sweep.spec.runs()}
+    usable = _usable(sweep.spec)
     reused = []
     for entry in recall(home.sweep(older.id)).ended:
         if entry.key in usable and not entry.outcome.error:
             _copy(home.sweep(older.id).run(entry.key), home.sweep(sweep.id).run(entry.key))
-            reused.append(Ended(entry.key, entry.request, entry.outcome, reused_from=entry.reused_from or older.id))
+            origin = entry.reused_from or older.id
+            reused.append(Ended(entry.key, usable[entry.key], entry.outcome, reused_from=origin))
             journal.append(reused[-1])
     if not reused:
         different = _listed(sweep.spec.differences(older.spec)) or "nothing"
@@ -153,10 +148,13 @@ def interrupted_stacks(files: SweepFiles) -> list[list[Request]]:
 
 def record_of(sweep: Sweep, files: SweepFiles, entry: Ended) -> RunRecord:
     """A journal entry as trackers and reports know it."""
-    family = sweep.spec.make_family()
-    request = entry.request
-    config = family.config(sweep.spec.mix_named[request.mix], request.size, request.seed)
-    return RunRecord(entry.key, config, entry.outcome, files.run(entry.key))
+    return RunRecord(entry.key, sweep.spec.config(entry.request), entry.outcome, files.run(entry.key))
+
+
+def _usable(spec: SweepSpec) -> dict[str, Request]:
+    """Every run the sweep may use, by key."""
+    family = spec.make_family()
+    return {family.key(spec.config(request)): request for request in spec.requests()}
 
 
 def _copy(source: Path, target: Path) -> None:

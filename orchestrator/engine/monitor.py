@@ -23,7 +23,7 @@ class Monitor:
         self._begun = time.monotonic()
         self._counts: dict[str, Counter[Status]] = {mix.name: Counter() for mix in campaign.sweep.spec.mixes}
         self._seconds: list[float] = []
-        self._steps = campaign.sweep.spec.make_family().steps()
+        self._family = campaign.sweep.spec.make_family()
         self.refresh()
 
     def snapshot(self) -> Snapshot:
@@ -65,7 +65,8 @@ class Monitor:
         request, evaluation = training.ticket.request, training.evaluation
         step = 0 if evaluation is None else evaluation.step
         accuracy = None if evaluation is None else evaluation.accuracy.get(self._campaign.sweep.spec.target)
-        return RunProgress(request.mix, request.size, request.seed, step, self._steps, accuracy)
+        steps = self._family.steps(training.ticket.config)
+        return RunProgress(request.mix, request.size, request.seed, step, steps, accuracy)
 
 
 def _counts(counted: Counter[Status]) -> Counts:

@@ -133,7 +133,8 @@ class _Drive:
         if outcome.status is Status.FAILED:
             return f"failed: {_last_line(outcome.error)}"
         said = f"{self._sweep.spec.target} {outcome.accuracy[self._sweep.spec.target]:.2f}"
-        return f"{said}, {outcome.status}, {outcome.steps} steps"
+        longer = f" of {entry.request.steps_factor} times as many" if entry.request.steps_factor > 1 else ""
+        return f"{said}, {outcome.status}, {outcome.steps} steps{longer}"
 
     def _leave_resumable(self) -> None:
         self._recorder.end(self._sweep, self._answer(), State.INTERRUPTED)

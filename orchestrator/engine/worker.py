@@ -82,7 +82,7 @@ class StackWorker:
         self._checkpoint_every_s = spec.resources.checkpoint_every_s
         prepare_device(spec.resources)
         family = spec.make_family()
-        self._configs = [family.config(spec.mix_named[one.mix], one.size, one.seed) for one in job.requests]
+        self._configs = [spec.config(request) for request in job.requests]
         self._keys = [family.key(config) for config in self._configs]
         self._learner = family.learner(self._configs, device=spec.resources.device, cache=home.data)
         members = [asdict(request) for request in job.requests]

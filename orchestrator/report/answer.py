@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -11,7 +12,7 @@ from pydantic import TypeAdapter
 
 from orchestrator.spec import SweepSpec
 from orchestrator.transition.transition import synergy, transition
-from orchestrator.transition.types import Estimate, Point, Synergy, Transition
+from orchestrator.transition.types import LEVEL, Estimate, Point, Synergy, Transition, Verdict
 from trainables.base import Mix, Outcome, RunConfig, Status
 
 CONFIDENCE = 0.9
@@ -38,7 +39,8 @@ class MixAnswer:
     """What one mix came to. ``tasks`` holds the target first; the synergies are None for the baseline itself.
 
     ``finished`` runs include those that learned nothing; ``diverged`` runs count as the floor, ``failed`` ones are
-    no evidence.
+    no evidence. ``budget_limited`` says whether a run below the target's transition (at any size, where no size
+    learned) learned when it was repeated with more steps, None where none was; those runs are counted nowhere else.
     """
 
     mix: str
@@ -48,6 +50,7 @@ class MixAnswer:
     tasks: tuple[TaskAnswer, ...]
     synergy_total: Synergy | None
     synergy_core: Synergy | None
+    budget_limited: bool | None = None
 
     @property
     def runs(self) -> int:
@@ -110,9 +113,10 @@ def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]]) -> An
     """What the runs finished so far say about the sweep's question. Pure; runs of other mixes are left aside."""
     family = spec.make_family()
     ended: dict[Mix, list[tuple[RunConfig, Outcome]]] = {mix: [] for mix in spec.mixes}
+    longer: dict[Mix, list[tuple[RunConfig, Outcome]]] = {mix: [] for mix in spec.mixes}
     for config, outcome in outcomes:
         if config.mix in ended:
-            ended[config.mix].append((config, outcome))
+            (ended if config.steps_factor == 1 else longer)[config.mix].append((config, outcome))
 
     used = [config.size for runs in ended.values() for config, _ in runs]
 
@@ -144,6 +148,7 @@ def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]]) -> An
                 tasks=tasks[mix.name],
                 synergy_total=None if mix.name == baseline else synergy(reference, found, total),
                 synergy_core=None if mix.name == baseline else synergy(reference, found, core),
+                budget_limited=_budget_limited(_points(longer[mix], spec.target), found),
             )
         )
     return Answer(
@@ -167,6 +172,18 @@ def _points(ended: Iterable[tuple[RunConfig, Outcome]], task: str) -> tuple[Poin
         accuracy = floor if outcome.status is Status.DIVERGED else outcome.accuracy[task]
         points.append(Point(config.size, config.seed, accuracy, floor))
     return tuple(sorted(points))
+
+
+def _budget_limited(longer: Iterable[Point], found: Transition) -> bool | None:
+    """Whether a run with more steps learned below the transition; None without such a run."""
+    if found.verdict in (Verdict.ABOVE, Verdict.PLATEAU):
+        below, level = math.inf, LEVEL
+    elif found.relative.value is not None:
+        below, level = found.relative.value, LEVEL * (found.fit.asymptote if found.fit else 1.0)
+    else:
+        return None
+    learned = [point.accuracy >= level for point in longer if point.size < below]
+    return any(learned) if learned else None
 
 
 def _task(task: str, found: Transition, total: Callable[[float], float], core: Callable[[float], float]) -> TaskAnswer:

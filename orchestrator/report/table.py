@@ -138,6 +138,7 @@ def _notes(answer: Answer) -> list[str]:
         f"with {answer.confidence:.0%} intervals; "
         "core parameters leave out embeddings, positions and head"
     ]
+    notes += [line for mix in answer.mixes if (line := wording.budget_limited(mix.mix, mix.budget_limited))]
     plateaus = [found for mix in answer.mixes if (found := mix.target.transition).verdict is Verdict.PLATEAU]
     if plateaus:
         notes.append("plateau: accuracy levels off under 0.9, so there is no transition at this budget")

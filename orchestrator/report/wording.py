@@ -58,6 +58,17 @@ def synergy(mix: str, found: Synergy, kind: str = "parameters") -> str:
     return f"{mix}: undecided whether it needs fewer {kind}{_undecided(found)}"
 
 
+def budget_limited(mix: str, limited: bool | None) -> str:
+    """What the run with more steps says about a mix's transition; ``""`` where none was made."""
+    if limited is None:
+        return ""
+    if limited:
+        return (
+            f"{mix} is budget-limited: with twice the steps a smaller size learned, so its size is one of this budget"
+        )
+    return f"{mix}: the largest size that failed did not learn with twice the steps either"
+
+
 def _undecided(found: Synergy) -> str:
     """Why nothing is claimed, in brackets behind the claim that is not made."""
     if found.low is None and found.high is None:

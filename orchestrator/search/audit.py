@@ -1,16 +1,21 @@
-"""Checks of larger sizes once a transition is found: is what was learned there lost again?"""
+"""Checks once a transition is found: is what larger sizes learned lost again, and is the budget what limits it?"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from orchestrator.search.base import Problem, Request, Results
 from orchestrator.search.costs import CostModel
+from orchestrator.search.evidence import requests
 from orchestrator.transition.types import Point
 
 BEYOND = 1.4
 """Sizes larger than this times the transition should have learned, but for a lapse."""
 TWICE = 2.0
+LONGER = 2
+"""A transition is one of the budget where a run just below it learns in so many times the steps."""
 
 
 def audits(
@@ -44,3 +49,16 @@ def audits(
     failed = [size for size in sorted(tested) if not learned[size]]
     wanted += [(size, 2) for size in failed if costs.cost(size) <= share * spent]
     return tuple(dict(sorted(wanted)).items())
+
+
+def longer_run(problem: Problem, results: Results, mix: str, below: int | None, level: float) -> Request | None:
+    """The run that asks whether the budget limits a transition: one that did not learn at ``below``, the largest size
+    that failed, with :data:`LONGER` times the steps.
+
+    None where no size failed, where every run there reached ``level``, and where the question has been asked.
+    """
+    if below is None:
+        return None
+    short = [(run, results.get(run)) for run in requests(problem, mix, below)]
+    again = [replace(run, steps_factor=LONGER) for run, seen in short if seen is not None and seen.accuracy < level]
+    return again[0] if again and not any(run in results for run in again) else None

@@ -15,11 +15,16 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True, order=True)
 class Request:
-    """A run somebody wants: one cell (mix, size) with one seed."""
+    """A run somebody wants: one cell (mix, size) with one seed.
+
+    With ``steps_factor`` above 1 it trains so many times the steps of the mix's other runs. Such a run says whether a
+    transition is one of the budget; it is no evidence of where the transition lies.
+    """
 
     mix: str
     size: int
     seed: int
+    steps_factor: int = 1
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from orchestrator.errors import UserError
-from orchestrator.search.audit import audits
+from orchestrator.search.audit import audits, longer_run
 from orchestrator.search.base import MixProgress, Problem, Request, Results, Searcher
 from orchestrator.search.belief import Belief, Fantasy
 from orchestrator.search.choice import best_choice
@@ -41,6 +41,8 @@ class BayesSettings:
     than the cost of one. ``thrift``: information is divided by cost to this power. ``gate``: a run is only started
     beside pending ones if it still promises this share of what the best one would without them (more of it while
     several mixes are open). ``audit``: the share that checks of larger sizes may add to a mix's cost (0: none).
+    ``budget_audit``: repeat one run just below each transition, or at the largest size where there is none, with twice
+    the steps, which says whether the budget is what limits it.
     """
 
     precision: float = 0.35
@@ -52,6 +54,7 @@ class BayesSettings:
     gate: float = 0.5
     worth: float = 0.06
     audit: float = 0.25
+    budget_audit: bool = False
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
@@ -74,11 +77,13 @@ class BayesSettings:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a mix wants, given its results: a search, particular runs (``checks``: size and how many), or nothing."""
+    """What a mix wants, given its results: a search, particular runs (``checks``: size and how many; ``longer``: one
+    of more steps), or nothing."""
 
     done: bool
     checks: tuple[tuple[int, int], ...]
     note: str
+    longer: Request | None = None
 
 
 @dataclass(frozen=True)
@@ -152,12 +157,14 @@ class Bayes(Searcher):
         plan = self._plan(view, self.results, cost_model(self.results))
         under, over = _bracket(view)
         total = min(self.settings.max_runs, len(self.problem.sizes) * len(self.problem.seeds))
-        left = 0 if plan.done else max(total - view.ended, 0)
+        left = 0 if plan.done else max(total - view.ended, 0) + self.settings.budget_audit
         return MixProgress(mix, under, over, left, plan.done, plan.note)
 
     def _offer(
         self, view: _View, plan: _Plan, results: Results, taken: set[Request], costs: CostModel
     ) -> _Offer | None:
+        if plan.longer is not None:
+            return None if plan.longer in taken else _Offer((2.0, 0.0), [plan.longer])
         budget = self.settings.max_runs - view.ended - sum(request.mix == view.mix for request in taken)
         if budget < 1:
             return None
@@ -179,7 +186,7 @@ class Bayes(Searcher):
         """The runs at the size that says most for its cost, and which share of what it said before those pending."""
         sizes, thrift = self.problem.sizes, self.settings.thrift
         free = {size: self._free(view.mix, size, results, taken) for size in sizes}
-        flying = [run.size for run in taken if run.mix == view.mix and run.size in free]
+        flying = [run.size for run in taken if run.mix == view.mix and run.size in free and run.steps_factor == 1]
         fantasies = [Fantasy(size, flying.count(size)) for size in sorted(set(flying))]
         best = best_choice(view.belief, fantasies, [size for size in sizes if free[size]], costs, most, thrift)
         if best is None:
@@ -209,9 +216,9 @@ class Bayes(Searcher):
         if not self._has_budget(view, results):
             return _Plan(True, (), f"not converged after {view.ended} runs: {_describe(belief)}")
         if belief.above >= SURE:
-            return self._settle(view.mix, (largest,), results, f"above {sizes[-1]}")
+            return self._settle(view, (largest,), results, f"above {sizes[-1]}")
         if belief.below >= SURE:
-            return self._settle(view.mix, (smallest,), results, f"below {sizes[0]}")
+            return self._settle(view, (smallest,), results, f"below {sizes[0]}")
         note = _describe(belief)
         if not self._narrow(view):
             if len(view.points) < self.settings.min_runs or self._worthwhile(view, results, costs):
@@ -227,20 +234,26 @@ class Bayes(Searcher):
         checks = audits(view.points, learned, sizes, math.exp(belief.median), costs, self.settings.audit)
         lost = [size for size, good in learned.items() if not good and math.log(size) > belief.high]
         note += f"; non-monotone: fails again at {lost[0]}" if lost else ""
-        return self._settle(view.mix, checks, results, note)
+        return self._settle(view, checks, results, note)
 
     def _has_budget(self, view: _View, results: Results) -> bool:
         if view.ended >= self.settings.max_runs or view.untried == 0:
             return False
-        spent = sum(seen.cost for run, seen in results.items() if run.mix == view.mix and seen is not None)
+        cells = ((run, seen) for run, seen in results.items() if run.mix == view.mix and run.steps_factor == 1)
+        spent = sum(seen.cost for _, seen in cells if seen is not None)
         return self.settings.max_cost is None or spent < self.settings.max_cost
 
-    def _settle(self, mix: str, checks: tuple[tuple[int, int], ...], results: Results, note: str) -> _Plan:
+    def _settle(self, view: _View, checks: tuple[tuple[int, int], ...], results: Results, note: str) -> _Plan:
         """Done, unless one of the checks still lacks runs that can be had."""
-        open_checks = tuple(check for check in checks if self._missing(mix, *check, results, set()))
-        if not open_checks:
-            return _Plan(True, (), note)
-        return _Plan(False, open_checks, f"{note}; checking size {open_checks[0][0]}")
+        open_checks = tuple(check for check in checks if self._missing(view.mix, *check, results, set()))
+        if open_checks:
+            return _Plan(False, open_checks, f"{note}; checking size {open_checks[0][0]}")
+        longer = None
+        if self.settings.budget_audit:
+            longer = longer_run(self.problem, results, view.mix, _bracket(view)[0], LEVEL * view.belief.top)
+        if longer is not None:
+            return _Plan(False, (), f"{note}; size {longer.size} at {longer.steps_factor} times the steps", longer)
+        return _Plan(True, (), note)
 
     def _narrow(self, view: _View) -> bool:
         """Whether the interval, bracket included, is as narrow as asked for or as the candidate sizes allow."""
@@ -257,7 +270,7 @@ class Bayes(Searcher):
     def _view(self, mix: str, results: Results) -> _View:
         """Evidence and belief, kept from the last call as far as it still holds."""
         seen = tuple(points(self.problem, results, mix))
-        ended = sum(request.mix == mix for request in results)
+        ended = sum(request.mix == mix and request.steps_factor == 1 for request in results)
         kept = self._views.get(mix)
         if kept is not None and kept.points == seen and kept.ended == ended:
             return kept

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from orchestrator.search.audit import longer_run
 from orchestrator.search.base import MixProgress, Request, Results, Searcher
 from orchestrator.search.evidence import cell, requests
 from orchestrator.transition.types import LEVEL, PLATEAU, SCATTER
@@ -17,9 +18,11 @@ from orchestrator.transition.types import LEVEL, PLATEAU, SCATTER
 @dataclass(frozen=True)
 class BisectionSettings:
     """Precision is that of the sizes, evidence is all seeds of the problem. ``stack``: seeds asked for together at one
-    size, where the engine trains them at little more than the cost of one."""
+    size, where the engine trains them at little more than the cost of one. ``budget_audit``: repeat one run just below
+    each transition, or at the largest size where there is none, with twice the steps."""
 
     stack: int = 1
+    budget_audit: bool = False
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
@@ -27,12 +30,14 @@ class BisectionSettings:
 @dataclass(frozen=True)
 class _State:
     """Where one mix stands. ``size`` is the size being decided, None when the search has ended. ``low`` and ``high``
-    are indices into the sizes: -1 and len(sizes) where nothing is known."""
+    are indices into the sizes: -1 and len(sizes) where nothing is known. ``level`` is the accuracy that counts as
+    learned, None as long as that is open."""
 
     size: int | None
     low: int
     high: int
     note: str
+    level: float | None = None
 
 
 class Bisection(Searcher):
@@ -52,9 +57,12 @@ class Bisection(Searcher):
         taken = set(pending)
         wanted: list[Request] = []
         for mix in self.problem.mixes:
-            size = self._state(results, mix).size
-            if size is not None:
-                wanted += requests(self.problem, mix, size)
+            state = self._state(results, mix)
+            longer = self._longer(state, results, mix)
+            if state.size is not None:
+                wanted += requests(self.problem, mix, state.size)
+            elif longer is not None:
+                wanted.append(longer)
         free = [request for request in wanted if request not in results and request not in taken]
         # Seed by seed (stack by stack), so that with few workers no mix waits for another to finish.
         seeds = {seed: place // self.settings.stack for place, seed in enumerate(self.problem.seeds)}
@@ -69,13 +77,24 @@ class Bisection(Searcher):
         low = sizes[state.low] if state.low >= 0 else None
         high = sizes[state.high] if state.high < len(sizes) else None
         if state.size is None:
-            return MixProgress(mix, low, high, 0, True, state.note)
+            longer = self._longer(state, self.results, mix)
+            if longer is None:
+                return MixProgress(mix, low, high, 0, True, state.note)
+            note = f"{state.note}; size {longer.size} at {longer.steps_factor} times the steps"
+            return MixProgress(mix, low, high, 1, False, note)
         ended = sum(request in self.results for request in requests(self.problem, mix, state.size))
         top = len(sizes) - 1
         # Sizes still to be decided: this one, and after it the halvings of what is then left open.
         open_sizes = top if state.high > top else state.high - state.low - 1
         decisions = math.ceil(math.log2(open_sizes + 1)) + (state.high > top)
-        return MixProgress(mix, low, high, decisions * seeds - ended, False, state.note)
+        left = decisions * seeds - ended + self.settings.budget_audit
+        return MixProgress(mix, low, high, left, False, state.note)
+
+    def _longer(self, state: _State, results: Results, mix: str) -> Request | None:
+        """The run of more steps that is still wanted when a mix's search has ended."""
+        if not self.settings.budget_audit or state.size is not None or state.level is None or state.low < 0:
+            return None
+        return longer_run(self.problem, results, mix, self.problem.sizes[state.low], state.level)
 
     def _state(self, results: Results, mix: str) -> _State:
         """Walk through the decisions taken so far. Each needs all seeds of its size, so order does not matter."""
@@ -93,11 +112,11 @@ class Bisection(Searcher):
             if high == len(sizes):
                 top = known.mean
                 if float(np.median(known.accuracies)) < PLATEAU - SCATTER:
-                    return _State(None, index, high, f"not learned at size {size}: mean accuracy {top:.2f}")
+                    return _State(None, index, high, f"not learned at size {size}: mean accuracy {top:.2f}", LEVEL)
             if known.mean >= LEVEL * top:
                 high = index
             else:
                 low = index
         if low < 0:
             return _State(None, low, high, f"learned at the smallest size, {sizes[0]}")
-        return _State(None, low, high, f"between {sizes[low]} and {sizes[high]}")
+        return _State(None, low, high, f"between {sizes[low]} and {sizes[high]}", LEVEL * top)

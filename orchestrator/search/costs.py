@@ -32,7 +32,11 @@ def cost_model(results: Results) -> CostModel:
 
     From a single size, or none, the exponent is :data:`UNMEASURED_EXPONENT`.
     """
-    known = sorted((request.size, seen.cost) for request, seen in results.items() if seen is not None and seen.cost > 0)
+    known = sorted(
+        (request.size, seen.cost)
+        for request, seen in results.items()
+        if seen is not None and seen.cost > 0 and request.steps_factor == 1
+    )
     if not known:
         return CostModel(1.0, UNMEASURED_EXPONENT)
     x, y = np.log(np.array(known, dtype=float)).T

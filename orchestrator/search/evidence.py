@@ -36,11 +36,11 @@ def requests(problem: Problem, mix: str, size: int) -> list[Request]:
 
 
 def points(problem: Problem, results: Results, mix: str) -> list[Point]:
-    """The runs of one mix that are evidence, sorted."""
+    """The runs of one mix that are evidence, sorted. Runs of more steps than the others are none."""
     return sorted(
         Point(request.size, request.seed, seen.accuracy, seen.floor)
         for request, seen in results.items()
-        if request.mix == mix and seen is not None
+        if request.mix == mix and request.steps_factor == 1 and seen is not None
     )
 
 

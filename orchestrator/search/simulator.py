@@ -85,7 +85,7 @@ class Trace:
 
 def truths_world(truths: Mapping[str, Truth], cost_exponent: float) -> World:
     """A world of synthetic mixes, by name."""
-    return lambda request: truths[request.mix].run(request.size, request.seed, cost_exponent)
+    return lambda request: truths[request.mix].run(request.size, request.seed, cost_exponent, request.steps_factor)
 
 
 def table_world(table: Mapping[Request, Observation | None]) -> World:
@@ -136,11 +136,11 @@ def simulate(
 
 
 def stacks(wanted: Iterable[Request], most: int) -> list[tuple[Request, ...]]:
-    """Runs of equal size together, at most ``most`` a stack, in the order they were wanted."""
-    by_size: dict[int, list[Request]] = {}
+    """Runs of equal size and steps together, at most ``most`` a stack, in the order they were wanted."""
+    by_shape: dict[tuple[int, int], list[Request]] = {}
     for request in wanted:
-        by_size.setdefault(request.size, []).append(request)
-    return [tuple(group[start : start + most]) for group in by_size.values() for start in range(0, len(group), most)]
+        by_shape.setdefault((request.size, request.steps_factor), []).append(request)
+    return [tuple(group[start : start + most]) for group in by_shape.values() for start in range(0, len(group), most)]
 
 
 def _train(
@@ -150,7 +150,8 @@ def _train(
     ended = [world(request) for request in requests]
     load = 1 + STACK_OVERHEAD * (len(requests) - 1)
     cost = load * max((seen.cost for seen in ended if seen is not None), default=0.0)
-    duration = (load if cluster.even else cost) * float(np.exp(cluster.jitter * rng.normal()))
+    even = load * requests[0].steps_factor
+    duration = (even if cluster.even else cost) * float(np.exp(cluster.jitter * rng.normal()))
     if rng.random() < cluster.stragglers:
         duration *= cluster.straggler_factor
     lost = rng.random(len(requests)) < cluster.failures

@@ -56,6 +56,8 @@ class Truth:
     lapse: float
     graded: bool
     key: int
+    hurry: float = 0.0
+    """How much smaller, in ln size, the transition is for a run of twice the steps; 0 where steps are no limit."""
 
     @property
     def transition(self) -> float | None:
@@ -82,10 +84,12 @@ class Truth:
         beyond = x - self.midpoint - self._offset
         return share * DIP_SHARE if self.kind is Kind.NON_MONOTONE and DIP[0] < beyond < DIP[1] else share
 
-    def run(self, size: int, seed: int, cost_exponent: float) -> Observation:
-        """What one run shows: the same for the same (truth, size, seed). It costs ``size ** cost_exponent``."""
+    def run(self, size: int, seed: int, cost_exponent: float, steps_factor: int = 1) -> Observation:
+        """What one run shows: the same for the same (truth, size, seed, steps). It costs
+        ``size ** cost_exponent * steps_factor``."""
         rng = np.random.default_rng([self.key, size, seed + 1])
-        share = self.share(size)
+        eased = replace(self, midpoint=self.midpoint - self.hurry * math.log2(steps_factor))
+        share = eased.share(size)
         lapsed, drawn, noise = rng.random(), rng.random(), rng.normal()
         if self.kind is Kind.NEVER or lapsed < self.lapse or (not self.graded and drawn >= share):
             accuracy = self.floor + SCATTER_FLOOR * noise
@@ -93,7 +97,7 @@ class Truth:
             rise = self.asymptote - self.floor
             mean = self.floor + rise * (share if self.graded else 1.0)
             accuracy = mean + (SCATTER_TOP + 0.4 * share * (1 - share) * rise * self.graded) * noise
-        return Observation(min(max(accuracy, 0.0), 1.0), self.floor, float(size) ** cost_exponent)
+        return Observation(min(max(accuracy, 0.0), 1.0), self.floor, float(size) ** cost_exponent * steps_factor)
 
 
 def draw(kind: Kind, problem: Problem, rng: np.random.Generator, key: int) -> Truth:

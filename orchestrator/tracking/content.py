@@ -2,9 +2,10 @@
 
 Names are stable, for sorting, filtering and charts:
 
-* runs (``kind`` = ``run``): parameters ``mix``, the size axis (``n_embed``), ``seed``, ``target``, ``family`` and every
-  setting by its dotted name; metrics ``accuracy/TASK`` and ``loss`` over steps, ``test_accuracy/TASK``, ``floor/TASK``,
-  ``parameters``, ``core_parameters``, ``steps`` and the run's own measures; tag ``status``.
+* runs (``kind`` = ``run``): parameters ``mix``, the size axis (``n_embed``), ``seed``, ``target``, ``family``,
+  ``steps_factor`` (above 1 for a run that audits the budget) and every setting of the run by its dotted name;
+  metrics ``accuracy/TASK`` and ``loss`` over steps, ``test_accuracy/TASK``, ``floor/TASK``, ``parameters``,
+  ``core_parameters``, ``steps`` and the run's own measures; tag ``status``.
 * transitions (``kind`` = ``transition``), one a mix: parameters ``mix``, ``target``, ``baseline``, ``verdict`` and the
   settings; metrics ``transition``, ``low``, ``high`` (on the size axis, at 80 % of the asymptote), the same with
   ``_parameters`` or ``_core_parameters`` behind them, with ``_absolute`` (at accuracy 0.8), with ``/TASK`` for the
@@ -24,11 +25,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from orchestrator.records import ARRAYS, PICTURE, RunRecord, Sweep
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.table import plain, report
-from orchestrator.spec import SweepSpec, flatten
+from orchestrator.spec import SweepSpec, flatten, plain_settings
 from orchestrator.tracking import notes
 from orchestrator.transition.types import Estimate, Synergy
 from trainables.base import Status
@@ -103,7 +105,9 @@ def run_content(sweep: Sweep, run: RunRecord) -> Content:
         "seed": str(config.seed),
         "target": spec.target,
         "family": spec.family,
+        "steps_factor": str(config.steps_factor),
     }
+    longer = f", {config.steps_factor} times the steps" if config.steps_factor > 1 else ""
     curve = tuple(
         Sample(name, value, point.step, min(point.step / max(outcome.steps, 1), 1.0))
         for point in outcome.curve
@@ -121,9 +125,9 @@ def run_content(sweep: Sweep, run: RunRecord) -> Content:
         "steps": float(outcome.steps),
     }
     return Content(
-        name=f"{config.mix.name} {spec.size_axis} {config.size} seed {config.seed}",
+        name=f"{config.mix.name} {spec.size_axis} {config.size} seed {config.seed}{longer}",
         tags={"kind": "run", "sweep": sweep.id, "run_key": run.key, "status": outcome.status.value},
-        params=_with_settings(spec, identity),
+        params=_with_settings(spec, identity, config.settings),
         samples=_finite((*curve, *(Sample(name, value, outcome.steps) for name, value in final.items()))),
         note=notes.run(sweep, run, parameters),
         texts={"traceback.txt": outcome.error} if outcome.status is Status.FAILED else {},
@@ -163,6 +167,8 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
     }
     if mix.synergy_total is not None:
         identity["synergy_decided"] = "yes" if mix.synergy_total.decided else "no"
+    if mix.budget_limited is not None:
+        identity["budget_limited"] = "yes" if mix.budget_limited else "no"
     points = {task.task: [asdict(point) for point in task.transition.points] for task in mix.tasks}
     fits = {task.task: None if task.transition.fit is None else asdict(task.transition.fit) for task in mix.tasks}
     return Content(
@@ -204,8 +210,10 @@ def metric_name(text: str) -> str:
     return re.sub(r"[^\w.\- /]", "_", text.replace("+", "."))
 
 
-def _with_settings(spec: SweepSpec, identity: Mapping[str, str]) -> dict[str, str]:
-    settings = {key: str(value) for key, value in flatten(spec.to_dict()["settings"]).items()}
+def _with_settings(spec: SweepSpec, identity: Mapping[str, str], resolved: Any = None) -> dict[str, str]:
+    """``identity`` with the sweep's settings, or those ``resolved`` for one run, by their dotted names."""
+    values = plain_settings(spec.settings if resolved is None else resolved)
+    settings = {key: str(value) for key, value in flatten(values).items()}
     if clash := sorted(settings.keys() & identity.keys()):
         raise ValueError(f"the family {spec.family!r} has settings whose names are taken: {', '.join(clash)}")
     return {**identity, **settings}

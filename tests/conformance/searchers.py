@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from orchestrator.search.audit import LONGER
 from orchestrator.search.base import Observation, Problem, Request, Results, Searcher
 from orchestrator.search.truths import Kind, Truth, draw
 
@@ -20,19 +21,26 @@ PROBLEM = Problem(("add", "add+prod"), SIZES, (0, 1, 2))
 
 def flat(accuracy: float) -> World:
     """A world in which every run ends with the same accuracy."""
-    return lambda request: Observation(accuracy, 0.2, float(request.size))
+    return lambda request: Observation(accuracy, 0.2, float(request.size * request.steps_factor))
 
 
 def step(at: int) -> World:
     """A world in which exactly the sizes from ``at`` on learn, whatever the seed."""
-    return lambda request: Observation(0.97 if request.size >= at else 0.2, 0.2, float(request.size))
+    return lambda request: Observation(
+        0.97 if request.size >= at else 0.2, 0.2, float(request.size * request.steps_factor)
+    )
 
 
 def mixed(seed: int = 0) -> World:
     """A noisy world with another transition for each mix."""
     rng = np.random.default_rng(seed)
     truths: dict[str, Truth] = {mix: draw(Kind.MATCHED, PROBLEM, rng, key) for key, mix in enumerate(PROBLEM.mixes)}
-    return lambda request: truths[request.mix].run(request.size, request.seed, 1.0)
+    return lambda request: truths[request.mix].run(request.size, request.seed, 1.0, request.steps_factor)
+
+
+def hurried(world: World) -> World:
+    """The same world in which runs of more steps learn whatever their size."""
+    return lambda request: world(request) if request.steps_factor == 1 else Observation(0.97, 0.2, 2.0 * request.size)
 
 
 def failing(world: World, every: int) -> World:
@@ -53,7 +61,8 @@ def drive(searcher: Searcher, world: World, workers: int = 1, order: int | None 
     """
     rng = np.random.default_rng(order)
     everything = {
-        Request(mix, size, seed)
+        Request(mix, size, seed, steps_factor)
+        for steps_factor in (1, LONGER)
         for mix in searcher.problem.mixes
         for size in searcher.problem.sizes
         for seed in searcher.problem.seeds
@@ -250,6 +259,33 @@ class SearcherConformance:
         searcher = make(problem)
         drive(searcher, flat(accuracy), 3, order=12)
         assert all(progress.done for progress in searcher.progress())
+
+    @pytest.mark.parametrize("workers", [1, 8])
+    def test_runs_of_more_steps_are_no_evidence(self, make: Make, workers: int) -> None:
+        """What they show neither moves a bracket nor changes which runs of the ordinary budget are made."""
+        told, untold = make(PROBLEM), make(PROBLEM)
+        for size in SIZES:
+            told.tell(Request("add", size, 0, LONGER), Observation(0.97, 0.2, 2.0 * size))
+        ordinary = [
+            {run: seen for run, seen in drive(searcher, hurried(step(40)), workers).items() if run.steps_factor == 1}
+            for searcher in (told, untold)
+        ]
+        if workers == 1:  # With more, an audit keeps one busy, so that others get their runs later.
+            assert ordinary[0] == ordinary[1]
+        brackets = [[(mix.low, mix.high) for mix in searcher.progress()] for searcher in (told, untold)]
+        assert brackets[0] == brackets[1]
+        assert all(low is not None and high is not None and low < 40 <= high for low, high in brackets[0])
+
+    def test_a_longer_run_repeats_one_that_failed_just_below(self, make: Make) -> None:
+        searcher = make(PROBLEM)
+        results = drive(searcher, hurried(step(40)), 3, order=14)
+        longer = [run for run in results if run.steps_factor > 1]
+        assert len(longer) in (0, len(PROBLEM.mixes))
+        for run, progress in zip(sorted(longer), searcher.progress(), strict=False):
+            short = results[Request(run.mix, run.size, run.seed)]
+            assert run.size == progress.low
+            assert short is not None
+            assert short.accuracy == 0.2
 
     def test_welcomes_runs_it_never_asked_for(self, make: Make) -> None:
         """An extended sweep tells what its journal holds: other sizes and seeds than the problem's do no harm."""

@@ -17,7 +17,9 @@ from trainables.base import Evaluation, Outcome, Status
 
 def entry(seed: int = 0, status: Status = Status.FINISHED) -> Ended:
     outcome = Outcome(status, 300, {"add": 0.5}, {"add": 0.2}, (Evaluation(100, 1.5, {"add": 0.25}),), {"seconds": 1.0})
-    return Ended(f"key{seed}", Request("add+prod", 16, seed), outcome, reused_from="older" if seed % 2 else "")
+    return Ended(
+        f"key{seed}", Request("add+prod", 16, seed, 1 + seed % 2), outcome, reused_from="older" if seed % 2 else ""
+    )
 
 
 def write(path: Path, count: int) -> list[Ended]:
@@ -27,6 +29,14 @@ def write(path: Path, count: int) -> list[Ended]:
         journal.append(one)
     journal.close()
     return entries
+
+
+def test_a_journal_from_before_runs_of_more_steps_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    (one,) = write(path, 1)
+    path.write_text(path.read_text().replace('"steps_factor":1,', ""))
+    assert "steps_factor" not in path.read_text()
+    assert list(read_journal(path)) == [one]
 
 
 def test_what_was_appended_is_read_back(tmp_path: Path) -> None:

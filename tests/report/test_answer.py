@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -97,3 +98,18 @@ def test_json_round_trip(with_runs: bool) -> None:
 def test_something_else_is_no_answer() -> None:
     with pytest.raises(ValueError, match="size_axis"):
         Answer.from_json({"target": "add"})
+
+
+def test_a_run_of_more_steps_says_only_whether_the_budget_limits_the_transition() -> None:
+    spec = make_spec()
+    plain = answer(spec, bracketed())
+    (one,) = train(spec, [("add", 8)], seeds=1)
+    longer, bad = replace(one[0], steps_factor=2), one[1]
+    good = replace(bad, accuracy={"add": 0.97})
+    for outcome, limited in ((good, True), (bad, False), (failed(), None)):
+        found = answer(spec, [*bracketed(), (longer, outcome)])
+        assert found.mix("add").budget_limited is limited
+        assert replace(found.mix("add"), budget_limited=None) == plain.mix("add")
+        assert found.mix("add+prod") == plain.mix("add+prod")
+    above = replace(longer, size=128)
+    assert answer(spec, [*bracketed(), (above, good)]).mix("add").budget_limited is None

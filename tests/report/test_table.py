@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -193,3 +194,12 @@ def test_a_terminal_shows_the_same_words(width: int) -> None:
             for cell in row.cells:
                 assert cell.strip() in words
     assert max(len(line) for line in text.splitlines()) <= width
+
+
+def test_what_the_budget_limits_is_said() -> None:
+    found = make_answer(transition(Verdict.FOUND, FOUND), transition(Verdict.FOUND, FOUND), UNKNOWN)
+    limited, free = (replace(mix, budget_limited=so) for mix, so in zip(found.mixes, (True, False), strict=True))
+    said = plain(report(replace(found, mixes=(limited, free))))
+    assert "add is budget-limited: with twice the steps a smaller size learned" in said
+    assert "add+prod: the largest size that failed did not learn with twice the steps either" in said
+    assert "budget" not in plain(report(found))

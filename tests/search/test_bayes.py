@@ -192,3 +192,18 @@ def test_impossible_settings_are_refused(setting: dict[str, float]) -> None:
     name = next(iter(setting))
     with pytest.raises(UserError, match=rf"search\.{name} is .*must lie between"):
         Bayes(ONE, **setting)
+
+
+@pytest.mark.parametrize("at", [40, 1000])
+def test_the_budget_is_audited_once_below_the_transition_or_at_the_largest_size(at: int) -> None:
+    searcher = Bayes(ONE, budget_audit=True)
+    results = drive(searcher, step(at))
+    (longer,) = [run for run in results if run.steps_factor > 1]
+    tested = [run.size for run in results if run.steps_factor == 1 and run.size < at]
+    assert longer == Request("add", max(tested), longer.seed, 2)
+    assert results[Request("add", longer.size, longer.seed)] is not None
+
+
+def test_a_run_of_twice_the_steps_does_not_count_in_what_a_size_costs() -> None:
+    results = {Request("add", 8, 0): Observation(0.5, 0.2, 3.0), Request("add", 8, 0, 2): Observation(0.5, 0.2, 6.0)}
+    assert cost_model(results).cost(8) == pytest.approx(3.0)

@@ -117,3 +117,9 @@ def test_more_seeds_extend_a_finished_search() -> None:
     results = drive(extended, world, 4)
     assert known.items() <= results.items()
     assert any(request.seed == 3 for request in results)
+
+
+@pytest.mark.parametrize(("at", "size"), [(40, 32), (8, None), (1000, 128)])
+def test_the_budget_is_audited_below_the_transition_or_at_the_largest_size(at: int, size: int | None) -> None:
+    results = drive(Bisection(ONE, budget_audit=True), step(at), 2)
+    assert [run for run in results if run.steps_factor > 1] == ([Request("add", size, 0, 2)] if size else [])

@@ -48,6 +48,15 @@ def test_stacks_group_by_size_in_order() -> None:
     assert stacks(wanted, 1) == [(wanted[0],), (wanted[2],), (wanted[3],), (wanted[1],)]
 
 
+def test_runs_of_more_steps_are_stacks_of_their_own_and_take_as_much_longer() -> None:
+    wanted = [Request("a", 8, 0), Request("a", 8, 0, 2), Request("b", 8, 0)]
+    assert stacks(wanted, 2) == [(wanted[0], wanted[2]), (wanted[1],)]
+    plain = simulate(Bisection(PROBLEM), step(40), Cluster(), rng())
+    audited = simulate(Bisection(PROBLEM, budget_audit=True), step(40), Cluster(), rng())
+    assert audited.makespan == pytest.approx(plain.makespan + 2 * len(PROBLEM.mixes))
+    assert audited.cost == pytest.approx(plain.cost + 2 * 32 * len(PROBLEM.mixes))
+
+
 def test_latency_stragglers_and_cost_as_duration() -> None:
     slow = simulate(Grid(PROBLEM), flat(0.97), Cluster(latency=0.5, stragglers=1.0, straggler_factor=3.0), rng())
     assert slow.makespan == pytest.approx(3.5 * RUNS)

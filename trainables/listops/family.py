@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -70,13 +70,22 @@ class ListOps(Family):
     def parameters(self, size: float) -> Parameters:
         return count_parameters(self.settings.model, size, self._vocabulary_size)
 
-    def steps(self) -> int:
-        return self.settings.training.steps
+    def scaled(self, steps: float, examples: float) -> ListOpsSettings:
+        task, training = self.settings.task, self.settings.training
+        if examples != 1:
+            task = replace(task, train_examples=max(1, round(task.training_examples * examples)))
+        if steps != 1:
+            training = replace(training, steps=max(1, round(training.steps * steps)))
+        return replace(self.settings, task=task, training=training)
 
-    def flops(self, size: int) -> float:
-        training, model = self.settings.training, self.settings.model
-        tokens = training.steps * training.batch * model.block
-        return tokens * flops_per_token(model, size, self._vocabulary_size)
+    def steps(self, run: RunConfig) -> int:
+        settings: ListOpsSettings = run.settings
+        return settings.training.steps
+
+    def flops(self, run: RunConfig) -> float:
+        settings: ListOpsSettings = run.settings
+        tokens = settings.training.steps * settings.training.batch * settings.model.block
+        return tokens * flops_per_token(settings.model, run.size, self._vocabulary_size)
 
     def shape(self, run: RunConfig) -> str:
         settings: ListOpsSettings = run.settings
