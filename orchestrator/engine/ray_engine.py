@@ -18,7 +18,9 @@ from typing import Any, Self
 import ray
 from ray import tune
 from ray.tune import Callback, Stopper
+from ray.tune.execution.tune_controller import TuneController
 from ray.tune.experiment import Trial
+from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
 from orchestrator.engine.base import Engine, job_of, take_in
@@ -35,9 +37,8 @@ TUNE_ENVIRONMENT = {
     "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal is the memory
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # a failed run's traceback is in its record
     "RAY_AIR_NEW_OUTPUT": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # who asks for no GPU sees none; StackTrial sees to it elsewhere, too
 }
-
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -108,6 +109,7 @@ class RayEngine(Engine):
             tune.with_resources(StackTrial, needs),
             tune_config=tune.TuneConfig(
                 search_alg=adapter,
+                scheduler=SlotScheduler(),  # type: ignore[no-untyped-call] # its base has no types
                 num_samples=-1,
                 max_concurrent_trials=self.slots,
                 reuse_actors=True,
@@ -120,6 +122,7 @@ class RayEngine(Engine):
                 verbose=0,
                 stop=CampaignStopper(campaign),
                 callbacks=[CampaignCallback(campaign)],
+                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),  # StackTrial keeps its own.
                 failure_config=tune.FailureConfig(max_failures=self._resources.retries),
             ),
         )
@@ -164,6 +167,19 @@ class CampaignSearcher(_NotPickled, Searcher):
 
     def restore(self, checkpoint_path: str) -> None:
         """The journal is the memory."""
+
+
+class SlotScheduler(FIFOScheduler):
+    """Starts trials in the order they come, each on the actor it was given.
+
+    Tune's own first-in-first-out also hands a trial that waits for its new process to any actor that has become free,
+    and gives the new process up: where runs are shorter than a process's start, one slot then does all the work and the
+    others never open. Nor is there a need to look through all trials there ever were for the next one.
+    """
+
+    def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
+        """No trial is preferred; the controller starts those that are pending."""
+        return None
 
 
 class CampaignCallback(_NotPickled, Callback):

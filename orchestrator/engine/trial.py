@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
+import ray
 from ray import tune
 
 from orchestrator.engine.worker import StackJob, StackWorker
@@ -19,6 +21,7 @@ class StackTrial(tune.Trainable):
     """
 
     def setup(self, config: dict[str, Any]) -> None:
+        _hide_unasked_gpus()
         self._worker: StackWorker | None = None
         self._begin(config)
 
@@ -45,3 +48,10 @@ class StackTrial(tune.Trainable):
 
     def _begin(self, config: dict[str, Any]) -> None:
         self._worker = StackWorker(StackJob.from_config(config["job"]))
+
+
+def _hide_unasked_gpus() -> None:
+    """Without a GPU of its own a trial would see all of them: Ray leaves the variable alone then, unless every node was
+    started with a setting of its own. Called before anything touches CUDA, which reads the variable once."""
+    if not ray.get_runtime_context().get_accelerator_ids().get("GPU"):
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""

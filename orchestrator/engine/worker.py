@@ -15,13 +15,13 @@ import torch
 from safetensors.numpy import save_file
 
 from orchestrator.engine.files import Home, SweepFiles, whole_directory, write_whole
-from orchestrator.engine.remains import CHECKPOINT, MEMBERS, OUTCOME, WEIGHTS
+from orchestrator.engine.remains import CHECKPOINT, MEMBERS, OUTCOME, WEIGHTS, read_outcome
 from orchestrator.records import ARRAYS, PICTURE
 from orchestrator.report.similarity import similarity_figure
 from orchestrator.report.style import save
 from orchestrator.search.base import Request
 from orchestrator.spec import Resources, SweepSpec
-from trainables.base import Evaluation, Outcome, Report
+from trainables.base import Evaluation, Learner, Outcome, Report
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,10 @@ class RunReport:
 
 
 class StackWorker:
-    """A stack in training, continued from its checkpoint where there is one."""
+    """A stack in training, continued from its checkpoint where there is one.
+
+    Where every run's outcome is on disk already (an earlier worker died before it could report), nothing is trained.
+    """
 
     def __init__(self, job: StackJob) -> None:
         spec = SweepSpec.model_validate(job.space)
@@ -80,21 +83,26 @@ class StackWorker:
         self._files: SweepFiles = home.sweep(job.sweep_id)
         self._directory = self._files.stack(job.stack_id)
         self._checkpoint_every_s = spec.resources.checkpoint_every_s
-        prepare_device(spec.resources)
         family = spec.make_family()
         self._configs = [spec.config(request) for request in job.requests]
         self._keys = [family.key(config) for config in self._configs]
+        self._saved_at = time.monotonic()
+        self._learner: Learner | None = None
+        self.done = False
+        if all(self._has_ended(key) for key in self._keys):
+            return
+        prepare_device(spec.resources)
         self._learner = family.learner(self._configs, device=spec.resources.device, cache=home.data)
         members = [asdict(request) for request in job.requests]
         write_whole(self._directory / MEMBERS, json.dumps(members))
         if (self._directory / CHECKPOINT).is_dir():
             self._learner.restore(self._directory / CHECKPOINT)
-        self._saved_at = time.monotonic()
-        self.done = False
 
     def advance(self) -> list[RunReport]:
         """Train to the next evaluation; sets ``done`` when every run has ended. What ended is on disk before it is
         reported."""
+        if self._learner is None:
+            return self._answer_from_disk()
         reports = self._learner.advance()
         for report in reports:
             if report.outcome is not None:
@@ -108,8 +116,18 @@ class StackWorker:
 
     def save(self) -> None:
         """Write a checkpoint now."""
+        if self._learner is None:
+            return
         self._learner.save(self._directory / CHECKPOINT)
         self._saved_at = time.monotonic()
+
+    def _has_ended(self, key: str) -> bool:
+        return (self._files.run(key) / OUTCOME).is_file()
+
+    def _answer_from_disk(self) -> list[RunReport]:
+        self.done = True
+        shutil.rmtree(self._directory, ignore_errors=True)
+        return [RunReport(key, None, read_outcome(self._files.run(key))) for key in self._keys]
 
     def _leave(self, report: Report, outcome: Outcome) -> None:
         """Put a finished run's files where they belong, whole."""
@@ -128,5 +146,5 @@ class StackWorker:
 def prepare_device(resources: Resources) -> None:
     """Threads on a CPU; on a GPU, no more of its memory than this stack's share."""
     torch.set_num_threads(resources.threads_per_stack)
-    if resources.device == "cuda":
+    if resources.device == "cuda" and torch.cuda.is_available():  # A family may use a GPU without torch.
         torch.cuda.set_per_process_memory_fraction(min(1.0, resources.gpu_per_stack))

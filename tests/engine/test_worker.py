@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from orchestrator.engine import lifecycle
 from orchestrator.engine.files import Home
 from orchestrator.engine.remains import read_outcome
-from orchestrator.engine.worker import StackJob, StackWorker
+from orchestrator.engine.worker import RunReport, StackJob, StackWorker
 from orchestrator.search.base import Request
 from tests.engine.sweeps import spec
+from tests.families import LogisticFamily
 
 
 def test_a_stack_left_in_the_middle_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
@@ -31,3 +34,24 @@ def test_a_stack_left_in_the_middle_goes_on_from_its_checkpoint(tmp_path: Path) 
     assert lifecycle.interrupted_stacks(home.sweep(sweep.id)) == []
     for report in last:
         assert report.outcome == read_outcome(home.sweep(sweep.id).run(report.key))
+
+
+def test_a_stack_that_ended_unheard_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its worker died between the last run's end and the report: the retry answers from disk."""
+    asked = spec()
+    sweep = lifecycle.create(asked, Home(tmp_path))
+    requests = (Request("add", 16, 0), Request("add+prod", 16, 1))
+    job = StackJob(asked.to_dict(), requests, str(tmp_path), sweep.id, "stack-1")
+    first = StackWorker(job)
+    unheard: list[RunReport] = []
+    while not first.done:
+        unheard = first.advance()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr(LogisticFamily, "learner", refuse)
+    retry = StackWorker(job)
+    said = retry.advance()
+    assert retry.done
+    assert [(report.key, report.outcome) for report in said] == [(report.key, report.outcome) for report in unheard]

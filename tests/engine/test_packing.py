@@ -1,0 +1,98 @@
+"""Stacks on the slots of a Ray cluster: where they are placed, which GPUs they see, and that slots are kept busy.
+
+The GPUs are logical: Ray counts and hands them out like real ones, on machines that have none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from ray.cluster_utils import Cluster
+
+from orchestrator.engine.files import Home
+from orchestrator.engine.sweep import RunOptions, run_sweep
+from tests.engine.sleepers import FAMILY, Turn, occupancy, turns
+from tests.engine.sweeps import ended, printed, quiet, spec
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
+MakeCluster = Callable[..., str]
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeCluster]:
+    """Makes a cluster of nodes with so many cores and GPUs each; its address."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # As on nodes that nobody told otherwise.
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
+    made = Cluster()
+
+    def make(*nodes: dict[str, Any]) -> str:
+        for node in nodes:
+            made.add_node(**node)
+        return str(made.address)
+
+    yield make
+    ray.shutdown()
+    made.shutdown()
+
+
+def sweep(address: str, home: Path, **changes: object) -> list[Turn]:
+    """Run a grid of sleeping runs on a cluster; every learner's turns."""
+    log = home / "log"
+    log.mkdir(parents=True)
+    settings = {"log": str(log), "steps": 2} | dict(changes.pop("settings", {}))  # type: ignore[call-overload]
+    asked = spec(**({"family": FAMILY, "settings": settings, "search": {"method": "grid"}} | changes))
+    console = quiet()
+    run_sweep(asked, RunOptions(home=home, address=address), console)
+    [sweep_id] = Home(home).sweep_ids()
+    wanted = len(asked.mixes) * len(asked.sizes) * asked.seeds
+    assert len(ended(home, sweep_id)) == wanted, printed(console)
+    return turns(log)
+
+
+def most_at_once(said: list[Turn]) -> int:
+    """The most learners that were at work at the same time."""
+    return max(sum(other.begun <= turn.begun < other.ended for other in said) for turn in said)
+
+
+def test_a_stack_without_a_gpu_sees_none(cluster: MakeCluster, tmp_path: Path) -> None:
+    address = cluster({"num_cpus": 2, "num_gpus": 4})
+    said = sweep(address, tmp_path, sizes=[8, 16], seeds=1, settings={"sleep_s": 0.05})
+    assert {turn.gpus for turn in said} == {""}
+
+
+def test_four_stacks_share_two_gpus_and_each_sees_its_own(cluster: MakeCluster, tmp_path: Path) -> None:
+    address = cluster({"num_cpus": 4, "num_gpus": 2})
+    resources = {"gpu_per_stack": 0.5, "max_stack": 1}
+    said = sweep(address, tmp_path, sizes=[8, 16, 32, 64], seeds=3, resources=resources, settings={"sleep_s": 0.4})
+    seen = {turn.process: turn.gpus for turn in said}
+    assert Counter(seen.values()) == {"0": 2, "1": 2}
+    assert most_at_once(said) == 4
+
+
+def test_unequal_nodes_are_filled_as_far_as_each_goes(cluster: MakeCluster, tmp_path: Path) -> None:
+    """One node has three GPUs and two cores, the other one GPU and many cores: two slots here, one there."""
+    address = cluster({"num_cpus": 2, "num_gpus": 3}, {"num_cpus": 8, "num_gpus": 1})
+    resources = {"gpu_per_stack": 1, "max_stack": 1}
+    said = sweep(address, tmp_path, sizes=[8, 16, 32, 64], seeds=2, resources=resources, settings={"sleep_s": 0.4})
+    processes = {turn.process: turn.node for turn in said}
+    assert sorted(Counter(processes.values()).values()) == [1, 2]
+    assert most_at_once(said) == 3
+
+
+def test_slots_are_kept_busy_by_one_process_each(cluster: MakeCluster, tmp_path: Path) -> None:
+    """Eighty runs of 1.5 s: nine tenths of the slots' time is training, all of it in four processes."""
+    address = cluster({"num_cpus": 4, "num_gpus": 4})
+    resources = {"gpu_per_stack": 1, "max_stack": 1}
+    said = sweep(address, tmp_path, seeds=5, resources=resources, settings={"sleep_s": 0.5, "steps": 3})
+    assert len({turn.process for turn in said}) == 4
+    share = occupancy(said, slots=4)
+    print(f"occupancy {share:.1%}")
+    assert share >= 0.9
