@@ -22,12 +22,10 @@ import numpy as np
 from orchestrator.search.base import Problem, Request, Searcher
 from orchestrator.search.choice import STACK_OVERHEAD
 from orchestrator.search.evidence import points
+from orchestrator.search.grading import Grade, grade
 from orchestrator.search.registry import make_searcher
-from orchestrator.search.simulator import Cluster, Trace, simulate, truths_world
+from orchestrator.search.simulator import Cluster, simulate, truths_world
 from orchestrator.search.truths import Kind, Truth, draw
-from orchestrator.transition.fit import fit
-from orchestrator.transition.transition import transition
-from orchestrator.transition.types import Point, Verdict
 
 SEED = 20250523
 COARSE = tuple(int(size) for size in np.unique(np.geomspace(8, 256, 16).round().astype(int)))
@@ -63,23 +61,11 @@ class Scenario:
 
 
 @dataclass
-class Found:
-    """What came of one truth. ``error`` is |ln(estimate / truth)|, None without an estimate or a truth."""
-
-    cost: float
-    runs: int
-    verdict: Verdict
-    error: float | None
-    held: bool | None
-    width: float | None
-
-
-@dataclass
 class Row:
-    """A scenario's results: one entry a truth in ``found``, one a simulated sweep in ``wall`` and ``busy``."""
+    """A scenario's results: one entry a truth in ``grades``, one a simulated sweep in ``wall`` and ``busy``."""
 
     scenario: Scenario
-    found: list[Found] = field(default_factory=list)
+    grades: list[Grade] = field(default_factory=list)
     wall: list[float] = field(default_factory=list)
     busy: list[float] = field(default_factory=list)
     ask_s: list[float] = field(default_factory=list)
@@ -131,7 +117,9 @@ def sweep(row: Row, truths: list[Truth], key: int) -> None:
     row.wall.append(trace.makespan)
     row.busy.append(trace.busy)
     for mix, truth in named.items():
-        row.found.append(judge(scenario, trace, points(problem, trace.results, mix), mix, truth))
+        cost = trace.mix_cost(mix) / grid_cost(scenario)
+        runs = points(problem, trace.results, mix)
+        row.grades.append(grade(runs, scenario.sizes, truth, cost, by_fit=scenario.by_fit))
 
 
 def timed(searcher: Searcher, into: list[float]) -> Searcher:
@@ -148,27 +136,9 @@ def timed(searcher: Searcher, into: list[float]) -> Searcher:
     return searcher
 
 
-def judge(scenario: Scenario, trace: Trace, runs: list[Point], mix: str, truth: Truth) -> Found:
-    """What the runs of one mix say, against the truth."""
-    cost = trace.mix_cost(mix) / grid_cost(scenario)
-    found = transition(runs, scenario.sizes)
-    size, estimate = truth.transition, found.relative
-    if size is None:
-        return Found(cost, len(runs), found.verdict, None, None, None)
-    value = estimate.value
-    if scenario.by_fit:
-        curve = fit(runs)
-        value = None if curve is None else curve.transition
-    known = estimate.low is not None or estimate.high is not None
-    held = known and (estimate.low or 0.0) <= size <= (estimate.high or math.inf)
-    width = math.log(estimate.high / estimate.low) if estimate.low and estimate.high else None
-    error = None if value is None else abs(math.log(value / size))
-    return Found(cost, len(runs), found.verdict, error, held, width)
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark and write its report."""
-    from tests.bench.search_report import plot, print_goals, print_table, summary
+    from tests.bench.search_report import figures, plot, print_goals, print_table
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--truths", type=int, default=300, help="truths a scenario (default 300)")
@@ -187,8 +157,8 @@ def main(arguments: list[str] | None = None) -> None:
         "truths": given.truths,
         "seed": SEED,
         "seconds": time.monotonic() - started,
-        "rows": [{"scenario": asdict(row.scenario), **summary(row)} for row in rows],
-        "raw": [[asdict(found) for found in row.found] for row in rows],
+        "rows": [{"scenario": asdict(row.scenario), **asdict(figures(row))} for row in rows],
+        "raw": [[asdict(found) for found in row.grades] for row in rows],
     }
     (given.out / "search.json").write_text(json.dumps(record, indent=1))
     plot(rows, given.out / "search.png")

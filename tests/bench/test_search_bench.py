@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.search.truths import Kind
 from tests.bench.search import Scenario, grid_cost, main, measure, scenarios
-from tests.bench.search_report import goals, print_goals, summary
+from tests.bench.search_report import figures, goals, print_goals
 
 
 def test_one_command_prints_and_writes_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,15 +26,15 @@ def test_one_command_prints_and_writes_its_report(tmp_path: Path, capsys: pytest
 def test_the_grid_is_its_own_unit_of_cost() -> None:
     for stack in (1, 4):
         row = measure(Scenario("grid", "grid", stack=stack), 1)
-        assert row.found[0].cost == pytest.approx(1)
-        assert row.found[0].runs == 48
+        assert row.grades[0].cost == pytest.approx(1)
+        assert row.grades[0].runs == 48
 
 
 def test_figures_count_what_was_declared() -> None:
-    figures = summary(measure(Scenario("bayes", kind=Kind.NEVER), 2))
-    assert figures["declared"] == 1
-    assert isinstance(figures["cost"], float)
-    assert figures["cost"] <= 0.25
+    grades = figures(measure(Scenario("bayes", kind=Kind.NEVER), 2)).grades
+    assert grades.declared == 1
+    assert grades.error_median is None
+    assert grades.cost <= 0.25
 
 
 def test_every_goal_is_held_against_a_row(capsys: pytest.CaptureFixture[str]) -> None:
