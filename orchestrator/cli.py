@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 import typer
 
-from orchestrator.commands import asking, recording
+from orchestrator.commands import asking, recording, simulating
 from orchestrator.outcry import exit_code_of
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ app.command("run")(asking.run_command)
 app.command("list")(asking.list_command)
 app.command("show")(asking.show_command)
 app.command("plan")(asking.plan_command)
+app.command("simulate")(simulating.simulate_command)
 app.command("ui")(recording.ui_command)
 app.command("sync")(recording.sync_command)
 

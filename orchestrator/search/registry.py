@@ -25,6 +25,11 @@ def settings_type(method: str) -> type:
     return METHODS[method].Settings
 
 
+def knows(method: str, setting: str) -> bool:
+    """Whether a method has a setting of that name. Raises ``UserError`` for an unknown method."""
+    return any(field.name == setting for field in fields(settings_type(method)))
+
+
 def make_searcher(method: str, problem: Problem, **settings: Any) -> Searcher:
     """The searcher of that name. Raises ``UserError`` for an unknown method or setting."""
     known = [field.name for field in fields(settings_type(method))]

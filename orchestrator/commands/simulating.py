@@ -1,0 +1,128 @@
+"""Trying a search out before paying for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from orchestrator.commands.options import Debug, Override, Profile, load
+from orchestrator.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from orchestrator.search.base import Observation, Request
+    from orchestrator.search.simulator import Cluster
+    from orchestrator.search.truths import Kind
+    from orchestrator.simulation.study import Setting
+
+GENERIC_SIZES, GENERIC_SEEDS, GENERIC_EXPONENT = 46, 8, 1.75
+"""Without a search space: so many sizes between 8 and 256, seeds, and a run that costs size to this power."""
+
+
+def simulate_command(
+    space: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME_OR_FILE]", help="A search space; without one, 46 sizes from 8 to 256, one mix."),
+    ] = None,
+    profile: Profile = None,
+    override: Override = None,
+    truths: Annotated[int, typer.Option(min=1, help="Sweeps to simulate, each with transitions of its own.")] = 40,
+    kind: Annotated[str, typer.Option(help="What is unusual about the truths: matched, misspecified, never, ...")] = (
+        "matched"
+    ),
+    table: Annotated[
+        Path | None, typer.Option(help="Replay the outcomes recorded in this CSV file, in place of synthetic truths.")
+    ] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help="Try this method (repeatable); by default the space's own and the others.")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Stacks that train at a time.")] = 1,
+    stack: Annotated[int, typer.Option(min=1, help="Runs in a stack, at most.")] = 1,
+    latency: Annotated[float, typer.Option(min=0.0, help="Seconds before a stack starts.")] = 0.0,
+    jitter: Annotated[float, typer.Option(min=0.0, help="Standard deviation of ln duration.")] = 0.0,
+    stragglers: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of stacks that take 5 times as long.")] = 0,
+    failures: Annotated[float, typer.Option(min=0.0, max=0.9, help="Share of runs that fail.")] = 0.0,
+    seed: Annotated[int, typer.Option(min=0, help="Fixes truths, delays and failures.")] = 0,
+    debug: Debug = False,
+) -> None:
+    """Try the searchers without training: what they would cost, and how far off they would be."""
+    from orchestrator.search.simulator import Cluster
+    from orchestrator.simulation import printing, study
+
+    cluster = Cluster(
+        workers, stack, even=False, latency=latency, jitter=jitter, stragglers=stragglers, failures=failures
+    )
+    console = Console()
+    with console.status("simulating"):
+        if table is not None:
+            if space is not None:
+                raise UserError("--table replays the mixes, sizes and seeds of its file: leave the search space out")
+            outcomes, setting = _recorded(table, method, cluster, seed)
+            references = study.references_of(setting.problem, outcomes, seed)
+            printing.print_replays(study.against_table(setting, outcomes, truths), references, truths, console)
+        else:
+            setting = _asked(space, profile, override, method, cluster, seed)
+            graded = study.against_truths(setting, _kind(kind), truths)
+            printing.print_truths(graded, _kind(kind), truths, len(setting.problem.mixes), console)
+
+
+def _recorded(
+    table: Path, methods: list[str] | None, cluster: Cluster, seed: int
+) -> tuple[dict[Request, Observation | None], Setting]:
+    """A recorded table and its replay."""
+    from orchestrator.simulation import recorded
+    from orchestrator.simulation.study import Setting
+
+    outcomes = recorded.read_table(table)
+    problem = recorded.table_problem(outcomes)
+    setting = Setting(problem, _methods(methods, cluster.stack), recorded.table_costs(outcomes), cluster, seed)
+    return outcomes, setting
+
+
+def _asked(
+    space: str | None,
+    profile: str | None,
+    override: list[str] | None,
+    methods: list[str] | None,
+    cluster: Cluster,
+    seed: int,
+) -> Setting:
+    """A search space's question, or the general one."""
+    import numpy as np
+
+    from orchestrator.plan import make_plan
+    from orchestrator.search.base import Problem
+    from orchestrator.simulation.study import Setting
+
+    if space is None:
+        if profile or override:
+            raise UserError("--profile and --set are about a search space: name one")
+        sizes = tuple(int(size) for size in np.unique(np.geomspace(8, 256, GENERIC_SIZES).round().astype(int)))
+        problem = Problem(("mix",), sizes, tuple(range(GENERIC_SEEDS)))
+        costs = {size: float(size) ** GENERIC_EXPONENT for size in sizes}
+        return Setting(problem, _methods(methods, cluster.stack), costs, cluster, seed)
+    spec, hardware = load(space, profile, override)
+    problem = Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.seed_list)
+    costs = {size.size: size.seconds for size in make_plan(spec, hardware).sizes}
+    own = {spec.search.method: spec.search.settings} if not methods or spec.search.method in methods else {}
+    return Setting(problem, _methods(methods, cluster.stack) | own, costs, cluster, seed)
+
+
+def _methods(names: list[str] | None, stack: int) -> dict[str, dict[str, Any]]:
+    """The methods to try, all of them by default; those that know stacks are told their size."""
+    from orchestrator.search.registry import METHODS, knows
+
+    for name in names or ():
+        if name not in METHODS:
+            raise unknown("search method", name, METHODS, where="--method")
+    return {name: {"stack": stack} if knows(name, "stack") else {} for name in names or METHODS}
+
+
+def _kind(given: str) -> Kind:
+    from orchestrator.search.truths import Kind
+
+    if given not in list(Kind):
+        raise unknown("kind of truths", given, [each.value for each in Kind], where="--kind")
+    return Kind(given)

@@ -1,0 +1,66 @@
+"""Recorded tables of real outcomes: every mix at every size with every seed, trained once, replayed as often as one
+likes."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from orchestrator.errors import UserError
+from orchestrator.search.base import Observation, Problem, Request, Results
+
+COLUMNS = ("mix", "size", "seed", "accuracy", "floor", "seconds")
+"""What a recorded table holds, a line a run. ``accuracy`` is empty for a run that failed."""
+
+
+def read_table(path: Path) -> dict[Request, Observation | None]:
+    """A recorded table (CSV with the columns of :data:`COLUMNS`, others are left aside).
+
+    Raises :class:`UserError` for a file that is none, saying which line is wrong.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+            if missing:
+                raise UserError(f"{str(path)!r} is no table of outcomes: it has no column {', '.join(missing)}.")
+            return dict(_line(path, reader.line_num, line) for line in reader)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read the table {str(path)!r}: {error}") from error
+
+
+def table_problem(table: Results) -> Problem:
+    """The mixes, sizes and seeds of a table. Raises :class:`UserError` unless every combination is there."""
+    mixes = tuple(dict.fromkeys(request.mix for request in table))
+    sizes = tuple(sorted({request.size for request in table}))
+    seeds = tuple(sorted({request.seed for request in table}))
+    wanted = [Request(mix, size, seed) for mix in mixes for size in sizes for seed in seeds]
+    lost = [request for request in wanted if request not in table]
+    if not wanted or lost:
+        example = f", for one {lost[0].mix} at size {lost[0].size}, seed {lost[0].seed}" if lost else ""
+        raise UserError(
+            f"a table has to hold every mix at every size with every seed; {len(lost)} are missing{example}."
+        )
+    return Problem(mixes, sizes, seeds)
+
+
+def table_costs(table: Results) -> dict[int, float]:
+    """What a run costs at each size: the table's median."""
+    seconds: dict[int, list[float]] = {}
+    for request, seen in table.items():
+        if seen is not None:
+            seconds.setdefault(request.size, []).append(seen.cost)
+    return {size: float(np.median(found)) for size, found in sorted(seconds.items())}
+
+
+def _line(path: Path, number: int, line: Mapping[str, str]) -> tuple[Request, Observation | None]:
+    try:
+        request = Request(line["mix"], int(line["size"]), int(line["seed"]))
+        if not line["accuracy"]:
+            return request, None
+        return request, Observation(float(line["accuracy"]), float(line["floor"]), float(line["seconds"]))
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{path}, line {number}: {error}") from error

@@ -1,0 +1,189 @@
+"""A sweep without its training: the real searchers on a search space's mixes, sizes and seeds, against truths that are
+known. Synthetic truths say how far an estimate is off; a recorded table of outcomes says what a searcher would have
+made of real ones. The clock, the workers, their delays and failures are simulated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from orchestrator.search.base import Observation, Problem, Request, Results
+from orchestrator.search.evidence import points
+from orchestrator.search.grading import Grade, Summary, grade, summarise
+from orchestrator.search.registry import make_searcher
+from orchestrator.search.simulator import Cluster, Trace, World, simulate, table_world
+from orchestrator.search.truths import Kind, Truth, draw
+from orchestrator.transition.transition import transition
+from orchestrator.transition.types import Estimate, Point, Transition
+
+REFERENCE = "grid"
+"""The method that costs and times are given relative to."""
+RESAMPLES = 200
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is searched and how: ``methods`` by name with their settings, ``costs`` in seconds (or any unit) of a run
+    at each size of the problem."""
+
+    problem: Problem
+    methods: Mapping[str, Mapping[str, Any]]
+    costs: Mapping[int, float]
+    cluster: Cluster
+    seed: int
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One method on many simulated sweeps. ``cost``, ``wall`` are relative to the grid's; ``busy`` in [0, 1]."""
+
+    method: str
+    runs: float
+    cost: float
+    wall: float
+    busy: float
+
+
+@dataclass(frozen=True)
+class Graded:
+    """A method against synthetic truths."""
+
+    tried: Tried
+    grades: Summary
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What the whole recorded table says of one mix: its transition, and where resampling its seeds puts the size
+    (5 % and 95 %; None where it finds none)."""
+
+    mix: str
+    transition: Transition
+    low: float | None
+    high: float | None
+
+    def agrees(self, found: Estimate) -> bool:
+        """Whether an estimate lies in the resampled interval; without one, whether there is no estimate either."""
+        if self.low is None or self.high is None:
+            return found.value is None
+        return found.value is not None and self.low <= found.value <= self.high
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A method on the recorded table: per mix the share of replays that agree with the reference, and the last
+    transition."""
+
+    tried: Tried
+    agreement: Mapping[str, float]
+    example: Mapping[str, Transition]
+
+
+def against_truths(setting: Setting, kind: Kind, count: int) -> Iterator[Graded]:
+    """Simulate ``count`` sweeps a method, a fresh truth for each mix of each, the same for every method."""
+    rng = np.random.default_rng([setting.seed, list(Kind).index(kind)])
+    mixes = setting.problem.mixes
+    drawn = [
+        {mix: draw(kind, setting.problem, rng, sweep * len(mixes) + place) for place, mix in enumerate(mixes)}
+        for sweep in range(count)
+    ]
+    worlds = [_world(truths, setting.costs) for truths in drawn]
+    grid = [_simulate(setting, REFERENCE, {}, setting.problem, world, sweep) for sweep, world in enumerate(worlds)]
+    for method, options in setting.methods.items():
+        traces = [
+            _simulate(setting, method, options, setting.problem, world, sweep) for sweep, world in enumerate(worlds)
+        ]
+        grades = [
+            each
+            for trace, base, truths in zip(traces, grid, drawn, strict=True)
+            for each in _grades(setting.problem, trace, base, truths)
+        ]
+        yield Graded(_tried(method, traces, grid), summarise(kind, grades))
+
+
+def against_table(setting: Setting, table: Results, count: int) -> Iterator[Replayed]:
+    """Replay a recorded table ``count`` times a method, the seeds spent in another order each time.
+
+    The problem of ``setting`` has to lie within the table (:func:`orchestrator.simulation.recorded.table_problem`).
+    """
+    rng = np.random.default_rng(setting.seed)
+    orders = [_shuffled(setting.problem, rng) for _ in range(count)]
+    references = {each.mix: each for each in references_of(setting.problem, table, setting.seed)}
+    world = table_world(table)
+    grid = [_simulate(setting, REFERENCE, {}, order, world, sweep) for sweep, order in enumerate(orders)]
+    for method, options in setting.methods.items():
+        traces = [_simulate(setting, method, options, order, world, sweep) for sweep, order in enumerate(orders)]
+        found = [
+            {mix: transition(points(setting.problem, trace.results, mix), setting.problem.sizes) for mix in references}
+            for trace in traces
+        ]
+        agreement = {
+            mix: float(np.mean([reference.agrees(each[mix].relative) for each in found]))
+            for mix, reference in references.items()
+        }
+        yield Replayed(_tried(method, traces, grid), agreement, found[-1])
+
+
+def references_of(problem: Problem, table: Results, seed: int) -> list[Reference]:
+    """What the whole table says, mix by mix; seeds are resampled within each size."""
+    return [_reference(mix, points(problem, table, mix), problem.sizes, seed) for mix in problem.mixes]
+
+
+def _world(truths: Mapping[str, Truth], costs: Mapping[int, float]) -> World:
+    """Synthetic mixes whose runs cost what the sizes do."""
+
+    def outcome(request: Request) -> Observation:
+        seen = truths[request.mix].run(request.size, request.seed, 0.0)
+        return Observation(seen.accuracy, seen.floor, costs[request.size])
+
+    return outcome
+
+
+def _simulate(
+    setting: Setting, method: str, options: Mapping[str, Any], problem: Problem, world: World, sweep: int
+) -> Trace:
+    searcher = make_searcher(method, problem, **options)
+    return simulate(searcher, world, setting.cluster, np.random.default_rng([setting.seed, sweep]))
+
+
+def _grades(problem: Problem, trace: Trace, grid: Trace, truths: Mapping[str, Truth]) -> list[Grade]:
+    return [
+        grade(points(problem, trace.results, mix), problem.sizes, truth, trace.mix_cost(mix) / grid.mix_cost(mix))
+        for mix, truth in truths.items()
+    ]
+
+
+def _tried(method: str, traces: Sequence[Trace], grid: Sequence[Trace]) -> Tried:
+    return Tried(
+        method,
+        runs=float(np.mean([trace.runs for trace in traces])),
+        cost=sum(trace.cost for trace in traces) / sum(trace.cost for trace in grid),
+        wall=sum(trace.makespan for trace in traces) / sum(trace.makespan for trace in grid),
+        busy=float(np.mean([trace.busy for trace in traces])),
+    )
+
+
+def _shuffled(problem: Problem, rng: np.random.Generator) -> Problem:
+    return Problem(problem.mixes, problem.sizes, tuple(int(seed) for seed in rng.permutation(problem.seeds)))
+
+
+def _reference(mix: str, runs: Sequence[Point], sizes: Sequence[int], seed: int) -> Reference:
+    rng = np.random.default_rng(seed)
+    by_size: dict[int, list[Point]] = {}
+    for run in runs:
+        by_size.setdefault(run.size, []).append(run)
+    whole = transition(runs, sizes)
+    if whole.relative.value is None:
+        return Reference(mix, whole, None, None)
+    found = []
+    for _ in range(RESAMPLES):
+        drawn = [cell[place] for cell in by_size.values() for place in rng.integers(len(cell), size=len(cell))]
+        value = transition(drawn, sizes).relative.value
+        found.append(math.nan if value is None else value)
+    low, high = np.nanquantile(found, (0.05, 0.95))
+    return Reference(mix, whole, float(low), float(high))

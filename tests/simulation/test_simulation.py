@@ -1,0 +1,165 @@
+"""Simulated sweeps: synthetic truths, recorded tables, and the command."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from orchestrator.cli import main
+from orchestrator.errors import UserError
+from orchestrator.search.base import Observation, Problem, Request
+from orchestrator.search.simulator import Cluster
+from orchestrator.search.truths import Kind, Truth, draw
+from orchestrator.simulation.recorded import COLUMNS, read_table, table_costs, table_problem
+from orchestrator.simulation.study import Setting, against_table, against_truths, references_of
+
+SIZES = (4, 6, 8, 12, 16, 24, 32, 48)
+PROBLEM = Problem(("alone", "joint"), SIZES, (0, 1, 2))
+COSTS = {size: float(size) for size in SIZES}
+
+
+def setting(*methods: str, cluster: Cluster | None = None, problem: Problem = PROBLEM) -> Setting:
+    return Setting(problem, {method: {} for method in methods}, COSTS, cluster or Cluster(even=False), seed=0)
+
+
+def truths() -> dict[str, Truth]:
+    rng = np.random.default_rng(5)
+    return {mix: draw(Kind.MATCHED, PROBLEM, rng, key) for key, mix in enumerate(PROBLEM.mixes)}
+
+
+def table() -> dict[Request, Observation | None]:
+    """A recorded table: what synthetic truths show, one run lost."""
+    known = truths()
+    found: dict[Request, Observation | None] = {}
+    for mix in PROBLEM.mixes:
+        for size in SIZES:
+            for seed in PROBLEM.seeds:
+                found[Request(mix, size, seed)] = known[mix].run(size, seed, 1.0)
+    found[Request("alone", 4, 1)] = None
+    return found
+
+
+def write(path: Path, outcomes: dict[Request, Observation | None]) -> Path:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow((*COLUMNS, "note"))
+        for request, seen in outcomes.items():
+            said = ("", "", "") if seen is None else (seen.accuracy, seen.floor, seen.cost)
+            writer.writerow((request.mix, request.size, request.seed, *said, "-"))
+    return path
+
+
+def test_the_grid_costs_what_the_grid_costs() -> None:
+    grid, bisection = against_truths(setting("grid", "bisection"), Kind.MATCHED, 2)
+    assert (grid.tried.cost, grid.tried.wall, grid.tried.runs) == (1.0, 1.0, 48.0)
+    assert bisection.tried.cost < 1
+    assert bisection.tried.runs < 48
+    assert grid.grades.error_median is not None
+    assert grid.grades.error_median.value < 0.3
+
+
+def test_the_same_seed_meets_the_same_truths() -> None:
+    first, second = (list(against_truths(setting("bayes"), Kind.MATCHED, 1)) for _ in range(2))
+    assert first == second
+
+
+def test_workers_shorten_the_wall_clock_and_failures_lose_runs() -> None:
+    (alone,) = against_truths(setting("bisection"), Kind.MATCHED, 2)
+    (crowd,) = against_truths(setting("bisection", cluster=Cluster(4, even=False)), Kind.MATCHED, 2)
+    assert alone.tried.busy == 1
+    assert crowd.tried.busy < 1
+    (lossy,) = against_truths(setting("grid", cluster=Cluster(even=False, failures=0.5)), Kind.NEVER, 2)
+    assert lossy.grades.runs < 20
+
+
+def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
+    outcomes = table()
+    read = read_table(write(tmp_path / "table.csv", outcomes))
+    assert read == outcomes
+    assert table_problem(read) == PROBLEM
+    assert table_costs(read) == COSTS
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("mix,size\nadd,4\n", "no column seed, accuracy, floor, seconds"),
+        ("mix,size,seed,accuracy,floor,seconds\nadd,four,0,1,0,1\n", "line 2: .*four"),
+    ],
+)
+def test_a_wrong_table_is_refused(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text(content)
+    with pytest.raises(UserError, match=said):
+        read_table(path)
+
+
+def test_a_table_with_a_gap_is_refused() -> None:
+    outcomes = table()
+    del outcomes[Request("joint", 8, 2)]
+    with pytest.raises(UserError, match="1 are missing, for one joint at size 8, seed 2"):
+        table_problem(outcomes)
+
+
+def test_replays_are_held_against_the_whole_table() -> None:
+    outcomes = table()
+    references = references_of(PROBLEM, outcomes, seed=0)
+    for reference, truth in zip(references, truths().values(), strict=True):
+        assert reference.low is not None
+        assert reference.high is not None
+        assert truth.transition is not None
+        assert reference.low / 1.5 < truth.transition < reference.high * 1.5
+    grid, bayes = against_table(setting("grid", "bayes"), outcomes, 2)
+    assert grid.agreement == {"alone": 1.0, "joint": 1.0}
+    assert grid.tried.cost == 1
+    assert bayes.tried.cost < 0.7
+
+
+def test_a_mix_that_never_learns_agrees_when_no_size_is_found() -> None:
+    problem = Problem(("mix",), SIZES, (0, 1, 2))
+    outcomes: dict[Request, Observation | None] = {
+        Request("mix", size, seed): Observation(0.2, 0.2, 1.0) for size in SIZES for seed in problem.seeds
+    }
+    (bisection,) = against_table(setting("bisection", problem=problem), outcomes, 1)
+    assert bisection.agreement == {"mix": 1.0}
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as exit_:
+        main(["simulate", *arguments])
+    assert isinstance(exit_.value.code, int)
+    return exit_.value.code
+
+
+def test_the_command_tries_the_methods_of_a_space(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("add_vs_add_prod", "--profile", "smoke", "--truths", "1", "--method", "bisection", "--workers", "2") == 0
+    said = capsys.readouterr().out
+    assert "1 simulated sweeps of 2 mixes, truths matched" in said
+    assert "bisection" in said
+    assert "bayes " not in said
+
+
+def test_the_command_replays_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "table.csv", table())
+    assert run("--table", str(path), "--truths", "1", "--method", "bisection") == 0
+    said = capsys.readouterr().out
+    assert "joint agrees" in said
+    assert "resampled [" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--kind", "nevr"], "Did you mean 'never'?"),
+        (["--method", "bays"], "Did you mean 'bayes'?"),
+        (["--profile", "smoke"], "name one"),
+        (["add_vs_add_prod", "--table", "x.csv"], "leave the search space out"),
+        (["--table", "x.csv"], "cannot read the table 'x.csv'"),
+    ],
+)
+def test_wrong_arguments_are_explained(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*arguments) == 2
+    assert said in capsys.readouterr().err
