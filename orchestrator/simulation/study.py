@@ -5,7 +5,6 @@ made of real ones. The clock, the workers, their delays and failures are simulat
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,12 +17,13 @@ from orchestrator.search.grading import Grade, Summary, grade, summarise
 from orchestrator.search.registry import make_searcher
 from orchestrator.search.simulator import Cluster, Trace, World, simulate, table_world
 from orchestrator.search.truths import Kind, Truth, draw
+from orchestrator.transition.resampling import resampled
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Estimate, Point, Transition
 
 REFERENCE = "grid"
 """The method that costs and times are given relative to."""
-RESAMPLES = 200
+RESAMPLES = 100
 
 
 @dataclass(frozen=True)
@@ -173,17 +173,8 @@ def _shuffled(problem: Problem, rng: np.random.Generator) -> Problem:
 
 
 def _reference(mix: str, runs: Sequence[Point], sizes: Sequence[int], seed: int) -> Reference:
-    rng = np.random.default_rng(seed)
-    by_size: dict[int, list[Point]] = {}
-    for run in runs:
-        by_size.setdefault(run.size, []).append(run)
     whole = transition(runs, sizes)
     if whole.relative.value is None:
         return Reference(mix, whole, None, None)
-    found = []
-    for _ in range(RESAMPLES):
-        drawn = [cell[place] for cell in by_size.values() for place in rng.integers(len(cell), size=len(cell))]
-        value = transition(drawn, sizes).relative.value
-        found.append(math.nan if value is None else value)
-    low, high = np.nanquantile(found, (0.05, 0.95))
+    low, high = np.quantile(resampled(runs, sizes, RESAMPLES, np.random.default_rng(seed)), (0.05, 0.95))
     return Reference(mix, whole, float(low), float(high))
