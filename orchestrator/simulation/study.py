@@ -138,8 +138,8 @@ def _world(truths: Mapping[str, Truth], costs: Mapping[int, float]) -> World:
     """Synthetic mixes whose runs cost what the sizes do."""
 
     def outcome(request: Request) -> Observation:
-        seen = truths[request.mix].run(request.size, request.seed, 0.0)
-        return Observation(seen.accuracy, seen.floor, costs[request.size])
+        seen = truths[request.mix].run(request.size, request.seed, 0.0, request.steps_factor)
+        return Observation(seen.accuracy, seen.floor, costs[request.size] * request.steps_factor)
 
     return outcome
 
