@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 import typer
 
-from orchestrator.commands import asking, recording, simulating
+from orchestrator.commands import asking, looking, recording, simulating
 from orchestrator.outcry import exit_code_of
 
 app = typer.Typer(
@@ -21,6 +21,9 @@ app.command("list")(asking.list_command)
 app.command("show")(asking.show_command)
 app.command("plan")(asking.plan_command)
 app.command("simulate")(simulating.simulate_command)
+app.command("sweeps")(looking.sweeps_command)
+app.command("status")(looking.status_command)
+app.command("logs")(looking.logs_command)
 app.command("ui")(recording.ui_command)
 app.command("sync")(recording.sync_command)
 

@@ -110,6 +110,12 @@ def test_tracking_needs_no_engine() -> None:
     assert offences("orchestrator/tracking", ("orchestrator.engine", "ray")) == []
 
 
+def test_reading_what_is_on_disk_starts_nothing_and_records_nothing() -> None:
+    assert offences("orchestrator/catalogue", ("orchestrator.tracking", "ray", "mlflow", "torch")) == []
+    for package in ("orchestrator/engine", "orchestrator/report", "orchestrator/tracking"):
+        assert offences(package, ("orchestrator.catalogue",)) == []
+
+
 def test_only_the_engine_knows_ray_and_only_tracking_knows_mlflow() -> None:
     for package, home in (("ray", "orchestrator.engine"), ("mlflow", "orchestrator.tracking")):
         users = {module for module, names in modules("orchestrator") if any(within(name, package) for name in names)}

@@ -24,6 +24,9 @@ from orchestrator.search.base import Request
 from orchestrator.spaces import load_space
 from orchestrator.spec import SweepSpec
 
+GLANCE_S = 0.5
+"""How long a sweep's lock is waited for: whoever only looks whether it is taken holds it for a moment."""
+
 
 @dataclass(frozen=True)
 class Memory:
@@ -99,13 +102,32 @@ def driving(files: SweepFiles) -> Iterator[None]:
     """Hold a sweep's lock. Raises :class:`UserError` while another process drives it."""
     lock = FileLock(files.lock)
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=GLANCE_S)
     except Timeout:
         raise UserError(f"{files.directory.name} is being run by another process; wait for it or stop it") from None
     try:
         yield
     finally:
         lock.release()
+
+
+def is_driven(files: SweepFiles) -> bool:
+    """Whether a process, this one or another, holds the sweep's lock."""
+    if not files.lock.exists():
+        return False
+    lock = FileLock(files.lock)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    lock.release()
+    return False
+
+
+def drop_checkpoints(files: SweepFiles) -> None:
+    """Remove what stacks that failed would have gone on from. Those that ended well removed theirs themselves."""
+    for stack in (files.directory / "stacks").glob(f"*/{CHECKPOINT}"):
+        shutil.rmtree(stack, ignore_errors=True)
 
 
 def adopt_outcomes(sweep: Sweep, journal: Journal, known: Iterable[str]) -> list[Ended]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from orchestrator.search.base import Request
-from trainables.base import Outcome
+from trainables.base import Evaluation, Outcome
 
 OUTCOME = "outcome.json"
 WEIGHTS = "weights.safetensors"
@@ -15,6 +16,8 @@ CHECKPOINT = "checkpoint"
 """In a stack's directory: what it goes on from."""
 MEMBERS = "members.json"
 """In a stack's directory: the requests it was made of, so that it can be put together again."""
+PROGRESS = "progress.jsonl"
+"""In a stack's directory: its runs' evaluations, a JSON line each, for people who look from elsewhere."""
 
 
 def read_outcome(directory: Path) -> Outcome:
@@ -25,3 +28,23 @@ def read_outcome(directory: Path) -> Outcome:
 def read_members(directory: Path) -> Sequence[Request]:
     """The requests of a stack that left a checkpoint."""
     return [Request(**request) for request in json.loads((directory / MEMBERS).read_text(encoding="utf-8"))]
+
+
+def note_progress(directory: Path, evaluations: Mapping[str, Evaluation]) -> None:
+    """Append evaluations, by the keys of their runs, to what a stack has to show."""
+    lines = [json.dumps({"key": key, **asdict(evaluation)}) for key, evaluation in evaluations.items()]
+    with (directory / PROGRESS).open("a", encoding="utf-8") as file:
+        file.write("".join(f"{line}\n" for line in lines))
+
+
+def read_progress(directory: Path) -> dict[str, tuple[Evaluation, ...]]:
+    """The learning curves so far of a stack's runs, by key; of a step trained twice, the later word. A torn last line
+    does not count."""
+    path = directory / PROGRESS
+    curves: dict[str, dict[int, Evaluation]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else ():
+        if line.endswith("\n"):
+            data = json.loads(line)
+            key = data.pop("key")
+            curves.setdefault(key, {})[data["step"]] = Evaluation(**data)
+    return {key: tuple(curve[step] for step in sorted(curve)) for key, curve in curves.items()}

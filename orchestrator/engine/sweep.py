@@ -155,6 +155,7 @@ class _Drive:
         figures = save_both(transitions_figure(self._sweep.spec, found), self._files.directory, Path(FIGURE).stem)
         self._recorder.end(self._sweep, found, State.FINISHED, figures)
         self._journal.append(Answered())
+        lifecycle.drop_checkpoints(self._files)
         self._print(found)
         if failed:
             self._say(f"{len(failed)} runs failed; their tracebacks are in the record.")

@@ -15,7 +15,7 @@ import torch
 from safetensors.numpy import save_file
 
 from orchestrator.engine.files import Home, SweepFiles, whole_directory, write_whole
-from orchestrator.engine.remains import CHECKPOINT, MEMBERS, OUTCOME, WEIGHTS, read_outcome
+from orchestrator.engine.remains import CHECKPOINT, MEMBERS, OUTCOME, WEIGHTS, note_progress, read_outcome
 from orchestrator.records import ARRAYS, PICTURE
 from orchestrator.report.similarity import similarity_figure
 from orchestrator.report.style import save
@@ -104,6 +104,10 @@ class StackWorker:
         if self._learner is None:
             return self._answer_from_disk()
         reports = self._learner.advance()
+        note_progress(
+            self._directory,
+            {self._keys[report.index]: report.evaluation for report in reports if report.evaluation is not None},
+        )
         for report in reports:
             if report.outcome is not None:
                 self._leave(report, report.outcome)

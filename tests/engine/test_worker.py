@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.engine import lifecycle
 from orchestrator.engine.files import Home
-from orchestrator.engine.remains import read_outcome
+from orchestrator.engine.remains import CHECKPOINT, read_outcome, read_progress
 from orchestrator.engine.worker import RunReport, StackJob, StackWorker
 from orchestrator.search.base import Request
 from tests.engine.sweeps import spec
@@ -34,6 +34,7 @@ def test_a_stack_left_in_the_middle_goes_on_from_its_checkpoint(tmp_path: Path) 
     assert lifecycle.interrupted_stacks(home.sweep(sweep.id)) == []
     for report in last:
         assert report.outcome == read_outcome(home.sweep(sweep.id).run(report.key))
+    assert not home.sweep(sweep.id).stack("stack-1").exists()
 
 
 def test_a_stack_that_ended_unheard_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,3 +56,25 @@ def test_a_stack_that_ended_unheard_is_not_trained_again(tmp_path: Path, monkeyp
     said = retry.advance()
     assert retry.done
     assert [(report.key, report.outcome) for report in said] == [(report.key, report.outcome) for report in unheard]
+
+
+def test_a_stack_in_training_shows_its_evaluations(tmp_path: Path) -> None:
+    asked = spec(settings={"steps": 4})
+    home = Home(tmp_path)
+    sweep = lifecycle.create(asked, home)
+    worker = StackWorker(StackJob(asked.to_dict(), (Request("add", 16, 0),), str(tmp_path), sweep.id, "stack-1"))
+    reports = [report for _ in range(3) for report in worker.advance()]
+    shown = read_progress(home.sweep(sweep.id).stack("stack-1"))
+    assert shown == {reports[0].key: tuple(report.evaluation for report in reports)}
+
+
+def test_what_stacks_that_failed_leave_is_dropped_but_for_their_story(tmp_path: Path) -> None:
+    asked = spec(settings={"steps": 4}, resources={"checkpoint_every_s": 1e-9})
+    home = Home(tmp_path)
+    sweep = lifecycle.create(asked, home)
+    StackWorker(StackJob(asked.to_dict(), (Request("add", 16, 0),), str(tmp_path), sweep.id, "stack-1")).advance()
+    stack = home.sweep(sweep.id).stack("stack-1")
+    assert (stack / CHECKPOINT).is_dir()
+    lifecycle.drop_checkpoints(home.sweep(sweep.id))
+    assert not (stack / CHECKPOINT).exists()
+    assert len(read_progress(stack)) == 1

@@ -1,0 +1,80 @@
+"""From what a person types to the sweep or the run that is meant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orchestrator.catalogue.training import in_training
+from orchestrator.engine.files import Home
+from orchestrator.engine.lifecycle import load, recall
+from orchestrator.errors import UserError, nearest
+
+SHOWN = 6
+"""At most so many candidates are named in an error."""
+
+
+def find_sweep(home: Home, given: str) -> str:
+    """The id of a sweep by its id, by the name of its search space (the newest one's) or by a unique prefix.
+
+    Raises :class:`UserError` that names what there is.
+    """
+    ids = home.sweep_ids()
+    if given in ids:
+        return given
+    if not ids:
+        raise UserError(f"there is no sweep {given!r}: {home.root} holds none yet")
+    of_space = [each for each in ids if space_of(each) == given]
+    if of_space:
+        return of_space[0]  # The newest: ids come newest first.
+    begun = [each for each in ids if given and each.startswith(given)]
+    if len(begun) == 1:
+        return begun[0]
+    if begun:
+        raise UserError(f"{given!r} fits {len(begun)} sweeps: {_listed(begun)}. Give more of the id.")
+    guess = nearest(given, [*ids, *map(space_of, ids)])
+    hint = f" Did you mean {guess!r}?" if guess else ""
+    raise UserError(f"there is no sweep {given!r} in {home.root}.{hint} There are, newest first: {_listed(ids)}.")
+
+
+def space_of(sweep_id: str) -> str:
+    """The search space an id was made from: ids are its name, date, time and four random digits."""
+    return sweep_id.rsplit("-", 3)[0]
+
+
+@dataclass(frozen=True)
+class RunPlace:
+    """Where a run was found: its key and every sweep that holds it, newest first."""
+
+    key: str
+    sweeps: tuple[str, ...]
+
+
+def find_run(home: Home, given: str) -> RunPlace:
+    """A run of any sweep by its key or a unique prefix of it. Raises :class:`UserError`."""
+    holders: dict[str, list[str]] = {}
+    for sweep_id in home.sweep_ids():
+        for key in keys_of(home, sweep_id):
+            if key.startswith(given) and given:
+                holders.setdefault(key, []).append(sweep_id)
+    if given in holders:
+        return RunPlace(given, tuple(holders[given]))
+    if len(holders) == 1:
+        ((key, sweeps),) = holders.items()
+        return RunPlace(key, tuple(sweeps))
+    if holders:
+        raise UserError(f"{given!r} fits {len(holders)} runs: {_listed(sorted(holders))}. Give more of the key.")
+    raise UserError(f"there is no run {given!r} in {home.root}; `status SWEEP --runs` lists the keys of a sweep's runs")
+
+
+def keys_of(home: Home, sweep_id: str) -> list[str]:
+    """The keys of a sweep's runs that ended or are in training."""
+    files = home.sweep(sweep_id)
+    keys = [entry.key for entry in recall(files).ended]
+    if (files.directory / "stacks").is_dir():
+        keys += [run.key for run in in_training(load(home, sweep_id).spec, files, keys)]
+    return keys
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

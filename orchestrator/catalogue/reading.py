@@ -1,0 +1,140 @@
+"""One sweep, read from its directory."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.catalogue.lookup import find_sweep
+from orchestrator.catalogue.training import Unfinished, in_training
+from orchestrator.engine import lifecycle
+from orchestrator.engine.files import Home, SweepFiles
+from orchestrator.errors import UserError
+from orchestrator.records import ARRAYS, RunRecord, Sweep
+from orchestrator.report.answer import Answer, answer
+from orchestrator.spec import SweepSpec
+from trainables.base import Status
+
+
+class State(StrEnum):
+    """How a sweep stands."""
+
+    RUNNING = "running"
+    """A process holds its lock."""
+    FINISHED = "finished"
+    """It was answered."""
+    INTERRUPTED = "interrupted"
+    """Neither: ``run --resume`` goes on."""
+    FAILED = "failed"
+    """Every run failed."""
+
+
+@dataclass(frozen=True)
+class StoredSweep:
+    """A sweep on disk at the moment it was read. ``runs`` are in the order they ended; ``reused`` maps the keys of
+    those taken over from another sweep to its id; ``training`` are the runs that were begun and have not ended."""
+
+    sweep: Sweep
+    state: State
+    runs: tuple[RunRecord, ...]
+    reused: dict[str, str]
+    training: tuple[Unfinished, ...]
+
+    @property
+    def id(self) -> str:
+        return self.sweep.id
+
+    @property
+    def spec(self) -> SweepSpec:
+        return self.sweep.spec
+
+    @cached_property
+    def answer(self) -> Answer:
+        """What the runs that ended say."""
+        return answer(self.spec, [(run.config, run.outcome) for run in self.runs])
+
+    @property
+    def begun(self) -> datetime:
+        """When the sweep was started."""
+        return datetime.fromisoformat(self.sweep.created)
+
+    @cached_property
+    def changed(self) -> datetime:
+        """When something last happened in it."""
+        files = SweepFiles(self.sweep.directory)
+        newest = files.journal if files.journal.exists() else files.about
+        return datetime.fromtimestamp(newest.stat().st_mtime, UTC)
+
+    @cached_property
+    def disk_bytes(self) -> int:
+        """Bytes of its directory; the record in MLflow and the training data, which sweeps share, lie elsewhere."""
+        return directory_bytes(self.sweep.directory)
+
+    def run(self, key: str) -> RunRecord:
+        """The run with this key or unique prefix of one. Raises :class:`UserError`."""
+        fitting = [run for run in self.runs if key and run.key.startswith(key)]
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            raise UserError(f"{key!r} fits {len(fitting)} runs of {self.id}; give more of the key")
+        raise UserError(f"{self.id} has no run {key!r}; its .runs lists the keys of all {len(self.runs)}")
+
+
+def read_sweep(home: Home, given: str) -> StoredSweep:
+    """The sweep of this id, unique prefix, or search space (its newest).
+
+    Raises :class:`UserError` where there is none, :class:`SweepError` where its files are damaged.
+    """
+    sweep = lifecycle.load(home, find_sweep(home, given))
+    files = home.sweep(sweep.id)
+    driven = lifecycle.is_driven(files)
+    memory = lifecycle.recall(files)
+    runs = tuple(lifecycle.record_of(sweep, files, entry) for entry in memory.ended)
+    ended = frozenset(run.key for run in runs)
+    return StoredSweep(
+        sweep,
+        _state(driven, memory.answered, runs),
+        runs,
+        {entry.key: entry.reused_from for entry in memory.ended if entry.reused_from},
+        () if memory.answered else in_training(sweep.spec, files, ended),
+    )
+
+
+def read_arrays(run: RunRecord) -> dict[str, NDArray[np.float32]]:
+    """What is kept of a trained model by name (``embedding``: number tokens x size; ``similarity``: their cosine
+    similarities). Raises :class:`UserError` for a run that left none."""
+    path = run.directory / ARRAYS
+    if not path.is_file():
+        why = f"it {run.outcome.status}" if run.outcome.status is not Status.FINISHED else "its family keeps none"
+        raise UserError(f"run {run.key} ({run.config.mix}, size {run.config.size}) left no arrays: {why}")
+    with np.load(path, allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+def directory_bytes(directory: Path) -> int:
+    """Bytes of all files under a directory; what disappears meanwhile does not count."""
+    total = 0
+    for root, _, names in os.walk(directory):
+        for name in names:
+            try:
+                total += os.stat(os.path.join(root, name), follow_symlinks=False).st_size
+            except FileNotFoundError:
+                continue
+    return total
+
+
+def _state(driven: bool, answered: bool, runs: tuple[RunRecord, ...]) -> State:
+    if driven:
+        return State.RUNNING
+    if answered:
+        return State.FINISHED
+    if runs and all(run.outcome.status is Status.FAILED for run in runs):
+        return State.FAILED
+    return State.INTERRUPTED

@@ -1,0 +1,175 @@
+"""How far a sweep is, mix by mix: plain values for a table or for other programs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from orchestrator.catalogue.cost import Cost, cost_of
+from orchestrator.catalogue.reading import State, StoredSweep
+from orchestrator.engine.campaign import observe
+from orchestrator.report import wording
+from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.search.base import MixProgress, Problem, Request
+from orchestrator.search.registry import make_searcher
+from orchestrator.transition.types import LEVEL
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """One run: ``steps_factor`` is above 1 where it trains so many times the usual steps, ``step`` is the last it
+    reported, ``accuracy`` the target's at its end or last evaluation."""
+
+    key: str
+    mix: str
+    size: int
+    seed: int
+    steps_factor: int
+    status: str
+    step: int
+    accuracy: float | None
+
+
+@dataclass(frozen=True)
+class MixStatus:
+    """One mix. ``done`` counts runs of the usual steps; ``learned`` ones reached accuracy 0.8 on the target; ``left``
+    is the most that may still come (None where the searcher was not asked); ``transition`` and ``parameters`` are said
+    in words, and the numbers beside them are None where they are not known."""
+
+    mix: str
+    done: int
+    learned: int
+    diverged: int
+    failed: int
+    training: int
+    left: int | None
+    note: str
+    verdict: str
+    transition: str
+    parameters: str
+    value: float | None
+    low: float | None
+    high: float | None
+    budget_limited: bool | None
+
+
+@dataclass(frozen=True)
+class SweepStatus:
+    """A sweep as ``status`` shows it. Times are ISO 8601 in UTC."""
+
+    id: str
+    question: str
+    profile: str
+    state: State
+    begun: str
+    changed: str
+    size_axis: str
+    target: str
+    mixes: tuple[MixStatus, ...]
+    runs: tuple[RunStatus, ...]
+    cost: Cost
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values; names are kept from version to version."""
+        return asdict(self) | {"state": self.state.value, "cost": asdict(self.cost) | {"share": self.cost.share}}
+
+
+def status_of(stored: StoredSweep) -> SweepStatus:
+    """How far a sweep is."""
+    spec, found = stored.spec, stored.answer
+    progress = _progress(stored)
+    return SweepStatus(
+        id=stored.id,
+        question=spec.question,
+        profile=spec.profile,
+        state=stored.state,
+        begun=stored.begun.isoformat(timespec="seconds"),
+        changed=stored.changed.isoformat(timespec="seconds"),
+        size_axis=spec.size_axis,
+        target=spec.target,
+        mixes=tuple(_mix(stored, found, mix, progress.get(mix.mix)) for mix in found.mixes),
+        runs=tuple(_runs(stored)),
+        cost=cost_of(spec, stored.runs),
+    )
+
+
+def transition_words(found: Answer, mix: MixAnswer) -> tuple[str, str]:
+    """A mix's transition in words: on the size axis and in parameters."""
+    transition = mix.target.transition
+    smallest, largest = found.tested(transition)
+    asymptote = transition.fit.asymptote if transition.fit else None
+    verdict = transition.verdict
+    return (
+        wording.estimate(transition.relative, smallest.size, largest.size, verdict, asymptote),
+        wording.estimate(mix.target.total, smallest.total, largest.total, verdict, asymptote),
+    )
+
+
+def _mix(stored: StoredSweep, found: Answer, mix: MixAnswer, progress: MixProgress | None) -> MixStatus:
+    runs = [run for run in stored.runs if run.config.mix.name == mix.mix and run.config.steps_factor == 1]
+    target = stored.spec.target
+    estimate = mix.target.transition.relative
+    size, parameters = transition_words(found, mix)
+    return MixStatus(
+        mix=mix.mix,
+        done=len(runs),
+        learned=sum(run.outcome.accuracy.get(target, 0.0) >= LEVEL for run in runs),
+        diverged=mix.diverged,
+        failed=mix.failed,
+        training=sum(run.config.mix.name == mix.mix for run in stored.training),
+        left=None if progress is None else progress.runs_left,
+        note="" if progress is None else progress.note,
+        verdict=mix.target.transition.verdict.value,
+        transition=size,
+        parameters=parameters,
+        value=estimate.value,
+        low=estimate.low,
+        high=estimate.high,
+        budget_limited=mix.budget_limited,
+    )
+
+
+def _runs(stored: StoredSweep) -> list[RunStatus]:
+    target = stored.spec.target
+    ended = [
+        RunStatus(
+            run.key,
+            run.config.mix.name,
+            run.config.size,
+            run.config.seed,
+            run.config.steps_factor,
+            run.outcome.status.value,
+            run.outcome.steps,
+            run.outcome.accuracy.get(target),
+        )
+        for run in stored.runs
+    ]
+    word = "training" if stored.state is State.RUNNING else "interrupted"
+    begun = [
+        RunStatus(
+            run.key,
+            run.config.mix.name,
+            run.config.size,
+            run.config.seed,
+            run.config.steps_factor,
+            word,
+            run.step,
+            run.curve[-1].accuracy.get(target) if run.curve else None,
+        )
+        for run in stored.training
+    ]
+    return ended + begun
+
+
+def _progress(stored: StoredSweep) -> dict[str, MixProgress]:
+    """What the searcher makes of the runs so far; nothing for a sweep that is over."""
+    if stored.state is State.FINISHED:
+        return {}
+    spec = stored.spec
+    problem = Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.seed_list)
+    searcher = make_searcher(spec.search.method, problem, **spec.search.settings)
+    for run in stored.runs:
+        config = run.config
+        request = Request(config.mix.name, config.size, config.seed, config.steps_factor)
+        searcher.tell(request, observe(run.outcome, spec.target))
+    return {each.mix: each for each in searcher.progress()}

@@ -1,0 +1,226 @@
+"""Sweeps and runs as a terminal shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from orchestrator.catalogue.cost import Cost
+from orchestrator.catalogue.lookup import RunPlace
+from orchestrator.catalogue.reading import State, StoredSweep
+from orchestrator.catalogue.status import MixStatus, RunStatus, SweepStatus, transition_words
+from orchestrator.errors import UserError
+from orchestrator.progress import duration
+from orchestrator.records import RunRecord
+from orchestrator.report.wording import bare, budget_limited
+from orchestrator.spec import flatten, plain_settings
+from trainables.base import Evaluation, Outcome
+
+STATE_STYLES = {State.RUNNING: "yellow", State.FINISHED: "green", State.INTERRUPTED: "", State.FAILED: "red"}
+BLOCKS, ASCII_BLOCKS = "▁▂▃▄▅▆▇█", "_.-=*#"
+WIDE = 120
+"""From this many columns on a sweep takes one line."""
+SPARKS = 24
+"""The most characters of a learning curve."""
+
+
+def sweeps_view(sweeps: Sequence[StoredSweep], width: int) -> RenderableType:
+    """What each sweep asked, how it stands, what it found, what it takes up: one line a sweep where ``width`` columns
+    hold it, else a paragraph."""
+    return _sweeps_table(sweeps) if width >= WIDE else Group(*map(_sweep_paragraph, sweeps))
+
+
+def status_view(status: SweepStatus, *, runs: bool = False) -> RenderableType:
+    """A sweep, one row a mix; with ``runs`` every run below."""
+    table = _table("mix", f"{status.size_axis}*", "parameters*", "done", "learned", "now", "left")
+    for mix in status.mixes:
+        table.add_row(
+            Text(mix.mix),
+            Text(mix.transition, style="green" if mix.verdict == "found" else ""),
+            Text(mix.parameters),
+            *(str(number) for number in (mix.done, mix.learned, mix.training)),
+            _left(mix),
+        )
+    for column in table.columns[3:]:
+        column.justify = "right"
+    parts: list[RenderableType] = [
+        Text(f"{status.id}: {status.question}", style="bold"),
+        Text.assemble(
+            (status.state.value, STATE_STYLES[status.state]),
+            f", begun {moment(datetime.fromisoformat(status.begun))}, "
+            f"last changed {moment(datetime.fromisoformat(status.changed))}",
+        ),
+        table,
+    ]
+    parts += [Text(said) for mix in status.mixes if (said := budget_limited(mix.mix, mix.budget_limited))]
+    parts += [Text(f"{mix.mix}: {said}", style="yellow") for mix in status.mixes if (said := _trouble(mix))]
+    training = [run for run in status.runs if run.status in ("training", "interrupted")]
+    parts += [Text(_training_line(run)) for run in training]
+    parts.append(Text(cost_line(status.cost), style="dim"))
+    parts.append(Text(f"* at 80% of the asymptote, with 90% intervals; learned: {status.target} at 0.8 or more"))
+    if runs:
+        parts.append(runs_table(status.size_axis, status.target, status.runs))
+    return Group(*parts)
+
+
+def runs_table(size_axis: str, target: str, runs: Sequence[RunStatus]) -> Table:
+    """One line a run, by mix, size and seed."""
+    table = _table("run", "mix", size_axis, "seed", "status", "step", target)
+    for run in sorted(runs, key=lambda run: (run.mix, run.size, run.seed)):
+        accuracy = "-" if run.accuracy is None else f"{run.accuracy:.2f}"
+        table.add_row(run.key, Text(run.mix), str(run.size), str(run.seed), run.status, _steps(run), accuracy)
+    return table
+
+
+def run_view(stored: StoredSweep, place: RunPlace, *, ascii_only: bool = False) -> RenderableType:
+    """One run of a sweep: what it was asked, how it ended, its learning curve, its traceback."""
+    spec = stored.spec
+    ended = {run.key: run for run in stored.runs}.get(place.key)
+    begun = {run.key: run for run in stored.training}.get(place.key)
+    config = ended.config if ended else begun.config if begun else None
+    if config is None:
+        raise UserError(f"run {place.key} ended while it was being read; ask again")
+    facts = {
+        "run": place.key,
+        "sweep": ", ".join(place.sweeps),
+        "mix": config.mix.name,
+        spec.size_axis: str(config.size),
+        "seed": str(config.seed),
+        "status": _status_words(stored, ended),
+    }
+    if ended is not None:
+        facts |= _outcome_facts(ended.outcome)
+        facts["files"] = str(ended.directory) if ended.directory.is_dir() else "none"
+    facts |= {key: str(value) for key, value in flatten(plain_settings(config.settings)).items()}
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, value in facts.items():
+        table.add_row(label, Text(value))
+    curve = ended.outcome.curve if ended else begun.curve if begun else ()
+    parts: list[RenderableType] = [table, Text(), curve_table(curve, ascii_only=ascii_only)]
+    if ended is not None and ended.outcome.error:
+        parts += [Text(), Text(ended.outcome.error.strip(), style="red")]
+    return Group(*parts)
+
+
+def curve_table(curve: Sequence[Evaluation], *, ascii_only: bool = False) -> RenderableType:
+    """A learning curve: a line of small bars for each task, and a row for each evaluation."""
+    if not curve:
+        return Text("no evaluation yet")
+    tasks = sorted(curve[-1].accuracy)
+    blocks = ASCII_BLOCKS if ascii_only else BLOCKS
+    sparks = [Text(f"{task} {sparkline([point.accuracy[task] for point in curve], blocks)}") for task in tasks]
+    table = _table("step", "loss", *tasks)
+    for point in curve:
+        table.add_row(str(point.step), f"{point.loss:.4f}", *(f"{point.accuracy[task]:.2f}" for task in tasks))
+    for column in table.columns:
+        column.justify = "right"
+    return Group(*sparks, table)
+
+
+def sparkline(shares: Sequence[float], blocks: str = BLOCKS) -> str:
+    """Shares in [0, 1] as small bars, at most :data:`SPARKS` of them: means of neighbours where there are more."""
+    count = min(len(shares), SPARKS)
+    bars = []
+    for place in range(count):
+        held = shares[place * len(shares) // count : (place + 1) * len(shares) // count]
+        share = min(max(sum(held) / len(held), 0.0), 1.0)
+        bars.append(blocks[round(share * (len(blocks) - 1))])
+    return "".join(bars)
+
+
+def cost_line(cost: Cost) -> str:
+    """``3 min 54 s of training in 8 runs; the whole grid: about 12 min in 24 runs (33%)``."""
+    said = f"{duration(cost.spent_s)} of training in {cost.runs} runs"
+    if cost.grid_s is None or cost.share is None:
+        return f"{said}; the whole grid has {cost.grid_runs}"
+    saved = "" if cost.share >= 1 else f", {bare(1 / cost.share)} times as much"
+    return f"{said}; the whole grid: about {duration(cost.grid_s)} in {cost.grid_runs} runs{saved}"
+
+
+def size_on_disk(count: float) -> str:
+    """``350 kB``, ``12 MB``, ``1.3 GB``."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB")):
+        if count >= unit:
+            return f"{count / unit:.0f} {name}" if count >= 10 * unit else f"{count / unit:.1f} {name}"
+    return f"{count / 1e3:.0f} kB"
+
+
+def moment(when: datetime) -> str:
+    """A time as the clock here shows it: ``2026-01-02 03:04``."""
+    return f"{when.astimezone():%Y-%m-%d %H:%M}"
+
+
+def _sweeps_table(sweeps: Iterable[StoredSweep]) -> Table:
+    table = _table("sweep", "profile", "state", "runs", "transitions", "disk", "begun")
+    for each in sweeps:
+        table.add_row(
+            Text(each.id),
+            Text(each.spec.profile or "-"),
+            Text(each.state.value, style=STATE_STYLES[each.state]),
+            str(len(each.runs)),
+            Text(_found(each)),
+            size_on_disk(each.disk_bytes),
+            moment(each.begun),
+        )
+    for column in table.columns:
+        column.no_wrap = column.header != "transitions"
+    return table
+
+
+def _sweep_paragraph(each: StoredSweep) -> Text:
+    profile = f"{each.spec.profile}, " if each.spec.profile else ""
+    return Text.assemble(
+        (f"{each.id}\n", "bold"),
+        f"  {profile}",
+        (each.state.value, STATE_STYLES[each.state]),
+        f", {len(each.runs)} runs, {size_on_disk(each.disk_bytes)}, begun {moment(each.begun)}\n  {_found(each)}",
+    )
+
+
+def _found(each: StoredSweep) -> str:
+    return "; ".join(f"{mix.mix} {transition_words(each.answer, mix)[0]}" for mix in each.answer.mixes)
+
+
+def _status_words(stored: StoredSweep, ended: RunRecord | None) -> str:
+    if ended is None:
+        return "training" if stored.state is State.RUNNING else "interrupted; `run --resume` goes on with it"
+    reused = stored.reused.get(ended.key)
+    return f"{ended.outcome.status}" + (f", trained in {reused}" if reused else "")
+
+
+def _outcome_facts(outcome: Outcome) -> dict[str, str]:
+    facts = {"steps": str(outcome.steps)}
+    for task, accuracy in outcome.accuracy.items():
+        facts[f"test accuracy of {task}"] = f"{accuracy:.3f} (best constant answer {outcome.floor[task]:.3f})"
+    return facts | {name: f"{value:.6g}" for name, value in outcome.measures.items()}
+
+
+def _table(*headers: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for header in headers:
+        table.add_column(header, overflow="fold")
+    return table
+
+
+def _left(mix: MixStatus) -> str:
+    return "0" if not mix.left else f"<={mix.left}"
+
+
+def _trouble(mix: MixStatus) -> str:
+    counts = ((mix.diverged, "diverged"), (mix.failed, "failed"))
+    return ", ".join(f"{count} {word}" for count, word in counts if count)
+
+
+def _steps(run: RunStatus) -> str:
+    return str(run.step) if run.steps_factor == 1 else f"{run.step} (x{run.steps_factor})"
+
+
+def _training_line(run: RunStatus) -> str:
+    accuracy = "no evaluation yet" if run.accuracy is None else f"step {run.step}, {run.accuracy:.2f}"
+    return f"  {run.status} {run.key}: {run.mix} {run.size} seed {run.seed}: {accuracy}"

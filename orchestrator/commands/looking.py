@@ -1,0 +1,94 @@
+"""Looking at what is on disk: all sweeps, one sweep, one run."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from orchestrator.commands.options import DEFAULT_HOME, Debug, Home, SweepName
+from orchestrator.errors import UserError
+
+if TYPE_CHECKING:
+    from orchestrator.catalogue.reading import StoredSweep
+
+PIPED_WIDTH = 200
+"""Columns where the output is no terminal: a table in a file should not be folded for a screen."""
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
+
+
+def sweeps_command(home: Home = DEFAULT_HOME, json_: Json = False, debug: Debug = False) -> None:
+    """List the sweeps there are: how they stand, what they found, what they take up."""
+    from orchestrator.catalogue.reading import read_sweep
+    from orchestrator.catalogue.status import status_of
+    from orchestrator.catalogue.views import sweeps_view
+    from orchestrator.engine.files import Home as Place
+
+    place = Place(home.resolve())
+    sweeps = [read_sweep(place, sweep_id) for sweep_id in place.sweep_ids()]
+    if json_:
+        listed = [status_of(each).to_json() | {"disk_bytes": each.disk_bytes} for each in sweeps]
+        typer.echo(json.dumps([{key: value for key, value in each.items() if key != "runs"} for each in listed]))
+    elif sweeps:
+        console = wide_console()
+        console.print(sweeps_view(sweeps, console.width))
+    else:
+        typer.echo(f"{home} holds no sweep yet: `run NAME` makes one, --home names another place")
+
+
+def status_command(
+    sweep: SweepName = None,
+    home: Home = DEFAULT_HOME,
+    runs: Annotated[bool, typer.Option("--runs", help="List every run, with the keys `logs` takes.")] = False,
+    json_: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show how far a sweep is, whether it runs here, elsewhere or no more."""
+    from orchestrator.catalogue.status import status_of
+    from orchestrator.catalogue.views import status_view
+
+    status = status_of(open_sweep(sweep, home))
+    if json_:
+        typer.echo(json.dumps(status.to_json(), indent=1))
+    else:
+        wide_console().print(status_view(status, runs=runs))
+
+
+def logs_command(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's key, or the beginning of it.")],
+    home: Home = DEFAULT_HOME,
+    debug: Debug = False,
+) -> None:
+    """Show one run: its settings, its learning curve, and why it failed if it did."""
+    from orchestrator.catalogue.lookup import find_run
+    from orchestrator.catalogue.reading import read_sweep
+    from orchestrator.catalogue.views import run_view
+    from orchestrator.engine.files import Home as Place
+
+    place = Place(home.resolve())
+    found = find_run(place, run)
+    console = wide_console()
+    ascii_only = not console.encoding.lower().startswith("utf")
+    console.print(run_view(read_sweep(place, found.sweeps[0]), found, ascii_only=ascii_only))
+
+
+def open_sweep(sweep: str | None, home: Home) -> StoredSweep:
+    """The sweep that is meant: without a name the newest. Raises ``UserError``."""
+    from orchestrator.catalogue.reading import read_sweep
+    from orchestrator.engine.files import Home as Place
+
+    place = Place(home.resolve())
+    if sweep is None:
+        ids = place.sweep_ids()
+        if not ids:
+            raise UserError(f"{home} holds no sweep yet: `run NAME` makes one, --home names another place")
+        sweep = ids[0]
+    return read_sweep(place, sweep)
+
+
+def wide_console() -> Console:
+    """A console that folds nothing where the output is no terminal."""
+    console = Console()
+    return console if console.is_terminal else Console(width=PIPED_WIDTH)

@@ -1,0 +1,115 @@
+"""Sweeps put on disk by the real writers (journal, run directories, stacks) without an engine or a record."""
+
+from __future__ import annotations
+
+import functools
+import json
+import tempfile
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+
+from orchestrator.engine import lifecycle
+from orchestrator.engine.files import Home, whole_directory
+from orchestrator.engine.journal import Answered, Ended, Journal
+from orchestrator.engine.remains import MEMBERS, OUTCOME, note_progress
+from orchestrator.records import ARRAYS, PICTURE, Sweep
+from orchestrator.report.figures import save, similarity_figure
+from orchestrator.search.base import Request
+from orchestrator.spec import SweepSpec
+from tests.engine.sweeps import spec
+from tests.families import FLOOR, LogisticLearner
+from trainables.base import Evaluation, Outcome, RunConfig, Status
+
+TOKENS = 6
+EVALUATIONS = 20
+
+
+def runs_of(asked: SweepSpec) -> list[RunConfig]:
+    """Every run of the usual steps that a sweep may use: each cell with each seed."""
+    return [asked.config(request) for request in asked.requests() if request.steps_factor == 1]
+
+
+def outcome_of(config: RunConfig) -> Outcome:
+    """What the logistic family says of a run, with a learning curve that rises to it."""
+    final = LogisticLearner([config]).accuracy(config)
+    tasks = config.mix.tasks
+    curve = tuple(
+        Evaluation(step, 2.0 / step, dict.fromkeys(tasks, final * step / EVALUATIONS))
+        for step in range(1, EVALUATIONS + 1)
+    )
+    measures = {"seconds": config.size / 10}
+    return Outcome(
+        Status.FINISHED, EVALUATIONS, dict.fromkeys(tasks, final), dict.fromkeys(tasks, FLOOR), curve, measures
+    )
+
+
+def write_sweep(
+    home: Home,
+    asked: SweepSpec | None = None,
+    *,
+    runs: Iterable[RunConfig] | None = None,
+    outcomes: dict[int, Outcome] | None = None,
+    answered: bool = True,
+) -> Sweep:
+    """A sweep with these runs (by default every run it may use); ``outcomes`` replaces those at some places."""
+    asked = asked or spec()
+    sweep = lifecycle.create(asked, home)
+    files = home.sweep(sweep.id)
+    family = asked.make_family()
+    journal = Journal(files.journal)
+    for place, config in enumerate(runs_of(asked) if runs is None else runs):
+        outcome = (outcomes or {}).get(place) or outcome_of(config)
+        key = family.key(config)
+        if outcome.status is not Status.FAILED:
+            leave_run(files.run(key), config, outcome)
+        journal.append(Ended(key, Request(config.mix.name, config.size, config.seed), outcome))
+    if answered:
+        journal.append(Answered())
+    journal.close()
+    return sweep
+
+
+def leave_run(directory: Path, config: RunConfig, outcome: Outcome) -> None:
+    """A run's directory as a worker leaves it."""
+    embedding = np.random.default_rng(config.seed).normal(size=(TOKENS, config.size)).astype(np.float32)
+    unit = embedding / np.linalg.norm(embedding, axis=1, keepdims=True)
+    with whole_directory(directory) as aside:
+        np.savez(aside / ARRAYS, embedding=embedding, similarity=unit @ unit.T)
+        (aside / PICTURE).write_bytes(_picture())
+        (aside / OUTCOME).write_text(json.dumps(outcome.to_json()))
+
+
+def leave_stack(home: Home, sweep: Sweep, configs: list[RunConfig], evaluations: int) -> list[str]:
+    """A stack in training; returns the keys of its runs."""
+    family = sweep.spec.make_family()
+    directory = home.sweep(sweep.id).stack("stack")
+    directory.mkdir(parents=True)
+    requests = [asdict(Request(config.mix.name, config.size, config.seed)) for config in configs]
+    (directory / MEMBERS).write_text(json.dumps(requests))
+    keys = [family.key(config) for config in configs]
+    for step in range(1, evaluations + 1):
+        curves = {
+            key: Evaluation(step, 1.0, dict.fromkeys(config.mix.tasks, step / 10))
+            for key, config in zip(keys, configs, strict=True)
+        }
+        note_progress(directory, curves)
+    return keys
+
+
+def failed(error: str = 'Traceback (most recent call last):\n  File "a.py"\nZeroDivisionError: by zero') -> Outcome:
+    return Outcome(Status.FAILED, 0, {}, {}, error=error)
+
+
+def diverged(config: RunConfig) -> Outcome:
+    floor = dict.fromkeys(config.mix.tasks, FLOOR)
+    return replace(outcome_of(config), status=Status.DIVERGED, accuracy=floor, floor=floor)
+
+
+@functools.cache
+def _picture() -> bytes:
+    """A heat map as workers draw them, drawn once."""
+    with tempfile.TemporaryDirectory() as directory:
+        return save(similarity_figure(np.eye(TOKENS), "drawn once"), Path(directory) / PICTURE).read_bytes()

@@ -1,0 +1,87 @@
+"""What a person types finds the sweep or the run that is meant, or an error that helps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.catalogue.lookup import find_run, find_sweep, space_of
+from orchestrator.engine.files import Home
+from orchestrator.errors import UserError
+from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
+from tests.engine.sweeps import spec
+
+IDS = (
+    "alone-20260101-000000-aaaa",
+    "logistic-20260101-000000-bbbb",
+    "logistic-20260102-000000-cccc",
+    "logistic_two-20260103-000000-dddd",
+)
+
+
+@pytest.fixture(name="home")
+def home_of_ids(tmp_path: Path) -> Home:
+    for each in IDS:
+        directory = tmp_path / "sweeps" / each
+        directory.mkdir(parents=True)
+        (directory / "sweep.json").write_text("{}")
+    return Home(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (IDS[1], IDS[1]),
+        ("logistic", IDS[2]),
+        ("logistic_two", IDS[3]),
+        ("al", IDS[0]),
+        ("logistic-20260101", IDS[1]),
+        ("logistic_", IDS[3]),
+    ],
+)
+def test_id_space_and_prefix_find_a_sweep(home: Home, given: str, expected: str) -> None:
+    assert find_sweep(home, given) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("logist", ["fits 3 sweeps", *IDS[1:]]),
+        ("logistic-2026", ["fits 2 sweeps"]),
+        ("lgistic", ["there is no sweep 'lgistic'", "Did you mean 'logistic'?", IDS[0]]),
+        ("", ["there is no sweep ''"]),
+        ("../sweeps/" + IDS[0], ["there is no sweep"]),
+    ],
+)
+def test_what_fits_none_or_several_is_explained(home: Home, given: str, said: list[str]) -> None:
+    with pytest.raises(UserError) as raised:
+        find_sweep(home, given)
+    for part in said:
+        assert part in str(raised.value)
+
+
+def test_an_empty_home_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds none yet"):
+        find_sweep(Home(tmp_path), "logistic")
+
+
+def test_the_space_of_an_id() -> None:
+    assert space_of("add_vs_add_prod-20260101-000000-aaaa") == "add_vs_add_prod"
+
+
+def test_a_run_is_found_in_every_sweep_that_holds_it_and_while_it_trains(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    asked = spec()
+    first, second = runs_of(asked)[:2]
+    sweeps = [write_sweep(home, asked, runs=[first]).id for _ in range(2)]
+    (training,) = leave_stack(home, write_sweep(home, asked, runs=[], answered=False), [second], 2)
+    key = asked.make_family().key(first)
+    found = find_run(home, key[:8])
+    assert found.key == key
+    assert set(found.sweeps) == set(sweeps)
+    assert find_run(home, training).key == training
+    with pytest.raises(UserError, match="there is no run 'zz'"):
+        find_run(home, "zz")
+    with pytest.raises(UserError, match="there is no run ''"):
+        find_run(home, "")

@@ -1,0 +1,159 @@
+"""A sweep on disk is read as it stands: running, interrupted, finished or failed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from orchestrator.catalogue.reading import State, directory_bytes, read_arrays, read_sweep
+from orchestrator.engine import lifecycle
+from orchestrator.engine.files import Home
+from orchestrator.errors import UserError
+from tests.catalogue.fabricated import diverged, failed, leave_stack, runs_of, write_sweep
+from tests.engine.sweeps import spec
+from trainables.base import Status
+
+
+def test_a_finished_sweep_is_read_whole(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    sweep = write_sweep(home)
+    stored = read_sweep(home, "logistic")
+    assert stored.id == sweep.id
+    assert stored.spec == sweep.spec
+    assert stored.state is State.FINISHED
+    assert [run.config for run in stored.runs] == runs_of(sweep.spec)
+    assert stored.training == ()
+    assert stored.reused == {}
+    value = stored.answer.mix("add").target.transition.relative.value
+    assert value is not None
+    assert 35 < value < 60
+    assert datetime.now(UTC) - stored.begun < timedelta(minutes=5)
+    assert stored.changed >= stored.begun
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_whoever_holds_the_lock_runs_it(tmp_path: Path, answered: bool) -> None:
+    home = Home(tmp_path)
+    sweep = write_sweep(home, answered=answered)
+    with lifecycle.driving(home.sweep(sweep.id)):
+        assert read_sweep(home, sweep.id).state is State.RUNNING
+    assert read_sweep(home, sweep.id).state is (State.FINISHED if answered else State.INTERRUPTED)
+
+
+def test_a_sweep_whose_runs_all_failed_has_failed(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    runs = runs_of(spec())[:2]
+    assert read_sweep(home, write_sweep(home, runs=runs, outcomes={0: failed()}, answered=False).id).state is (
+        State.INTERRUPTED
+    )
+    sweep = write_sweep(home, runs=runs, outcomes={0: failed(), 1: failed()}, answered=False)
+    assert read_sweep(home, sweep.id).state is State.FAILED
+
+
+def test_a_sweep_that_was_only_begun_is_read(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    sweep = lifecycle.create(spec(), home)
+    stored = read_sweep(home, sweep.id)
+    assert (stored.state, stored.runs) == (State.INTERRUPTED, ())
+    assert stored.answer.mix("add").runs == 0
+    assert stored.changed >= stored.begun
+
+
+def test_runs_in_training_show_how_far_they_are(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    runs = runs_of(spec())
+    sweep = write_sweep(home, runs=runs[:3], answered=False)
+    keys = leave_stack(home, sweep, runs[2:5], evaluations=4)
+    training = read_sweep(home, sweep.id).training
+    assert [run.key for run in training] == keys[1:]  # The first of the stack has ended.
+    assert [run.step for run in training] == [4, 4]
+    assert training[0].curve[-1].accuracy["add"] == pytest.approx(0.4)
+
+
+def test_a_torn_line_of_progress_does_not_count(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    sweep = write_sweep(home, runs=[], answered=False)
+    leave_stack(home, sweep, runs_of(spec())[:1], evaluations=2)
+    with (home.sweep(sweep.id).stack("stack") / "progress.jsonl").open("a") as file:
+        file.write('{"key": "torn", "st')
+    (run,) = read_sweep(home, sweep.id).training
+    assert run.step == 2
+
+
+def test_looking_never_keeps_a_driver_out(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    files = home.sweep(write_sweep(home, runs=[], answered=False).id)
+    with lifecycle.driving(files):
+        pass
+    stop = threading.Event()
+
+    def look() -> None:
+        while not stop.is_set():
+            lifecycle.is_driven(files)
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        for _ in range(10):
+            with lifecycle.driving(files):
+                pass
+    finally:
+        stop.set()
+        watcher.join()
+
+
+def test_arrays_of_a_run(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    runs = runs_of(spec())[:2]
+    stored = read_sweep(home, write_sweep(home, runs=runs, outcomes={1: failed()}).id)
+    arrays = read_arrays(stored.runs[0])
+    assert arrays["embedding"].shape == (6, runs[0].size)
+    assert np.diagonal(arrays["similarity"]) == pytest.approx(np.ones(6), abs=1e-5)
+    with pytest.raises(UserError, match="left no arrays: it failed"):
+        read_arrays(stored.runs[1])
+
+
+def test_a_run_is_named_by_its_key_or_the_beginning_of_it(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    stored = read_sweep(home, write_sweep(home).id)
+    first = stored.runs[0]
+    assert stored.run(first.key[:10]) is first
+    for wrong in ("", "zz"):
+        with pytest.raises(UserError, match="has no run"):
+            stored.run(wrong)
+
+
+def test_diverged_runs_count_as_evidence(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    runs = runs_of(spec())
+    stored = read_sweep(home, write_sweep(home, runs=runs[:1], outcomes={0: diverged(runs[0])}).id)
+    assert stored.runs[0].outcome.status is Status.DIVERGED
+    assert stored.answer.mix("add").diverged == 1
+
+
+def test_size_on_disk_counts_every_file(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "one").write_bytes(b"12345")
+    (tmp_path / "two").write_bytes(b"123")
+    assert directory_bytes(tmp_path) == 8
+    assert directory_bytes(tmp_path / "none") == 0
+
+
+def test_reading_loads_neither_torch_nor_ray_nor_mlflow(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    write_sweep(home, runs=runs_of(spec())[:1])
+    code = (
+        "import sys\nfrom pathlib import Path\n"
+        "from orchestrator.catalogue.reading import read_sweep\nfrom orchestrator.engine.files import Home\n"
+        "from orchestrator.catalogue.status import status_of\n"
+        f"status_of(read_sweep(Home(Path({str(tmp_path)!r})), 'logistic'))\n"
+        "print([name for name in ('torch', 'ray', 'mlflow', 'pandas', 'matplotlib') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

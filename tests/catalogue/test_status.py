@@ -1,0 +1,150 @@
+"""How far a sweep is: numbers, words and the table of them."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console, RenderableType
+
+from orchestrator.catalogue.cost import cost_of
+from orchestrator.catalogue.lookup import find_run
+from orchestrator.catalogue.reading import read_sweep
+from orchestrator.catalogue.status import status_of
+from orchestrator.catalogue.views import (
+    ASCII_BLOCKS,
+    BLOCKS,
+    SPARKS,
+    run_view,
+    size_on_disk,
+    sparkline,
+    status_view,
+    sweeps_view,
+)
+from orchestrator.engine import lifecycle
+from orchestrator.engine.files import Home
+from tests.catalogue.fabricated import diverged, failed, leave_stack, runs_of, write_sweep
+from tests.engine.sweeps import spec
+
+
+def shown(view: RenderableType, width: int = 200) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(view)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_a_finished_sweep_says_what_it_found_and_what_it_saved(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    asked = spec()
+    runs = [run for run in runs_of(asked) if run.size in (16, 24, 48, 64)]
+    status = status_of(read_sweep(home, write_sweep(home, asked, runs=runs).id))
+    add, mixed = status.mixes
+    assert (add.done, add.learned, mixed.done, mixed.learned) == (8, 4, 8, 6)
+    assert add.verdict == "found"
+    assert (add.left, add.training) == (None, 0)
+    # Seconds are a tenth of the size, so the grid is known exactly: 300 units, 2 mixes, 2 seeds.
+    assert status.cost.spent_s == pytest.approx(4 * (16 + 24 + 48 + 64) / 10)
+    assert status.cost.grid_s == pytest.approx(4 * 300 / 10)
+    text = shown(status_view(status))
+    assert add.transition in text
+    assert "finished, begun 20" in text
+    assert "1 min 01 s of training in 16 runs; the whole grid: about 2 min 00 s in 32 runs, 2.0 times as much" in text
+
+
+def test_a_running_sweep_shows_what_trains_and_what_is_left(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    runs = runs_of(spec())
+    sweep = write_sweep(home, runs=runs[:2], answered=False)
+    (key,) = leave_stack(home, sweep, [runs[4]], evaluations=3)
+    with lifecycle.driving(home.sweep(sweep.id)):
+        stored = read_sweep(home, sweep.id)
+        status = status_of(stored)
+        assert status.mixes[0].training == 1
+        assert status.mixes[0].left
+        text = shown(status_view(status))
+        assert "running, begun" in text
+        assert f"training {key}: add 16 seed 0: step 3, 0.30" in text
+        assert "training" in shown(run_view(stored, find_run(home, key)))
+    assert "`run --resume` goes on" in shown(run_view(read_sweep(home, sweep.id), find_run(home, key)))
+
+
+def test_nothing_ended_is_no_cost(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    status = status_of(read_sweep(home, write_sweep(home, runs=[], answered=False).id))
+    assert (status.cost.spent_s, status.cost.grid_s, status.cost.share) == (0, None, None)
+    assert "0 s of training in 0 runs; the whole grid has 32" in shown(status_view(status))
+
+
+def test_json_holds_what_the_table_says(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    runs = runs_of(spec())
+    outcomes = {0: failed(), 1: diverged(runs[1])}
+    status = status_of(read_sweep(home, write_sweep(home, runs=runs, outcomes=outcomes).id))
+    data = json.loads(json.dumps(status.to_json()))
+    assert data["state"] == "finished"
+    assert [mix["mix"] for mix in data["mixes"]] == ["add", "add+prod"]
+    assert (data["mixes"][0]["failed"], data["mixes"][0]["diverged"]) == (1, 1)
+    assert len(data["runs"]) == len(runs)
+    assert data["runs"][0]["accuracy"] is None
+    assert data["cost"]["runs"] == len(runs)
+    assert "add: 1 diverged, 1 failed" in shown(status_view(status))
+
+
+@pytest.mark.parametrize("width", [60, 80, 160])
+def test_every_row_fits_the_terminal(tmp_path: Path, width: int) -> None:
+    home = Home(tmp_path)
+    stored = read_sweep(home, write_sweep(home).id)
+    for view in (status_view(status_of(stored), runs=True), sweeps_view([stored], width)):
+        text = shown(view, width)
+        assert max(map(len, text.splitlines())) <= width
+        assert "add+prod" in text
+
+
+def test_a_failed_run_shows_its_traceback(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    stored = read_sweep(home, write_sweep(home, runs=runs_of(spec())[:1], outcomes={0: failed()}, answered=False).id)
+    text = shown(run_view(stored, find_run(home, stored.runs[0].key)))
+    assert "ZeroDivisionError: by zero" in text
+    assert "files" in text
+    assert "none" in text
+
+
+def test_a_run_shows_settings_and_curve_and_where_it_was_trained(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    stored = read_sweep(home, write_sweep(home, runs=runs_of(spec())[-1:]).id)
+    text = shown(run_view(stored, find_run(home, stored.runs[0].key), ascii_only=True))
+    assert "curve.midpoint" in text
+    assert text.isascii()
+    assert "test accuracy of prod" in text
+    assert str(stored.runs[0].directory) in text
+
+
+@given(st.lists(st.floats(-1, 2), min_size=0, max_size=100))
+def test_sparklines_are_short_and_bear_anything(shares: list[float]) -> None:
+    for blocks in (BLOCKS, ASCII_BLOCKS):
+        line = sparkline(shares, blocks)
+        assert len(line) == min(len(shares), SPARKS)
+        assert set(line) <= set(blocks)
+
+
+def test_a_sparkline_rises_as_its_numbers_do() -> None:
+    assert sparkline([0.0, 0.5, 1.0]) == "▁▅█"
+
+
+@pytest.mark.parametrize(
+    ("count", "said"), [(0, "0 kB"), (350_000, "350 kB"), (1_300_000_000, "1.3 GB"), (12e6, "12 MB")]
+)
+def test_bytes_are_said_in_units(count: float, said: str) -> None:
+    assert size_on_disk(count) == said
+
+
+def test_unmeasured_sizes_follow_the_power_law(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    runs = [run for run in runs_of(spec()) if run.size in (16, 64)]
+    cost = cost_of(spec(), read_sweep(home, write_sweep(home, runs=runs).id).runs)
+    assert cost.grid_s == pytest.approx(4 * 300 / 10, rel=0.01)
