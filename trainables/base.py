@@ -137,7 +137,8 @@ class Outcome:
     ``accuracy`` maps each task of the mix to its score on the test part of the held-out data, in [0, 1]; for a
     diverged run it equals ``floor``, the score of the best constant answer on the same test set. ``measures`` are
     further numbers worth recording (``seconds``, ``test_examples_add``, ...). ``error`` is the traceback of a
-    failed run, whose ``accuracy`` is empty.
+    failed run, whose ``accuracy`` is empty. ``data`` is a hash (at most 36 characters) of the content of everything the
+    run was trained and scored on, ``""`` where its family has none.
     """
 
     status: Status
@@ -147,6 +148,7 @@ class Outcome:
     curve: tuple[Evaluation, ...] = ()
     measures: dict[str, float] = field(default_factory=dict)
     error: str = ""
+    data: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """A dictionary of plain JSON values; :meth:`from_json` is its inverse."""

@@ -37,7 +37,7 @@ class Dataset:
     first '=' of their expression, with its ``<eos>``; ``starts`` [E] are the offsets of the expressions' first
     tokens, ascending. ``validation`` and ``test`` hold, for every task of the mix, expressions of that task alone;
     ``mixed`` holds test expressions drawn from the mix, None for a mix of one. ``nodes`` counts the operation nodes
-    of each task in the training text.
+    of each task in the training text. ``digest`` is a hash of all of it, for the record.
     """
 
     tokens: NDArray[np.unsignedinteger]
@@ -47,3 +47,4 @@ class Dataset:
     test: Mapping[str, Examples]
     mixed: Examples | None
     nodes: Mapping[str, int]
+    digest: str = ""

@@ -199,16 +199,16 @@ class TransformerLearner(Learner):
 
     def _final_report(self, index: int, evaluation: Evaluation | None, scores: Sequence[float]) -> Report:
         """What an ended run came to; ``evaluation`` is None when it diverged."""
-        dataset, progress = self._jobs[index].dataset, self._progress[index]
+        dataset, curve = self._jobs[index].dataset, tuple(self._progress[index].curve)
         floor = {task: examples.floor for task, examples in dataset.test.items()}
         measures = self._measures(index)
         if evaluation is None:
-            outcome = Outcome(Status.DIVERGED, self._step, floor, floor, tuple(progress.curve), measures)
+            outcome = Outcome(Status.DIVERGED, self._step, floor, floor, curve, measures, data=dataset.digest)
             return Report(index, None, outcome)
         accuracy = dict(zip(dataset.test, scores, strict=False))
         if dataset.mixed is not None:
             measures["accuracy_mixed"] = scores[-1]
-        outcome = Outcome(Status.FINISHED, self._step, accuracy, floor, tuple(progress.curve), measures)
+        outcome = Outcome(Status.FINISHED, self._step, accuracy, floor, curve, measures, data=dataset.digest)
         return Report(index, evaluation, outcome, self._number_embeddings(index), self._weights(index))
 
     def _measures(self, index: int) -> dict[str, float]:

@@ -29,6 +29,7 @@ from orchestrator.tracking import store
 from orchestrator.tracking.base import State
 from orchestrator.tracking.mlflow_tracker import MlflowTracker
 from orchestrator.tracking.recorder import Recorder
+from orchestrator.tracking.system import SystemMonitor
 from trainables.base import Status
 
 RECORD_TIMEOUT_S, INTERRUPTED_TIMEOUT_S = 60.0, 10.0
@@ -110,7 +111,7 @@ class _Drive:
         monitor.refresh()
         with stop_on_interrupt(stop):
             if not campaign.done:
-                with view:
+                with view, self._measuring():
                     engine.execute(campaign)
             if campaign.stopping:
                 self._leave_resumable()
@@ -122,6 +123,9 @@ class _Drive:
             searcher.tell(entry.request, observe(entry.outcome, self._sweep.spec.target))
         interrupted = lifecycle.interrupted_stacks(self._files)
         return Campaign(self._sweep, searcher, self._journal, slots=engine.slots, interrupted=interrupted)
+
+    def _measuring(self) -> SystemMonitor:
+        return SystemMonitor(self._files.directory, lambda sample: self._recorder.measured(self._sweep, sample))
 
     def _note(self, entry: Ended) -> None:
         """Remember a run for the answer and queue its record."""

@@ -14,6 +14,7 @@ from orchestrator.report.answer import answer
 from orchestrator.tracking import store
 from orchestrator.tracking.base import OutageError, State, Tracker
 from orchestrator.tracking.mlflow_tracker import MlflowTracker
+from orchestrator.tracking.system import read_samples
 
 
 def sync(root: Path, sweep_id: str | None, console: Console) -> None:
@@ -46,6 +47,7 @@ def _record(home: Home, sweep: Sweep, tracker: Tracker) -> int:
     runs = [lifecycle.record_of(sweep, files, entry) for entry in memory.ended]
     for run in runs:
         tracker.run_ended(sweep, run)
+    tracker.measured(sweep, list(read_samples(files.directory)))
     found = answer(sweep.spec, [(run.config, run.outcome) for run in runs])
     state = State.FINISHED if memory.answered else State.INTERRUPTED
     figures = sorted(files.directory.glob(f"{Path(FIGURE).stem}.*"))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from orchestrator.records import RunRecord, Sweep
 from orchestrator.report.answer import Answer
+from orchestrator.tracking.system import SystemSample
 
 
 class State(StrEnum):
@@ -41,6 +42,10 @@ class Tracker(ABC):
     @abstractmethod
     def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
         """Record a run, however it ended, with the files in its directory."""
+
+    @abstractmethod
+    def measured(self, sweep: Sweep, samples: Sequence[SystemSample]) -> None:
+        """Record how busy the driver's machine was while the sweep ran."""
 
     @abstractmethod
     def end(self, sweep: Sweep, answer: Answer, state: State, files: Sequence[Path] = ()) -> None:

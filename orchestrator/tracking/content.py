@@ -5,7 +5,8 @@ Names are stable, for sorting, filtering and charts:
 * runs (``kind`` = ``run``): parameters ``mix``, the size axis (``n_embed``), ``seed``, ``target``, ``family``,
   ``steps_factor`` (above 1 for a run that audits the budget) and every setting of the run by its dotted name;
   metrics ``accuracy/TASK`` and ``loss`` over steps, ``test_accuracy/TASK``, ``floor/TASK``, ``parameters``,
-  ``core_parameters``, ``steps`` and the run's own measures; tag ``status``.
+  ``core_parameters``, ``steps`` and the run's own measures; tags ``status`` and ``data``, a hash of what
+  the run was trained and scored on.
 * transitions (``kind`` = ``transition``), one a mix: parameters ``mix``, ``target``, ``baseline``, ``verdict`` and the
   settings; metrics ``transition``, ``low``, ``high`` (on the size axis, at 80 % of the asymptote), the same with
   ``_parameters`` or ``_core_parameters`` behind them, with ``_absolute`` (at accuracy 0.8), with ``/TASK`` for the
@@ -14,22 +15,33 @@ Names are stable, for sorting, filtering and charts:
 * sweeps (``kind`` = ``sweep``): the metrics of a transition's first line and its synergy as ``transition/MIX`` ...
 
 A censored or unknown value is left out. ``+`` in a mix is written ``.`` in metric names, which may not hold a plus.
+Beside these a sweep has ``system/NAME`` over its seconds (:mod:`orchestrator.tracking.system`) and, as datasets, the
+data of its runs, whose digest is the tag ``data`` of the runs.
+
+Artifacts: of a run ``arrays.npz`` (embeddings and their similarities) and ``similarity.png``, or ``traceback.txt``;
+of a transition ``curve.png`` and ``.svg``, ``runs.csv`` (the runs it rests on), ``points.json``, ``fit.json``,
+``posterior.json`` and ``transition.json`` (the estimates); of a sweep ``transitions.png`` and ``.svg``, ``answer.txt``
+and ``.json``, ``environment.json`` and ``search_space.yaml``, which ``run`` takes as it is.
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import json
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from orchestrator.records import ARRAYS, PICTURE, RunRecord, Sweep
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.table import plain, report
+from orchestrator.search.base import Request
 from orchestrator.spec import SweepSpec, flatten, plain_settings
 from orchestrator.tracking import notes
 from orchestrator.transition.types import Estimate, Synergy
@@ -47,6 +59,15 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class Data:
+    """What a run was trained and scored on. ``digest`` is a hash of its content, ``made_from`` what decides it."""
+
+    name: str
+    digest: str
+    made_from: dict[str, str]
+
+
+@dataclass(frozen=True)
 class Content:
     """One record. ``texts`` and ``files`` are artifacts by name; ``seconds`` is how long what it records took."""
 
@@ -59,13 +80,14 @@ class Content:
     files: dict[str, Path] = field(default_factory=dict)
     seconds: float = 0.0
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """A hash of what the record says: records with equal digests need not be written again.
 
         The note is left out, so that a better wording does not make every record of the past another one.
         """
-        said = [self.name, self.tags, self.params, [asdict(sample) for sample in self.samples], self.texts]
+        samples = [(each.name, each.value, each.step, each.progress) for each in self.samples]
+        said = [self.name, self.tags, self.params, samples, self.texts]
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -126,7 +148,13 @@ def run_content(sweep: Sweep, run: RunRecord) -> Content:
     }
     return Content(
         name=f"{config.mix.name} {spec.size_axis} {config.size} seed {config.seed}{longer}",
-        tags={"kind": "run", "sweep": sweep.id, "run_key": run.key, "status": outcome.status.value},
+        tags={
+            "kind": "run",
+            "sweep": sweep.id,
+            "run_key": run.key,
+            "status": outcome.status.value,
+            **({"data": outcome.data} if outcome.data else {}),
+        },
         params=_with_settings(spec, identity, config.settings),
         samples=_finite((*curve, *(Sample(name, value, outcome.steps) for name, value in final.items()))),
         note=notes.run(sweep, run, parameters),
@@ -134,6 +162,16 @@ def run_content(sweep: Sweep, run: RunRecord) -> Content:
         files={name: run.directory / name for name in (ARRAYS, PICTURE) if (run.directory / name).is_file()},
         seconds=outcome.measures.get("seconds", 0.0),
     )
+
+
+def run_data(sweep: Sweep, run: RunRecord) -> Data | None:
+    """What a run was trained and scored on; None where nothing is known of it."""
+    spec, config = sweep.spec, run.config
+    if not run.outcome.data:
+        return None
+    made_from = {"family": spec.family, "mix": config.mix.name, "seed": str(config.seed)}
+    name = f"{spec.family} {config.mix.name} seed {config.seed}"
+    return Data(name, run.outcome.data, _with_settings(spec, made_from, config.settings))
 
 
 def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
@@ -169,8 +207,7 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
         identity["synergy_decided"] = "yes" if mix.synergy_total.decided else "no"
     if mix.budget_limited is not None:
         identity["budget_limited"] = "yes" if mix.budget_limited else "no"
-    points = {task.task: [asdict(point) for point in task.transition.points] for task in mix.tasks}
-    fits = {task.task: None if task.transition.fit is None else asdict(task.transition.fit) for task in mix.tasks}
+    points, fits, posteriors = _evidence(mix)
     return Content(
         name=f"transition {mix.mix}",
         tags={"kind": "transition", "sweep": sweep.id, "mix": mix.mix},
@@ -178,9 +215,11 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
         samples=_finite(tuple(Sample(name, value) for name, value in metrics.items())),
         note=notes.transition(sweep, answer, mix),
         texts={
+            "runs.csv": _runs_table(spec, mix),
             "points.json": json.dumps(points, indent=1),
             "fit.json": json.dumps(fits, indent=1),
-            "transition.json": json.dumps(asdict(mix), indent=1),
+            "posterior.json": json.dumps(posteriors, indent=1),
+            "transition.json": json.dumps(_estimates(mix), indent=1),
         },
     )
 
@@ -208,6 +247,42 @@ def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
 def metric_name(text: str) -> str:
     """``add+prod`` as a metric's name may write it: ``add.prod``."""
     return re.sub(r"[^\w.\- /]", "_", text.replace("+", "."))
+
+
+def _evidence(mix: MixAnswer) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """The points, the fitted curve and the posterior of every task, None where there is no curve or posterior."""
+    found = {task.task: task.transition for task in mix.tasks}
+    return (
+        {task: [asdict(point) for point in each.points] for task, each in found.items()},
+        {task: None if each.fit is None else asdict(each.fit) for task, each in found.items()},
+        {task: None if each.density is None else asdict(each.density) for task, each in found.items()},
+    )
+
+
+def _estimates(mix: MixAnswer) -> dict[str, Any]:
+    """A mix's answer without what lies in files of its own."""
+    estimates = asdict(mix)
+    for task in estimates["tasks"]:
+        for elsewhere in ("points", "fit", "density"):
+            del task["transition"][elsewhere]
+    return estimates
+
+
+def _runs_table(spec: SweepSpec, mix: MixAnswer) -> str:
+    """The runs a transition rests on, as CSV: one line a run, with its key and the accuracy of every task."""
+    family, table = spec.make_family(), io.StringIO()
+    by_task = [{(point.size, point.seed): point for point in task.transition.points} for task in mix.tasks]
+    lines = csv.writer(table, lineterminator="\n")
+    columns = [f"{kind}/{task.task}" for task in mix.tasks for kind in ("test_accuracy", "floor")]
+    lines.writerow([spec.size_axis, "parameters", "core_parameters", "seed", *columns, "run_key"])
+    for size, seed in by_task[0]:
+        counts = family.parameters(size)
+        values = [value for points in by_task for value in (points[size, seed].accuracy, points[size, seed].floor)]
+        key = family.key(spec.config(Request(mix.mix, size, seed)))
+        lines.writerow(
+            [size, f"{counts.total:.0f}", f"{counts.core:.0f}", seed, *(f"{value:.6g}" for value in values), key]
+        )
+    return table.getvalue()
 
 
 def _with_settings(spec: SweepSpec, identity: Mapping[str, str], resolved: Any = None) -> dict[str, str]:

@@ -6,35 +6,41 @@ reused workers would share. Few calls a record, because each costs a commit (5-4
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
 from mlflow import MlflowClient
-from mlflow.entities import Experiment, Metric, Param, Run, RunTag
+from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
-from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
+from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_PARENT_RUN_ID
 
 from orchestrator.records import FIGURE, RunRecord, Sweep
 from orchestrator.report import figures
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.tracking import content
+from orchestrator.tracking import content, notes
 from orchestrator.tracking.base import State, Tracker
-from orchestrator.tracking.content import Content
+from orchestrator.tracking.content import Content, Data
 from orchestrator.tracking.outage import outages
 from orchestrator.tracking.store import Store
+from orchestrator.tracking.system import SystemSample
 from trainables.base import Status
 
 NOTE = "mlflow.note.content"
-"""The tag MLflow's page shows as a run's description."""
+"""The tag MLflow's page shows as a description."""
+EXPERIMENT_KIND = "mlflow.experimentKind"
+"""The tag by which MLflow's page knows that an experiment holds training runs, not traces of language models."""
 DIGEST = "digest"
+SYSTEM = "system"
+"""What MLflow's page shows in its tab of system metrics begins with it."""
 ENDINGS = {State.FINISHED: "FINISHED", State.INTERRUPTED: "KILLED", State.FAILED: "FAILED"}
 METRICS_A_CALL, PARAMS_A_CALL, ROWS_A_PAGE = 900, 100, 1000
 """MLflow takes 1000 metrics, parameters and tags in one call, of which at most 100 parameters and 100 tags."""
@@ -53,7 +59,10 @@ class MlflowTracker(Tracker):
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
         self._experiments: dict[str, str] = {}
         self._sweeps: dict[str, str] = {}
-        self._complete: dict[tuple[str, str], str] = {}
+        self._held: dict[tuple[str, str], str] = {}
+        """Every run the store may hold (sweep, key), with its record's digest, or ``""`` where it may be torn."""
+        self._data: set[tuple[str, str]] = set()
+        """Datasets the sweeps' records name already (sweep, digest)."""
 
     def describe(self) -> str:
         return self.store.shown
@@ -64,19 +73,33 @@ class MlflowTracker(Tracker):
 
     def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
         with outages():
-            recorded = content.run_content(sweep, run)
-            if self._complete.get((sweep.id, run.key)) == recorded.digest:
+            recorded, who = content.run_content(sweep, run), (sweep.id, run.key)
+            self._sweep_run(sweep)
+            if self._held.get(who) == recorded.digest:
                 return
-            if not self._holds(sweep, recorded, {"run_key": run.key}):
+            if who not in self._held or not self._holds(sweep, recorded, {"run_key": run.key}):
+                self._held[who] = ""
                 status = "FAILED" if run.outcome.status is Status.FAILED else "FINISHED"
-                self._write(sweep, recorded, status, _ended_ms(run.directory))
-            self._complete[sweep.id, run.key] = recorded.digest
+                self._write(sweep, recorded, status, _ended_ms(run))
+            if (data := content.run_data(sweep, run)) is not None:
+                self._name_data(sweep, data)
+            self._held[who] = recorded.digest
+
+    def measured(self, sweep: Sweep, samples: Sequence[SystemSample]) -> None:
+        with outages():
+            run_id, begun_ms = self._sweep_run(sweep), _created_ms(sweep)
+            metrics = [
+                Metric(f"{SYSTEM}/{name}", value, each.at_ms, (each.at_ms - begun_ms) // 1000)
+                for each in samples
+                for name, value in each.values.items()
+            ]
+            self._log(run_id, metrics, [])
 
     def end(self, sweep: Sweep, answer: Answer, state: State, files: Sequence[Path] = ()) -> None:
         with outages(), tempfile.TemporaryDirectory() as drawn:
             for place, mix in enumerate(answer.mixes):
                 if mix.runs:
-                    self._transition(sweep, answer, mix, Path(drawn) / str(place))
+                    self._transition(sweep, answer, mix, Path(drawn) / str(place), _sweep_ended_ms(sweep, files))
             self._end(sweep, answer, State(state), files, Path(drawn))
 
     def _begin(self, sweep: Sweep) -> str:
@@ -85,20 +108,21 @@ class MlflowTracker(Tracker):
         found = self._find(sweep, {"kind": "sweep"})
         run = found[0] if found else self._create(sweep, recorded, {}, _created_ms(sweep))
         missing = {key: value for key, value in recorded.params.items() if key not in run.data.params}
-        now_ms = int(time.time() * 1000)
-        self._fill(run.info.run_id, replace(recorded, params=missing), run.info.start_time, now_ms)
+        self._fill(run.info.run_id, replace(recorded, params=missing), run.info.start_time, run.info.start_time)
         if run.info.status != "RUNNING":
             self._client.update_run(run.info.run_id, status="RUNNING")
         for other in self._find(sweep, {"kind": "run"}):
-            if _ended(other):
-                self._complete[sweep.id, other.data.tags["run_key"]] = other.data.tags.get(DIGEST, "")
+            digest = other.data.tags.get(DIGEST, "") if _ended(other) else ""
+            self._held[sweep.id, other.data.tags["run_key"]] = digest
+        named = run.inputs.dataset_inputs if run.inputs else ()
+        self._data |= {(sweep.id, each.dataset.digest) for each in named}
         self._sweeps[sweep.id] = run.info.run_id
         return self._sweeps[sweep.id]
 
     def _end(self, sweep: Sweep, answer: Answer, state: State, files: Sequence[Path], drawn: Path) -> None:
         recorded = content.answer_content(sweep, answer, state)
         run = self._client.get_run(self._sweep_run(sweep))
-        run_id, now_ms = run.info.run_id, int(time.time() * 1000)
+        run_id, end_ms = run.info.run_id, _sweep_ended_ms(sweep, files)
         kept = {path.name: path for path in files}
         known = run.data.tags.get(DIGEST) == recorded.digest
         if FIGURE not in kept and not known:
@@ -106,17 +130,17 @@ class MlflowTracker(Tracker):
             kept |= {path.name: path for path in figures.save_both(figure, drawn, Path(FIGURE).stem)}
         # Metrics cannot be taken back, so only a finished answer becomes one, and each answer once.
         samples = recorded.samples if state is State.FINISHED and not known else ()
-        self._fill(run_id, replace(recorded, samples=samples, files=kept), now_ms, now_ms)
+        self._fill(run_id, replace(recorded, samples=samples, files=kept), end_ms, end_ms)
         tags = {**recorded.tags, NOTE: recorded.note, DIGEST: recorded.digest}
         self._client.log_batch(run_id, tags=[RunTag(key, value[:LONGEST_TAG]) for key, value in tags.items()])
-        self._client.set_terminated(run_id, ENDINGS[state])
+        self._client.set_terminated(run_id, ENDINGS[state], end_ms)
 
-    def _transition(self, sweep: Sweep, answer: Answer, mix: MixAnswer, drawn: Path) -> None:
+    def _transition(self, sweep: Sweep, answer: Answer, mix: MixAnswer, drawn: Path, end_ms: int) -> None:
         recorded = content.transition_content(sweep, answer, mix)
         if not self._holds(sweep, recorded, {"mix": mix.mix}):
             figure = figures.curve_figure(sweep.spec, answer, mix.mix)
             files = {path.name: path for path in figures.save_both(figure, drawn, "curve")}
-            self._write(sweep, replace(recorded, files=files), "FINISHED", int(time.time() * 1000))
+            self._write(sweep, replace(recorded, files=files), "FINISHED", end_ms)
 
     def _holds(self, sweep: Sweep, recorded: Content, identity: dict[str, str]) -> bool:
         """Whether the store holds a nested record as it is. Records of this identity that say otherwise are deleted."""
@@ -148,9 +172,7 @@ class MlflowTracker(Tracker):
             for each in recorded.samples
         ]
         params = [Param(key, value[:LONGEST_PARAM]) for key, value in recorded.params.items()]
-        while metrics or params:
-            self._client.log_batch(run_id, metrics[:METRICS_A_CALL], params[:PARAMS_A_CALL])
-            metrics, params = metrics[METRICS_A_CALL:], params[PARAMS_A_CALL:]
+        self._log(run_id, metrics, params)
         if recorded.texts or recorded.files:
             with tempfile.TemporaryDirectory() as staged:
                 for name, text in recorded.texts.items():
@@ -158,6 +180,20 @@ class MlflowTracker(Tracker):
                 for name, path in recorded.files.items():
                     shutil.copyfile(path, Path(staged) / name)
                 self._client.log_artifacts(run_id, staged)
+
+    def _log(self, run_id: str, metrics: Sequence[Metric], params: Sequence[Param]) -> None:
+        while metrics or params:
+            self._client.log_batch(run_id, metrics[:METRICS_A_CALL], params[:PARAMS_A_CALL])
+            metrics, params = metrics[METRICS_A_CALL:], params[PARAMS_A_CALL:]
+
+    def _name_data(self, sweep: Sweep, data: Data) -> None:
+        """Say once in the sweep's record what some of its runs were trained and scored on."""
+        if (sweep.id, data.digest) in self._data:
+            return
+        dataset = Dataset(data.name, data.digest, "code", json.dumps({"tags": data.made_from}))
+        used = DatasetInput(dataset, [InputTag(MLFLOW_DATASET_CONTEXT, "training")])
+        self._client.log_inputs(self._sweep_run(sweep), [used])
+        self._data.add((sweep.id, data.digest))
 
     def _find(self, sweep: Sweep, tags: dict[str, str]) -> list[Run]:
         """The sweep's records with these tags."""
@@ -193,8 +229,9 @@ class MlflowTracker(Tracker):
     def _create_experiment(self, sweep: Sweep) -> str:
         name = sweep.spec.name
         location = None if self.store.artifacts is None else (self.store.artifacts / name).as_uri()
+        tags = {NOTE: notes.experiment(sweep.spec), EXPERIMENT_KIND: "custom_model_development"}
         try:
-            return str(self._client.create_experiment(name, location, {NOTE: sweep.spec.question}))
+            return str(self._client.create_experiment(name, location, tags))
         except MlflowException as error:
             # Another sweep of the same space may have been quicker.
             if error.error_code == "RESOURCE_ALREADY_EXISTS" and (found := self._find_experiment(name)):
@@ -216,7 +253,15 @@ def _created_ms(sweep: Sweep) -> int:
     return int(datetime.fromisoformat(sweep.created).timestamp() * 1000)
 
 
-def _ended_ms(directory: Path) -> int:
+def _ended_ms(run: RunRecord) -> int:
     """When a run's files were written: the same at every replay. Now, for a run that left none."""
-    newest = max((path.stat().st_mtime for path in directory.glob("*") if path.is_file()), default=time.time())
-    return int(newest * 1000)
+    return _newest_ms(run.directory.glob("*"))
+
+
+def _sweep_ended_ms(sweep: Sweep, files: Sequence[Path]) -> int:
+    """When a sweep's figures were written, or else its newest run: the same at every replay. Now, where neither is."""
+    return _newest_ms(files or sweep.directory.glob("runs/*/*"))
+
+
+def _newest_ms(files: Iterable[Path]) -> int:
+    return int(1000 * max((path.stat().st_mtime for path in files if path.is_file()), default=time.time()))

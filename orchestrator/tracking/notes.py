@@ -5,8 +5,19 @@ from __future__ import annotations
 from orchestrator.records import RunRecord, Sweep
 from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.spec import SweepSpec
 from orchestrator.transition.types import LEVEL
 from trainables.base import Parameters, Status
+
+
+def experiment(spec: SweepSpec) -> str:
+    """What the experiment of a search space holds, and how to compare in it."""
+    return f"""**{spec.question}**
+
+One run a sweep (tag `kind` = `sweep`); under each, one for every model trained (`run`) and one for every mix's
+transition (`transition`). To compare transitions, of one sweep or of many, search for `tags.kind = "transition"`,
+sort or chart by the metrics `transition`, `low`, `high` and `synergy`, or tick some and press Compare.
+"""
 
 
 def sweep(sweep: Sweep) -> str:
@@ -74,9 +85,19 @@ def transition(about: Sweep, answer: Answer, mix: MixAnswer) -> str:
         else f"\n\n**{wording.synergy(mix.mix, mix.synergy_total)}** than `{answer.baseline}`."
     )
     level = f"{answer.confidence:.0%} intervals; {LEVEL:.0%} of the asymptote"
+    by_size: dict[int, list[str]] = {}
+    for point in found.points:
+        by_size.setdefault(point.size, []).append(f"{point.accuracy:.2f}")
+    rows = "\n".join(f"| {size} | {', '.join(shares)} |" for size, shares in by_size.items())
     return f"""Where `{answer.target}` becomes learnable when `{mix.mix}` is trained, from {mix.runs} runs of the sweep
 `{about.id}`: {answer.size_axis} **{size}**, parameters **{total}** ({level}).{saving}
 
-`points.json` holds every run as a point, `fit.json` the curve
-`floor + (asymptote - floor) / (1 + exp(-slope (ln {answer.size_axis} - midpoint)))`, `transition.json` all estimates.
+| {answer.size_axis} | test accuracy of `{answer.target}`, seed by seed |
+|---|---|
+{rows}
+
+`curve.png` shows this; the shade below its axis is the posterior. `runs.csv` is the table of the runs with their keys
+(tag `run_key`), `points.json` the same as points, `fit.json` the curve
+`floor + (asymptote - floor) / (1 + exp(-slope (ln {answer.size_axis} - midpoint)))`, `posterior.json` the probability
+of every size, `transition.json` all estimates.
 """

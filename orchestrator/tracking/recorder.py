@@ -11,6 +11,7 @@ from pathlib import Path
 from orchestrator.records import RunRecord, Sweep
 from orchestrator.report.answer import Answer
 from orchestrator.tracking.base import OutageError, State, Tracker
+from orchestrator.tracking.system import SystemSample
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 30.0
 """Pauses between attempts while the store is out: doubled from the first to the longest."""
@@ -44,6 +45,10 @@ class Recorder:
     def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
         """Queue :meth:`Tracker.run_ended`."""
         self._put(lambda: self._tracker.run_ended(sweep, run))
+
+    def measured(self, sweep: Sweep, sample: SystemSample) -> None:
+        """Queue :meth:`Tracker.measured`."""
+        self._put(lambda: self._tracker.measured(sweep, [sample]))
 
     def end(self, sweep: Sweep, answer: Answer, state: State, files: Sequence[Path] = ()) -> None:
         """Queue :meth:`Tracker.end`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import shutil
 from collections import Counter
@@ -20,9 +22,14 @@ from orchestrator.spec import SweepSpec
 from orchestrator.tracking.base import State
 from orchestrator.tracking.mlflow_tracker import MlflowTracker
 from orchestrator.tracking.store import DATABASE, Store, choose
+from orchestrator.tracking.system import SystemSample
 from orchestrator.validation import parse
 from tests.report.samples import make_spec
 from tests.tracking.samples import Finished, finish
+
+BUSY = [SystemSample(1767323045000 + 1000 * second, {"cpu_utilization_percentage": second}) for second in (10, 20)]
+"""10 and 20 seconds after the sweep of the samples began."""
+SWEEP = "add_vs_add_prod-20260102-030405-ab12"
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,7 @@ def record(tracker: MlflowTracker, finished: Finished, state: State = State.FINI
     tracker.begin(finished.sweep)
     for run in finished.runs:
         tracker.run_ended(finished.sweep, run)
+    tracker.measured(finished.sweep, BUSY)
     tracker.end(finished.sweep, finished.answer, state)
 
 
@@ -192,10 +200,78 @@ def test_a_transition_run_holds_the_curve(kept: Record) -> None:
     assert run.data.metrics["fit.asymptote"] == pytest.approx(found.fit.asymptote)
     assert run.data.metrics["p_above"] == pytest.approx(found.p_above)
     assert (run.data.metrics["runs"], run.data.metrics["failed"]) == (3, 1)
-    assert kept.artifacts(run) == {"curve.png", "curve.svg", "fit.json", "points.json", "transition.json"}
+    assert kept.artifacts(run) == {
+        "curve.png",
+        "curve.svg",
+        "fit.json",
+        "points.json",
+        "posterior.json",
+        "runs.csv",
+        "transition.json",
+    }
     points = json.loads(kept.text(run, "points.json"))
     assert [point["size"] for point in points["add"]] == [16, 32, 64]
     assert json.loads(kept.text(run, "fit.json"))["add"]["slope"] == pytest.approx(found.fit.slope)
+    posterior = json.loads(kept.text(run, "posterior.json"))["prod"]
+    assert sum(posterior["weights"]) + posterior["above"] == pytest.approx(1)
+    assert len(posterior["sizes"]) == len(posterior["weights"])
+    estimates = json.loads(kept.text(run, "transition.json"))
+    assert estimates["tasks"][0]["total"]["low"] == pytest.approx(mix.target.total.low)
+
+
+def test_a_transition_names_the_runs_it_rests_on(kept: Record) -> None:
+    run = kept.one(kind="transition", mix="add+prod")
+    lines = list(csv.DictReader(io.StringIO(kept.text(run, "runs.csv"))))
+    assert [(line["units"], line["parameters"], line["seed"]) for line in lines] == [
+        ("16", "272", "0"),
+        ("32", "1056", "0"),
+        ("64", "4160", "0"),
+    ]
+    for line in lines:
+        recorded = kept.one(kind="run", run_key=line["run_key"])
+        assert recorded.data.params["units"] == line["units"]
+        for task in ("add", "prod"):
+            assert recorded.data.metrics[f"test_accuracy/{task}"] == pytest.approx(
+                float(line[f"test_accuracy/{task}"]), abs=1e-5
+            )
+    note = run.data.tags["mlflow.note.content"]
+    shares = [float(line["test_accuracy/add"]) for line in lines]
+    assert [f"| {line['units']} | {share:.2f} |" in note for line, share in zip(lines, shares, strict=True)] == [
+        True
+    ] * 3
+
+
+def test_a_sweep_names_its_data_and_runs_point_there(kept: Record) -> None:
+    inputs = kept.one(kind="sweep").inputs
+    assert inputs is not None
+    named = {each.dataset.digest: each.dataset for each in inputs.dataset_inputs}
+    used = {run.outcome.data for run in kept.finished.runs if run.outcome.data}
+    assert set(named) == used
+    assert len(used) == 2
+    assert {each.name for each in named.values()} == {
+        "tests.families:LogisticFamily add seed 0",
+        "tests.families:LogisticFamily add+prod seed 0",
+    }
+    for digest, dataset in named.items():
+        made_from = json.loads(dataset.source)["tags"]
+        for run in kept.runs(kind="run", data=digest):
+            assert (run.data.params["mix"], run.data.params["seed"]) == (made_from["mix"], made_from["seed"])
+            assert made_from["curve.midpoint"] == run.data.params["curve.midpoint"]
+
+
+def test_how_busy_the_machine_was_is_kept_over_time(kept: Record) -> None:
+    run = kept.one(kind="sweep")
+    history = kept.client.get_metric_history(run.info.run_id, "system/cpu_utilization_percentage")
+    assert [(metric.step, metric.value) for metric in history] == [(10, 10.0), (20, 20.0)]
+
+
+def test_the_page_knows_the_experiment_for_what_it_is(kept: Record) -> None:
+    experiment = kept.client.get_experiment(experiment_id(kept.client))
+    assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
+    note = experiment.tags["mlflow.note.content"]
+    assert make_spec().question in note
+    query = note.partition("search for `")[2].partition("`")[0]
+    assert len(kept.client.search_runs([experiment.experiment_id], f"{query} and tags.sweep = '{SWEEP}'")) == 2
 
 
 def test_a_replay_leaves_one_record_each(kept: Record) -> None:

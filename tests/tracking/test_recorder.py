@@ -13,6 +13,7 @@ from orchestrator.records import RunRecord, Sweep
 from orchestrator.report.answer import Answer
 from orchestrator.tracking.base import OutageError, State, Tracker
 from orchestrator.tracking.recorder import Recorder
+from orchestrator.tracking.system import SystemSample
 from tests.tracking.samples import Finished, finish
 
 
@@ -30,6 +31,10 @@ class Notebook(Tracker):
     def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
         self.before()
         self.lines.append(f"run {run.key}")
+
+    def measured(self, sweep: Sweep, samples: Sequence[SystemSample]) -> None:
+        self.before()
+        self.lines += [f"measured at {sample.at_ms}" for sample in samples]
 
     def end(self, sweep: Sweep, answer: Answer, state: State, files: Sequence[Path] = ()) -> None:
         self.before()
@@ -49,8 +54,14 @@ def queue(recorder: Recorder, finished: Finished) -> list[str]:
     recorder.begin(finished.sweep)
     for run in finished.runs:
         recorder.run_ended(finished.sweep, run)
+    recorder.measured(finished.sweep, SystemSample(17, {"cpu_utilization_percentage": 50.0}))
     recorder.end(finished.sweep, finished.answer, State.FINISHED)
-    return [f"begin {finished.sweep.id}", *(f"run {run.key}" for run in finished.runs), "end finished"]
+    return [
+        f"begin {finished.sweep.id}",
+        *(f"run {run.key}" for run in finished.runs),
+        "measured at 17",
+        "end finished",
+    ]
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

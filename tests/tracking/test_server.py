@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import socket
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,48 +15,11 @@ from orchestrator.errors import SweepError
 from orchestrator.tracking.base import State
 from orchestrator.tracking.mlflow_tracker import MlflowTracker
 from orchestrator.tracking.recorder import Recorder
-from orchestrator.tracking.store import Store, check
+from orchestrator.tracking.store import check
 from tests.tracking.samples import finish
-
-START_S = 90.0
+from tests.tracking.servers import free_port, serving
 
 pytestmark = pytest.mark.slow
-
-
-@contextmanager
-def serving(home: Path, port: int) -> Iterator[Store]:
-    """An MLflow server on loopback over the store in ``home``."""
-    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    command += [
-        "--backend-store-uri",
-        f"sqlite:///{home}/mlflow.db",
-        "--artifacts-destination",
-        str(home / "artifacts"),
-    ]
-    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    store = Store(f"http://127.0.0.1:{port}", None)
-    with (home / "server.log").open("ab") as log:
-        # A session of its own, so that its workers end with it.
-        server = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
-        try:
-            _wait_for(store, server)
-            yield store
-        finally:
-            os.killpg(server.pid, signal.SIGKILL)
-            server.wait()
-
-
-def _wait_for(store: Store, server: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + START_S
-    while True:
-        try:
-            check(store)
-        except SweepError:
-            assert server.poll() is None, "the server ended"
-            assert time.monotonic() < until, "the server did not start"
-            time.sleep(0.2)
-        else:
-            return
 
 
 def test_records_wait_for_a_stopped_server_and_arrive_once_each(
@@ -71,9 +28,7 @@ def test_records_wait_for_a_stopped_server_and_arrive_once_each(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     shutil.copyfile(empty, tmp_path / "mlflow.db")
     finished = finish(tmp_path / "sweeps")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
 
     with serving(tmp_path, port) as store:
         recorder = Recorder(MlflowTracker(store), first_wait_s=0.2)

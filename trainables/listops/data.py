@@ -7,9 +7,9 @@ import json
 import os
 import secrets
 import shutil
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from trainables.listops.tokens import Vocabulary
 
 GENERATOR_VERSION = 1
 """Raise it whenever the same settings, mix and seed give other data."""
+LAYOUT_VERSION = 2
+"""Raise it whenever the same data are kept in other files."""
+DIGEST = "digest.txt"
 
 
 def load_dataset(settings: TaskSettings, mix: Mix, seed: int, cache: Path) -> Dataset:
@@ -51,7 +54,7 @@ def make_dataset(settings: TaskSettings, mix: Mix, seed: int) -> Dataset:
         drawn, _ = expressions.sample(Part.TEST, settings.test_examples, stream(seed, "mixed", *described))
         mixed = _examples(drawn, expressions.vocabulary)
     alone = {task: Expressions(settings, Mix.of({task: 1.0}), seed) for task in mix.tasks}
-    return Dataset(
+    dataset = Dataset(
         tokens=texts.tokens,
         answer=place >= np.repeat(texts.prompt_lengths, texts.lengths),
         starts=starts,
@@ -60,6 +63,7 @@ def make_dataset(settings: TaskSettings, mix: Mix, seed: int) -> Dataset:
         mixed=mixed,
         nodes=nodes,
     )
+    return replace(dataset, digest=_digest(dataset))
 
 
 def _held_out(expressions: Expressions, part: Part, seed: int) -> Examples:
@@ -84,6 +88,7 @@ def _name(settings: TaskSettings, mix: Mix, seed: int) -> str:
     """The dataset's directory: a hash of everything that decides its content (numpy's streams included)."""
     described = {
         "generator": GENERATOR_VERSION,
+        "layout": LAYOUT_VERSION,
         "numpy": np.__version__,
         "words": Vocabulary(settings.modulus).words,
         "settings": asdict(settings),
@@ -102,8 +107,10 @@ def _write(dataset: Dataset, directory: Path) -> None:
         for name, array in _arrays(dataset).items():
             with (aside / f"{name}.npy").open("wb") as file:
                 np.save(file, array, allow_pickle=False)
-                file.flush()
-                os.fsync(file.fileno())
+                _flush(file)
+        with (aside / DIGEST).open("wb") as file:
+            file.write(dataset.digest.encode())
+            _flush(file)
         try:
             aside.rename(directory)
         except OSError:
@@ -111,6 +118,20 @@ def _write(dataset: Dataset, directory: Path) -> None:
                 raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def _flush(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _digest(dataset: Dataset) -> str:
+    """A hash of every array: equal for equal data, wherever and whenever they were made."""
+    content = hashlib.sha256()
+    for name, array in sorted(_arrays(dataset).items()):
+        content.update(f"{name} {array.dtype} {array.shape}".encode())
+        content.update(np.ascontiguousarray(array).tobytes())
+    return content.hexdigest()[:32]
 
 
 def _arrays(dataset: Dataset) -> dict[str, NDArray[Any]]:
@@ -146,4 +167,5 @@ def _read(directory: Path, mix: Mix) -> Dataset:
         test={task: examples(f"test-{task}") for task in mix.tasks},
         mixed=examples("mixed") if (directory / "mixed-tokens.npy").exists() else None,
         nodes=dict(zip(mix.tasks, array("nodes").tolist(), strict=True)),
+        digest=(directory / DIGEST).read_text(),
     )

@@ -1,0 +1,101 @@
+"""How busy the driver's machine is while a sweep runs: measured with MLflow's own monitors, kept beside the journal.
+
+A sample is a line of ``system.jsonl`` in the sweep's directory before it goes anywhere else, so that a lost store can
+be rebuilt with it. Names are MLflow's (``cpu_utilization_percentage``, ``gpu_0_memory_usage_megabytes``, ...); its page
+shows ``system/...`` in a tab of their own. On one machine the workers are part of what is measured; of other nodes of a
+cluster Ray's dashboard knows.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from mlflow.system_metrics.metrics.cpu_monitor import CPUMonitor
+from mlflow.system_metrics.metrics.disk_monitor import DiskMonitor
+from mlflow.system_metrics.metrics.gpu_monitor import GPUMonitor
+
+SAMPLES = "system.jsonl"
+EVERY_S = 10.0
+"""A sample costs about a millisecond, its record one call to the store."""
+
+
+@dataclass(frozen=True)
+class SystemSample:
+    """What was measured at one moment; ``at_ms`` counts milliseconds since 1970."""
+
+    at_ms: int
+    values: dict[str, float]
+
+
+class SystemMonitor:
+    """Samples the machine while its block runs, from a thread of its own.
+
+    ``heard`` is called with every sample once it is on disk. GPUs are left out where there is none, or no
+    ``nvidia-ml-py`` to ask it with.
+    """
+
+    def __init__(self, directory: Path, heard: Callable[[SystemSample], None], *, every_s: float = EVERY_S) -> None:
+        self._path = directory / SAMPLES
+        self._heard = heard
+        self._every_s = every_s
+        self._monitors = _monitors()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="system", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._measure()  # Shares of a processor's time are those since the last measurement, which is now.
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        with self._path.open("a", encoding="utf-8") as file:
+            while not self._stop.wait(self._every_s):
+                sample = SystemSample(int(time.time() * 1000), self._measure())
+                file.write(json.dumps(asdict(sample)) + "\n")
+                file.flush()
+                self._heard(sample)
+
+    def _measure(self) -> dict[str, float]:
+        values: dict[str, float] = {}
+        for monitor in self._monitors:
+            monitor.collect_metrics()
+            values |= monitor.aggregate_metrics()
+            monitor.clear_metrics()
+        return values
+
+
+def read_samples(directory: Path) -> Iterator[SystemSample]:
+    """The samples of a sweep; one that a crash tore is left out."""
+    path = directory / SAMPLES
+    if not path.is_file():
+        return
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            try:
+                yield SystemSample(**json.loads(line))
+            except (ValueError, TypeError):
+                continue
+
+
+def _monitors() -> list[Any]:
+    found = []
+    kinds: tuple[Callable[[], Any], ...] = (CPUMonitor, DiskMonitor, GPUMonitor)
+    for kind in kinds:
+        # The GPU's needs a device and nvidia-ml-py.
+        with suppress(ImportError, RuntimeError):
+            found.append(kind())
+    return found
