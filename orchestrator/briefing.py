@@ -33,6 +33,7 @@ def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Con
     for label, value in (
         ("target", f"{spec.target}, {subject}" if subject else spec.target),
         ("mixes", ", ".join(f"{mix} (baseline)" if mix == spec.baseline else str(mix) for mix in spec.mixes)),
+        ("budget", _budget(spec)),
         (spec.size_axis, " ".join(map(str, spec.sizes))),
         ("seeds", " ".join(map(str, spec.seed_list))),
         ("search", _search(spec)),
@@ -77,6 +78,15 @@ def duration(seconds: float) -> str:
     if seconds < 36 * 3600:
         return f"{seconds / 3600:.1f} h"
     return f"{seconds / 86400:.1f} days"
+
+
+def _budget(spec: SweepSpec) -> str:
+    as_much = f"as many examples of {spec.target} as {spec.baseline}"
+    return {
+        "total": "the same steps and examples for every mix",
+        "target": f"for every mix {as_much}",
+        "both": f"every mix with the same steps and examples, and with {as_much}",
+    }[spec.budget]
 
 
 def _search(spec: SweepSpec) -> str:

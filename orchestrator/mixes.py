@@ -9,7 +9,7 @@ from trainables.base import Mix
 
 
 def read_mix(value: Any) -> Mix:
-    """A mix from ``"add+prod"`` or ``{add: 2, prod: 1}``, its shares rounded to what its name can say.
+    """A mix from ``"add+prod"``, ``"add+prod x2"`` or ``{add: 2, prod: 1}``, its numbers rounded to what its name says.
 
     Raises ``ValueError`` (a ``SettingsError`` where the mix itself is wrong).
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -27,6 +27,8 @@ from orchestrator.search.registry import METHODS, settings_type
 from orchestrator.sizes import SizeRange
 from orchestrator.validation import STRICT, InvalidDataError, Problem, explain, parse
 from trainables.base import Family, Mix, RunConfig, SettingsError, load_family
+
+Fairness = Literal["total", "target", "both"]
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """Names of search spaces and profiles become directories and experiment names."""
@@ -104,8 +106,10 @@ class Search(BaseModel):
 class SweepSpec(BaseModel):
     """One sweep: a question, the runs it may use and how they are chosen.
 
-    ``mixes[0]`` is the baseline the others are compared with. Sizes are values of the family's ``size_axis``; seeds
-    are ``seed``, ``seed + 1``, ...; ``settings`` is an instance of the family's ``Settings``.
+    ``mixes[0]`` is the baseline the others are compared with. ``budget`` says what every mix is given: the same
+    ``total`` of steps and examples, as many examples of the ``target`` as the baseline sees (the mixes then carry
+    budgets of their own), or ``both``: a mix that differs stands in ``mixes`` twice. Sizes are values of the family's
+    ``size_axis``; seeds are ``seed``, ``seed + 1``, ...; ``settings`` is an instance of the family's ``Settings``.
     """
 
     model_config = STRICT | {"frozen": True, "arbitrary_types_allowed": True}
@@ -114,6 +118,7 @@ class SweepSpec(BaseModel):
     question: str = Field(min_length=1)
     family: str = DEFAULT_FAMILY
     target: str
+    budget: Fairness = "total"
     mixes: tuple[Annotated[Mix, PlainValidator(read_mix), PlainSerializer(lambda mix: mix.name)], ...]
     sizes: tuple[Annotated[int, Field(ge=1)], ...]
     seed: int = Field(default=0, ge=0)
@@ -148,9 +153,10 @@ class SweepSpec(BaseModel):
 
     @field_validator("mixes")
     @classmethod
-    def _distinct_mixes(cls, value: tuple[Mix, ...]) -> tuple[Mix, ...]:
+    def _distinct_mixes(cls, value: tuple[Mix, ...], info: ValidationInfo) -> tuple[Mix, ...]:
         if not value:
             raise ValueError("at least one mix is needed, such as [add, add+prod]")
+        value = _with_budgets(value, info.data.get("target", ""), info.data.get("budget", "total"))
         names = [mix.name for mix in value]
         for name in names:
             if names.count(name) > 1:
@@ -206,6 +212,7 @@ class SweepSpec(BaseModel):
             for size in self.sizes:
                 try:
                     family.check(mix, size)
+                    family.config(mix, size, self.seed)
                 except SettingsError as error:
                     named = tuple(error.key.split(".")) if error.key else ("mixes", place)
                     key = named if named[0] in type(self).model_fields else ("settings", *named)
@@ -261,7 +268,7 @@ class SweepSpec(BaseModel):
     def config(self, request: Request) -> RunConfig:
         """The run a request means."""
         mix = self.mix_named[request.mix]
-        return self.make_family().config(mix, request.size, request.seed, steps_factor=request.steps_factor)
+        return self.make_family().config(mix, request.size, request.seed, request.steps_factor)
 
     def to_dict(self) -> dict[str, Any]:
         """The sweep as plain JSON values: a search space without profiles."""
@@ -284,6 +291,17 @@ class SweepSpec(BaseModel):
             for key in mine | theirs
             if key.split(".")[0] not in _NO_RESULT and mine.get(key) != theirs.get(key)
         }
+
+
+def _with_budgets(mixes: tuple[Mix, ...], target: str, fairness: Fairness) -> tuple[Mix, ...]:
+    """The mixes with the budgets that ``fairness`` asks for. Mixes that have them already stay as they are."""
+    if fairness == "total" or not all(target in mix.tasks for mix in mixes):
+        return mixes  # A mix without the target is refused later, with the other mixes that lack it.
+    matched = [mix.with_as_much(target, mixes[0]) for mix in mixes]
+    if fairness == "target":
+        return tuple(matched)
+    pairs = [pair for mix, other in zip(mixes, matched, strict=True) for pair in (mix, other)]
+    return tuple(dict.fromkeys(pairs))
 
 
 _NO_RESULT = frozenset({"question", "resources", "profile", "profile_reason"})

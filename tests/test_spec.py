@@ -15,6 +15,7 @@ from orchestrator import strict_yaml
 from orchestrator.errors import UserError
 from orchestrator.hardware import Hardware
 from orchestrator.layers import merge
+from orchestrator.search.base import Request
 from orchestrator.sizes import SizeRange
 from orchestrator.spaces import load_space, names, open_space
 from orchestrator.spec import SweepSpec
@@ -193,6 +194,42 @@ def test_differences_name_what_changes_a_result(space: str) -> None:
     assert spec.differences(other) == {"settings.curve.midpoint": (12.0, 13.0), "seeds": (3, 4)}
 
 
+@pytest.mark.parametrize(
+    ("budget", "mixes"),
+    [
+        ("total", ["add", "add+prod", "add+max+prod"]),
+        ("target", ["add", "add+prod x2", "add+max+prod x3"]),
+        ("both", ["add", "add+prod", "add+prod x2", "add+max+prod", "add+max+prod x3"]),
+    ],
+)
+def test_a_budget_lets_mixes_see_as_much_of_the_target(space: str, write: Write, budget: str, mixes: list[str]) -> None:
+    overrides = [f"budget={budget}", "mixes=[add, add+prod, add+max+prod]"]
+    spec = load_space(space, overrides=overrides, hardware=LAPTOP)
+    assert [mix.name for mix in spec.mixes] == mixes
+    assert load_space(write(spec.to_yaml()), hardware=LAPTOP) == spec
+    family = spec.make_family()
+    for mix in spec.mixes:
+        run, longer = (spec.config(Request(mix.name, 16, 0, factor)) for factor in (1, 2))
+        assert (family.steps(run), family.steps(longer)) == (3 * mix.budget, 6 * mix.budget)
+        if budget == "target":
+            assert mix.budget * mix.shares[mix.tasks.index("add")] == pytest.approx(1)
+
+
+def test_the_baseline_is_the_same_run_under_every_budget(space: str) -> None:
+    keys = []
+    for budget in ("total", "target"):
+        spec = load_space(space, overrides=[f"budget={budget}"], hardware=LAPTOP)
+        family = spec.make_family()
+        keys.append([family.key(spec.config(Request(mix.name, 16, 0))) for mix in spec.mixes])
+    assert keys[0][0] == keys[1][0]
+    assert keys[0][1] != keys[1][1]
+
+
+def test_a_budget_too_small_for_the_other_settings_is_refused() -> None:
+    with pytest.raises(UserError, match=r"training.warmup_steps.*mix add\+prod x0.05.*less than steps \(15\)"):
+        load_space("add_vs_add_prod", "smoke", ["mixes=[add, add+prod x0.05]"])
+
+
 @given(smallest=st.integers(1, 40), span=st.integers(1, 200), count=st.integers(2, 40), multiple=st.integers(1, 16))
 def test_size_ranges_keep_their_ends_and_multiples(smallest: int, span: int, count: int, multiple: int) -> None:
     ends = {"from": smallest * multiple, "to": (smallest + span) * multiple}
@@ -208,14 +245,17 @@ def test_the_papers_sizes_are_sixteen_log_spaced() -> None:
     assert (len(sizes), sizes[0], sizes[-1]) == (16, 8, 256)
 
 
-@given(st.dictionaries(st.sampled_from(["add", "prod", "max"]), st.floats(0.01, 100), min_size=1))
-def test_a_mix_is_what_its_name_says(weights: dict[str, float]) -> None:
+@given(
+    weights=st.dictionaries(st.sampled_from(["add", "prod", "max"]), st.floats(0.01, 100), min_size=1),
+    budget=st.sampled_from([1.0, 2.0, 0.25]) | st.floats(0.01, 100),
+)
+def test_a_mix_is_what_its_name_says(weights: dict[str, float], budget: float) -> None:
     spec = SweepSpec(
         name="x",
         question="q",
         family="tests.families:LogisticFamily",
         target=next(iter(weights)),
-        mixes=(weights,),  # type: ignore[arg-type]
+        mixes=(Mix.of(weights, budget),),
         sizes=(8,),
         seeds=1,
     )

@@ -14,7 +14,7 @@ import importlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, ClassVar
@@ -44,29 +44,40 @@ class Mix:
     """A set of tasks trained together, with the share each has in the training data.
 
     Tasks are kept in alphabetical order and shares sum to 1, so that equal mixes compare and hash equal however
-    they were written.
+    they were written. ``budget`` multiplies the steps and the training examples of the settings.
     """
 
     tasks: tuple[str, ...]
     shares: tuple[float, ...]
+    budget: float = 1.0
 
     @classmethod
-    def of(cls, weights: Mapping[str, float]) -> Mix:
-        """Build a mix from relative weights (any positive numbers). Raises :class:`SettingsError`."""
+    def of(cls, weights: Mapping[str, float], budget: float = 1.0) -> Mix:
+        """Build a mix from relative weights and a budget (any positive numbers). Raises :class:`SettingsError`."""
         if not weights:
             raise SettingsError("a mix needs at least one task", key="mixes")
         for task, weight in weights.items():
             if not (0 < weight < float("inf")):
                 raise SettingsError(f"the weight of {task!r} is {weight!r}; it must be a positive number", key="mixes")
+        if not (0 < budget < float("inf")):
+            raise SettingsError(f"the budget of a mix is {budget!r}; it must be a positive number", key="mixes")
         tasks = tuple(sorted(weights))
         total = sum(weights.values())
-        return cls(tasks, tuple(weights[task] / total for task in tasks))
+        return cls(tasks, tuple(weights[task] / total for task in tasks), budget)
 
     @classmethod
     def parse(cls, text: str) -> Mix:
-        """Read ``"add+prod"`` or, with relative weights, ``"add:2+prod"``. Raises :class:`SettingsError`."""
+        """Read ``"add+prod"``, with relative weights ``"add:2+prod"``, with twice the budget ``"add+prod x2"``.
+
+        Raises :class:`SettingsError`.
+        """
         weights: dict[str, float] = {}
-        for part in text.split("+"):
+        composition, times, factor = text.partition(" x")
+        try:
+            budget = float(factor) if times else 1.0
+        except ValueError:
+            raise SettingsError(f"{text!r} is no mix: {factor!r} is not a number", key="mixes") from None
+        for part in composition.split("+"):
             task, _, weight = part.strip().partition(":")
             task = task.strip()
             if not task:
@@ -77,11 +88,22 @@ class Mix:
                 weights[task] = float(weight) if weight else 1.0
             except ValueError:
                 raise SettingsError(f"{text!r} is no mix: {weight!r} is not a number", key="mixes") from None
-        return cls.of(weights)
+        return cls.of(weights, budget)
+
+    def with_as_much(self, task: str, other: Mix) -> Mix:
+        """The mix with the budget at which it holds as much of ``task`` as ``other`` does; both must hold it."""
+        wanted = other.budget * other.shares[other.tasks.index(task)]
+        return replace(self, budget=float(f"{wanted / self.shares[self.tasks.index(task)]:.6g}"))
 
     @property
     def name(self) -> str:
-        """``add+prod``; with unequal shares ``add:2+prod:1`` (relative to the smallest)."""
+        """``add+prod``; with unequal shares ``add:2+prod:1`` (relative to the smallest), with a budget of its own
+        ``add+prod x2``."""
+        return self.composition if self.budget == 1 else f"{self.composition} x{self.budget:.6g}"
+
+    @property
+    def composition(self) -> str:
+        """The name without the budget."""
         least = min(self.shares)
         ratios = [share / least for share in self.shares]
         if max(ratios) < 1 + 1e-9:
@@ -273,12 +295,10 @@ class Family(ABC):
         ``device`` is a torch device name (``cpu``, ``cuda``).
         """
 
-    def config(self, mix: Mix, size: int, seed: int, *, budget: float = 1.0, steps_factor: int = 1) -> RunConfig:
-        """The run of this family at (mix, size, seed).
-
-        ``budget`` multiplies the steps and the examples of the settings, ``steps_factor`` the steps once more.
-        """
-        return RunConfig(mix, size, seed, self.scaled(budget * steps_factor, budget), steps_factor)
+    def config(self, mix: Mix, size: int, seed: int, steps_factor: int = 1) -> RunConfig:
+        """The run of this family at (mix, size, seed): the mix's budget in steps and examples, and its steps times
+        ``steps_factor``."""
+        return RunConfig(mix, size, seed, self.scaled(mix.budget * steps_factor, mix.budget), steps_factor)
 
     def key(self, run: RunConfig) -> str:
         """The run's identity: a hash of the family, its version and everything that changes the mathematics."""

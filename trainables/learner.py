@@ -60,7 +60,7 @@ class _Progress:
 
 def run_seed(purpose: str, config: RunConfig) -> int:
     """A signed 64-bit seed that differs between purposes, mixes, sizes and seeds, and between nothing else."""
-    text = f"{purpose}|{config.mix.name}|{config.size}|{config.seed}"
+    text = f"{purpose}|{config.mix.composition}|{config.size}|{config.seed}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
 
 

@@ -11,7 +11,9 @@ from rich.text import Text
 
 from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer, TaskAnswer
+from orchestrator.report.fairness import standing
 from orchestrator.transition.types import LEVEL, Estimate, Verdict
+from trainables.base import Mix
 
 GAP = "  "
 SAME = 1.05
@@ -51,7 +53,7 @@ def report(answer: Answer) -> Report:
         head=f"target {answer.target}{subject}",
         header=("mix", f"{answer.size_axis}*", "parameters*", "runs"),
         rows=tuple(rows),
-        conclusions=tuple(line for mix in answer.mixes for line in _conclusions(mix)),
+        conclusions=tuple(line for mix in answer.mixes for line in _conclusions(answer, mix)),
         notes=tuple(_notes(answer)),
     )
 
@@ -123,12 +125,14 @@ def _runs(mix: MixAnswer) -> str:
     return f"{mix.runs} ({', '.join(counts)})" if counts else str(mix.runs)
 
 
-def _conclusions(mix: MixAnswer) -> list[str]:
+def _conclusions(answer: Answer, mix: MixAnswer) -> list[str]:
     if mix.synergy_total is None or mix.synergy_core is None:
         return []
+    total = standing(answer, mix, lambda each: each.synergy_total)
+    core = standing(answer, mix, lambda each: each.synergy_core)
     return [
-        wording.synergy(mix.mix, mix.synergy_total),
-        GAP + wording.synergy(mix.mix, mix.synergy_core, "core parameters"),
+        wording.synergy(mix.mix, mix.synergy_total, "parameters", total),
+        GAP + wording.synergy(mix.mix, mix.synergy_core, "core parameters", core),
     ]
 
 
@@ -138,6 +142,8 @@ def _notes(answer: Answer) -> list[str]:
         f"with {answer.confidence:.0%} intervals; "
         "core parameters leave out embeddings, positions and head"
     ]
+    if any(Mix.parse(mix.mix).budget != 1 for mix in answer.mixes):
+        notes.append(f"x2 (x3, ...): with as many times the steps and examples, so that {answer.target} gets its share")
     notes += [line for mix in answer.mixes if (line := wording.budget_limited(mix.mix, mix.budget_limited))]
     plateaus = [found for mix in answer.mixes if (found := mix.target.transition).verdict is Verdict.PLATEAU]
     if plateaus:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from orchestrator.report.fairness import Standing
 from orchestrator.transition.types import Estimate, Synergy, Verdict
 
 
@@ -42,20 +43,31 @@ def estimate(found: Estimate, smallest: float, largest: float, verdict: Verdict,
     return f"{number(found.value)} [{low}, {high}]"
 
 
-def synergy(mix: str, found: Synergy, kind: str = "parameters") -> str:
-    """What a mix saves against the baseline, in one sentence that claims no more than is known."""
+def synergy(mix: str, found: Synergy, kind: str = "parameters", standing: Standing | None = None) -> str:
+    """What a mix saves against the baseline, in one sentence that claims no more than is known.
+
+    ``standing`` says how far "no reduction" carries; without it, only to this budget.
+    """
     if not found.decided:
         return f"{mix}: undecided whether it needs fewer {kind}{_undecided(found)}"
     if found.value is not None and found.low is not None and found.high is not None:
         if found.value >= 1:
             return f"{mix} needs {times(found.value)} fewer {kind} [{bare(found.low)}, {bare(found.high)}]"
         more = f"{times(1 / found.value)} more {kind} [{bare(1 / found.high)}, {bare(1 / found.low)}]"
-        return f"{mix}: no reduction at this budget, it needs {more}"
+        return _no_less(mix, more, standing)
     if found.low is not None and found.low >= 1:
         return f"{mix} needs >= {times(found.low)} fewer {kind}"
     if found.high is not None and found.high <= 1:
-        return f"{mix}: no reduction at this budget, it needs >= {times(1 / found.high)} more {kind}"
+        return _no_less(mix, f">= {times(1 / found.high)} more {kind}", standing)
     return f"{mix}: undecided whether it needs fewer {kind}{_undecided(found)}"
+
+
+def _no_less(mix: str, more: str, standing: Standing | None) -> str:
+    if standing is None:
+        return f"{mix} needs {more} at this budget"
+    if standing.agreed:
+        return f"{mix}: no reduction {standing.budget}, it needs {more}"
+    return f"{mix} needs {more} {standing.budget}"
 
 
 def budget_limited(mix: str, limited: bool | None) -> str:

@@ -98,6 +98,7 @@ def sweep_content(sweep: Sweep) -> Content:
         "target": spec.target,
         "baseline": spec.baseline.name,
         "mixes": ", ".join(mix.name for mix in spec.mixes),
+        "budget": spec.budget,
         "sizes": ", ".join(str(size) for size in spec.sizes),
         "seeds": ", ".join(str(seed) for seed in spec.seed_list),
         "profile": spec.profile,

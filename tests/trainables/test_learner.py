@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from tests.trainables.stacks import SETTINGS, TRAINING, config, make_learner
-from trainables.base import Outcome, RunConfig, SettingsError, Status
-from trainables.learner import TransformerLearner
+from trainables.base import Mix, Outcome, RunConfig, SettingsError, Status
+from trainables.learner import TransformerLearner, run_seed
 from trainables.listops.family import ListOps
 from trainables.training import TrainingSettings
 
@@ -205,3 +205,31 @@ def test_schedules_start_and_end_where_they_should() -> None:
 
 
 GOLDEN = [2.93631, 2.612612, 2.269499, 2.076034, 2.037562]
+
+
+def test_as_much_of_the_target_is_seen_as_by_the_baseline(data_cache: Path) -> None:
+    """Steps and examples grow together, so that both runs pass as often over their data."""
+    family = ListOps(replace(SETTINGS, training=replace(TRAINING, steps=8, warmup_steps=0)))
+    baseline, plain = Mix.parse("add"), Mix.parse("add+prod")
+    seen = []
+    for mix in (baseline, plain, plain.with_as_much("add", baseline)):
+        run = family.config(mix, 4, 0)
+        outcome = outcomes(make_learner([run], data_cache))[0]
+        seen.append((outcome.measures["nodes_seen_add"], outcome.measures["passes_over_data"]))
+    assert seen[1][0] == pytest.approx(seen[0][0] / 2, rel=0.06)
+    assert seen[2][0] == pytest.approx(seen[0][0], rel=0.06)
+    assert seen[2][1] == pytest.approx(seen[0][1], rel=0.06)
+
+
+def test_a_budget_changes_the_data_and_the_steps_but_not_where_a_run_begins() -> None:
+    family, twice = ListOps(SETTINGS), replace(Mix.parse("add+prod"), budget=2.0)
+    plain, doubled = family.config(Mix.parse("add+prod"), 12, 0), family.config(twice, 12, 0)
+    assert doubled.settings.training == replace(SETTINGS.training, steps=2 * SETTINGS.training.steps)
+    assert doubled.settings.task.training_examples == 2 * SETTINGS.task.training_examples
+    assert family.key(plain) != family.key(doubled)
+    assert run_seed("initialisation", plain) == run_seed("initialisation", doubled)
+    longer = family.config(Mix.parse("add+prod"), 12, 0, steps_factor=2)
+    assert longer.settings.task == plain.settings.task
+    assert longer.settings.training == doubled.settings.training
+    assert family.shape(longer) == family.shape(doubled) != family.shape(plain)
+    assert family.flops(doubled) == family.flops(longer) == 2 * family.flops(plain)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +57,16 @@ def test_training_stream() -> None:
         assert vocabulary.decode(tokens[answer]) == solution
         names += [name for name, _ in naive.operations(naive.parse(prompt))]
     assert dataset.nodes == {"add": names.count("add"), "prod": names.count("prod")}
+
+
+@pytest.mark.parametrize("text", ["add+prod", "add+max+prod", "add+prod:3"])
+def test_a_mix_with_as_much_of_a_task_holds_as_many_of_its_nodes(text: str) -> None:
+    baseline = Mix.parse("add")
+    mix = Mix.parse(text).with_as_much("add", baseline)
+    more = replace(SMALL, train_examples=round(SMALL.training_examples * mix.budget))
+    assert make_dataset(more, mix, 0).nodes["add"] == pytest.approx(
+        make_dataset(SMALL, baseline, 0).nodes["add"], rel=0.06
+    )
 
 
 def test_held_out_sets_are_of_one_operation_and_of_their_part() -> None:
