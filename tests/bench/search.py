@@ -26,6 +26,7 @@ from orchestrator.search.grading import Grade, grade
 from orchestrator.search.registry import make_searcher
 from orchestrator.search.simulator import Cluster, simulate, truths_world
 from orchestrator.search.truths import Kind, Truth, draw
+from tests.bench.quest import Quest
 
 SEED = 20250523
 COARSE = tuple(int(size) for size in np.unique(np.geomspace(8, 256, 16).round().astype(int)))
@@ -53,10 +54,12 @@ class Scenario:
         return COARSE if self.method == "grid" else FINE
 
     def problem(self) -> Problem:
-        seeds = SEEDS if self.method == "bayes" else GRID_SEEDS
+        seeds = SEEDS if self.method in ("bayes", "quest") else GRID_SEEDS
         return Problem(tuple(f"mix{place}" for place in range(self.mixes)), self.sizes, tuple(range(seeds)))
 
     def searcher(self) -> Searcher:
+        if self.method == "quest":
+            return Quest(self.problem())
         return make_searcher(self.method, self.problem(), stack=self.stack)
 
 
@@ -77,6 +80,7 @@ def scenarios() -> list[Scenario]:
         Scenario("grid 16x3, least squares", "grid", by_fit=True),
         Scenario("grid 16x3, posterior", "grid"),
         Scenario("bisection", "bisection"),
+        Scenario("QUEST+, 24 runs", "quest"),
         Scenario("bayes"),
         Scenario("bayes", exponent=0.9),
         Scenario("bayes", exponent=0.0),
