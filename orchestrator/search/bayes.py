@@ -16,14 +16,17 @@ from orchestrator.search.belief import Belief, Fantasy
 from orchestrator.search.choice import best_choice
 from orchestrator.search.costs import CostModel, cost_model
 from orchestrator.search.evidence import points, requests
+from orchestrator.transition.fit import fit
 from orchestrator.transition.posterior import Curves, Floats, curves_for
-from orchestrator.transition.transition import SURE, learned_sizes
-from orchestrator.transition.types import LEVEL, Point
+from orchestrator.transition.transition import SURE, learned_sizes, levels_off
+from orchestrator.transition.types import LEVEL, PLATEAU, Point
 
 FLOOR_STEP = 0.05
 """The constant-answer floor is rounded to this when choosing runs, so that a new seed rarely changes the grid."""
 CONFIRMATIONS = 2
 """Finished runs at the largest (smallest) size before a transition is called above (below) it."""
+SECOND_THOUGHTS = 3
+"""Finished runs, at most, at a size that was learned although accuracy levels off too low."""
 COARSE = 1.5
 """Between neighbouring candidate sizes an interval gets no narrower than this times their gap."""
 
@@ -89,7 +92,8 @@ class _Plan:
 @dataclass(frozen=True)
 class _View:
     """One mix: its evidence and what is believed from it. ``ended`` counts its finished runs, failed ones too;
-    ``untried`` the runs of the problem that have not ended."""
+    ``untried`` the runs of the problem that have not ended. ``plateau`` is the level that accuracy settles at where
+    that is too low to be learned, else None."""
 
     mix: str
     points: tuple[Point, ...]
@@ -98,6 +102,7 @@ class _View:
     curves: Curves
     log_likelihood: Floats
     belief: Belief
+    plateau: float | None
 
 
 @dataclass(frozen=True)
@@ -113,8 +118,9 @@ class Bayes(Searcher):
     largest expected information about the transition per cost to the power ``thrift``, cost as measured so far.
 
     A mix is done when its interval is narrow, when the transition lies outside the sizes with probability
-    :data:`SURE` (and :data:`CONFIRMATIONS` runs at the end say so), or when its budget is spent. Then sizes above the
-    transition are audited for tasks that are lost again.
+    :data:`SURE` (and :data:`CONFIRMATIONS` runs at the end say so), when accuracy levels off too low to be learned (and
+    no size was learned but by luck), or when its budget is spent. Then sizes above the transition are audited for tasks
+    that are lost again.
     """
 
     Settings: ClassVar[type] = BayesSettings
@@ -215,10 +221,16 @@ class Bayes(Searcher):
         largest, smallest = (sizes[-1], CONFIRMATIONS), (sizes[0], CONFIRMATIONS)
         if not self._has_budget(view, results):
             return _Plan(True, (), f"not converged after {view.ended} runs: {_describe(belief)}")
+        # A size that was learned although larger ones are not gets a second opinion: it may have been luck.
+        lucky = [size for size, good in learned_sizes(view.points, LEVEL).items() if good]
+        unlearned = (largest, *((size, SECOND_THOUGHTS) for size in lucky))
         if belief.above >= SURE:
-            return self._settle(view, (largest,), results, f"above {sizes[-1]}")
+            return self._settle(view, unlearned, results, f"above {sizes[-1]}")
         if belief.below >= SURE:
             return self._settle(view, (smallest,), results, f"below {sizes[0]}")
+        if view.plateau is not None and len(view.points) >= self.settings.min_runs:
+            note = f"levels off at {view.plateau:.2f}" + (f"; non-monotone: learned at {lucky[0]}" if lucky else "")
+            return self._settle(view, unlearned, results, note)
         note = _describe(belief)
         if not self._narrow(view):
             if len(view.points) < self.settings.min_runs or self._worthwhile(view, results, costs):
@@ -285,9 +297,19 @@ class Bayes(Searcher):
             new, total = [point for point in seen if point not in known], kept.log_likelihood.copy()
         for point in new:
             total += curves.log_likelihood(point.size, point.accuracy)
-        view = _View(mix, seen, ended, untried, curves, total, Belief(curves, total, self.problem.sizes))
+        belief = Belief(curves, total, self.problem.sizes)
+        view = _View(mix, seen, ended, untried, curves, total, belief, _plateau(seen, self.problem.sizes))
         self._views[mix] = view
         return view
+
+
+def _plateau(seen: Sequence[Point], sizes: Sequence[int]) -> float | None:
+    """The level that accuracy settles at by the largest size, where that is a plateau."""
+    last = [point.accuracy for point in seen if point.size == sizes[-1]]
+    if not last or float(np.mean(last)) >= PLATEAU:
+        return None
+    fitted = fit(seen)
+    return fitted.asymptote if fitted is not None and levels_off(fitted, seen, sizes) else None
 
 
 def _bracket(view: _View) -> tuple[int | None, int | None]:

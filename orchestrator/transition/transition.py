@@ -58,7 +58,7 @@ def transition(points: Sequence[Point], sizes: Sequence[int], confidence: float 
     learned = learned_sizes(ordered, level).values()
     relative = _estimate(posterior, curves.relative, ordered, level, confidence)
     absolute = _estimate(posterior, curves.absolute, ordered, LEVEL, confidence)
-    if fitted is not None and ordered[-1].size >= max(sizes) and _plateau(fitted, ordered):
+    if levels_off(fitted, ordered, sizes):
         # The posterior knows no low asymptotes: what is left is whether any size tested was learned at all.
         verdict, relative = Verdict.PLATEAU, _beyond_plateau(ordered)
         absolute = relative
@@ -107,12 +107,15 @@ def learned_sizes(points: Sequence[Point], level: float) -> dict[int, bool]:
     return {size: float(np.mean(found)) >= level for size, found in accuracies.items()}
 
 
-def _plateau(fitted: Fit, points: Sequence[Point]) -> bool:
+def levels_off(fitted: Fit | None, points: Sequence[Point], sizes: Sequence[int]) -> bool:
     """Whether accuracy has levelled off under :data:`PLATEAU`, and not by a few lapsed runs alone.
 
-    The mean at the largest size has to be under it; and either most runs there are, or failures among the levelled
-    runs are beyond all chance.
+    ``fitted`` is the curve through ``points`` (ascending). The largest of the candidate ``sizes`` has to be tested and
+    its mean under the plateau; and either most runs there are, or failures among the levelled runs are beyond all
+    chance.
     """
+    if fitted is None or not points or points[-1].size < max(sizes):
+        return False
     largest = points[-1].size
     if fitted.asymptote >= PLATEAU or fitted.accuracy(largest) < LEVELLED * fitted.asymptote:
         return False

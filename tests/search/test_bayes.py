@@ -14,7 +14,7 @@ from orchestrator.search.costs import CostModel, cost_model
 from orchestrator.search.evidence import points
 from orchestrator.transition.posterior import curves_for
 from orchestrator.transition.transition import transition
-from orchestrator.transition.types import Point, Verdict
+from orchestrator.transition.types import Estimate, Point, Verdict
 from tests.conformance.searchers import drive, flat, mixed, step
 
 FINE = tuple(int(size) for size in np.unique(np.geomspace(8, 256, 46).round().astype(int)))
@@ -75,6 +75,23 @@ def test_flags_a_task_that_is_lost_again_at_larger_sizes() -> None:
     assert any(request.size >= 50 for request in results)
     (progress,) = searcher.progress()
     assert "non-monotone" in progress.note or "above" in progress.note
+
+
+def test_a_plateau_is_told_from_lucky_seeds() -> None:
+    """One run at 24 was lucky: it is asked for a second opinion, and no size is learned."""
+
+    def world(request: Request) -> Observation:
+        lucky = (request.size, request.seed) == (24, 0)
+        return Observation(1.0 if lucky else 0.2, 0.2, 1.0)
+
+    searcher = Bayes(ONE)
+    for size in (24, 256):
+        searcher.tell(Request("add", size, 0), world(Request("add", size, 0)))
+    results = drive(searcher, world)
+    assert sum(request.size == 24 for request in results) >= 2
+    found = transition(points(ONE, results, "add"), FINE)
+    assert found.verdict in (Verdict.PLATEAU, Verdict.ABOVE)
+    assert found.relative == Estimate(None, 256.0, None)
 
 
 def test_a_higher_precision_takes_more_runs() -> None:
