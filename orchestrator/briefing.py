@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.hardware import Hardware
-from orchestrator.plan import Plan, stacks_at_once
+from orchestrator.plan import Plan
 from orchestrator.report.wording import number
 from orchestrator.spaces import Space
 from orchestrator.spec import SweepSpec
@@ -38,7 +38,7 @@ def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Con
         ("seeds", " ".join(map(str, spec.seed_list))),
         ("search", _search(spec)),
         ("profile", f"{spec.profile} ({spec.profile_reason})" if spec.profile else "none"),
-        ("devices", f"{hardware}; {_stacks(spec, hardware)}"),
+        ("devices", f"{hardware}; {_stacks(spec, plan)}"),
         ("estimate", estimate(plan)),
     ):
         table.add_row(label, Text(value))
@@ -51,11 +51,16 @@ def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Con
 def print_plan(spec: SweepSpec, plan: Plan, console: Console) -> None:
     """The cost of each size."""
     table = Table(box=None, pad_edge=False)
-    for header in (spec.size_axis, "parameters", "operations a run", "time a run", "runs expected"):
+    for header in (spec.size_axis, "parameters", "operations a run", "time a run", "stack", "runs expected"):
         table.add_column(header, justify="right")
     for size in plan.sizes:
         table.add_row(
-            str(size.size), number(size.parameters), f"{size.flops:.1e}", duration(size.seconds), f"{size.runs:.1f}"
+            str(size.size),
+            number(size.parameters),
+            f"{size.flops:.1e}",
+            duration(size.seconds),
+            str(size.stack),
+            f"{size.runs:.1f}",
         )
     console.print(table)
 
@@ -65,7 +70,7 @@ def estimate(plan: Plan) -> str:
     return (
         f"about {plan.runs:.0f} runs ({plan.runs_at_most} at most), {duration(plan.seconds)} "
         f"({duration(plan.seconds_at_most)} at most), {plan.flops:.1e} floating-point operations, "
-        f"{plan.disk_bytes / 1e6:.0f} MB of disk"
+        f"{plan.disk_bytes / 1e6:.0f} MB of disk; {_source(plan)}"
     )
 
 
@@ -94,8 +99,18 @@ def _search(spec: SweepSpec) -> str:
     return f"{spec.search.method} ({settings})" if settings else spec.search.method
 
 
-def _stacks(spec: SweepSpec, hardware: Hardware) -> str:
-    at_once, most = stacks_at_once(spec, hardware), spec.resources.max_stack
-    runs = "1 run" if most == 1 else f"up to {most} runs"
-    stacks = "1 stack" if at_once == 1 else f"{at_once} stacks"
+def _source(plan: Plan) -> str:
+    """Where the times come from."""
+    measured = sum(size.measured for size in plan.sizes)
+    if measured == len(plan.sizes):
+        return "times as measured on this kind of device"
+    if measured == 0:
+        return "times at typical rates, nothing being measured here yet: expect a factor of three"
+    return f"times as measured here for {measured} of {len(plan.sizes)} sizes, at typical rates for the others"
+
+
+def _stacks(spec: SweepSpec, plan: Plan) -> str:
+    least, most = (pick(size.stack for size in plan.sizes) for pick in (min, max))
+    runs = "1 run" if most == 1 else f"up to {most} runs" + (f" ({least} at the largest size)" if least < most else "")
+    stacks = "1 stack" if plan.stacks_at_once == 1 else f"{plan.stacks_at_once} stacks"
     return f"{stacks} of {runs} at a time on {spec.resources.device}"

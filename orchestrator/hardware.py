@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +14,16 @@ GPU_DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia/version", 
 
 @dataclass(frozen=True)
 class Hardware:
-    """Cores this process may use, memory in GB and GPUs torch can compute on (with the first one's name)."""
+    """Cores this process may use, memory in GB and GPUs torch can compute on (with the first one's name).
+
+    ``cpu_name`` is the processor's, as far as the system tells.
+    """
 
     cpus: int
     memory_gb: float
     gpus: int = 0
     gpu_name: str = ""
+    cpu_name: str = ""
 
     def __str__(self) -> str:
         gpus = f"{self.gpus} x {self.gpu_name}" if self.gpus else "no GPU"
@@ -28,7 +33,7 @@ class Hardware:
 def detect() -> Hardware:
     """The hardware of this machine."""
     gpus, name = _gpus()
-    return Hardware(_cpus(), _memory_gb(), gpus, name)
+    return Hardware(_cpus(), _memory_gb(), gpus, name, _cpu_name())
 
 
 def _cpus() -> int:
@@ -42,6 +47,13 @@ def _memory_gb() -> float:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     except (AttributeError, ValueError, OSError):  # Windows has no sysconf.
         return 0.0
+
+
+def _cpu_name() -> str:
+    listed = Path("/proc/cpuinfo")
+    lines = listed.read_text(encoding="utf-8").splitlines() if listed.is_file() else []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())
 
 
 def _gpus() -> tuple[int, str]:

@@ -16,6 +16,7 @@ import numpy as np
 from orchestrator.hardware import Hardware
 from orchestrator.search.base import Observation, Problem, Request, Searcher
 from orchestrator.search.registry import make_searcher
+from orchestrator.sizing.sizing import Sizing
 from orchestrator.spec import SweepSpec
 from trainables.base import Family
 
@@ -38,18 +39,21 @@ RECORD_BYTES = 400_000
 
 @dataclass(frozen=True)
 class SizePlan:
-    """What one size contributes. ``flops`` and ``seconds`` are those of one run, at most; ``runs`` is expected."""
+    """What one size contributes. ``flops`` and ``seconds`` are those of one run, at most; ``runs`` is expected;
+    ``stack`` is the most runs trained together; ``measured`` says that the time was, on this kind of device."""
 
     size: int
     parameters: float
     flops: float
     seconds: float
     runs: float
+    stack: int = 1
+    measured: bool = False
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The expected cost of a sweep. ``stacks_at_once`` stacks of up to ``resources.max_stack`` runs train together."""
+    """The expected cost of a sweep, ``stacks_at_once`` stacks training at a time."""
 
     sizes: tuple[SizePlan, ...]
     runs_at_most: int
@@ -77,11 +81,11 @@ class Plan:
         return sum(size.runs * (CHECKPOINT_BYTES_PER_PARAMETER * size.parameters + RECORD_BYTES) for size in self.sizes)
 
 
-def make_plan(spec: SweepSpec, hardware: Hardware) -> Plan:
+def make_plan(spec: SweepSpec, hardware: Hardware, sizing: Sizing) -> Plan:
     """The cost of ``spec`` on ``hardware``."""
     family = spec.make_family()
     flops = {size: _dearest(spec, family, size) for size in spec.sizes}
-    seconds = {size: _seconds(spec, flops[size], family.parameters(size).total) for size in spec.sizes}
+    seconds = run_seconds(spec, sizing)
     rehearsals = rehearse(spec, seconds)
     at_once = stacks_at_once(spec, hardware)
     sizes = tuple(
@@ -91,11 +95,32 @@ def make_plan(spec: SweepSpec, hardware: Hardware) -> Plan:
             flops[size],
             seconds[size],
             sum(runs[size] for runs in rehearsals) / len(rehearsals),
+            sizing.most(size),
+            sizing.seconds_a_step(size) is not None,
         )
         for size in spec.sizes
     )
     dearest = max(sum(count * seconds[size] for size, count in runs.items()) for runs in rehearsals)
     return Plan(sizes, max(runs.total() for runs in rehearsals), _wall(dearest, at_once), at_once)
+
+
+def run_seconds(spec: SweepSpec, sizing: Sizing) -> dict[int, float]:
+    """What a run of each size takes at most: as measured, or at typical rates where nothing near was."""
+    family = spec.make_family()
+    seconds = {}
+    for size in spec.sizes:
+        step = sizing.seconds_a_step(size)
+        steps = max(family.steps(spec.config(Request(mix.name, size, spec.seed))) for mix in spec.mixes)
+        typical = _seconds(spec, _dearest(spec, family, size), family.parameters(size).total)
+        seconds[size] = typical if step is None else steps * step
+    return seconds
+
+
+def runs_at_once(spec: SweepSpec) -> int:
+    """How many runs the searcher wants at the start, however many may train. At least 1."""
+    problem = Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.seed_list)
+    searcher = make_searcher(spec.search.method, problem, **spec.search.settings)
+    return max(1, len(searcher.ask(len(spec.requests()))))
 
 
 def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]]:
@@ -119,7 +144,7 @@ def stacks_at_once(spec: SweepSpec, hardware: Hardware) -> int:
     resources = spec.resources
     fits = hardware.cpus / resources.cpu_per_stack
     if resources.gpu_per_stack:
-        fits = min(fits, hardware.gpus / resources.gpu_per_stack)
+        fits = min(fits, hardware.gpus / resources.gpus)
     return max(1, int(fits))
 
 

@@ -118,7 +118,7 @@ def test_plan_says_what_will_be_done_and_what_it_costs_and_writes_nothing(run: R
     assert re.search(r"units +8 12 18 26 40 58 86 128", ended.out)
     assert "about 16 runs (16 at most)" in ended.out
     # 128 x 128 + 128 parameters, 1e6 x 128^2 operations, two mixes
-    assert re.search(r"\n +128 +16 500 +1\.6e\+10 +\d+ s +2\.0\s", ended.out)
+    assert re.search(r"\n +128 +16 500 +1\.6e\+10 +\d+ s +1 +2\.0\s", ended.out)
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -117,3 +117,16 @@ def flops_per_token(settings: ModelSettings, n_embed: int, vocabulary: int) -> f
     c, t = n_embed, settings.block
     weights = (4 + 2 * settings.feed_forward) * c**2 + t * c
     return 6.0 * (settings.n_layer * settings.n_recurrence * weights + c * vocabulary)
+
+
+def training_bytes(settings: ModelSettings, n_embed: int, vocabulary: int, batch: int, item: int) -> float:
+    """Memory one run's training takes at its peak, about, in bytes; ``item`` is the size of a number in the products.
+
+    Seven float32 copies of the parameters (weights, two moments, the gradient in pieces and as one, two on the way).
+    What a block keeps for its gradient, a token: 2C of sums, 2C of norms, 3C of qkv, 2C of attention, 8C around the
+    activation; a fifth more for what is on the way. Of the logits four copies, float32. Tested within a factor of two.
+    """
+    tokens, blocks = batch * settings.block, settings.n_layer * settings.n_recurrence
+    kept = tokens * blocks * (9 + 2 * settings.feed_forward) * n_embed * item
+    logits = 4 * 4 * tokens * vocabulary
+    return 7 * 4 * count_parameters(settings, n_embed, vocabulary).total + 1.2 * kept + logits

@@ -199,6 +199,15 @@ class Report:
     weights: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class StepCost:
+    """What a step of a stack takes: ``seconds`` of each run's share, and the memory it held at its peak in bytes (0
+    where the device does not say)."""
+
+    seconds: float
+    memory_bytes: float = 0.0
+
+
 class Learner(ABC):
     """Trains one stack of runs of equal shape as one batched model. Called from one thread only."""
 
@@ -216,9 +225,10 @@ class Learner(ABC):
 
     @abstractmethod
     def restore(self, directory: Path) -> None:
-        """Continue from a checkpoint of the same stack: bit for bit on the same device.
+        """Continue from a checkpoint of the same stack, bit for bit on the same device, or of a larger one that held
+        all of these runs.
 
-        Raises ``FileNotFoundError`` where there is none, ``ValueError`` where it belongs to another stack.
+        Raises ``FileNotFoundError`` where there is none, ``ValueError`` where it lacks one of the runs.
         """
 
 
@@ -294,6 +304,25 @@ class Family(ABC):
         ``cache`` is a directory on this node for data that several runs share (made once, memory-mapped).
         ``device`` is a torch device name (``cpu``, ``cuda``).
         """
+
+    def workload(self) -> str:
+        """What shapes a step beside size and precision, in words: with all three equal, steps take equally long."""
+        return json.dumps(asdict(self.settings), sort_keys=True)
+
+    def precision(self) -> str:
+        """What matrix products are computed in."""
+        return "float32"
+
+    def memory(self, size: int) -> float:
+        """Bytes of memory each run of a stack needs at its peak, rather too many than too few; 0 where not known."""
+        return 0.0
+
+    def probe(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> StepCost | None:
+        """Time a few steps of these runs as a stack, and forget them; None where the family cannot.
+
+        Called before a training, in its process; must be quick (a few steps) and leave nothing behind.
+        """
+        return None
 
     def config(self, mix: Mix, size: int, seed: int, steps_factor: int = 1) -> RunConfig:
         """The run of this family at (mix, size, seed): the mix's budget in steps and examples, and its steps times

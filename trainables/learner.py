@@ -15,10 +15,11 @@ import torch
 from numpy.typing import NDArray
 
 from trainables.architecture import Layout, ModelSettings, layout
-from trainables.base import Evaluation, Learner, Outcome, Report, RunConfig, Status
+from trainables.base import Evaluation, Learner, Outcome, Report, RunConfig, Status, StepCost
 from trainables.checkpoint import read_checkpoint, write_checkpoint
 from trainables.corpus import Dataset, Examples
 from trainables.generation import accuracies
+from trainables.probing import time_steps
 from trainables.sampling import WindowSampler
 from trainables.stack import StackState, StackTrainer
 from trainables.training import SOLVED, SOLVED_EVALUATIONS, TrainingSettings
@@ -124,15 +125,27 @@ class TransformerLearner(Learner):
 
     def restore(self, directory: Path) -> None:
         tensors, notes = read_checkpoint(directory / CHECKPOINT)
-        if notes["keys"] != [job.key for job in self._jobs]:
+        if not {job.key for job in self._jobs} <= set(notes["keys"]):
             raise ValueError(f"the checkpoint in {directory} belongs to another stack")
+        places = [notes["keys"].index(job.key) for job in self._jobs]
+        progress = [notes["progress"][place] for place in places]
         self._step = notes["step"]
-        self._active = notes["active"]
+        self._active = [index for index, place in enumerate(places) if place in notes["active"]]
         self._progress = [
             _Progress([Evaluation(**point) for point in one["curve"]], one["solved"], one["seconds"])
-            for one in notes["progress"]
+            for one in progress
         ]
-        self._trainer = self._make_trainer(StackState.of(tensors, notes["loss_steps"], self._device))
+        rows = [notes["active"].index(places[index]) for index in self._active]
+        mine = {name: tensor[rows] for name, tensor in tensors.items()}
+        self._trainer = self._make_trainer(StackState.of(mine, notes["loss_steps"], self._device))
+
+    def probe(self) -> StepCost:
+        """Time a few steps. The learner must not be trained after it."""
+        settings = self._jobs[0].training
+        seconds, memory_bytes = time_steps(
+            lambda step: self._trainer.run(step % settings.steps, step % settings.steps + 1), self._device
+        )
+        return StepCost(seconds / len(self._jobs), memory_bytes)
 
     def _initial_parameters(self, job: Job) -> torch.Tensor:
         generator = torch.Generator().manual_seed(run_seed("initialisation", job.config))

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from orchestrator.commands.options import DEFAULT_HOME, Debug, Home, Override, Profile, SpaceName, load
+from orchestrator.commands.options import (
+    DEFAULT_HOME,
+    Debug,
+    GpuFraction,
+    Home,
+    Override,
+    Profile,
+    SpaceName,
+    Stack,
+    load,
+    with_sizes,
+)
 from orchestrator.engine.address import check_address
 from orchestrator.errors import UserError
 
 if TYPE_CHECKING:
     from orchestrator.hardware import Hardware
+    from orchestrator.plan import Plan
     from orchestrator.spec import SweepSpec
 
 
@@ -20,6 +33,8 @@ def run_command(
     space: SpaceName,
     profile: Profile = None,
     override: Override = None,
+    stack: Stack = None,
+    gpu_fraction: GpuFraction = None,
     home: Home = DEFAULT_HOME,
     address: Annotated[str | None, typer.Option(help="Use the Ray cluster at this address.")] = None,
     resume: Annotated[
@@ -37,17 +52,17 @@ def run_command(
     """Run a sweep and print the transitions it finds."""
     if resume is not None and extend is not None:
         raise UserError("--resume continues a sweep and --extend starts a new one: give one of them")
-    spec, hardware = load(space, profile, override)
+    spec, hardware = load(space, profile, with_sizes(override, stack, gpu_fraction))
     if spec.resources.gpu_per_stack and not hardware.gpus and not address:
         raise UserError(
-            f"this sweep asks for {spec.resources.gpu_per_stack:g} GPU a stack and there is none here. Give the "
+            f"this sweep asks for {_gpus(spec)} a stack and there is none here. Give the "
             "--address of a Ray cluster that has some, another --profile, or --set resources.gpu_per_stack=0 to train "
             "on the CPU, slowly."
         )
     if address is not None:
         check_address(address)
     console = Console()
-    _brief(spec, hardware, console)
+    _brief(spec, hardware, home, console)
     from orchestrator.engine.sweep import RunOptions, run_sweep
 
     options = RunOptions(home=home, address=address, resume=resume, extend=extend, local_debug=local_debug)
@@ -68,19 +83,35 @@ def show_command(space: SpaceName, profile: Profile = None, override: Override =
     typer.echo(spec.to_yaml(), nl=False)
 
 
-def plan_command(space: SpaceName, profile: Profile = None, override: Override = None, debug: Debug = False) -> None:
+def plan_command(
+    space: SpaceName,
+    profile: Profile = None,
+    override: Override = None,
+    stack: Stack = None,
+    gpu_fraction: GpuFraction = None,
+    home: Home = DEFAULT_HOME,
+    debug: Debug = False,
+) -> None:
     """Print what a sweep would cost, without starting it."""
     from orchestrator.briefing import print_plan
-    from orchestrator.plan import make_plan
 
-    spec, hardware = load(space, profile, override)
+    spec, hardware = load(space, profile, with_sizes(override, stack, gpu_fraction))
     console = Console()
-    _brief(spec, hardware, console)
-    print_plan(spec, make_plan(spec, hardware), console)
+    print_plan(spec, _brief(spec, hardware, home, console), console)
 
 
-def _brief(spec: SweepSpec, hardware: Hardware, console: Console) -> None:
+def _brief(spec: SweepSpec, hardware: Hardware, home: Path, console: Console) -> Plan:
+    """Say what is about to be done; the plan that was shown."""
     from orchestrator.briefing import print_briefing
+    from orchestrator.engine.calibration import settle
     from orchestrator.plan import make_plan
 
-    print_briefing(spec, hardware, make_plan(spec, hardware), console)
+    spec, sizing = settle(spec, home, hardware)
+    plan = make_plan(spec, hardware, sizing)
+    print_briefing(spec, hardware, plan, console)
+    return plan
+
+
+def _gpus(spec: SweepSpec) -> str:
+    asked = spec.resources.gpu_per_stack
+    return "a share of a GPU" if isinstance(asked, str) else f"{asked:g} GPU"

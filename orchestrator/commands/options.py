@@ -21,6 +21,16 @@ Override = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a field by its path: --set search.method=grid."),
 ]
+Stack = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|auto", help="Train at most so many runs as one batched model; auto: as many as measurements favour."
+    ),
+]
+GpuFraction = Annotated[
+    str | None,
+    typer.Option(metavar="SHARE|auto", help="Give each stack this share of a GPU, such as 0.5; 0 trains on the CPU."),
+]
 Home = Annotated[Path, typer.Option(help="Where sweeps and the default MLflow store lie.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")]
 DEFAULT_HOME = Path("results")
@@ -33,3 +43,9 @@ def load(space: str, profile: str | None, overrides: list[str] | None) -> tuple[
 
     hardware = detect()
     return load_space(space, profile, overrides or (), hardware), hardware
+
+
+def with_sizes(overrides: list[str] | None, stack: str | None, gpu_fraction: str | None) -> list[str]:
+    """The overrides with ``--stack`` and ``--gpu-fraction``, which are short for two of them."""
+    sizes = {"resources.max_stack": stack, "resources.gpu_per_stack": gpu_fraction}
+    return [*(overrides or ()), *(f"{key}={value}" for key, value in sizes.items() if value is not None)]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from orchestrator.search.simulator import Cluster
     from orchestrator.search.truths import Kind
     from orchestrator.simulation.study import Setting
+    from orchestrator.sizing.sizing import Sizing, setting_of
 
 GENERIC_SIZES, GENERIC_SEEDS, GENERIC_EXPONENT = 46, 8, 1.75
 """Without a search space: so many sizes between 8 and 256, seeds, and a run that costs size to this power."""
@@ -92,7 +93,7 @@ def _asked(
     """A search space's question, or the general one."""
     import numpy as np
 
-    from orchestrator.plan import make_plan
+    from orchestrator.plan import run_seconds
     from orchestrator.search.base import Problem
     from orchestrator.simulation.study import Setting
 
@@ -105,7 +106,7 @@ def _asked(
         return Setting(problem, _methods(methods, cluster.stack), costs, cluster, seed)
     spec, hardware = load(space, profile, override)
     problem = Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.seed_list)
-    costs = {size.size: size.seconds for size in make_plan(spec, hardware).sizes}
+    costs = run_seconds(spec, Sizing(spec, setting_of(spec, hardware)))
     own = {spec.search.method: spec.search.settings} if not methods or spec.search.method in methods else {}
     return Setting(problem, _methods(methods, cluster.stack) | own, costs, cluster, seed)
 

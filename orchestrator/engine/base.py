@@ -7,9 +7,8 @@ from types import TracebackType
 from typing import Self
 
 from orchestrator.engine.campaign import Campaign
-from orchestrator.engine.worker import RunReport, StackJob
-from orchestrator.records import Sweep
-from orchestrator.search.base import Request
+from orchestrator.engine.reports import StackJob, StackReport
+from orchestrator.engine.stacking import Stack
 
 
 class Engine(ABC):
@@ -38,14 +37,27 @@ class Engine(ABC):
     ) -> None: ...
 
 
-def take_in(campaign: Campaign, report: RunReport) -> None:
+def take_in(campaign: Campaign, stack_id: str, report: StackReport) -> None:
     """Hand a worker's report to the campaign."""
-    if report.evaluation is not None:
-        campaign.evaluated(report.key, report.evaluation)
-    if report.outcome is not None:
-        campaign.ended(report.key, report.outcome)
+    campaign.sizing.learn(report.measured)
+    for run in report.runs:
+        if run.evaluation is not None:
+            campaign.evaluated(run.key, run.evaluation)
+        if run.outcome is not None:
+            campaign.ended(run.key, run.outcome)
+    if report.halves:
+        campaign.stack_halved(stack_id, report.halves)
 
 
-def job_of(sweep: Sweep, home: str, stack_id: str, requests: tuple[Request, ...]) -> StackJob:
-    """The job that trains a stack of this sweep."""
-    return StackJob(sweep.spec.to_dict(), requests, home, sweep.id, stack_id)
+def job_of(campaign: Campaign, home: str, stack: Stack) -> StackJob:
+    """The job that trains a stack of this campaign."""
+    first = stack.tickets[0].config
+    steps = campaign.sweep.spec.make_family().steps(first)
+    return StackJob(
+        campaign.sweep.spec.to_dict(),
+        tuple(ticket.request for ticket in stack.tickets),
+        home,
+        campaign.sweep.id,
+        stack.id,
+        campaign.sizing.probes(first.size, steps, len(stack.tickets)),
+    )

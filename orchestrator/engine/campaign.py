@@ -6,6 +6,7 @@ holds it, the searcher is told, everybody who listens hears of it. A crash betwe
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from orchestrator.engine.journal import Ended, Journal
 from orchestrator.engine.stacking import Stack, Ticket, next_stack
 from orchestrator.records import Sweep
 from orchestrator.search.base import Observation, Request, Searcher
+from orchestrator.sizing.sizing import Sizing
 from trainables.base import Evaluation, Family, Outcome, Status
 
 
@@ -33,7 +35,10 @@ def _do_nothing() -> None:
 
 
 class Campaign:
-    """Decides which stack starts next and takes in what comes back. Called from the driver's thread only."""
+    """Decides which stack starts next and takes in what comes back. Called from the driver's thread only.
+
+    ``limits`` are the largest stacks, by size, where a larger one ran out of memory.
+    """
 
     def __init__(
         self,
@@ -42,11 +47,14 @@ class Campaign:
         journal: Journal,
         *,
         slots: int,
+        sizing: Sizing,
         interrupted: Sequence[Sequence[Request]] = (),
     ) -> None:
         self.sweep = sweep
         self.searcher = searcher
         self.slots = slots
+        self.sizing = sizing
+        self.limits: dict[int, int] = {}
         self.stopping = False
         self.training: dict[str, Training] = {}
         self._family: Family = sweep.spec.make_family()
@@ -79,12 +87,13 @@ class Campaign:
         # A stack all of whose runs have ended gives its slot back, though its trial may not have been wound up yet.
         busy = sum(any(ticket.key in self.training for ticket in stack.tickets) for stack in self._running.values())
         free = max(1, self.slots - busy)
-        max_stack = self.sweep.spec.resources.max_stack
-        self._ask(free * max_stack)
+        self._ask(free)
+        if self._waiting:
+            self._ask(free * self._most(next(iter(self._waiting.values()))))
         if not self._waiting:
             return None
         wanted = list(self._waiting.values())
-        stack = self._continued(wanted[0]) or next_stack(wanted, free, 1 if wanted[0].key in self._alone else max_stack)
+        stack = self._continued(wanted[0]) or next_stack(wanted, free, self._most(wanted[0]))
         for ticket in stack.tickets:
             self._waiting.pop(ticket.key, None)
             if ticket.request not in self.searcher.results:
@@ -126,6 +135,25 @@ class Campaign:
                 self._waiting[ticket.key] = ticket
             else:
                 self.ended(ticket.key, Outcome(Status.FAILED, 0, {}, {}, error=error))
+
+    def stack_halved(self, stack_id: str, halves: Sequence[Sequence[Request]]) -> None:
+        """A stack was too large for the memory of its device: its unfinished runs go on next, as these stacks, and no
+        stack of this size will be larger than they are."""
+        stack = self._running.pop(stack_id)
+        by_request = {ticket.request: ticket for ticket in stack.tickets}
+        smaller = [Stack(tuple(by_request[request] for request in half)) for half in halves]
+        self.limits[stack.tickets[0].config.size] = max(len(half.tickets) for half in smaller)
+        self._interrupted = smaller + self._interrupted
+        first = {ticket.key: ticket for half in smaller for ticket in half.tickets}
+        for key in first:
+            self.training.pop(key, None)
+        self._waiting = first | self._waiting
+        self._on_change()
+
+    def _most(self, ticket: Ticket) -> int:
+        """The most runs to train together with this one."""
+        size = ticket.config.size
+        return 1 if ticket.key in self._alone else min(self.sizing.most(size), self.limits.get(size, sys.maxsize))
 
     def _ask(self, room: int) -> None:
         for request in self.searcher.ask(room - len(self._waiting)):

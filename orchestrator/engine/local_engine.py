@@ -8,7 +8,8 @@ from typing import Self
 
 from orchestrator.engine.base import Engine, job_of, take_in
 from orchestrator.engine.campaign import Campaign
-from orchestrator.engine.worker import StackJob, StackWorker
+from orchestrator.engine.reports import StackJob
+from orchestrator.engine.worker import StackWorker
 
 
 class LocalEngine(Engine):
@@ -29,8 +30,7 @@ class LocalEngine(Engine):
             stack = campaign.next_stack()
             if stack is None:
                 continue
-            requests = tuple(ticket.request for ticket in stack.tickets)
-            error = self._train(campaign, job_of(campaign.sweep, self._home, stack.id, requests))
+            error = self._train(campaign, job_of(campaign, self._home, stack))
             if error:
                 campaign.stack_failed(stack.id, error)
             else:
@@ -42,11 +42,10 @@ class LocalEngine(Engine):
         while not campaign.stopping and not (worker and worker.done):
             try:
                 worker = worker or StackWorker(job)
-                reports = worker.advance()
+                report = worker.advance()
             except Exception:  # noqa: BLE001 - in a process of its own it would be that process's failure, too
                 return traceback.format_exc()
-            for report in reports:
-                take_in(campaign, report)
+            take_in(campaign, job.stack_id, report)
         return ""
 
     def __enter__(self) -> Self:

@@ -14,15 +14,19 @@ from trainables.base import Status
 
 
 class Monitor:
-    """Keeps :attr:`snapshot` up to date. :meth:`ended` and :meth:`refresh` are called from the driver's thread; the
+    """Keeps :attr:`snapshot` up to date. ``expected_s`` is what a run takes as far as is known before one has ended.
+
+    :meth:`ended` and :meth:`refresh` are called from the driver's thread; the
     snapshot may be read from any."""
 
-    def __init__(self, campaign: Campaign, warning: Callable[[], str]) -> None:
+    def __init__(self, campaign: Campaign, warning: Callable[[], str], expected_s: float) -> None:
         self._campaign = campaign
         self._warning = warning
+        self._expected_s = expected_s
         self._begun = time.monotonic()
         self._counts: dict[str, Counter[Status]] = {mix.name: Counter() for mix in campaign.sweep.spec.mixes}
-        self._seconds: list[float] = []
+        self._trained = 0
+        self._trained_s = 0.0
         self._family = campaign.sweep.spec.make_family()
         self.refresh()
 
@@ -34,7 +38,8 @@ class Monitor:
         """Count a run that ended."""
         self._counts[entry.request.mix][entry.outcome.status] += 1
         if not entry.reused_from:
-            self._seconds.append(entry.outcome.measures.get("seconds", 0.0))
+            self._trained += 1
+            self._trained_s += entry.outcome.measures.get("seconds", 0.0)
 
     def refresh(self) -> None:
         """Take a new snapshot."""
@@ -48,18 +53,25 @@ class Monitor:
             counts={mix: _counts(counted) for mix, counted in self._counts.items()},
             in_flight=tuple(self._progress(training) for training in campaign.training.values()),
             left_s=self._left_s(sum(mix.runs_left for mix in mixes)),
-            trained_s=sum(self._seconds),
+            trained_s=self._trained_s,
+            warnings=self._limits(),
         )
 
     def _warnings(self) -> tuple[str, ...]:
         said = self._warning()
-        return (said,) if said else ()
+        return ((said,) if said else ()) + self._latest.warnings
 
-    def _left_s(self, runs_left: int) -> float | None:
-        """Time left at most, if the runs to come take as long as those that ended; None before the first has."""
-        if not self._seconds:
-            return None
-        return runs_left * sum(self._seconds) / len(self._seconds) / self._campaign.slots
+    def _limits(self) -> tuple[str, ...]:
+        axis = self._campaign.sweep.spec.size_axis
+        return tuple(
+            f"out of memory at {axis} {size}: stacks of at most {most} there from now on"
+            for size, most in sorted(self._campaign.limits.items())
+        )
+
+    def _left_s(self, runs_left: int) -> float:
+        """Time left at most, if the runs to come take as long as those that ended."""
+        each = self._trained_s / self._trained if self._trained else self._expected_s
+        return runs_left * each / self._campaign.slots
 
     def _progress(self, training: Training) -> RunProgress:
         request, evaluation = training.ticket.request, training.evaluation

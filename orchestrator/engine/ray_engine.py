@@ -26,8 +26,8 @@ from ray.tune.search import Searcher
 from orchestrator.engine.base import Engine, job_of, take_in
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.files import Home
-from orchestrator.engine.trial import REPORTS, StackTrial
-from orchestrator.engine.worker import RunReport
+from orchestrator.engine.reports import StackReport
+from orchestrator.engine.trial import REPORT, StackTrial
 from orchestrator.errors import SweepError, UserError
 from orchestrator.spec import Resources
 
@@ -92,7 +92,7 @@ class RayEngine(Engine):
             ray.shutdown()
             raise UserError(
                 f"no node has room for a stack: resources.cpu_per_stack is {asked.cpu_per_stack:g} and "
-                f"resources.gpu_per_stack {asked.gpu_per_stack:g}; lower them or add machines"
+                f"resources.gpu_per_stack {asked.gpus:g}; lower them or add machines"
             )
         return self
 
@@ -104,7 +104,7 @@ class RayEngine(Engine):
     def execute(self, campaign: Campaign) -> None:
         files = Home(Path(self._home)).sweep(campaign.sweep.id)
         adapter = CampaignSearcher(campaign, self._home)
-        needs = {"cpu": self._resources.cpu_per_stack, "gpu": self._resources.gpu_per_stack}
+        needs = {"cpu": self._resources.cpu_per_stack, "gpu": self._resources.gpus}
         tuner = tune.Tuner(
             tune.with_resources(StackTrial, needs),
             tune_config=tune.TuneConfig(
@@ -155,8 +155,7 @@ class CampaignSearcher(_NotPickled, Searcher):
         if stack is None:
             return Searcher.FINISHED if self._campaign.done else None
         self._stacks[trial_id] = stack.id
-        requests = tuple(ticket.request for ticket in stack.tickets)
-        return {"job": job_of(self._campaign.sweep, self._home, stack.id, requests).to_config()}
+        return {"job": job_of(self._campaign, self._home, stack).to_config()}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         if not error:
@@ -191,8 +190,8 @@ class CampaignCallback(_NotPickled, Callback):
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
-        for report in result.get(REPORTS, ()):
-            take_in(self._campaign, RunReport.from_json(report))
+        if REPORT in result:
+            take_in(self._campaign, trial.config["job"]["stack_id"], StackReport.from_json(result[REPORT]))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         self._campaign.stack_failed(trial.config["job"]["stack_id"], _traceback(trial))
@@ -226,11 +225,11 @@ def slots_on(nodes: list[dict[str, Any]], resources: Resources) -> int:
 def _slots_of(has: dict[str, float], resources: Resources) -> int:
     slack = 1e-9  # 0.1 fits ten times into 1
     by_cpu = int(has.get("CPU", 0.0) / resources.cpu_per_stack + slack)
-    if resources.gpu_per_stack == 0:
+    if resources.gpus == 0:
         return by_cpu
-    if resources.gpu_per_stack > 1:
-        return min(by_cpu, int(has.get("GPU", 0.0) / resources.gpu_per_stack + slack))
-    return min(by_cpu, int(has.get("GPU", 0.0)) * int(1 / resources.gpu_per_stack + slack))
+    if resources.gpus > 1:
+        return min(by_cpu, int(has.get("GPU", 0.0) / resources.gpus + slack))
+    return min(by_cpu, int(has.get("GPU", 0.0)) * int(1 / resources.gpus + slack))
 
 
 def _traceback(trial: Trial) -> str:

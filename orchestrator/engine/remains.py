@@ -6,7 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+from orchestrator.engine.files import write_whole
 from orchestrator.search.base import Request
 from trainables.base import Evaluation, Outcome
 
@@ -15,7 +17,8 @@ WEIGHTS = "weights.safetensors"
 CHECKPOINT = "checkpoint"
 """In a stack's directory: what it goes on from."""
 MEMBERS = "members.json"
-"""In a stack's directory: the requests it was made of, so that it can be put together again."""
+"""In a stack's directory: the requests it was made of, so that it can be put together again, and how often a larger
+stack was halved for lack of memory to make it."""
 PROGRESS = "progress.jsonl"
 """In a stack's directory: its runs' evaluations, a JSON line each, for people who look from elsewhere."""
 
@@ -27,7 +30,18 @@ def read_outcome(directory: Path) -> Outcome:
 
 def read_members(directory: Path) -> Sequence[Request]:
     """The requests of a stack that left a checkpoint."""
-    return [Request(**request) for request in json.loads((directory / MEMBERS).read_text(encoding="utf-8"))]
+    return [Request(**request) for request in _read_stack(directory)["requests"]]
+
+
+def read_halvings(directory: Path) -> int:
+    """How often a larger stack was halved to make this one; 0 for a stack that has not begun."""
+    return int(_read_stack(directory)["halvings"]) if (directory / MEMBERS).is_file() else 0
+
+
+def write_members(directory: Path, requests: Sequence[Request], halvings: int) -> None:
+    """Say what a stack is made of, in its directory."""
+    said = {"requests": [asdict(request) for request in requests], "halvings": halvings}
+    write_whole(directory / MEMBERS, json.dumps(said))
 
 
 def note_progress(directory: Path, evaluations: Mapping[str, Evaluation]) -> None:
@@ -48,3 +62,8 @@ def read_progress(directory: Path) -> dict[str, tuple[Evaluation, ...]]:
             key = data.pop("key")
             curves.setdefault(key, {})[data["step"]] = Evaluation(**data)
     return {key: tuple(curve[step] for step in sorted(curve)) for key, curve in curves.items()}
+
+
+def _read_stack(directory: Path) -> dict[str, Any]:
+    said: dict[str, Any] = json.loads((directory / MEMBERS).read_text(encoding="utf-8"))
+    return said

@@ -30,8 +30,13 @@ class Stack:
     @property
     def id(self) -> str:
         """The stack's identity: same runs in the same order, same id, so that its checkpoint is found again."""
-        digest = hashlib.sha256("|".join(ticket.key for ticket in self.tickets).encode()).hexdigest()[:8]
-        return f"{self.tickets[0].shape}-x{len(self.tickets)}-{digest}"
+        return stack_id(self.tickets[0].shape, [ticket.key for ticket in self.tickets])
+
+
+def stack_id(shape: str, keys: Sequence[str]) -> str:
+    """The identity of the stack of these runs."""
+    digest = hashlib.sha256("|".join(keys).encode()).hexdigest()[:8]
+    return f"{shape}-x{len(keys)}-{digest}"
 
 
 def next_stack(wanted: Sequence[Ticket], free: int, max_stack: int) -> Stack:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
 
-from orchestrator.engine import lifecycle
+from orchestrator import hardware
+from orchestrator.engine import calibration, lifecycle
 from orchestrator.engine.base import Engine
 from orchestrator.engine.campaign import Campaign, observe
 from orchestrator.engine.files import Home, SweepFiles
@@ -17,6 +18,7 @@ from orchestrator.engine.journal import Answered, Ended, Journal
 from orchestrator.engine.monitor import Monitor
 from orchestrator.engine.stopping import stop_on_interrupt
 from orchestrator.errors import SweepError
+from orchestrator.plan import run_seconds
 from orchestrator.progress import LiveView
 from orchestrator.records import FIGURE, Sweep
 from orchestrator.report import table
@@ -24,6 +26,7 @@ from orchestrator.report.answer import Answer, answer
 from orchestrator.report.figures import save_both, transitions_figure
 from orchestrator.search.base import Problem, Searcher
 from orchestrator.search.registry import make_searcher
+from orchestrator.sizing.sizing import Sizing
 from orchestrator.spec import SweepSpec
 from orchestrator.tracking import store
 from orchestrator.tracking.base import State
@@ -60,18 +63,22 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     home = Home(options.home.resolve())
     chosen = store.choose(home.root)
     store.check(chosen)
+    spec, sizing = calibration.settle(spec, home.root, hardware.detect())
     resumed = None if options.resume is None else _resumed(spec, home, options.resume)
     extended = None if options.extend is None else lifecycle.load(home, options.extend)
     with _engine(spec, home, options) as engine:
         console.print(engine.describe(), markup=False, highlight=False, soft_wrap=True)
-        sweep = resumed or lifecycle.create(spec, home)
+        sweep = lifecycle.create(spec, home) if resumed is None else _on_these_devices(resumed, spec)
         files = home.sweep(sweep.id)
         console.print(f"sweep {sweep.id}", highlight=False, soft_wrap=True)
         with lifecycle.driving(files), _journal(files) as journal:
             known = _known_runs(sweep, home, extended, journal)
             recorder = Recorder(MlflowTracker(chosen))
             recorder.begin(sweep)
-            return _Drive(sweep, files, journal, recorder, console).run(engine, known)
+            try:
+                return _Drive(sweep, files, journal, recorder, sizing, console).run(engine, known)
+            finally:
+                calibration.add(home.root, sizing.known)
 
 
 def make_sweep_searcher(spec: SweepSpec) -> Searcher:
@@ -83,17 +90,27 @@ def make_sweep_searcher(spec: SweepSpec) -> Searcher:
 class _Drive:
     """One process's share in a sweep: from what is known to the answer, or to an interruption."""
 
-    def __init__(self, sweep: Sweep, files: SweepFiles, journal: Journal, recorder: Recorder, console: Console) -> None:
+    def __init__(
+        self,
+        sweep: Sweep,
+        files: SweepFiles,
+        journal: Journal,
+        recorder: Recorder,
+        sizing: Sizing,
+        console: Console,
+    ) -> None:
         self._sweep = sweep
         self._files = files
         self._journal = journal
         self._recorder = recorder
+        self._sizing = sizing
         self._console = console
         self._ended: list[Ended] = []
 
     def run(self, engine: Engine, known: Sequence[Ended]) -> Answer:
         campaign = self._campaign(engine, known)
-        monitor = Monitor(campaign, lambda: self._recorder.warning)
+        expected = run_seconds(self._sweep.spec, self._sizing)
+        monitor = Monitor(campaign, lambda: self._recorder.warning, sum(expected.values()) / len(expected))
         for entry in known:
             self._note(entry)
             monitor.ended(entry)
@@ -122,7 +139,9 @@ class _Drive:
         for entry in known:
             searcher.tell(entry.request, observe(entry.outcome, self._sweep.spec.target))
         interrupted = lifecycle.interrupted_stacks(self._files)
-        return Campaign(self._sweep, searcher, self._journal, slots=engine.slots, interrupted=interrupted)
+        return Campaign(
+            self._sweep, searcher, self._journal, slots=engine.slots, sizing=self._sizing, interrupted=interrupted
+        )
 
     def _measuring(self) -> SystemMonitor:
         return SystemMonitor(self._files.directory, lambda sample: self._recorder.measured(self._sweep, sample))
@@ -209,6 +228,11 @@ def _resumed(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
     sweep = lifecycle.load(home, sweep_id)
     lifecycle.check_same(spec, sweep)
     return sweep
+
+
+def _on_these_devices(sweep: Sweep, spec: SweepSpec) -> Sweep:
+    """A resumed sweep with the resources asked for now: they change no result."""
+    return replace(sweep, spec=sweep.spec.model_copy(update={"resources": spec.resources}))
 
 
 def _known_runs(sweep: Sweep, home: Home, extended: Sweep | None, journal: Journal) -> list[Ended]:

@@ -8,10 +8,11 @@ from typing import Any
 import ray
 from ray import tune
 
-from orchestrator.engine.worker import StackJob, StackWorker
+from orchestrator.engine.reports import StackJob
+from orchestrator.engine.worker import StackWorker
 
-REPORTS = "reports"
-"""Key of a result that holds what the stack's runs have to say (``RunReport.to_json``)."""
+REPORT = "report"
+"""Key of a result that holds what the stack has to say (``StackReport.to_json``)."""
 
 
 class StackTrial(tune.Trainable):
@@ -32,8 +33,8 @@ class StackTrial(tune.Trainable):
     def step(self) -> dict[str, Any]:
         if self._worker is None:
             raise RuntimeError("step() on a trial without a stack")
-        reports = self._worker.advance()
-        return {REPORTS: [report.to_json() for report in reports], "done": self._worker.done}
+        report = self._worker.advance()
+        return {REPORT: report.to_json(), "done": self._worker.done}
 
     def cleanup(self) -> None:
         """Called when the trial is stopped, also in the middle: keep what was trained."""

@@ -5,136 +5,175 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from safetensors.numpy import save_file
 
-from orchestrator.engine.files import Home, SweepFiles, whole_directory, write_whole
-from orchestrator.engine.remains import CHECKPOINT, MEMBERS, OUTCOME, WEIGHTS, note_progress, read_outcome
+from orchestrator.engine.device import device_bytes, free_memory, is_out_of_memory, prepare_device, this_machine
+from orchestrator.engine.files import Home, SweepFiles, whole_directory
+from orchestrator.engine.remains import (
+    CHECKPOINT,
+    OUTCOME,
+    WEIGHTS,
+    note_progress,
+    read_halvings,
+    read_outcome,
+    write_members,
+)
+from orchestrator.engine.reports import RunReport, StackJob, StackReport
+from orchestrator.engine.stacking import stack_id
 from orchestrator.records import ARRAYS, PICTURE
 from orchestrator.report.similarity import similarity_figure
 from orchestrator.report.style import save
-from orchestrator.search.base import Request
-from orchestrator.spec import Resources, SweepSpec
-from trainables.base import Evaluation, Learner, Outcome, Report
-
-
-@dataclass(frozen=True)
-class StackJob:
-    """Everything a worker needs, as plain values that travel between machines."""
-
-    space: dict[str, Any]
-    requests: tuple[Request, ...]
-    home: str
-    sweep_id: str
-    stack_id: str
-
-    def to_config(self) -> dict[str, Any]:
-        """The job as a trial's config."""
-        return asdict(self)
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> StackJob:
-        """The inverse of :meth:`to_config`."""
-        return cls(**{**config, "requests": tuple(Request(**request) for request in config["requests"])})
-
-
-@dataclass(frozen=True)
-class RunReport:
-    """What the driver hears about one run of a stack."""
-
-    key: str
-    evaluation: Evaluation | None
-    outcome: Outcome | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {
-            "key": self.key,
-            "evaluation": None if self.evaluation is None else asdict(self.evaluation),
-            "outcome": None if self.outcome is None else self.outcome.to_json(),
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> RunReport:
-        """The inverse of :meth:`to_json`."""
-        evaluation, outcome = data["evaluation"], data["outcome"]
-        return cls(
-            data["key"],
-            None if evaluation is None else Evaluation(**evaluation),
-            None if outcome is None else Outcome.from_json(outcome),
-        )
+from orchestrator.sizing.choice import PAYS, fits
+from orchestrator.sizing.measured import Measured
+from orchestrator.sizing.sizing import setting_of
+from orchestrator.spec import SweepSpec
+from trainables.base import Learner, Outcome, Report, StepCost
 
 
 class StackWorker:
     """A stack in training, continued from its checkpoint where there is one.
 
     Where every run's outcome is on disk already (an earlier worker died before it could report), nothing is trained.
+    Where the stack needs more memory than its share of the device, two halves of it are made ready to go on from its
+    last checkpoint, and reported instead.
     """
 
     def __init__(self, job: StackJob) -> None:
-        spec = SweepSpec.model_validate(job.space)
-        home = Home(Path(job.home))
-        self._files: SweepFiles = home.sweep(job.sweep_id)
+        self._spec = SweepSpec.model_validate(job.space)
+        self._job = job
+        self._home = Home(Path(job.home))
+        self._files: SweepFiles = self._home.sweep(job.sweep_id)
         self._directory = self._files.stack(job.stack_id)
-        self._checkpoint_every_s = spec.resources.checkpoint_every_s
-        family = spec.make_family()
-        self._configs = [spec.config(request) for request in job.requests]
-        self._keys = [family.key(config) for config in self._configs]
-        self._saved_at = time.monotonic()
+        self._family = self._spec.make_family()
+        self._configs = [self._spec.config(request) for request in job.requests]
+        self._keys = [self._family.key(config) for config in self._configs]
+        self._halvings = read_halvings(self._directory)
         self._learner: Learner | None = None
+        self._step: int | None = None
+        self._saved_at = time.monotonic()
         self.done = False
-        if all(self._has_ended(key) for key in self._keys):
-            return
-        prepare_device(spec.resources)
-        self._learner = family.learner(self._configs, device=spec.resources.device, cache=home.data)
-        members = [asdict(request) for request in job.requests]
-        write_whole(self._directory / MEMBERS, json.dumps(members))
-        if (self._directory / CHECKPOINT).is_dir():
-            self._learner.restore(self._directory / CHECKPOINT)
 
-    def advance(self) -> list[RunReport]:
-        """Train to the next evaluation; sets ``done`` when every run has ended. What ended is on disk before it is
-        reported."""
-        if self._learner is None:
+    def advance(self) -> StackReport:
+        """Train to the next evaluation; sets ``done`` when every run has ended, or the stack is given up for two
+        halves. What ended is on disk before it is reported."""
+        if self._learner is None and all(map(self._has_ended, self._keys)):
             return self._answer_from_disk()
-        reports = self._learner.advance()
-        note_progress(
-            self._directory,
-            {self._keys[report.index]: report.evaluation for report in reports if report.evaluation is not None},
-        )
-        for report in reports:
-            if report.outcome is not None:
-                self._leave(report, report.outcome)
-        self.done = all(report.outcome is not None for report in reports)
-        if self.done:
-            shutil.rmtree(self._directory, ignore_errors=True)
-        elif time.monotonic() - self._saved_at >= self._checkpoint_every_s:
-            self.save()
-        return [RunReport(self._keys[report.index], report.evaluation, report.outcome) for report in reports]
+        try:
+            return self._train()
+        except Exception as error:
+            if not is_out_of_memory(error) or len(self._unfinished()) < 2:
+                raise
+        # Out here nothing holds the failed step's tensors any more.
+        return self._halve()
 
     def save(self) -> None:
         """Write a checkpoint now."""
-        if self._learner is None:
-            return
-        self._learner.save(self._directory / CHECKPOINT)
-        self._saved_at = time.monotonic()
+        if self._learner is not None:
+            self._learner.save(self._directory / CHECKPOINT)
+            self._saved_at = time.monotonic()
+
+    def _train(self) -> StackReport:
+        measured = [] if self._learner is not None else self._probe()
+        learner = self._learner = self._learner or self._begin()
+        begun, first = time.perf_counter(), self._step
+        reports = learner.advance()
+        seconds = time.perf_counter() - begun
+        self._step = max((_step_of(report) for report in reports), default=0)
+        if first is not None and self._step > first:
+            share = seconds / (self._step - first) / len(reports)
+            measured.append(self._measured(len(reports), StepCost(share), probed=False))
+        evaluations = {self._keys[each.index]: each.evaluation for each in reports if each.evaluation is not None}
+        note_progress(self._directory, evaluations)
+        ended = {report.index: self._leave(report, report.outcome) for report in reports if report.outcome is not None}
+        self.done = len(ended) == len(reports)
+        if self.done:
+            shutil.rmtree(self._directory, ignore_errors=True)
+        elif time.monotonic() - self._saved_at >= self._spec.resources.checkpoint_every_s:
+            self.save()
+        runs = [RunReport(self._keys[each.index], each.evaluation, ended.get(each.index)) for each in reports]
+        return StackReport(tuple(runs), tuple(measured))
+
+    def _begin(self) -> Learner:
+        """The learner at its checkpoint or at step 0. Raises ``MemoryError`` where it cannot fit."""
+        write_members(self._directory, self._job.requests, self._halvings)
+        prepare_device(self._spec.resources)
+        needed = len(self._configs) * self._family.memory(self._configs[0].size)
+        there = device_bytes(self._spec.resources)
+        if len(self._configs) > 1 and not fits(1, needed, there):
+            raise MemoryError(f"a stack that needs {needed:.2g} bytes does not fit into {there:.2g}")
+        learner = self._family.learner(self._configs, device=self._spec.resources.device, cache=self._home.data)
+        if (self._directory / CHECKPOINT).is_dir():
+            learner.restore(self._directory / CHECKPOINT)
+        else:
+            self._step = 0
+        return learner
+
+    def _probe(self) -> list[Measured]:
+        """Time the stack sizes that the driver asked for, until one is too large to fit or no longer pays."""
+        measured: list[Measured] = []
+        prepare_device(self._spec.resources)
+        for stack in self._job.probes:
+            runs = [self._configs[place % len(self._configs)] for place in range(stack)]
+            try:
+                cost = self._family.probe(runs, device=self._spec.resources.device, cache=self._home.data)
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    raise
+                break
+            if cost is None:
+                break
+            measured.append(self._measured(stack, cost, probed=True))
+            if cost.seconds > (1 + PAYS) * min(each.seconds for each in measured):
+                break
+        return measured
+
+    def _measured(self, stack: int, cost: StepCost, *, probed: bool) -> Measured:
+        setting = setting_of(self._spec, this_machine())
+        return Measured(setting, self._configs[0].size, stack, cost.seconds, cost.memory_bytes, probed)
 
     def _has_ended(self, key: str) -> bool:
         return (self._files.run(key) / OUTCOME).is_file()
 
-    def _answer_from_disk(self) -> list[RunReport]:
+    def _unfinished(self) -> list[int]:
+        """The runs that have not ended, by their places in the stack."""
+        return [index for index, key in enumerate(self._keys) if not self._has_ended(key)]
+
+    def _answer_from_disk(self) -> StackReport:
         self.done = True
         shutil.rmtree(self._directory, ignore_errors=True)
-        return [RunReport(key, None, read_outcome(self._files.run(key))) for key in self._keys]
+        return StackReport(tuple(self._ended_runs()))
 
-    def _leave(self, report: Report, outcome: Outcome) -> None:
-        """Put a finished run's files where they belong, whole."""
+    def _ended_runs(self) -> list[RunReport]:
+        """What is on disk of runs that ended."""
+        ended = filter(self._has_ended, self._keys)
+        return [RunReport(key, None, read_outcome(self._files.run(key))) for key in ended]
+
+    def _halve(self) -> StackReport:
+        """Make two stacks ready to go on from this one's last checkpoint, and give this one up."""
+        self._learner = None
+        free_memory()
+        left = self._unfinished()
+        middle = (len(left) + 1) // 2
+        halves = [left[:middle], left[middle:]]
+        for half in halves:
+            shape = self._family.shape(self._configs[half[0]])
+            directory = self._files.stack(stack_id(shape, [self._keys[place] for place in half]))
+            shutil.copytree(self._directory, directory, dirs_exist_ok=True)
+            write_members(directory, [self._job.requests[place] for place in half], self._halvings + 1)
+        shutil.rmtree(self._directory, ignore_errors=True)
+        self.done = True
+        requests = tuple(tuple(self._job.requests[place] for place in half) for half in halves)
+        return StackReport(tuple(self._ended_runs()), halves=requests)
+
+    def _leave(self, report: Report, outcome: Outcome) -> Outcome:
+        """Put a finished run's files where they belong, whole; the outcome as it lies there."""
+        if self._halvings:
+            outcome = replace(outcome, measures={**outcome.measures, "stack_halvings": float(self._halvings)})
         config = self._configs[report.index]
         with whole_directory(self._files.run(self._keys[report.index])) as directory:
             if report.arrays:
@@ -145,10 +184,11 @@ class StackWorker:
             if report.weights:
                 save_file(dict(report.weights), directory / WEIGHTS)
             (directory / OUTCOME).write_text(json.dumps(outcome.to_json()), encoding="utf-8")
+        return outcome
 
 
-def prepare_device(resources: Resources) -> None:
-    """Threads on a CPU; on a GPU, no more of its memory than this stack's share."""
-    torch.set_num_threads(resources.threads_per_stack)
-    if resources.device == "cuda" and torch.cuda.is_available():  # A family may use a GPU without torch.
-        torch.cuda.set_per_process_memory_fraction(min(1.0, resources.gpu_per_stack))
+def _step_of(report: Report) -> int:
+    """Where a run stands, as far as its report says."""
+    if report.evaluation is not None:
+        return report.evaluation.step
+    return 0 if report.outcome is None else report.outcome.steps

@@ -15,6 +15,7 @@ import torch
 
 from orchestrator.hardware import detect
 from orchestrator.plan import make_plan
+from orchestrator.sizing.sizing import Sizing, setting_of
 from orchestrator.spaces import load_space
 from trainables.base import Mix
 
@@ -49,7 +50,14 @@ def test_training_steps_a_second(size: int, stack: int, tmp_path: Path) -> None:
     began = time.perf_counter()
     learner.advance()
     seconds = time.perf_counter() - began
-    foreseen = next(entry.seconds for entry in make_plan(spec, detect()).sizes if entry.size == size) / STEPS
+    foreseen = (
+        next(
+            entry.seconds
+            for entry in make_plan(spec, detect(), Sizing(spec, setting_of(spec, detect()))).sizes
+            if entry.size == size
+        )
+        / STEPS
+    )
     rate = STEPS / 2 * stack / seconds
     print(f"n_embed {size:3d}, stack of {stack}: {rate:7.1f} steps of one run a second (plan: {1 / foreseen:7.1f})")
     assert rate > 0

@@ -9,8 +9,10 @@ import pytest
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.journal import Ended, Journal, read_journal
 from orchestrator.engine.sweep import make_sweep_searcher
+from orchestrator.hardware import Hardware
 from orchestrator.records import Sweep
 from orchestrator.search.base import Request
+from orchestrator.sizing.sizing import Sizing, setting_of
 from tests.engine.sweeps import spec
 from trainables.base import Evaluation, Outcome, Status
 
@@ -25,7 +27,11 @@ def files(tmp_path: Path) -> Path:
 def make(path: Path, *, slots: int = 2, interrupted: list[list[Request]] | None = None, **changes: object) -> Campaign:
     asked = spec(**({"search": {"method": "grid"}, "sizes": [8, 16]} | changes))
     sweep = Sweep("logistic-1", asked, path.parent, "now", {})
-    return Campaign(sweep, make_sweep_searcher(asked), Journal(path), slots=slots, interrupted=interrupted or [])
+    sizing = Sizing(asked, setting_of(asked, Hardware(2, 16)))
+    journal = Journal(path)
+    return Campaign(
+        sweep, make_sweep_searcher(asked), journal, slots=slots, sizing=sizing, interrupted=interrupted or []
+    )
 
 
 def test_an_end_is_journalled_then_told_then_heard(files: Path) -> None:
@@ -141,3 +147,26 @@ def test_a_stopping_campaign_starts_nothing(files: Path) -> None:
     campaign.stopping = True
     assert campaign.next_stack() is None
     assert campaign.done
+
+
+def test_a_stack_too_large_for_memory_goes_on_at_once_as_two_and_limits_the_next(files: Path) -> None:
+    campaign = make(files, slots=1, seeds=7, sizes=[8], mixes=["add"], resources={"max_stack": 4})
+    stack = campaign.next_stack()
+    assert stack is not None
+    campaign.ended(stack.tickets[0].key, GOOD)
+    left = [ticket.request for ticket in stack.tickets[1:]]
+    campaign.stack_halved(stack.id, [left[:2], left[2:]])
+    trained = []
+    for _ in range(2):
+        half = campaign.next_stack()
+        assert half is not None
+        trained.append([ticket.request for ticket in half.tickets])
+        for ticket in half.tickets:
+            campaign.ended(ticket.key, GOOD)
+        campaign.stack_ended(half.id)
+    assert trained == [left[:2], left[2:]]
+    rest = campaign.next_stack()
+    assert rest is not None
+    assert {ticket.request.size for ticket in rest.tickets} == {8}
+    assert len(rest.tickets) == 2
+    assert campaign.limits == {8: 2}

@@ -12,8 +12,9 @@ from mlflow import MlflowClient
 
 from orchestrator.engine.files import Home
 from orchestrator.engine.journal import Journal
+from orchestrator.engine.reports import StackReport
 from orchestrator.engine.sweep import RunOptions, run_sweep
-from orchestrator.engine.worker import RunReport, StackWorker
+from orchestrator.engine.worker import StackWorker
 from orchestrator.errors import SweepError, UserError
 from orchestrator.spec import SweepSpec
 from orchestrator.transition.types import Verdict
@@ -54,7 +55,7 @@ def interrupt_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     advance = StackWorker.advance
     seen = 0
 
-    def counting(worker: StackWorker) -> list[RunReport]:
+    def counting(worker: StackWorker) -> StackReport:
         nonlocal seen
         seen += 1
         if seen == count:
@@ -139,7 +140,7 @@ def test_a_sweep_driven_elsewhere_is_left_alone(tmp_path: Path) -> None:
 def test_a_family_that_raises_fails_its_runs_and_names_the_cause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(worker: StackWorker) -> list[RunReport]:
+    def broken(worker: StackWorker) -> StackReport:
         raise ZeroDivisionError("the loss was divided by nothing")
 
     monkeypatch.setattr(StackWorker, "advance", broken)

@@ -9,7 +9,8 @@ import pytest
 from orchestrator.engine import lifecycle
 from orchestrator.engine.files import Home
 from orchestrator.engine.remains import CHECKPOINT, read_outcome, read_progress
-from orchestrator.engine.worker import RunReport, StackJob, StackWorker
+from orchestrator.engine.reports import RunReport, StackJob
+from orchestrator.engine.worker import StackWorker
 from orchestrator.search.base import Request
 from tests.engine.sweeps import spec
 from tests.families import LogisticFamily
@@ -27,12 +28,12 @@ def test_a_stack_left_in_the_middle_goes_on_from_its_checkpoint(tmp_path: Path) 
     assert lifecycle.interrupted_stacks(home.sweep(sweep.id)) == [list(requests)]
 
     resumed = StackWorker(StackJob.from_config(job.to_config()))
-    steps = [report.evaluation.step for report in resumed.advance() if report.evaluation is not None]
+    steps = [report.evaluation.step for report in resumed.advance().runs if report.evaluation is not None]
     assert steps == [3, 3]
     last = resumed.advance()
     assert resumed.done
     assert lifecycle.interrupted_stacks(home.sweep(sweep.id)) == []
-    for report in last:
+    for report in last.runs:
         assert report.outcome == read_outcome(home.sweep(sweep.id).run(report.key))
     assert not home.sweep(sweep.id).stack("stack-1").exists()
 
@@ -44,16 +45,16 @@ def test_a_stack_that_ended_unheard_is_not_trained_again(tmp_path: Path, monkeyp
     requests = (Request("add", 16, 0), Request("add+prod", 16, 1))
     job = StackJob(asked.to_dict(), requests, str(tmp_path), sweep.id, "stack-1")
     first = StackWorker(job)
-    unheard: list[RunReport] = []
+    unheard: tuple[RunReport, ...] = ()
     while not first.done:
-        unheard = first.advance()
+        unheard = first.advance().runs
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("trained again")
 
     monkeypatch.setattr(LogisticFamily, "learner", refuse)
     retry = StackWorker(job)
-    said = retry.advance()
+    said = retry.advance().runs
     assert retry.done
     assert [(report.key, report.outcome) for report in said] == [(report.key, report.outcome) for report in unheard]
 
@@ -63,7 +64,7 @@ def test_a_stack_in_training_shows_its_evaluations(tmp_path: Path) -> None:
     home = Home(tmp_path)
     sweep = lifecycle.create(asked, home)
     worker = StackWorker(StackJob(asked.to_dict(), (Request("add", 16, 0),), str(tmp_path), sweep.id, "stack-1"))
-    reports = [report for _ in range(3) for report in worker.advance()]
+    reports = [report for _ in range(3) for report in worker.advance().runs]
     shown = read_progress(home.sweep(sweep.id).stack("stack-1"))
     assert shown == {reports[0].key: tuple(report.evaluation for report in reports)}
 

@@ -93,10 +93,28 @@ def test_a_resumed_stack_continues_bit_for_bit(data_cache: Path, tmp_path: Path)
         assert got[index].accuracy == expected[index].accuracy
 
 
+def test_part_of_a_stack_goes_on_from_the_checkpoint_of_the_whole(data_cache: Path, tmp_path: Path) -> None:
+    """A run of four has diverged, so that places in the checkpoint are not places in the stack."""
+    wild = config("add", seed=2, learning_rate=1e30, learning_rate_end=1e30)
+    whole = make_learner([wild, *MIXED_STACK], data_cache)
+    for _ in range(2):
+        whole.advance()
+    whole.save(tmp_path)
+    part = make_learner([wild, MIXED_STACK[1], MIXED_STACK[2]], data_cache)
+    part.restore(tmp_path)
+    expected, got = outcomes(whole), outcomes(part)
+    assert got.keys() == {1, 2}
+    for mine, place in ((1, 2), (2, 3)):
+        np.testing.assert_allclose(
+            [point.loss for point in got[mine].curve], [point.loss for point in expected[place].curve], rtol=2e-3
+        )
+        assert got[mine].curve[:2] == expected[place].curve[:2]
+
+
 def test_a_checkpoint_of_another_stack_is_refused(data_cache: Path, tmp_path: Path) -> None:
-    make_learner(MIXED_STACK, data_cache).save(tmp_path)
+    make_learner(MIXED_STACK[:2], data_cache).save(tmp_path)
     with pytest.raises(ValueError, match="another stack"):
-        make_learner(MIXED_STACK[:2], data_cache).restore(tmp_path)
+        make_learner(MIXED_STACK, data_cache).restore(tmp_path)
     with pytest.raises(FileNotFoundError):
         make_learner(MIXED_STACK, data_cache).restore(tmp_path / "nowhere")
 

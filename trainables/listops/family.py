@@ -7,15 +7,18 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from trainables.architecture import ModelSettings, count_parameters, flops_per_token
-from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError
+from trainables.architecture import ModelSettings, count_parameters, flops_per_token, training_bytes
+from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError, StepCost
 from trainables.listops.data import load_dataset
 from trainables.listops.operations import OPERATIONS, check_mix
 from trainables.listops.settings import TaskSettings, warnings
 from trainables.listops.tokens import Vocabulary
 from trainables.training import TrainingSettings
+
+if TYPE_CHECKING:
+    from trainables.learner import TransformerLearner
 
 OWN_TRAINING = ("learning_rate", "learning_rate_end", "weight_decay")
 """Training settings in which the runs of one stack may differ."""
@@ -94,7 +97,29 @@ class ListOps(Family):
         digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:8]
         return f"{self.size_axis}-{run.size}-{digest}"
 
+    def precision(self) -> str:
+        return str(self.settings.training.precision)
+
+    def workload(self) -> str:
+        model, training = self.settings.model, self.settings.training
+        heads = f"{model.n_head} head{'s' if model.n_head > 1 else ''}"
+        return (
+            f"{training.batch} x {model.block} tokens, {model.n_layer} layers x {model.n_recurrence}, {heads}, "
+            f"feed-forward {model.feed_forward}, {model.activation}, vocabulary {self._vocabulary_size}"
+        )
+
+    def memory(self, size: int) -> float:
+        model, training = self.settings.model, self.settings.training
+        item = 2 if training.precision == "bf16" else 4
+        return training_bytes(model, size, self._vocabulary_size, training.batch, item)
+
+    def probe(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> StepCost:
+        return self._learner(runs, device, cache).probe()
+
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
+        return self._learner(runs, device, cache)
+
+    def _learner(self, runs: Sequence[RunConfig], device: str, cache: Path) -> TransformerLearner:
         from trainables.learner import Alphabet, Job, TransformerLearner  # torch is for training, not for reading
 
         vocabulary = Vocabulary(self.settings.task.modulus)

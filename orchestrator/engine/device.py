@@ -1,0 +1,59 @@
+"""The device a worker trains on: its threads, its share of memory, and how it says that memory is at an end."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+
+from orchestrator import hardware
+from orchestrator.hardware import Hardware
+from orchestrator.spec import Resources
+
+
+def prepare_device(resources: Resources) -> None:
+    """Threads on a CPU; on a GPU, no more of its memory than this stack's share."""
+    torch.set_num_threads(resources.threads_per_stack)
+    if _on_gpu(resources):
+        torch.cuda.set_per_process_memory_fraction(min(1.0, resources.gpus))
+
+
+def device_bytes(resources: Resources) -> float:
+    """The memory a stack may use: its share of its GPU, or of this machine's, by cores. 0 where that is not known."""
+    if _on_gpu(resources):
+        return min(1.0, resources.gpus) * torch.cuda.get_device_properties(0).total_memory
+    if resources.device == "cuda":
+        return 0.0
+    here = this_machine()
+    return 1e9 * here.memory_gb * min(1.0, resources.cpu_per_stack / here.cpus)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception says that the device's memory is at an end.
+
+    Libraries below torch raise their own errors (cuBLAS, cuDNN, the CPU's allocator), which can only be told by their
+    words.
+    """
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    said = str(error)
+    return isinstance(error, RuntimeError) and any(
+        words in said for words in ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "can't allocate memory")
+    )
+
+
+def free_memory() -> None:
+    """Give back what nobody uses any more."""
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+@functools.cache
+def this_machine() -> Hardware:
+    """The hardware of the machine this process runs on."""
+    return hardware.detect()
+
+
+def _on_gpu(resources: Resources) -> bool:
+    """A family may use a GPU without torch, which then knows of none."""
+    return resources.device == "cuda" and torch.cuda.is_available()

@@ -1,0 +1,87 @@
+"""What travels between driver and workers: a stack's job one way, its reports the other. Plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from orchestrator.search.base import Request
+from orchestrator.sizing.measured import Measured
+from trainables.base import Evaluation, Outcome
+
+
+@dataclass(frozen=True)
+class StackJob:
+    """Everything a worker needs. ``probes`` are stack sizes to time before the training, for later choices."""
+
+    space: dict[str, Any]
+    requests: tuple[Request, ...]
+    home: str
+    sweep_id: str
+    stack_id: str
+    probes: tuple[int, ...] = ()
+
+    def to_config(self) -> dict[str, Any]:
+        """The job as a trial's config."""
+        return asdict(self)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> StackJob:
+        """The inverse of :meth:`to_config`."""
+        requests = tuple(Request(**request) for request in config["requests"])
+        return cls(**{**config, "requests": requests, "probes": tuple(config["probes"])})
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What the driver hears about one run of a stack."""
+
+    key: str
+    evaluation: Evaluation | None
+    outcome: Outcome | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "key": self.key,
+            "evaluation": None if self.evaluation is None else asdict(self.evaluation),
+            "outcome": None if self.outcome is None else self.outcome.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> RunReport:
+        """The inverse of :meth:`to_json`."""
+        evaluation, outcome = data["evaluation"], data["outcome"]
+        return cls(
+            data["key"],
+            None if evaluation is None else Evaluation(**evaluation),
+            None if outcome is None else Outcome.from_json(outcome),
+        )
+
+
+@dataclass(frozen=True)
+class StackReport:
+    """What the driver hears from a worker at a time. ``halves`` is empty, or the stack was too large for the device's
+    memory and these smaller ones are to go on in its place."""
+
+    runs: tuple[RunReport, ...] = ()
+    measured: tuple[Measured, ...] = ()
+    halves: tuple[tuple[Request, ...], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "runs": [run.to_json() for run in self.runs],
+            "measured": [each.to_json() for each in self.measured],
+            "halves": [[asdict(request) for request in half] for half in self.halves],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> StackReport:
+        """The inverse of :meth:`to_json`."""
+        return cls(
+            tuple(RunReport.from_json(run) for run in data["runs"]),
+            tuple(Measured.from_json(each) for each in data["measured"]),
+            tuple(tuple(Request(**request) for request in half) for half in data["halves"]),
+        )

@@ -1,0 +1,110 @@
+"""Out of memory: the stack is halved until it fits, goes on from its checkpoint, and nothing is lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+
+from orchestrator.engine.device import is_out_of_memory
+from orchestrator.engine.files import Home
+from orchestrator.engine.sweep import RunOptions, run_sweep
+from tests.engine.hungry import FAMILY
+from tests.engine.sweeps import ended, printed, quiet, spec
+from trainables.base import Status
+
+
+def sweep(home: Path, *, local: bool, **settings: int) -> tuple[Counter[tuple[int, int]], str]:
+    """Eight runs of one size as a single stack at first; how often stacks of so many runs reached which evaluation,
+    and what was printed."""
+    log = home / "log"
+    asked = spec(
+        family=FAMILY,
+        mixes=["add"],
+        sizes=[16],
+        seeds=8,
+        search={"method": "grid"},
+        settings={"log": str(log), "steps": 4, **settings},
+        resources={"max_stack": 8, "cpu_per_stack": 1, "checkpoint_every_s": 1e-9},
+    )
+    console = quiet()
+    run_sweep(asked, RunOptions(home=home, local_debug=local), console)
+    [sweep_id] = Home(home).sweep_ids()
+    entries = ended(home, sweep_id)
+    assert {entry.request.seed for entry in entries} == set(range(8))
+    assert len(entries) == 8
+    assert {entry.outcome.status for entry in entries} == {Status.FINISHED}
+    assert {entry.outcome.measures["stack_halvings"] for entry in entries} == {2}
+    assert not list((Home(home).sweep(sweep_id).directory / "stacks").iterdir())
+    lines = [line.split() for line in log.read_text().splitlines()]
+    return Counter((int(runs), int(step)) for runs, step in lines), printed(console)
+
+
+def test_a_stack_is_halved_until_it_fits_and_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    reached, said = sweep(tmp_path, local=True, room=2, grows_at=2)
+    # The first evaluation was reached by all eight together and never again; the others by four pairs.
+    assert reached == {(8, 1): 1, (2, 2): 4, (2, 3): 4, (2, 4): 4}
+    assert "out of memory at units 16: stacks of at most 2 there" in said
+
+
+def test_without_a_checkpoint_the_halves_begin_anew(tmp_path: Path) -> None:
+    reached, _ = sweep(tmp_path, local=True, room=2, grows_at=1)
+    assert reached == {(2, step): 4 for step in (1, 2, 3, 4)}
+
+
+@pytest.mark.slow
+def test_the_same_through_ray(tmp_path: Path) -> None:
+    import ray
+
+    if ray.is_initialized():
+        ray.shutdown()
+    log = tmp_path / "log"
+    asked = spec(
+        family=FAMILY,
+        mixes=["add"],
+        sizes=[16],
+        seeds=8,
+        search={"method": "grid"},
+        settings={"log": str(log), "steps": 4, "room": 1},
+        resources={"max_stack": 8, "checkpoint_every_s": 1e-9},
+    )
+    run_sweep(asked, RunOptions(home=tmp_path), quiet())
+    [sweep_id] = Home(tmp_path).sweep_ids()
+    entries = ended(tmp_path, sweep_id)
+    assert {(entry.request.seed, entry.outcome.status) for entry in entries} == {(s, Status.FINISHED) for s in range(8)}
+    assert min(entry.outcome.measures["stack_halvings"] for entry in entries) >= 2
+    steps = Counter(line.split()[1] for line in log.read_text().splitlines() if line.startswith("1 "))
+    assert steps == {"2": 8, "3": 8, "4": 8}
+
+
+def test_a_single_run_that_does_not_fit_fails_with_its_cause(tmp_path: Path) -> None:
+    asked = spec(
+        family=FAMILY,
+        mixes=["add"],
+        sizes=[16, 32],
+        seeds=1,
+        search={"method": "grid"},
+        settings={"log": str(tmp_path / "log"), "room": 0, "grows_at": 9},
+    )
+    run_sweep(asked, RunOptions(home=tmp_path, local_debug=True), quiet())
+    failing = asked.model_copy(update={"settings": asked.settings.__class__(room=0, grows_at=1, log="")})
+    with pytest.raises(Exception, match="CUDA out of memory"):
+        run_sweep(failing, RunOptions(home=tmp_path, local_debug=True), quiet())
+
+
+@pytest.mark.parametrize(
+    ("error", "is_one"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), True),
+        (MemoryError(), True),
+        (RuntimeError("CUDA error: out of memory"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), True),
+        (RuntimeError("[enforce fail at alloc_cpu.cpp:121] . DefaultCPUAllocator: can't allocate memory"), True),
+        (RuntimeError("shapes do not match"), False),
+        (ValueError("out of memory"), False),
+    ],
+)
+def test_running_out_of_memory_is_told_from_other_failures(error: Exception, is_one: bool) -> None:
+    assert is_out_of_memory(error) is is_one
