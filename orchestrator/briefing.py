@@ -11,6 +11,7 @@ from orchestrator.plan import Plan
 from orchestrator.report.wording import number
 from orchestrator.spaces import Space
 from orchestrator.spec import SweepSpec
+from orchestrator.tuning.wording import asked_text, found_text
 
 
 def print_spaces(spaces: list[Space], console: Console) -> None:
@@ -37,6 +38,8 @@ def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Con
         (spec.size_axis, " ".join(map(str, spec.sizes))),
         ("seeds", " ".join(map(str, spec.seed_list))),
         ("search", _search(spec)),
+        *([("tune", asked_text(spec.tune))] if spec.tune is not None else []),
+        *(("tuned", found_text(mix, found, spec.tune)) for mix, found in spec.tuned.items()),
         ("profile", f"{spec.profile} ({spec.profile_reason})" if spec.profile else "none"),
         ("devices", f"{hardware}; {_stacks(spec, plan)}"),
         ("estimate", estimate(plan)),
@@ -70,8 +73,15 @@ def estimate(plan: Plan) -> str:
     return (
         f"about {plan.runs:.0f} runs ({plan.runs_at_most} at most), {duration(plan.seconds)} "
         f"({duration(plan.seconds_at_most)} at most), {plan.flops:.1e} floating-point operations, "
-        f"{plan.disk_bytes / 1e6:.0f} MB of disk; {_source(plan)}"
+        f"{plan.disk_bytes / 1e6:.0f} MB of disk{_before(plan)}; {_source(plan)}"
     )
+
+
+def _before(plan: Plan) -> str:
+    """What comes before the sweep, as a clause."""
+    if not plan.tuning_runs:
+        return ""
+    return f"; {duration(plan.tuning_seconds)} of it at most for {plan.tuning_runs} runs of tuning, less what is tuned"
 
 
 def duration(seconds: float) -> str:

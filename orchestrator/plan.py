@@ -15,6 +15,7 @@ import numpy as np
 
 from orchestrator.hardware import Hardware
 from orchestrator.search.base import Observation, Problem, Request, Searcher
+from orchestrator.search.choice import STACK_OVERHEAD
 from orchestrator.search.registry import make_searcher
 from orchestrator.sizing.sizing import Sizing
 from orchestrator.spec import SweepSpec
@@ -53,12 +54,15 @@ class SizePlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """The expected cost of a sweep, ``stacks_at_once`` stacks training at a time."""
+    """The expected cost of a sweep, ``stacks_at_once`` stacks training at a time. ``tuning_runs`` come before it; they
+    take at most ``tuning_seconds``, and nothing where another sweep tuned the same before."""
 
     sizes: tuple[SizePlan, ...]
     runs_at_most: int
     seconds_at_most: float
     stacks_at_once: int
+    tuning_runs: int = 0
+    tuning_seconds: float = 0.0
 
     @property
     def runs(self) -> float:
@@ -73,7 +77,7 @@ class Plan:
     @property
     def seconds(self) -> float:
         """Time expected, from start to answer."""
-        return _wall(sum(size.runs * size.seconds for size in self.sizes), self.stacks_at_once)
+        return _wall(sum(size.runs * size.seconds for size in self.sizes), self.stacks_at_once) + self.tuning_seconds
 
     @property
     def disk_bytes(self) -> float:
@@ -101,7 +105,11 @@ def make_plan(spec: SweepSpec, hardware: Hardware, sizing: Sizing) -> Plan:
         for size in spec.sizes
     )
     dearest = max(sum(count * seconds[size] for size, count in runs.items()) for runs in rehearsals)
-    return Plan(sizes, max(runs.total() for runs in rehearsals), _wall(dearest, at_once), at_once)
+    tuning_runs, tuning_seconds = _tuning(spec, seconds)
+    tuning_seconds /= at_once
+    at_most = _wall(dearest, at_once) + tuning_seconds
+    runs_at_most = max(runs.total() for runs in rehearsals)
+    return Plan(sizes, runs_at_most, at_most, at_once, tuning_runs, tuning_seconds)
 
 
 def run_seconds(spec: SweepSpec, sizing: Sizing) -> dict[int, float]:
@@ -114,6 +122,30 @@ def run_seconds(spec: SweepSpec, sizing: Sizing) -> dict[int, float]:
         typical = _seconds(spec, _dearest(spec, family, size), family.parameters(size).total)
         seconds[size] = typical if step is None else steps * step
     return seconds
+
+
+def _tuning(spec: SweepSpec, seconds: Mapping[int, float]) -> tuple[int, float]:
+    """Runs of the tuning before a sweep, and the time one slot would take for them at most."""
+    asked = spec.tune
+    if asked is None or spec.tuned:
+        return 0, 0.0
+    runs, at_sizes = 0, 0.0
+    if asked.sizes == "auto":
+        # Where the transitions are is not known yet: sizes of average cost, after a bisection with one seed.
+        average = sum(seconds.values()) / len(seconds)
+        pilot = 1 + math.ceil(math.log2(len(spec.sizes)))
+        runs, at_sizes = pilot * len(spec.mixes), 2 * average
+        spent = runs * average
+    else:
+        family = spec.make_family()
+        for size in asked.sizes:
+            typical = _seconds(spec, _dearest(spec, family, size), family.parameters(size).total)
+            at_sizes += seconds.get(size, typical)
+        spent = 0.0
+    trials = asked.trials * len(spec.mixes)
+    sizes = 2 if asked.sizes == "auto" else len(asked.sizes)
+    stack = 1 + STACK_OVERHEAD * (asked.seeds - 1)
+    return runs + trials * sizes * asked.seeds, spent + trials * stack * at_sizes
 
 
 def runs_at_once(spec: SweepSpec) -> int:

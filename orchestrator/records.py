@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.spec import SweepSpec
+from orchestrator.tuning.results import Tuning
 from trainables.base import Outcome, RunConfig
 
 ARRAYS = "arrays.npz"
@@ -29,10 +30,12 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class Sweep:
-    """One asking of one question. ``environment`` states versions, git state and hardware as plain JSON values."""
+    """One asking of one question. ``environment`` states versions, git state and hardware as plain JSON values;
+    ``tunings`` what was tuned before, a mix each."""
 
     id: str
     spec: SweepSpec
     directory: Path
     created: str
     environment: dict[str, Any]
+    tunings: tuple[Tuning, ...] = ()

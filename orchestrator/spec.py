@@ -20,13 +20,14 @@ from pydantic import (
 )
 
 from orchestrator import strict_yaml
-from orchestrator.errors import unknown
+from orchestrator.errors import nearest, unknown
 from orchestrator.mixes import read_mix
 from orchestrator.search.audit import LONGER
 from orchestrator.search.base import Request
 from orchestrator.search.registry import METHODS, settings_type
 from orchestrator.sizes import SizeRange
-from orchestrator.validation import STRICT, InvalidDataError, Problem, explain, parse
+from orchestrator.tuning.space import Tune, Tuned
+from orchestrator.validation import STRICT, InvalidDataError, Key, Problem, explain, parse
 from trainables.base import Family, Mix, RunConfig, SettingsError, load_family
 
 Fairness = Literal["total", "target", "both"]
@@ -131,6 +132,7 @@ class SweepSpec(BaseModel):
     ``total`` of steps and examples, as many examples of the ``target`` as the baseline sees (the mixes then carry
     budgets of their own), or ``both``: a mix that differs stands in ``mixes`` twice. Sizes are values of the family's
     ``size_axis``; seeds are ``seed``, ``seed + 1``, ...; ``settings`` is an instance of the family's ``Settings``.
+    ``tune`` asks for settings to be tuned for each mix before the sweep; ``tuned`` holds what was found, by mix.
     """
 
     model_config = STRICT | {"frozen": True, "arbitrary_types_allowed": True}
@@ -146,6 +148,8 @@ class SweepSpec(BaseModel):
     seeds: int = Field(ge=1)
     settings: Any = Field(default_factory=dict, validate_default=True)
     search: Search = Field(default_factory=lambda: Search.model_validate({"method": "bisection"}))
+    tune: Tune | None = None
+    tuned: dict[str, Tuned] = Field(default_factory=dict)
     resources: Resources = Field(default_factory=Resources)
     profile: str = ""
     profile_reason: str = ""
@@ -184,6 +188,11 @@ class SweepSpec(BaseModel):
                 raise ValueError(f"the mix {name} is named twice")
         return value
 
+    @field_validator("tune", mode="before")
+    @classmethod
+    def _none(cls, value: Any) -> Any:
+        return None if value == "none" else value
+
     @field_validator("sizes", mode="before")
     @classmethod
     def _written_out(cls, value: Any) -> Any:
@@ -211,7 +220,8 @@ class SweepSpec(BaseModel):
     @model_validator(mode="after")
     def _fits_family(self) -> SweepSpec:
         family = self.make_family()
-        problems = list(self._mix_problems(family)) or list(self._size_problems(family))
+        problems = list(self._mix_problems(family)) + list(self._tune_problems(family))
+        problems = problems or list(self._size_problems(family))
         if problems:
             raise InvalidDataError(problems)
         return self
@@ -233,12 +243,49 @@ class SweepSpec(BaseModel):
             for size in self.sizes:
                 try:
                     family.check(mix, size)
-                    family.config(mix, size, self.seed)
+                    self.config(Request(mix.name, size, self.seed))
                 except SettingsError as error:
                     named = tuple(error.key.split(".")) if error.key else ("mixes", place)
                     key = named if named[0] in type(self).model_fields else ("settings", *named)
                     yield Problem(key, f"mix {mix} at {family.size_axis} {size}: {explain(error)}")
                     return  # The other sizes and mixes would mostly say the same.
+
+    def _tune_problems(self, family: Family) -> Iterator[Problem]:
+        allowed = f"Allowed: {', '.join(family.tunable)}" if family.tunable else f"{self.family} lets none be tuned"
+        for name, found in self.tuned.items():
+            if name not in self.mix_named:
+                yield Problem(("tuned", name), str(unknown("mix", name, self.mix_named)))
+            for path in found.settings:
+                if path not in family.tunable:
+                    yield Problem(("tuned", name, "settings", path), f"cannot be tuned. {allowed}")
+        if self.tune is None:
+            return
+        for path, span in self.tune.settings.items():
+            key: Key = ("tune", "settings", *path.split("."))
+            if path not in family.tunable:
+                guess = nearest(path, family.tunable)
+                hint = f" Did you mean {guess!r}?" if guess else ""
+                yield Problem(key, f"there is no such setting to tune.{hint} {allowed}")
+                continue
+            for end in (span.low, span.high):
+                try:
+                    family.adjusted({path: end})
+                except SettingsError as error:
+                    yield Problem(key, explain(error))
+        if overlap := sorted(set(self.tune.seed_list) & set(self.seed_list)):
+            yield Problem(
+                ("tune", "seed"),
+                f"seed {overlap[0]} is one of the sweep's own; tuning needs others, so that it is blind",
+            )
+        if self.tune.sizes == "auto" and len(self.sizes) < 2:
+            yield Problem(
+                ("tune", "sizes"), "auto needs a sweep of at least two sizes; name two or more sizes to tune at"
+            )
+        for size in () if self.tune.sizes == "auto" else self.tune.sizes:
+            try:
+                family.check(self.baseline, size)
+            except SettingsError as error:
+                yield Problem(("tune", "sizes"), explain(error))
 
     @property
     def family_class(self) -> type[Family]:
@@ -288,8 +335,10 @@ class SweepSpec(BaseModel):
 
     def config(self, request: Request) -> RunConfig:
         """The run a request means."""
-        mix = self.mix_named[request.mix]
-        return self.make_family().config(mix, request.size, request.seed, request.steps_factor)
+        mix, family = self.mix_named[request.mix], self.make_family()
+        found = self.tuned.get(request.mix)
+        values = None if found is None else found.at(request.size, family.scales_with_size)
+        return family.config(mix, request.size, request.seed, request.steps_factor, values)
 
     def to_dict(self) -> dict[str, Any]:
         """The sweep as plain JSON values: a search space without profiles."""
@@ -304,13 +353,16 @@ class SweepSpec(BaseModel):
     def differences(self, other: SweepSpec) -> dict[str, tuple[Any, Any]]:
         """Dotted keys whose values differ, with both values; empty when the two ask for the same runs.
 
-        Resources, the profile's name and the wording of the question do not count: they change no result.
+        Resources, the profile's name and the wording of the question do not count: they change no result. Neither does
+        what was tuned where both ask for the same tuning: the one has it already, the other would find it.
         """
         mine, theirs = (flatten(spec.to_dict()) for spec in (self, other))
+        same_tuning = self.tune is not None and self.tune == other.tune and not (self.tuned and other.tuned)
+        ignored = _NO_RESULT | ({"tuned"} if same_tuning else set())
         return {
             key: (mine.get(key), theirs.get(key))
             for key in mine | theirs
-            if key.split(".")[0] not in _NO_RESULT and mine.get(key) != theirs.get(key)
+            if key.split(".")[0] not in ignored and mine.get(key) != theirs.get(key)
         }
 
 

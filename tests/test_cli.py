@@ -122,6 +122,14 @@ def test_plan_says_what_will_be_done_and_what_it_costs_and_writes_nothing(run: R
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_plan_says_what_is_tuned_and_what_it_costs(run: Run, units: str) -> None:
+    block = "tune={settings: {haste: {from: 0.1, to: 9, scale: log}}, trials: 4, seeds: 2, sizes: [8, 16]}"
+    said = " ".join(run("plan", units, "--set", block).out.split())
+    assert "haste 0.1 to 9 (log): 4 trials for every mix, 2 seeds at sizes 8, 16" in said
+    assert "at most for 32 runs of tuning, less what is tuned" in said
+    assert "tuning" not in run("plan", units).out
+
+
 def test_plan_expects_fewer_runs_of_bisection_than_of_a_grid(run: Run, units: str) -> None:
     (counts,) = re.findall(r"about (\d+) runs \((\d+) at most\)", run("plan", units).out)
     expected, most = map(int, counts)

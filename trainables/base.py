@@ -253,6 +253,11 @@ class Family(ABC):
     size_axis: ClassVar[str]
     """What a size means (``n_embed``); the name of the parameter in records and of the axis in figures."""
     Settings: ClassVar[type]
+    tunable: ClassVar[tuple[str, ...]] = ()
+    """Settings that may be tuned for each mix, by dotted name: numbers that decide how well a run is trained, and
+    neither what it learns nor what it may spend."""
+    scales_with_size: ClassVar[tuple[str, ...]] = ()
+    """Those of them that carry over sizes by a power law: learning rates."""
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings
@@ -284,6 +289,16 @@ class Family(ABC):
         Both are positive; what is 1 stays as it is. The schedule of the learning rate is stretched with the steps.
         Raises :class:`SettingsError` where the other settings do not fit so few steps.
         """
+
+    def adjusted(self, values: Mapping[str, float]) -> Any:
+        """The settings with other values, by dotted name; whole numbers are rounded.
+
+        Raises :class:`SettingsError` for a value that cannot be used, ``AttributeError`` for an unknown name.
+        """
+        settings = self.settings
+        for path, value in values.items():
+            settings = _replaced(settings, path.split("."), value)
+        return settings
 
     @abstractmethod
     def steps(self, run: RunConfig) -> int:
@@ -324,10 +339,13 @@ class Family(ABC):
         """
         return None
 
-    def config(self, mix: Mix, size: int, seed: int, steps_factor: int = 1) -> RunConfig:
-        """The run of this family at (mix, size, seed): the mix's budget in steps and examples, and its steps times
-        ``steps_factor``."""
-        return RunConfig(mix, size, seed, self.scaled(mix.budget * steps_factor, mix.budget), steps_factor)
+    def config(
+        self, mix: Mix, size: int, seed: int, steps_factor: int = 1, tuned: Mapping[str, float] | None = None
+    ) -> RunConfig:
+        """The run of this family at (mix, size, seed): the mix's budget in steps and examples, its steps times
+        ``steps_factor``, and ``tuned`` settings by dotted name."""
+        family = type(self)(self.adjusted(tuned)) if tuned else self
+        return RunConfig(mix, size, seed, family.scaled(mix.budget * steps_factor, mix.budget), steps_factor)
 
     def key(self, run: RunConfig) -> str:
         """The run's identity: a hash of the family, its version and everything that changes the mathematics."""
@@ -341,6 +359,14 @@ class Family(ABC):
         }
         text = json.dumps(described, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
+
+
+def _replaced(settings: Any, path: Sequence[str], value: float) -> Any:
+    """A dataclass with the number at ``path`` inside it replaced."""
+    old = getattr(settings, path[0])
+    if len(path) > 1:
+        return replace(settings, **{path[0]: _replaced(old, path[1:], value)})
+    return replace(settings, **{path[0]: round(value) if isinstance(old, int) else float(value)})
 
 
 BUILT_IN = {"listops": "trainables.listops.family:ListOps"}

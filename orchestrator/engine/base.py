@@ -9,6 +9,7 @@ from typing import Self
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.reports import StackJob, StackReport
 from orchestrator.engine.stacking import Stack
+from orchestrator.engine.study import Study
 
 
 class Engine(ABC):
@@ -27,6 +28,10 @@ class Engine(ABC):
     def execute(self, campaign: Campaign) -> None:
         """Train until ``campaign.done``. Raises :class:`SweepError` when the machinery itself fails; a run that
         fails is the campaign's business."""
+
+    @abstractmethod
+    def tune(self, study: Study) -> None:
+        """Train the trials a study lacks, until ``study.done``. Raises :class:`SweepError` when one fails for good."""
 
     @abstractmethod
     def __enter__(self) -> Self: ...

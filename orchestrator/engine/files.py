@@ -40,6 +40,11 @@ class SweepFiles:
         return self.directory / "driver.lock"
 
     @property
+    def tunings(self) -> Path:
+        """What tuning found for each mix before the sweep began (JSON); absent where nothing was tuned."""
+        return self.directory / "tunings.json"
+
+    @property
     def tune(self) -> Path:
         """Ray Tune's own files; nothing in them is needed again."""
         return self.directory / "tune"
@@ -63,6 +68,10 @@ class Home:
     def data(self) -> Path:
         """Training data, made once per node and shared by all sweeps."""
         return self.root / "data"
+
+    def study(self, key: str) -> Path:
+        """The tuning of one mix, shared by all sweeps that ask the same."""
+        return self.root / "tuning" / key
 
     def sweep(self, sweep_id: str) -> SweepFiles:
         """The files of the sweep with this id."""

@@ -23,6 +23,7 @@ from orchestrator.records import RunRecord, Sweep
 from orchestrator.search.base import Request
 from orchestrator.spaces import load_space
 from orchestrator.spec import SweepSpec
+from orchestrator.tuning.results import Tuning
 
 GLANCE_S = 0.5
 """How long a sweep's lock is waited for: whoever only looks whether it is taken holds it for a moment."""
@@ -58,9 +59,17 @@ def load(home: Home, sweep_id: str) -> Sweep:
     files = home.sweep(sweep_id)
     try:
         about = json.loads(files.about.read_text(encoding="utf-8"))
-        return Sweep(sweep_id, load_space(str(files.spec)), files.directory, about["created"], about["environment"])
+        spec, tunings = load_space(str(files.spec)), _tunings(files)
+        return Sweep(sweep_id, spec, files.directory, about["created"], about["environment"], tunings)
     except (ValueError, KeyError) as error:
         raise SweepError(f"{files.directory} does not hold a readable sweep: {error}") from error
+
+
+def _tunings(files: SweepFiles) -> tuple[Tuning, ...]:
+    """What was tuned before the sweep began."""
+    if not files.tunings.is_file():
+        return ()
+    return tuple(map(Tuning.from_json, json.loads(files.tunings.read_text(encoding="utf-8"))))
 
 
 def recall(files: SweepFiles) -> Memory:

@@ -9,7 +9,9 @@ from typing import Self
 from orchestrator.engine.base import Engine, job_of, take_in
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.reports import StackJob
+from orchestrator.engine.study import Study
 from orchestrator.engine.worker import StackWorker
+from orchestrator.errors import UserError
 
 
 class LocalEngine(Engine):
@@ -35,6 +37,12 @@ class LocalEngine(Engine):
                 campaign.stack_failed(stack.id, error)
             else:
                 campaign.stack_ended(stack.id)
+
+    def tune(self, study: Study) -> None:
+        raise UserError(
+            f"{study.mix} is not tuned yet, and tuning needs Ray: run once without --local-debug (what it finds stays, "
+            "and used here, too), or leave it out with --set tune=none"
+        )
 
     def _train(self, campaign: Campaign, job: StackJob) -> str:
         """Train a stack to its end, or until the campaign stops; the traceback of what its family raised, or ``""``."""

@@ -27,6 +27,7 @@ from orchestrator.engine.base import Engine, job_of, take_in
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.files import Home
 from orchestrator.engine.reports import StackReport
+from orchestrator.engine.study import Study
 from orchestrator.engine.trial import REPORT, StackTrial
 from orchestrator.errors import SweepError, UserError
 from orchestrator.spec import Resources
@@ -130,6 +131,15 @@ class RayEngine(Engine):
         if not campaign.done:
             raise SweepError(f"Ray Tune ended before the sweep did; its files lie in {files.tune}")
         shutil.rmtree(files.tune, ignore_errors=True)
+
+    def tune(self, study: Study) -> None:
+        from orchestrator.engine.ray_tuning import run_study  # Optuna takes a second, and few sweeps tune.
+
+        storage = study.directory / "tune"
+        run_study(study, self.slots, self._resources, storage)
+        if not study.done:
+            raise SweepError(f"Ray Tune ended before the tuning of {study.mix} did; its files lie in {storage}")
+        shutil.rmtree(storage, ignore_errors=True)
 
 
 class _NotPickled:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from orchestrator import hardware
-from orchestrator.engine import calibration, lifecycle
+from orchestrator.engine import calibration, lifecycle, tuning
 from orchestrator.engine.base import Engine
 from orchestrator.engine.campaign import Campaign, observe
 from orchestrator.engine.files import Home, SweepFiles
@@ -39,17 +39,12 @@ RECORD_TIMEOUT_S, INTERRUPTED_TIMEOUT_S = 60.0, 10.0
 """How long the end of a sweep, and an interruption, wait for the record; the rest stays in the journal."""
 
 
-def _ignore(sweep: Sweep) -> None:
-    """Nobody asks which sweep it became."""
-
-
 @dataclass(frozen=True)
 class RunOptions:
     """How a sweep is run, beside what it asks.
 
     ``resume`` is the id of a sweep to continue, ``""`` for the newest unfinished one of the same specification, None
-    for a new sweep; ``extend`` the id of one whose finished runs a new sweep reuses. ``begun`` is called
-    with the sweep as soon as it has its id.
+    for a new sweep; ``extend`` the id of one whose finished runs a new sweep reuses.
     """
 
     home: Path
@@ -57,7 +52,6 @@ class RunOptions:
     resume: str | None = None
     extend: str | None = None
     local_debug: bool = False
-    begun: Callable[[Sweep], object] = _ignore
 
 
 def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
@@ -75,10 +69,10 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     with _engine(spec, home, options) as engine:
         console.print(engine.describe(), markup=False, highlight=False, soft_wrap=True)
         sweep = lifecycle.create(spec, home) if resumed is None else _on_these_devices(resumed, spec)
-        options.begun(sweep)
         files = home.sweep(sweep.id)
         console.print(f"sweep {sweep.id}", highlight=False, soft_wrap=True)
         with lifecycle.driving(files), _journal(files) as journal:
+            sweep = tuning.tuned(sweep, home, engine, sizing, console)
             known = _known_runs(sweep, home, extended, journal)
             recorder = Recorder(MlflowTracker(chosen))
             recorder.begin(sweep)

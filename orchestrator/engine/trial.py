@@ -22,7 +22,7 @@ class StackTrial(tune.Trainable):
     """
 
     def setup(self, config: dict[str, Any]) -> None:
-        _hide_unasked_gpus()
+        hide_unasked_gpus()
         self._worker: StackWorker | None = None
         self._begin(config)
 
@@ -51,7 +51,7 @@ class StackTrial(tune.Trainable):
         self._worker = StackWorker(StackJob.from_config(config["job"]))
 
 
-def _hide_unasked_gpus() -> None:
+def hide_unasked_gpus() -> None:
     """Without a GPU of its own a trial would see all of them: Ray leaves the variable alone then, unless every node was
     started with a setting of its own. Called before anything touches CUDA, which reads the variable once."""
     if not ray.get_runtime_context().get_accelerator_ids().get("GPU"):

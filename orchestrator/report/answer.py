@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from orchestrator.spec import SweepSpec
 from orchestrator.transition.transition import synergy, transition
 from orchestrator.transition.types import LEVEL, Estimate, Point, Synergy, Transition, Verdict
+from orchestrator.tuning.wording import found_text
 from trainables.base import Mix, Outcome, RunConfig, Status
 
 CONFIDENCE = 0.9
@@ -75,7 +76,8 @@ class Count:
 class Answer:
     """The answer to a sweep's question. ``subject`` says in a few words what is learned (``modulus 6``).
 
-    ``counts`` holds every size the sweep may use, ascending.
+    ``counts`` holds every size the sweep may use, ascending; ``tuned`` says, a line a mix, which settings were not
+    those of the space.
     """
 
     target: str
@@ -85,6 +87,7 @@ class Answer:
     baseline: str
     confidence: float
     mixes: tuple[MixAnswer, ...]
+    tuned: tuple[str, ...] = ()
 
     def tested(self, transition: Transition) -> tuple[Count, Count]:
         """The smallest and the largest size with a run; of the sizes to choose from where there is none yet."""
@@ -159,6 +162,7 @@ def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]]) -> An
         baseline=baseline,
         confidence=CONFIDENCE,
         mixes=tuple(mixes),
+        tuned=tuple(found_text(name, found, spec.tune) for name, found in spec.tuned.items()),
     )
 
 

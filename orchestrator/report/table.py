@@ -144,6 +144,7 @@ def _notes(answer: Answer) -> list[str]:
     ]
     if any(Mix.parse(mix.mix).budget != 1 for mix in answer.mixes):
         notes.append(f"x2 (x3, ...): with as many times the steps and examples, so that {answer.target} gets its share")
+    notes += answer.tuned
     notes += [line for mix in answer.mixes if (line := wording.budget_limited(mix.mix, mix.budget_limited))]
     plateaus = [found for mix in answer.mixes if (found := mix.target.transition).verdict is Verdict.PLATEAU]
     if plateaus:

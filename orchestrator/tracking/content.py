@@ -12,6 +12,9 @@ Names are stable, for sorting, filtering and charts:
   ``_parameters`` or ``_core_parameters`` behind them, with ``_absolute`` (at accuracy 0.8), with ``/TASK`` for the
   other tasks; ``p_above``, ``p_below``; ``fit.midpoint``, ``fit.slope``, ``fit.floor``, ``fit.asymptote``;
   ``synergy``, ``synergy_low``, ``synergy_high`` (in all parameters) and ``synergy_core`` ... (in core ones).
+* tunings (``kind`` = ``tuning``), one a mix where settings were tuned: parameters ``mix``, ``target``, ``sizes``, what
+  was found as ``tuned.SETTING``, and the settings it began from; metrics ``score`` (steps to learn), ``best`` (so far)
+  and ``value/SETTING`` over trials.
 * sweeps (``kind`` = ``sweep``): the metrics of a transition's first line and its synergy as ``transition/MIX`` ...
 
 A censored or unknown value is left out. ``+`` in a mix is written ``.`` in metric names, which may not hold a plus.
@@ -45,6 +48,7 @@ from orchestrator.search.base import Request
 from orchestrator.spec import SweepSpec, flatten, plain_settings
 from orchestrator.tracking import notes
 from orchestrator.transition.types import Estimate, Synergy
+from orchestrator.tuning.results import Tuning
 from trainables.base import Status
 
 
@@ -173,6 +177,33 @@ def run_data(sweep: Sweep, run: RunRecord) -> Data | None:
     made_from = {"family": spec.family, "mix": config.mix.name, "seed": str(config.seed)}
     name = f"{spec.family} {config.mix.name} seed {config.seed}"
     return Data(name, run.outcome.data, _with_settings(spec, made_from, config.settings))
+
+
+def tuning_content(sweep: Sweep, tuning: Tuning) -> Content:
+    """The record of how one mix was tuned; a step is a trial."""
+    spec, samples, best = sweep.spec, [], math.inf
+    for place, trial in enumerate(tuning.trials):
+        if trial.score is not None:
+            best = min(best, trial.score)
+            named = {"score": trial.score, "best": best}
+            named |= {f"value/{path}": value for path, value in trial.values.items()}
+            samples += [Sample(name, value, place, (place + 1) / len(tuning.trials)) for name, value in named.items()]
+    identity = {
+        "mix": tuning.mix,
+        "target": spec.target,
+        "family": spec.family,
+        "sizes": ", ".join(map(str, tuning.sizes)),
+        **{f"tuned.{path}": str(value) for path, value in tuning.best.settings.items()},
+    }
+    return Content(
+        name=f"tuning {tuning.mix}",
+        tags={"kind": "tuning", "sweep": sweep.id, "mix": tuning.mix, "study": tuning.key},
+        params=_with_settings(spec, identity),
+        samples=tuple(samples),
+        note=notes.tuning(sweep, tuning),
+        texts={"trials.json": json.dumps(tuning.to_json(), indent=1)},
+        seconds=tuning.seconds,
+    )
 
 
 def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:

@@ -117,6 +117,10 @@ class MlflowTracker(Tracker):
         named = run.inputs.dataset_inputs if run.inputs else ()
         self._data |= {(sweep.id, each.dataset.digest) for each in named}
         self._sweeps[sweep.id] = run.info.run_id
+        for tuning in sweep.tunings:
+            tuned = content.tuning_content(sweep, tuning)
+            if not self._holds(sweep, tuned, {"mix": tuning.mix}):
+                self._write(sweep, tuned, "FINISHED", _created_ms(sweep))
         return self._sweeps[sweep.id]
 
     def _end(self, sweep: Sweep, answer: Answer, state: State, files: Sequence[Path], drawn: Path) -> None:

@@ -7,6 +7,9 @@ from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.spec import SweepSpec
 from orchestrator.transition.types import LEVEL
+from orchestrator.tuning.objective import LEARNED
+from orchestrator.tuning.results import Tuning
+from orchestrator.tuning.wording import values_text
 from trainables.base import Parameters, Status
 
 
@@ -69,6 +72,18 @@ def run(about: Sweep, record: RunRecord, parameters: Parameters) -> str:
 
 `accuracy/...` are validation accuracies while training. `arrays.npz` holds the number tokens' embeddings and
 their cosine similarities, `similarity.png` shows them.
+"""
+
+
+def tuning(about: Sweep, found: Tuning) -> str:
+    """How a mix's settings were chosen."""
+    axis, sizes = about.spec.size_axis, " and ".join(map(str, found.sizes))
+    return f"""Before the sweep `{about.id}` began, `{found.mix}` was tuned with {len(found.trials)} trials at
+{axis} {sizes}: **{values_text(found.best.settings)}**.
+
+Each trial scores the mean steps until `{about.spec.target}` reaches accuracy {LEARNED} on the validation tuples, with
+seeds that the sweep does not use; the test tuples were not looked at.
+`trials.json` holds every trial and its runs.
 """
 
 

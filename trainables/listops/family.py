@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from trainables.architecture import ModelSettings, count_parameters, flops_per_token, training_bytes
 from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError, StepCost
@@ -52,6 +52,16 @@ class ListOps(Family):
     version = 1
     size_axis = "n_embed"
     Settings = ListOpsSettings
+    tunable = (
+        "training.learning_rate",
+        "training.learning_rate_end",
+        "training.warmup_steps",
+        "training.weight_decay",
+        "training.beta1",
+        "training.beta2",
+        "training.clip",
+    )
+    scales_with_size = ("training.learning_rate", "training.learning_rate_end")
     settings: ListOpsSettings
 
     def tasks(self) -> tuple[str, ...]:
@@ -80,6 +90,14 @@ class ListOps(Family):
         if steps != 1:
             training = replace(training, steps=max(1, round(training.steps * steps)))
         return replace(self.settings, task=task, training=training)
+
+    def adjusted(self, values: Mapping[str, float]) -> Any:
+        """Where the learning rate changes and its end is not given, the end changes with it: the decay stays."""
+        rate, end = "training.learning_rate", "training.learning_rate_end"
+        if rate in values and end not in values:
+            training = self.settings.training
+            values = {**values, end: training.learning_rate_end * values[rate] / training.learning_rate}
+        return super().adjusted(values)
 
     def steps(self, run: RunConfig) -> int:
         settings: ListOpsSettings = run.settings

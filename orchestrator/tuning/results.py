@@ -1,0 +1,52 @@
+"""What tuning one mix came to: plain values, for the record and the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from orchestrator.tuning.objective import TuningRun
+from orchestrator.tuning.space import Tuned
+
+
+@dataclass(frozen=True)
+class TuningTrial:
+    """One set of values that was tried. ``runs`` is empty and ``score`` None as long as it has not ended."""
+
+    values: dict[str, float]
+    runs: tuple[TuningRun, ...] = ()
+    score: float | None = None
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The trials of one mix in the order they were begun, and the best of them at ``sizes``."""
+
+    mix: str
+    key: str
+    sizes: tuple[int, ...]
+    trials: tuple[TuningTrial, ...]
+    best: Tuned
+
+    @property
+    def seconds(self) -> float:
+        """Training time of all trials."""
+        return sum(run.seconds for trial in self.trials for run in trial.runs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values; :meth:`from_json` is its inverse."""
+        plain: dict[str, Any] = TypeAdapter(Tuning).dump_python(self, mode="json")
+        return plain
+
+    @classmethod
+    def from_json(cls, data: Any) -> Tuning:
+        """Read what :meth:`to_json` wrote. Raises ``ValueError`` for anything else."""
+        return TypeAdapter(Tuning).validate_python(data)
+
+
+def best_trial(trials: tuple[TuningTrial, ...]) -> TuningTrial | None:
+    """The trial with the lowest score, the first of several; None where none has ended."""
+    ended = [trial for trial in trials if trial.score is not None]
+    return min(ended, key=lambda trial: trial.score or 0.0, default=None)
