@@ -1,1 +1,31 @@
-"""Asks how small a model can be that learns a task: schedules training, searches sizes, records what was found."""
+"""Asks how small a model can be that learns a task: schedules training, searches sizes, records what was found.
+
+From Python (the names are loaded when they are first used, so that importing the package stays quick):
+
+    import orchestrator as o
+
+    s = o.load("add_vs_add_prod")        # or o.run("add_vs_add_prod", profile="smoke")
+    s.transitions, s.runs, s.curves      # DataFrames
+    s.figure("curves")                   # a matplotlib Figure
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from orchestrator.api import SweepResults, load, run, sweeps
+
+__all__ = ["SweepResults", "load", "run", "sweeps"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from orchestrator import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

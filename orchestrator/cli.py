@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 import typer
 
-from orchestrator.commands import asking, looking, recording, simulating
+from orchestrator.commands import asking, keeping, looking, recording, simulating, telling
 from orchestrator.outcry import exit_code_of
 
 app = typer.Typer(
@@ -24,6 +24,10 @@ app.command("simulate")(simulating.simulate_command)
 app.command("sweeps")(looking.sweeps_command)
 app.command("status")(looking.status_command)
 app.command("logs")(looking.logs_command)
+app.command("report")(telling.report_command)
+app.command("compare")(telling.compare_command)
+app.command("export")(telling.export_command)
+app.command("rm")(keeping.rm_command)
 app.command("ui")(recording.ui_command)
 app.command("sync")(recording.sync_command)
 

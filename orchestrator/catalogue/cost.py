@@ -29,23 +29,26 @@ class Cost:
 
 
 def cost_of(spec: SweepSpec, runs: Iterable[RunRecord]) -> Cost:
-    """The cost of these runs of a sweep. A size with measured runs is taken to cost their mean; the others follow the
-    power law through the measured ones."""
+    """The cost of these runs of a sweep. A cell with measured runs is taken to cost their mean, another one of the size
+    the mean of that size; sizes without any follow the power law through the measured ones."""
     ended = tuple(runs)
-    spent_s = 0.0
-    seconds: dict[int, list[float]] = {}
+    cells: dict[tuple[str, int], list[float]] = {}
+    sizes: dict[int, list[float]] = {}
     seen: dict[Request, Observation | None] = {}
     for run in ended:
-        spent = run.outcome.measures.get("seconds", 0.0)
-        spent_s += spent
-        if spent > 0 and run.config.steps_factor == 1:
-            seconds.setdefault(run.config.size, []).append(spent)
-            request = Request(run.config.mix.name, run.config.size, run.config.seed)
-            seen[request] = Observation(0.0, 0.0, spent)
-    each_size = len(spec.mixes) * spec.seeds
+        spent, config = run.outcome.measures.get("seconds", 0.0), run.config
+        if spent > 0 and config.steps_factor == 1:
+            cells.setdefault((config.mix.name, config.size), []).append(spent)
+            sizes.setdefault(config.size, []).append(spent)
+            seen[Request(config.mix.name, config.size, config.seed)] = Observation(0.0, 0.0, spent)
+    spent_s = sum(run.outcome.measures.get("seconds", 0.0) for run in ended)
     grid_s = None
-    if seconds:
+    if seen:
         model = cost_model(seen)
-        by_size = [fmean(seconds[size]) if size in seconds else model.cost(size) for size in spec.sizes]
-        grid_s = each_size * sum(by_size)
-    return Cost(spent_s, grid_s, len(ended), each_size * len(spec.sizes))
+
+        def expected(mix: str, size: int) -> float:
+            measured = cells.get((mix, size)) or sizes.get(size)
+            return fmean(measured) if measured else model.cost(size)
+
+        grid_s = spec.seeds * sum(expected(mix.name, size) for mix, size in spec.cells)
+    return Cost(spent_s, grid_s, len(ended), spec.seeds * len(spec.cells))

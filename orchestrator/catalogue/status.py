@@ -12,7 +12,7 @@ from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.search.base import MixProgress, Problem, Request
 from orchestrator.search.registry import make_searcher
-from orchestrator.transition.types import LEVEL
+from orchestrator.transition.types import LEVEL, Verdict
 
 
 @dataclass(frozen=True)
@@ -99,10 +99,10 @@ def transition_words(found: Answer, mix: MixAnswer) -> tuple[str, str]:
     smallest, largest = found.tested(transition)
     asymptote = transition.fit.asymptote if transition.fit else None
     verdict = transition.verdict
-    return (
-        wording.estimate(transition.relative, smallest.size, largest.size, verdict, asymptote),
-        wording.estimate(mix.target.total, smallest.total, largest.total, verdict, asymptote),
-    )
+    size = wording.estimate(transition.relative, smallest.size, largest.size, verdict, asymptote)
+    if verdict is Verdict.PLATEAU:
+        return size, "-"
+    return size, wording.estimate(mix.target.total, smallest.total, largest.total, verdict, asymptote)
 
 
 def _mix(stored: StoredSweep, found: Answer, mix: MixAnswer, progress: MixProgress | None) -> MixStatus:

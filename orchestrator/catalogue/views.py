@@ -16,6 +16,7 @@ from orchestrator.catalogue.status import MixStatus, RunStatus, SweepStatus, tra
 from orchestrator.errors import UserError
 from orchestrator.progress import duration
 from orchestrator.records import RunRecord
+from orchestrator.report.forest import Compared, forest_rows
 from orchestrator.report.wording import bare, budget_limited
 from orchestrator.spec import flatten, plain_settings
 from trainables.base import Evaluation, Outcome
@@ -65,6 +66,17 @@ def status_view(status: SweepStatus, *, runs: bool = False) -> RenderableType:
     if runs:
         parts.append(runs_table(status.size_axis, status.target, status.runs))
     return Group(*parts)
+
+
+def comparison_table(compared: Sequence[Compared]) -> Table:
+    """One line for each mix of each sweep, and what it saves against its own sweep's baseline."""
+    table = _table("sweep", "mix", "transition", "parameters", "runs", "saving")
+    last = ""
+    for row in forest_rows(compared):
+        words = (row.label if row.label != last else "", row.mix, row.size, row.count)
+        table.add_row(*map(Text, words), str(row.runs), Text(row.saving))
+        last = row.label
+    return table
 
 
 def runs_table(size_axis: str, target: str, runs: Sequence[RunStatus]) -> Table:
@@ -134,6 +146,11 @@ def sparkline(shares: Sequence[float], blocks: str = BLOCKS) -> str:
     return "".join(bars)
 
 
+def sweep_words(stored: StoredSweep) -> str:
+    """What a sweep found, in a line: each mix with its transition."""
+    return "; ".join(f"{mix.mix} {transition_words(stored.answer, mix)[0]}" for mix in stored.answer.mixes)
+
+
 def cost_line(cost: Cost) -> str:
     """``3 min 54 s of training in 8 runs; the whole grid: about 12 min in 24 runs (33%)``."""
     said = f"{duration(cost.spent_s)} of training in {cost.runs} runs"
@@ -164,7 +181,7 @@ def _sweeps_table(sweeps: Iterable[StoredSweep]) -> Table:
             Text(each.spec.profile or "-"),
             Text(each.state.value, style=STATE_STYLES[each.state]),
             str(len(each.runs)),
-            Text(_found(each)),
+            Text(sweep_words(each)),
             size_on_disk(each.disk_bytes),
             moment(each.begun),
         )
@@ -179,12 +196,8 @@ def _sweep_paragraph(each: StoredSweep) -> Text:
         (f"{each.id}\n", "bold"),
         f"  {profile}",
         (each.state.value, STATE_STYLES[each.state]),
-        f", {len(each.runs)} runs, {size_on_disk(each.disk_bytes)}, begun {moment(each.begun)}\n  {_found(each)}",
+        f", {len(each.runs)} runs, {size_on_disk(each.disk_bytes)}, begun {moment(each.begun)}\n  {sweep_words(each)}",
     )
-
-
-def _found(each: StoredSweep) -> str:
-    return "; ".join(f"{mix.mix} {transition_words(each.answer, mix)[0]}" for mix in each.answer.mixes)
 
 
 def _status_words(stored: StoredSweep, ended: RunRecord | None) -> str:

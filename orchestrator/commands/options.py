@@ -12,10 +12,9 @@ if TYPE_CHECKING:
     from orchestrator.spec import SweepSpec
 
 SpaceName = Annotated[str, typer.Argument(metavar="NAME_OR_FILE", help="A search space's name, or a YAML file.")]
-SweepName = Annotated[
-    str | None,
-    typer.Argument(metavar="[SWEEP]", help="A sweep's id, the beginning of it, or a search space's name (its newest)."),
-]
+SWEEP_HELP = "A sweep's id, the beginning of it, or a search space's name (its newest)."
+SweepName = Annotated[str | None, typer.Argument(metavar="[SWEEP]", help=SWEEP_HELP)]
+OneSweep = Annotated[str, typer.Argument(metavar="SWEEP", help=SWEEP_HELP)]
 Profile = Annotated[str | None, typer.Option(help="Take this profile, not the largest this machine can finish.")]
 Override = Annotated[
     list[str] | None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,12 +39,17 @@ RECORD_TIMEOUT_S, INTERRUPTED_TIMEOUT_S = 60.0, 10.0
 """How long the end of a sweep, and an interruption, wait for the record; the rest stays in the journal."""
 
 
+def _ignore(sweep: Sweep) -> None:
+    """Nobody asks which sweep it became."""
+
+
 @dataclass(frozen=True)
 class RunOptions:
     """How a sweep is run, beside what it asks.
 
     ``resume`` is the id of a sweep to continue, ``""`` for the newest unfinished one of the same specification, None
-    for a new sweep; ``extend`` the id of one whose finished runs a new sweep reuses.
+    for a new sweep; ``extend`` the id of one whose finished runs a new sweep reuses. ``begun`` is called
+    with the sweep as soon as it has its id.
     """
 
     home: Path
@@ -52,6 +57,7 @@ class RunOptions:
     resume: str | None = None
     extend: str | None = None
     local_debug: bool = False
+    begun: Callable[[Sweep], object] = _ignore
 
 
 def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
@@ -69,6 +75,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     with _engine(spec, home, options) as engine:
         console.print(engine.describe(), markup=False, highlight=False, soft_wrap=True)
         sweep = lifecycle.create(spec, home) if resumed is None else _on_these_devices(resumed, spec)
+        options.begun(sweep)
         files = home.sweep(sweep.id)
         console.print(f"sweep {sweep.id}", highlight=False, soft_wrap=True)
         with lifecycle.driving(files), _journal(files) as journal:

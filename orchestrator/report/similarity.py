@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colorbar import Colorbar
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
 from orchestrator.report import style
@@ -31,8 +33,9 @@ def similarity_figure(similarity: NDArray[Any], title: str, labels: Sequence[str
         raise ValueError(f"{len(matrix)} rows need {len(matrix)} labels, got {len(names)}")
     figure = style.new_figure(3.5, gap=0.08)
     heat, plane = figure.subplots(1, 2, width_ratios=(1.2, 1))
-    _heat_map(figure, heat, matrix, names)
-    _principal_plane(plane, matrix, names)
+    bar = figure.colorbar(heat_map(heat, matrix, names), ax=heat, fraction=0.046, pad=0.03, ticks=(-1, -0.5, 0, 0.5, 1))
+    dress_bar(bar)
+    principal_plane(plane, matrix, names)
     style.title(figure, title)
     return figure
 
@@ -59,7 +62,8 @@ def principal_components(similarity: NDArray[Any]) -> tuple[NDArray[np.float64],
     return scores, shares
 
 
-def _heat_map(figure: Figure, axes: Axes, matrix: NDArray[np.float64], names: Sequence[str]) -> None:
+def heat_map(axes: Axes, matrix: NDArray[np.float64], names: Sequence[str], *, values: bool = True) -> AxesImage:
+    """Cosine similarities as colours, and up to :data:`ANNOTATED` tokens also as ``values``."""
     image = axes.imshow(matrix, cmap="RdBu_r", vmin=-1.0, vmax=1.0, interpolation="nearest")
     every = -(-len(names) // MOST_LABELS)
     ticks = range(0, len(names), every)
@@ -67,7 +71,7 @@ def _heat_map(figure: Figure, axes: Axes, matrix: NDArray[np.float64], names: Se
     axes.set_yticks(ticks, [names[tick] for tick in ticks])
     axes.set_xlabel("number token")
     axes.set_ylabel("number token")
-    if len(names) <= ANNOTATED:
+    if values and len(names) <= ANNOTATED:
         for row, column in np.ndindex(*matrix.shape):
             value = matrix[row, column]
             text = f"{value:.2f}".replace("0.", ".").replace("1.00", "1").replace("-.00", ".00")
@@ -77,13 +81,18 @@ def _heat_map(figure: Figure, axes: Axes, matrix: NDArray[np.float64], names: Se
             )
     style.dress(axes, spines=())
     axes.tick_params(length=0)
-    bar = figure.colorbar(image, ax=axes, fraction=0.046, pad=0.03, ticks=(-1, -0.5, 0, 0.5, 1))
+    return image
+
+
+def dress_bar(bar: Colorbar) -> None:
+    """The colour bar of a heat map."""
     bar.set_label("cosine similarity", fontsize=style.TEXT)
     bar.ax.tick_params(labelsize=style.SMALL, width=0.6, length=2)
     bar.outline.set_visible(False)
 
 
-def _principal_plane(axes: Axes, matrix: NDArray[np.float64], names: Sequence[str]) -> None:
+def principal_plane(axes: Axes, matrix: NDArray[np.float64], names: Sequence[str], *, small: bool = False) -> None:
+    """The tokens on their first two principal components, joined in their order; ``small`` for panels of an inch."""
     scores, shares = principal_components(matrix)
     axes.plot(scores[:, 0], scores[:, 1], color=style.FAINT, linewidth=0.8, zorder=1)
     axes.scatter(
@@ -91,17 +100,24 @@ def _principal_plane(axes: Axes, matrix: NDArray[np.float64], names: Sequence[st
         scores[:, 1],
         c=np.arange(len(names)),
         cmap="cividis",
-        s=70 if len(names) <= ANNOTATED else 45,
+        s=22 if small else 70 if len(names) <= ANNOTATED else 45,
         edgecolors="white",
         linewidths=0.6,
         zorder=2,
     )
     for name, (x, y) in zip(names, scores, strict=True):
         axes.annotate(
-            name, (x, y), xytext=(0, 5.5), textcoords="offset points", ha="center", va="bottom", fontsize=style.SMALL
+            name,
+            (x, y),
+            xytext=(0, 3.0 if small else 5.5),
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            fontsize=style.SMALL,
         )
     axes.margins(0.14)
     axes.set_aspect("equal", adjustable="datalim")
-    axes.set_xlabel(f"principal component 1 ({shares[0]:.0%})")
-    axes.set_ylabel(f"principal component 2 ({shares[1]:.0%})")
+    word = "PC" if small else "principal component"
+    axes.set_xlabel(f"{word} 1 ({shares[0]:.0%})")
+    axes.set_ylabel(f"{word} 2 ({shares[1]:.0%})")
     style.dress(axes)

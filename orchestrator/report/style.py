@@ -6,11 +6,13 @@ Okabe and Ito's, which colour-blind readers can tell apart; every series also ha
 
 from __future__ import annotations
 
+import io
 import os
 import tempfile
 import textwrap
 from pathlib import Path
 
+import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -29,10 +31,19 @@ TITLE_CHARACTERS = 84
 """Characters of a title that fit the standard width."""
 
 
+class Picture(Figure):
+    """A figure that notebooks show by themselves, though pyplot knows nothing of it."""
+
+    def _repr_png_(self) -> bytes:
+        buffer = io.BytesIO()
+        self.savefig(buffer, format="png")
+        return buffer.getvalue()
+
+
 def new_figure(height_in: float, *, gap: float = 0.02) -> Figure:
     """An empty figure of the standard width; ``gap`` is the room between panels side by side, as a share of one."""
     layout = ConstrainedLayoutEngine(wspace=gap)
-    return Figure(figsize=(WIDTH_IN, height_in), dpi=DPI, layout=layout, facecolor="white")
+    return Picture(figsize=(WIDTH_IN, height_in), dpi=DPI, layout=layout, facecolor="white")
 
 
 def title(figure: Figure, text: str) -> None:
@@ -49,6 +60,22 @@ def dress(axes: Axes, *, spines: tuple[str, ...] = ("left", "bottom")) -> None:
     axes.tick_params(labelsize=SMALL + 0.5, colors=INK, width=0.8, length=3)
     axes.xaxis.label.set_fontsize(TEXT)
     axes.yaxis.label.set_fontsize(TEXT)
+
+
+def inline_svg(figure: Figure, name: str) -> str:
+    """A figure as an ``<svg>`` element for a page: of the page's width, with ids that no figure of another ``name``
+    has, and the same text for the same figure."""
+    buffer = io.StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": name}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    element = text[text.index("<svg ") :]
+    width, height = figure.get_size_inches()
+    head = f'<svg role="img" width="100%" style="max-width:{width:.2f}in" viewBox="0 0 {72 * width:g} {72 * height:g}"'
+    return f'{head} xmlns:xlink="http://www.w3.org/1999/xlink" {_SVG_SPACE}>{element[element.index(">") + 1 :]}'
+
+
+_SVG_SPACE = 'xmlns="http://www.w3.org/2000/svg" version="1.1"'
 
 
 def save(figure: Figure, path: Path) -> Path:

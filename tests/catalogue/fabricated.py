@@ -6,7 +6,7 @@ import functools
 import json
 import tempfile
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from orchestrator.engine import lifecycle
 from orchestrator.engine.files import Home, whole_directory
 from orchestrator.engine.journal import Answered, Ended, Journal
-from orchestrator.engine.remains import MEMBERS, OUTCOME, note_progress
+from orchestrator.engine.remains import OUTCOME, note_progress, write_members
 from orchestrator.records import ARRAYS, PICTURE, Sweep
 from orchestrator.report.figures import save, similarity_figure
 from orchestrator.search.base import Request
@@ -86,9 +86,8 @@ def leave_stack(home: Home, sweep: Sweep, configs: list[RunConfig], evaluations:
     """A stack in training; returns the keys of its runs."""
     family = sweep.spec.make_family()
     directory = home.sweep(sweep.id).stack("stack")
-    directory.mkdir(parents=True)
-    requests = [asdict(Request(config.mix.name, config.size, config.seed)) for config in configs]
-    (directory / MEMBERS).write_text(json.dumps(requests))
+    requests = [Request(config.mix.name, config.size, config.seed) for config in configs]
+    write_members(directory, requests, halvings=0)
     keys = [family.key(config) for config in configs]
     for step in range(1, evaluations + 1):
         curves = {

@@ -1,0 +1,212 @@
+"""Sweeps from Python: in a notebook, or in a script that makes a figure.
+
+import orchestrator as o
+
+o.sweeps()                                   # what there is
+s = o.load("add_vs_add_prod")                # the newest sweep of a search space, or any by its id
+s.transitions                                # a DataFrame
+s.figure("curves")                           # a matplotlib Figure
+s = o.run("add_vs_add_prod", profile="smoke")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.catalogue.reading import StoredSweep, read_arrays, read_sweep
+from orchestrator.catalogue.views import moment, sweep_words
+from orchestrator.engine.files import Home
+from orchestrator.errors import UserError, unknown
+from orchestrator.records import Sweep
+from orchestrator.report.answer import Answer
+from orchestrator.spec import SweepSpec
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+    from rich.console import Console
+
+HOME = Path("results")
+"""Where sweeps lie unless ``home`` says otherwise: as on the command line."""
+FIGURES = ("curves", "embeddings", "learning", "transitions")
+"""What :meth:`SweepResults.figure` draws."""
+
+
+class SweepResults:
+    """A sweep as it was when it was read: load it again to see what a running one has found since."""
+
+    def __init__(self, stored: StoredSweep) -> None:
+        self._stored = stored
+
+    @property
+    def id(self) -> str:
+        """The sweep's id."""
+        return self._stored.id
+
+    @property
+    def spec(self) -> SweepSpec:
+        """What was asked: mixes, sizes, seeds and every setting."""
+        return self._stored.spec
+
+    @property
+    def state(self) -> str:
+        """``running``, ``finished``, ``interrupted`` or ``failed``."""
+        return self._stored.state.value
+
+    @property
+    def answer(self) -> Answer:
+        """What was found, as values: intervals, fits, posteriors, synergies."""
+        return self._stored.answer
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """A row a run that ended; :mod:`orchestrator.catalogue.frames` names the columns."""
+        from orchestrator.catalogue.frames import runs_frame
+
+        return runs_frame(self._stored)
+
+    @cached_property
+    def curves(self) -> pd.DataFrame:
+        """A row for each evaluation and task: the learning curves."""
+        from orchestrator.catalogue.frames import curves_frame
+
+        return curves_frame(self._stored)
+
+    @cached_property
+    def transitions(self) -> pd.DataFrame:
+        """A row for each mix and task: transition, interval, verdict, synergy."""
+        from orchestrator.catalogue.frames import transitions_frame
+
+        return transitions_frame(self._stored)
+
+    def embeddings(self, run: str) -> dict[str, NDArray[np.float32]]:
+        """What is kept of a trained model: ``embedding`` [number tokens, size] and ``similarity`` [tokens, tokens].
+
+        ``run`` is a key of :attr:`runs` or the beginning of one. Raises ``UserError`` for a run that left none.
+        """
+        return read_arrays(self._stored.run(run))
+
+    def figure(self, kind: str = "curves", *, mix: str | None = None) -> Figure:
+        """A figure: ``curves`` (accuracy against size; of every task of one ``mix`` where one is given),
+        ``embeddings`` (below and above each transition), ``learning`` (accuracy over steps) or ``transitions`` (in
+        parameters, as ``compare`` draws them). Save it with ``.savefig``. Raises ``UserError``."""
+        from orchestrator.report import figures, forest, learning, panels
+
+        answer, spec, runs = self.answer, self.spec, self._stored.runs
+        if mix is not None and (kind != "curves" or mix not in spec.mix_named):
+            raise (
+                UserError("mix goes with figure('curves')")
+                if kind != "curves"
+                else unknown("mix", mix, spec.mix_named, where=self.id)
+            )
+        if kind == "curves":
+            return figures.curve_figure(spec, answer, mix) if mix else figures.transitions_figure(spec, answer)
+        if kind == "learning":
+            return learning.learning_figure(spec, runs, spec.question)
+        if kind == "transitions":
+            return forest.forest_figure([forest.Compared(self.id, answer)], spec.question)
+        if kind == "embeddings":
+            drawn = panels.embeddings_figure(answer, runs, spec.question)
+            if drawn is None:
+                raise UserError(f"no run of {self.id} left embeddings yet")
+            return drawn
+        raise unknown("figure", kind, FIGURES)
+
+    def report(self, path: str | Path) -> Path:
+        """Write the report, one HTML file that needs nothing else; returns where it lies."""
+        from orchestrator.catalogue.reports import write_report
+
+        return write_report(self._stored, Path(path))
+
+    def export(self, directory: str | Path) -> list[Path]:
+        """Write :attr:`runs`, :attr:`curves` and :attr:`transitions` as Parquet and CSV into a new directory."""
+        from orchestrator.catalogue.export import export
+
+        return export(self._stored, Path(directory))
+
+    def __repr__(self) -> str:
+        return f"<sweep {self.id}: {self.state}, {len(self._stored.runs)} runs; {sweep_words(self._stored)}>"
+
+    def _repr_html_(self) -> str:
+        from orchestrator.report import table
+
+        said = table.report(self.answer)
+        head = "".join(f"<th>{escape(cell)}</th>" for cell in said.header)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row.cells) + "</tr>" for row in said.rows
+        )
+        lines = "<br>".join(escape(line) for line in said.conclusions)
+        return (
+            f"<b>{escape(self.id)}</b>, {self.state}, begun {moment(self._stored.begun)}<br>"
+            f"{escape(self.spec.question)}"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table><b>{lines}</b>"
+        )
+
+
+def load(sweep: str, home: str | Path = HOME) -> SweepResults:
+    """A sweep by its id, the beginning of it, or the name of a search space (its newest sweep).
+
+    Raises ``UserError`` that names what there is, ``SweepError`` for damaged files.
+    """
+    return SweepResults(read_sweep(Home(Path(home).resolve()), sweep))
+
+
+def sweeps(home: str | Path = HOME) -> pd.DataFrame:
+    """Every sweep of a home directory, newest first: ``sweep``, ``space``, ``profile``, ``state``, ``runs``,
+    ``transitions`` (in words), ``disk_bytes``, ``begun``."""
+    import pandas as pd
+
+    place = Home(Path(home).resolve())
+    columns = ["sweep", "space", "profile", "state", "runs", "transitions", "disk_bytes", "begun"]
+    rows = []
+    for sweep_id in place.sweep_ids():
+        stored = read_sweep(place, sweep_id)
+        spec = stored.spec
+        asked = (stored.id, spec.name, spec.profile, stored.state.value)
+        rows.append((*asked, len(stored.runs), sweep_words(stored), stored.disk_bytes, stored.begun))
+    return pd.DataFrame(rows, columns=columns)
+
+
+def run(
+    space: SweepSpec | str | Path,
+    *,
+    profile: str | None = None,
+    overrides: Sequence[str] = (),
+    home: str | Path = HOME,
+    address: str | None = None,
+    resume: str | None = None,
+    extend: str | None = None,
+    local_debug: bool = False,
+    console: Console | None = None,
+) -> SweepResults:
+    """Run a sweep with the progress the command line shows, and return what it found.
+
+    ``space`` is a search space's name, a YAML file or a specification; ``overrides`` are ``key.path=value`` texts.
+    The other arguments are those of the command line: ``resume`` is an id, or ``""`` for the newest unfinished sweep of
+    the same settings; ``local_debug`` trains in this process, without Ray. Interrupting the cell leaves a sweep that
+    can be resumed. Raises ``UserError`` for what was asked wrongly, ``SweepError`` where a part fails.
+    """
+    from rich.console import Console
+
+    from orchestrator.engine.sweep import RunOptions, run_sweep
+    from orchestrator.spaces import load_space
+
+    if isinstance(space, SweepSpec):
+        if profile is not None or overrides:
+            raise UserError("a specification is complete: profile and overrides go with a search space's name or file")
+        spec = space
+    else:
+        spec = load_space(str(space), profile, overrides)
+    begun: list[Sweep] = []
+    options = RunOptions(
+        home=Path(home), address=address, resume=resume, extend=extend, local_debug=local_debug, begun=begun.append
+    )
+    run_sweep(spec, options, console or Console())
+    return load(begun[0].id, home)

@@ -1,0 +1,35 @@
+"""A sweep's report and the comparison of several, put on disk."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from orchestrator.catalogue.cost import cost_of
+from orchestrator.catalogue.reading import StoredSweep
+from orchestrator.catalogue.views import cost_line
+from orchestrator.engine.files import write_whole
+from orchestrator.errors import UserError
+from orchestrator.report.forest import Compared
+from orchestrator.report.page import PageContent, page
+
+
+def write_report(stored: StoredSweep, path: Path) -> Path:
+    """Write a sweep's report to a file, whole, over an older one. Raises :class:`UserError` for a bad path."""
+    if path.is_dir():
+        raise UserError(f"{str(path)!r} is a directory; name the file, such as {str(path / 'report.html')!r}")
+    cost = cost_line(cost_of(stored.spec, stored.runs))
+    content = PageContent(stored.sweep, stored.state.value, stored.answer, stored.runs, stored.reused, cost)
+    write_whole(path, page(content))
+    return path
+
+
+def compared(sweeps: Sequence[StoredSweep]) -> list[Compared]:
+    """Sweeps under names that tell them apart: space and profile, and the id where that is not enough."""
+    short = {each.id: ", ".join(filter(None, (each.spec.name, each.spec.profile))) for each in sweeps}
+    often = Counter(short.values())
+    return [
+        Compared(short[each.id] if often[short[each.id]] == 1 else f"{short[each.id]} ({each.id})", each.answer)
+        for each in sweeps
+    ]

@@ -1,0 +1,152 @@
+"""Transitions of several sweeps side by side: a table of rows and a forest plot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from orchestrator.report import style, wording
+from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.transition.types import Estimate, Verdict
+
+ROW_IN, HEAD_IN = 0.27, 1.1
+EDGE = 1.25
+"""Room left of the smallest and right of the largest number, as a factor."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One sweep to compare. ``label`` tells it from the others."""
+
+    label: str
+    answer: Answer
+
+
+@dataclass(frozen=True)
+class ForestRow:
+    """One mix of one sweep: what was found, in parameters, and the tested ends; ``size`` and ``count`` say it in words,
+    ``saving`` what the mix saves against its own sweep's baseline."""
+
+    label: str
+    mix: str
+    verdict: Verdict
+    parameters: Estimate
+    smallest: float
+    largest: float
+    size: str
+    count: str
+    saving: str
+    runs: int
+
+
+def forest_rows(compared: Sequence[Compared]) -> list[ForestRow]:
+    """A row for each mix of each sweep, in the order given."""
+    return [_row(each, mix) for each in compared for mix in each.answer.mixes]
+
+
+def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
+    """Each transition in trainable parameters with its interval; an arrow where a side is censored.
+
+    Parameters, because sizes of different families and architectures cannot be laid on one axis.
+    """
+    groups = [[_row(each, mix) for mix in each.answer.mixes] for each in compared]
+    lines = sum(len(group) + 1 for group in groups)
+    figure = style.new_figure(ROW_IN * lines + HEAD_IN)
+    axes = figure.subplots()
+    known = [end for group in groups for row in group for end in (row.smallest, row.largest)]
+    span = (min(known) / EDGE, max(known) * EDGE)
+    ticks, labels, place = [], [], 0
+    for each, group in zip(compared, groups, strict=True):
+        axes.annotate(
+            each.label,
+            (0, place),
+            xycoords=("axes fraction", "data"),
+            fontsize=style.TEXT,
+            va="center",
+            color=style.INK,
+        )
+        place += 1
+        for number, row in enumerate(group):
+            colour = style.COLOURS[number % len(style.COLOURS)]
+            _draw(axes, row, place, colour, style.MARKERS[number % len(style.MARKERS)], span)
+            ticks.append(place)
+            labels.append(row.mix)
+            place += 1
+    axes.set_xscale("log")
+    axes.set_xlim(*span)
+    axes.set_ylim(place - 0.4, -0.7)
+    axes.set_yticks(ticks, labels)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: wording.exact(value)))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.grid(axis="x", color=style.FAINT, linewidth=0.5, alpha=0.6)
+    axes.set_axisbelow(True)
+    confidence = compared[0].answer.confidence
+    axes.set_xlabel(f"trainable parameters at the transition ({confidence:.0%} interval; grey: sizes tested)")
+    style.dress(axes, spines=("bottom",))
+    axes.tick_params(axis="y", length=0, labelsize=style.TEXT, pad=9)
+    if title:
+        style.title(figure, title)
+    return figure
+
+
+def _row(each: Compared, mix: MixAnswer) -> ForestRow:
+    found, answer = mix.target.transition, each.answer
+    smallest, largest = answer.tested(found)
+    asymptote = found.fit.asymptote if found.fit else None
+    size = wording.estimate(found.relative, smallest.size, largest.size, found.verdict, asymptote)
+    count = wording.estimate(mix.target.total, smallest.total, largest.total, found.verdict, asymptote)
+    saving = "" if mix.synergy_total is None else wording.synergy(mix.mix, mix.synergy_total)
+    return ForestRow(
+        label=each.label,
+        mix=mix.mix,
+        verdict=found.verdict,
+        parameters=mix.target.total,
+        smallest=smallest.total,
+        largest=largest.total,
+        size=size if found.verdict is Verdict.PLATEAU else f"{answer.size_axis} {size}",
+        count="-" if found.verdict is Verdict.PLATEAU else count,
+        saving=saving,
+        runs=mix.runs,
+    )
+
+
+def _draw(axes: Axes, row: ForestRow, place: int, colour: str, marker: str, span: tuple[float, float]) -> None:
+    axes.plot([row.smallest, row.largest], [place, place], color=style.FAINT, linewidth=1, zorder=1)
+    low, high = _ends(row)
+    if low is not None and high is not None:
+        axes.plot([low, high], [place, place], color=colour, linewidth=2.4, solid_capstyle="butt", zorder=2)
+        for end, known, outside, arrow in (
+            (low, row.parameters.low, span[0], "<"),
+            (high, row.parameters.high, span[1], ">"),
+        ):
+            if known is not None:
+                axes.plot(end, place, marker="|", color=colour, markersize=8, markeredgewidth=1.6, zorder=3)
+            else:
+                axes.plot([end, outside], [place, place], color=colour, linewidth=2.4, linestyle=(0, (1, 1)), zorder=2)
+                axes.plot(outside, place, marker=arrow, color=colour, markersize=7, clip_on=False, zorder=3)
+    if row.verdict is Verdict.FOUND and row.parameters.value is not None:
+        axes.plot(row.parameters.value, place, marker=marker, color=colour, markersize=6.5, zorder=4)
+    axes.annotate(
+        row.size,
+        (1.02, place),
+        xycoords=("axes fraction", "data"),
+        va="center",
+        fontsize=style.SMALL + 0.5,
+        color=style.INK,
+    )
+
+
+def _ends(row: ForestRow) -> tuple[float | None, float | None]:
+    """Where a bar starts and ends; censored sides end at the last size tested."""
+    levelled = row.verdict is Verdict.PLATEAU
+    if not row.runs or (levelled and row.parameters.low is None):
+        return None, None
+    if row.verdict is Verdict.ABOVE or levelled:
+        return row.largest, row.largest
+    if row.verdict is Verdict.BELOW:
+        return row.smallest, row.smallest
+    return row.parameters.low or row.smallest, row.parameters.high or row.largest

@@ -1,0 +1,79 @@
+"""Learning curves: the target's accuracy over steps, a panel for each mix, a line for each run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import matplotlib
+import numpy as np
+from matplotlib.collections import LineCollection
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+
+from orchestrator.records import RunRecord
+from orchestrator.report import style
+from orchestrator.spec import SweepSpec
+
+COLUMNS = 3
+ROW_IN = 2.2
+MOST_LINES = 200
+"""From this many lines on they are pixels even where the figure is drawn as lines: pages stay small."""
+
+
+def learning_figure(spec: SweepSpec, runs: Sequence[RunRecord], title: str = "") -> Figure:
+    """Validation accuracy on the target over optimizer steps, coloured by size. Runs of more steps than the others of
+    their mix are left out."""
+    mixes = [mix.name for mix in spec.mixes]
+    across = min(COLUMNS, len(mixes))
+    down = -(-len(mixes) // across)
+    figure = style.new_figure(ROW_IN * down + 0.6, gap=0.03)
+    grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
+    colours = matplotlib.colormaps["viridis_r"]
+    scale = LogNorm(spec.sizes[0], max(spec.sizes[-1], spec.sizes[0] + 1))
+    shown = [run for run in runs if run.config.steps_factor == 1 and run.outcome.curve]
+    for axes, mix in zip(grid.flat, mixes, strict=False):
+        mine = sorted((run for run in shown if run.config.mix.name == mix), key=lambda run: run.config.size)
+        lines = [[(point.step, point.accuracy[spec.target]) for point in run.outcome.curve] for run in mine]
+        drawn = [colours(float(scale(run.config.size))) for run in mine]
+        axes.add_collection(
+            LineCollection(lines, colors=drawn, linewidths=1.1, alpha=0.85, rasterized=len(shown) > MOST_LINES)
+        )
+        axes.scatter(
+            [run.outcome.steps for run in mine if run.outcome.accuracy],
+            [run.outcome.accuracy[spec.target] for run in mine if run.outcome.accuracy],
+            c=[colour for colour, run in zip(drawn, mine, strict=True) if run.outcome.accuracy],
+            s=12,
+            edgecolors="white",
+            linewidths=0.4,
+            zorder=3,
+            clip_on=False,
+        )
+        axes.set_title(mix, fontsize=style.TEXT, loc="left", color=style.INK)
+    last = max((point.step for run in shown for point in run.outcome.curve), default=1)
+    for place, axes in enumerate(grid.flat):
+        axes.set_xlim(0, last)
+        axes.set_ylim(0, 1.03)
+        style.dress(axes)
+        axes.set_visible(place < len(mixes))
+    for axes in grid[-1]:
+        axes.set_xlabel("optimizer steps")
+    for row in grid:
+        row[0].set_ylabel(f"accuracy of {spec.target}")
+    _size_bar(figure, grid, spec, scale)
+    if title:
+        style.title(figure, title)
+    return figure
+
+
+def _size_bar(
+    figure: Figure, grid: np.ndarray[tuple[int, ...], np.dtype[np.object_]], spec: SweepSpec, scale: LogNorm
+) -> None:
+    key = matplotlib.cm.ScalarMappable(norm=scale, cmap="viridis_r")
+    bar = figure.colorbar(key, ax=grid, fraction=0.03, pad=0.015, aspect=28)
+    every = max(1, len(spec.sizes) // 8)
+    ticks = spec.sizes[::every]
+    bar.set_ticks(ticks, labels=[str(size) for size in ticks])
+    bar.ax.minorticks_off()
+    bar.set_label(spec.size_axis, fontsize=style.TEXT)
+    bar.ax.tick_params(labelsize=style.SMALL, width=0.6, length=2)
+    bar.outline.set_visible(False)

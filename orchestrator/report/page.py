@@ -1,0 +1,166 @@
+"""A sweep as one HTML page that needs nothing else: no network, no scripts, figures inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from orchestrator.records import RunRecord, Sweep
+from orchestrator.report import table, wording
+from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.figures import transitions_figure
+from orchestrator.report.learning import learning_figure
+from orchestrator.report.panels import embeddings_figure
+from orchestrator.report.style import inline_svg
+from orchestrator.spec import SweepSpec, flatten
+from orchestrator.transition.types import LEVEL, PLATEAU, Synergy, Verdict
+from trainables.base import Status
+
+TEMPLATE = "page.html.j2"
+VERDICTS = {
+    Verdict.FOUND: "sizes below fail, sizes above learn, and the interval says how sharply that is known",
+    Verdict.ABOVE: "censored: nothing up to the largest size tested learned it, so it lies beyond, if anywhere",
+    Verdict.BELOW: "censored: already the smallest size tested learned it",
+    Verdict.PLATEAU: f"accuracy levels off under {PLATEAU:g}: more size did not help, so there is none at this budget",
+    Verdict.UNDECIDED: "too few runs to say, or runs that contradict each other",
+}
+
+
+@dataclass(frozen=True)
+class PageContent:
+    """What a page tells. ``state`` is how the sweep stands and ``cost`` what it cost, both in words; ``reused`` maps
+    the keys of runs that another sweep trained to its id."""
+
+    sweep: Sweep
+    state: str
+    answer: Answer
+    runs: Sequence[RunRecord]
+    reused: dict[str, str]
+    cost: str
+
+
+def page(content: PageContent) -> str:
+    """The HTML of a sweep's report. The same content gives the same text."""
+    spec = content.sweep.spec
+    said = table.report(content.answer)
+    environment = Environment(
+        loader=PackageLoader("orchestrator.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(TEMPLATE).render(
+        sweep=content.sweep,
+        spec=spec,
+        state=content.state,
+        said=said,
+        figures=_figures(content),
+        synergies=[_synergy_row(mix) for mix in content.answer.mixes if mix.synergy_total and mix.synergy_core],
+        verdicts={verdict.value: text for verdict, text in VERDICTS.items()},
+        shown={mix.target.transition.verdict.value for mix in content.answer.mixes},
+        level=LEVEL,
+        cost=content.cost,
+        warnings=[*spec.make_family().warnings(), *_run_warnings(content.runs)],
+        asked=_asked(spec),
+        settings=flatten(spec.to_dict()["settings"]),
+        runs=_run_rows(content),
+        versions=content.sweep.environment.get("versions", {}),
+        source=_source(content.sweep.environment),
+        hardware=content.sweep.environment.get("hardware", "unknown"),
+        space=spec.to_yaml(),
+    )
+
+
+def _figures(content: PageContent) -> dict[str, Markup | None]:
+    """The figures as elements, None where there is nothing to draw."""
+    spec, answer, runs = content.sweep.spec, content.answer, content.runs
+    drawn = {
+        "curves": transitions_figure(spec, answer),
+        "embeddings": embeddings_figure(answer, runs),
+        "learning": learning_figure(spec, runs) if any(run.outcome.curve for run in runs) else None,
+    }
+    # Drawn by ourselves; the text in them went through matplotlib, which escapes it.
+    return {name: None if figure is None else Markup(inline_svg(figure, name)) for name, figure in drawn.items()}
+
+
+def _synergy_row(mix: MixAnswer) -> dict[str, str]:
+    total, core = mix.synergy_total, mix.synergy_core
+    assert total is not None
+    assert core is not None
+    return {
+        "mix": mix.mix,
+        "total": _ratio(total),
+        "core": _ratio(core),
+        "decided": "yes" if total.decided else "no",
+        "benefit": "unknown" if total.p_benefit is None else f"{total.p_benefit:.3f}",
+    }
+
+
+def _ratio(found: Synergy) -> str:
+    """``3.6x [2.8, 4.9]``, one-sided where a side is not known."""
+    low = None if found.low is None else wording.bare(found.low)
+    high = None if found.high is None else wording.bare(found.high)
+    if found.value is None:
+        sides = [f">= {low}x"] if low else []
+        sides += [f"<= {high}x"] if high else []
+        return ", ".join(sides) or "unknown"
+    return f"{wording.times(found.value)} [{low or '?'}, {high or '?'}]"
+
+
+def _asked(spec: SweepSpec) -> dict[str, str]:
+    return {
+        "target": spec.target,
+        "mixes": ", ".join(f"{mix} (baseline)" if mix == spec.baseline else str(mix) for mix in spec.mixes),
+        spec.size_axis: " ".join(map(str, spec.sizes)),
+        "seeds": " ".join(map(str, spec.seed_list)),
+        "search": ", ".join([spec.search.method, *(f"{key} {value}" for key, value in spec.search.settings.items())]),
+        "budget": spec.budget,
+        "family": spec.family,
+        "profile": spec.profile or "none",
+    }
+
+
+def _run_rows(content: PageContent) -> list[dict[str, Any]]:
+    family = content.sweep.spec.make_family()
+    target = content.answer.target
+    ordered = sorted(content.runs, key=lambda run: (run.config.mix.name, run.config.size, run.config.seed))
+    return [
+        {
+            "key": run.key,
+            "mix": run.config.mix.name,
+            "size": run.config.size,
+            "parameters": wording.exact(family.parameters(run.config.size).total),
+            "seed": run.config.seed,
+            "status": run.outcome.status.value,
+            "steps": f"{run.outcome.steps}" + (f" (x{run.config.steps_factor})" if run.config.steps_factor > 1 else ""),
+            "target": f"{run.outcome.accuracy[target]:.3f}" if run.outcome.accuracy else "",
+            "others": ", ".join(
+                f"{task} {accuracy:.3f}" for task, accuracy in run.outcome.accuracy.items() if task != target
+            ),
+            "seconds": f"{run.outcome.measures.get('seconds', 0.0):.0f}",
+            "from": content.reused.get(run.key, ""),
+        }
+        for run in ordered
+    ]
+
+
+def _run_warnings(runs: Sequence[RunRecord]) -> list[str]:
+    counts = {status: sum(run.outcome.status is status for run in runs) for status in Status}
+    said = []
+    if counts[Status.DIVERGED]:
+        said.append(f"{counts[Status.DIVERGED]} runs diverged; they count as having learned nothing.")
+    if counts[Status.FAILED]:
+        said.append(f"{counts[Status.FAILED]} runs failed and count as no evidence; `logs RUN` shows why.")
+    return said
+
+
+def _source(environment: dict[str, Any]) -> str:
+    git = environment.get("git")
+    if not git:
+        return "an installed package, not a checkout"
+    return f"commit {git['commit']}" + (", edited" if git["edited"] else "")

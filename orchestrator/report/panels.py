@@ -1,0 +1,120 @@
+"""What embeddings look like below and above each mix's transition."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from orchestrator.records import ARRAYS, RunRecord
+from orchestrator.report import style
+from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.similarity import dress_bar, heat_map, principal_plane
+from orchestrator.transition.types import Verdict
+from trainables.base import Status
+
+ROW_IN = 1.95
+"""Height of one mix's panels in inches."""
+SIDES = ("below", "above")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The runs shown for one mix: of the largest size below its transition's interval and of the smallest above it;
+    None where there is none."""
+
+    mix: str
+    below: RunRecord | None
+    above: RunRecord | None
+
+
+def pairs(answer: Answer, runs: Sequence[RunRecord]) -> tuple[Pair, ...]:
+    """For each mix the runs next to its transition that left their similarities. Of the runs of one size the one of
+    median accuracy on the target stands for all."""
+    kept = [run for run in runs if run.config.steps_factor == 1 and run.outcome.status is Status.FINISHED]
+    shown = [run for run in kept if (run.directory / ARRAYS).is_file()]
+    return tuple(_pair(answer, mix, [run for run in shown if run.config.mix.name == mix.mix]) for mix in answer.mixes)
+
+
+def similarity_of(run: RunRecord) -> NDArray[np.float64] | None:
+    """The cosine similarities a run left; None where its family keeps none."""
+    with np.load(run.directory / ARRAYS, allow_pickle=False) as arrays:
+        return np.asarray(arrays["similarity"], np.float64) if "similarity" in arrays.files else None
+
+
+def embeddings_figure(answer: Answer, runs: Sequence[RunRecord], title: str = "") -> Figure | None:
+    """A row for each mix: similarities and principal components below its transition, and the same above it.
+
+    None where no run left any.
+    """
+    rows = [pair for pair in pairs(answer, runs) if pair.below or pair.above]
+    if not rows:
+        return None
+    figure = style.new_figure(ROW_IN * len(rows) + 0.45, gap=0.04)
+    grid = figure.subplots(len(rows), 4, squeeze=False)
+    images = []
+    for row, pair in enumerate(rows):
+        for side, word in enumerate(SIDES):
+            heat, plane = grid[row, 2 * side], grid[row, 2 * side + 1]
+            run = getattr(pair, word)
+            matrix = None if run is None else similarity_of(run)
+            if run is None or matrix is None:
+                _empty(heat, f"{pair.mix}: no run {word}\nits transition")
+                plane.set_axis_off()
+                continue
+            names = [str(token) for token in range(len(matrix))]
+            images.append(heat_map(heat, matrix, names, values=False))
+            heat.set_xlabel("")
+            heat.set_ylabel("")
+            principal_plane(plane, matrix, names, small=True)
+            accuracy = run.outcome.accuracy[answer.target]
+            said = f"{pair.mix}, {word}: {answer.size_axis} {run.config.size}, {answer.target} {accuracy:.2f}"
+            heat.set_title(said, fontsize=style.SMALL + 0.5, loc="left", color=style.INK)
+    if images:
+        dress_bar(figure.colorbar(images[0], ax=grid, location="bottom", fraction=0.035, aspect=45, pad=0.01))
+    if title:
+        style.title(figure, title)
+    return figure
+
+
+def _pair(answer: Answer, mix: MixAnswer, runs: Sequence[RunRecord]) -> Pair:
+    verdict, found = mix.target.transition.verdict, mix.target.transition.relative
+    if not runs:
+        return Pair(mix.mix, None, None)
+    sizes = sorted({run.config.size for run in runs})
+
+    def median(size: int) -> RunRecord:
+        same = [run for run in runs if run.config.size == size]
+        same.sort(key=_accuracy_on(answer.target))
+        return same[(len(same) - 1) // 2]
+
+    if found.value is not None:
+        below = [size for size in sizes if size <= (found.low or 0)] or [size for size in sizes if size < found.value]
+        above = [size for size in sizes if size >= (found.high or math.inf)] or [
+            size for size in sizes if size >= found.value
+        ]
+        return Pair(mix.mix, median(below[-1]) if below else None, median(above[0]) if above else None)
+    if verdict is Verdict.BELOW:
+        return Pair(mix.mix, None, median(sizes[0]))
+    if verdict is Verdict.UNDECIDED and len(sizes) > 1:
+        return Pair(mix.mix, median(sizes[0]), median(sizes[-1]))
+    return Pair(mix.mix, median(sizes[-1]), None)
+
+
+def _accuracy_on(target: str) -> Callable[[RunRecord], tuple[float, int]]:
+    def key(run: RunRecord) -> tuple[float, int]:
+        return run.outcome.accuracy[target], run.config.seed
+
+    return key
+
+
+def _empty(axes: Axes, text: str) -> None:
+    axes.set_axis_off()
+    settings: dict[str, Any] = {"ha": "center", "va": "center", "transform": axes.transAxes}
+    axes.text(0.5, 0.5, text, fontsize=style.SMALL, color=style.GREY, **settings)

@@ -1,0 +1,116 @@
+"""Tables and exports: columns that stay, numbers that are those of the answer, files whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from orchestrator.catalogue import frames
+from orchestrator.catalogue.export import export
+from orchestrator.catalogue.reading import StoredSweep, read_sweep
+from orchestrator.engine.files import Home
+from orchestrator.errors import UserError
+from tests.catalogue.fabricated import EVALUATIONS, diverged, failed, runs_of, write_sweep
+from tests.engine.sweeps import spec
+
+
+@pytest.fixture(scope="module", name="stored")
+def stored_sweep(tmp_path_factory: pytest.TempPathFactory) -> StoredSweep:
+    home = Home(tmp_path_factory.mktemp("frames"))
+    runs = runs_of(spec())
+    return read_sweep(home, write_sweep(home, outcomes={0: failed(), 1: diverged(runs[1])}).id)
+
+
+def test_runs_have_a_row_each(stored: StoredSweep) -> None:
+    frame = frames.runs_frame(stored)
+    assert tuple(frame.columns[: len(frames.RUN_COLUMNS)]) == frames.RUN_COLUMNS
+    assert list(frame["key"]) == [run.key for run in stored.runs]
+    assert list(frame["status"][:3]) == ["failed", "diverged", "finished"]
+    assert pd.isna(frame["accuracy"][0])
+    assert frame["accuracy"][1] == frame["floor"][1]
+    assert (frame["accuracy"][1:] == frame["test_accuracy/add"][1:]).all()
+    assert frame["parameters"][0] == 8 * 8 + 8
+    assert set(frame["sweep"]) == {stored.id}
+
+
+def test_curves_have_a_row_an_evaluation_and_task(stored: StoredSweep) -> None:
+    frame = frames.curves_frame(stored)
+    assert tuple(frame.columns) == frames.CURVE_COLUMNS
+    last = stored.runs[-1]
+    mine = frame[(frame["key"] == last.key) & (frame["task"] == "prod")]
+    assert list(mine["step"]) == list(range(1, EVALUATIONS + 1))
+    assert mine["accuracy"].iloc[-1] == last.outcome.accuracy["prod"]
+
+
+def test_transitions_are_those_of_the_answer(stored: StoredSweep) -> None:
+    frame = frames.transitions_frame(stored)
+    assert tuple(frame.columns) == frames.TRANSITION_COLUMNS
+    assert list(zip(frame["mix"], frame["task"], strict=True)) == [
+        ("add", "add"),
+        ("add+prod", "add"),
+        ("add+prod", "prod"),
+    ]
+    mix = stored.answer.mix("add+prod")
+    row = frame.iloc[1]
+    assert row["transition"] == mix.target.transition.relative.value
+    assert row["low_parameters"] == mix.target.total.low
+    assert mix.synergy_total is not None
+    assert row["synergy_low"] == mix.synergy_total.low
+    assert bool(row["synergy_decided"]) == mix.synergy_total.decided
+    assert pd.isna(frame.iloc[0]["synergy_decided"])
+    assert list(frame["is_target"]) == [True, True, False]
+
+
+def test_nothing_ended_makes_empty_tables_of_the_same_columns(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    stored = read_sweep(home, write_sweep(home, runs=[], answered=False).id)
+    assert tuple(frames.runs_frame(stored).columns) == frames.RUN_COLUMNS
+    assert frames.curves_frame(stored).empty
+    assert list(frames.transitions_frame(stored)["verdict"]) == ["undecided"] * 3
+
+
+def test_every_documented_column_is_named_in_the_documentation() -> None:
+    said = frames.__doc__ or ""
+    for name in (*frames.RUN_COLUMNS, *frames.CURVE_COLUMNS):
+        assert f"``{name}``" in said
+    for name in frames.TRANSITION_COLUMNS:
+        base = name
+        for unit in ("_core_parameters", "_parameters", "_absolute"):
+            base = base.removesuffix(unit)
+        assert f"``{base.replace('synergy_core_', 'synergy_')}``" in said
+
+
+def test_exported_tables_are_read_back_as_they_were(stored: StoredSweep, tmp_path: Path) -> None:
+    paths = export(stored, tmp_path / "tables")
+    assert [path.name for path in paths] == sorted(
+        [
+            "columns.txt",
+            *(f"{name}.{suffix}" for name in ("curves", "runs", "transitions") for suffix in ("csv", "parquet")),
+        ]
+    )
+    made = {
+        "runs": frames.runs_frame(stored),
+        "curves": frames.curves_frame(stored),
+        "transitions": frames.transitions_frame(stored),
+    }
+    for name, frame in made.items():
+        pd.testing.assert_frame_equal(
+            pd.read_parquet(tmp_path / "tables" / f"{name}.parquet"), frame, check_dtype=False
+        )
+        assert list(pd.read_csv(tmp_path / "tables" / f"{name}.csv").columns) == list(frame.columns)
+
+
+def test_an_export_is_whole_or_not_at_all(stored: StoredSweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "there").mkdir()
+    with pytest.raises(UserError, match="is there already"):
+        export(stored, tmp_path / "there")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pd.DataFrame, "to_csv", full)
+    with pytest.raises(OSError, match="No space"):
+        export(stored, tmp_path / "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]

@@ -1,0 +1,67 @@
+"""``report``, ``compare`` and ``export`` on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.engine.files import Home
+from tests.catalogue.fabricated import write_sweep
+from tests.commands.program import Program, program
+from tests.engine.sweeps import spec
+
+
+@pytest.fixture(name="run")
+def run_program(capsys: pytest.CaptureFixture[str]) -> Program:
+    return program(capsys)
+
+
+@pytest.fixture(scope="module", name="home")
+def home_with_two_spaces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("home")
+    write_sweep(Home(path))
+    write_sweep(Home(path), spec(name="other", question="Does PROD help ADD here too?"))
+    return path
+
+
+def test_a_report_is_written_where_it_is_asked_for(
+    run: Program, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (sweep,) = [each for each in Home(home).sweep_ids() if each.startswith("logistic-")]
+    ended = run("report", "logistic", "--home", home)
+    assert ended.code == 0, ended.err
+    assert ended.out == f"report  {sweep}.html\n"
+    assert "Does PROD help ADD?" in (tmp_path / f"{sweep}.html").read_text()
+    run("report", "other", "--home", home, "--output", "new/other.html")
+    assert "here too?" in (tmp_path / "new/other.html").read_text()
+    assert run("report", "other", "--home", home, "--output", tmp_path).code == 2
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])
+def test_sweeps_of_several_spaces_are_compared(run: Program, home: Path, tmp_path: Path, suffix: str) -> None:
+    ended = run("compare", "logistic", "other", "--home", home, "--output", tmp_path / f"forest.{suffix}")
+    assert ended.code == 0, ended.err
+    for part in ("logistic", "other", "add+prod", "units ", "fewer parameters"):
+        assert part in ended.out
+    assert (tmp_path / f"forest.{suffix}").stat().st_size > 5000
+
+
+def test_a_comparison_that_cannot_be_drawn_is_refused_before_anything_is_read(
+    run: Program, home: Path, tmp_path: Path
+) -> None:
+    ended = run("compare", "logistic", "--home", home, "--output", tmp_path / "forest.gif")
+    assert (ended.code, ended.out) == (2, "")
+    assert ".svg, .png, .pdf" in ended.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tables_are_exported_into_a_new_directory(run: Program, home: Path, tmp_path: Path) -> None:
+    ended = run("export", "logistic", "--home", home, "--output", tmp_path / "tables")
+    assert ended.code == 0, ended.err
+    assert len(ended.out.splitlines()) == 7
+    again = run("export", "logistic", "--home", home, "--output", tmp_path / "tables")
+    assert again.code == 2
+    assert "is there already" in again.err
+    assert "Missing option '--output'" in run("export", "logistic", "--home", home).err

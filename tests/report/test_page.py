@@ -1,0 +1,139 @@
+"""The report page: whole by itself, safe against what people write, and saying what the answer says."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from orchestrator.catalogue.reading import read_sweep
+from orchestrator.engine.files import Home
+from orchestrator.report import table
+from orchestrator.report.page import PageContent, page
+from orchestrator.spec import SweepSpec
+from tests.catalogue.fabricated import diverged, failed, runs_of, write_sweep
+from tests.engine.sweeps import spec
+
+VOID = {"meta", "link", "br", "hr", "img", "input"}
+
+
+class Outline(HTMLParser):
+    """The text of a page, its tags in order and the addresses it names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.words: list[str] = []
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "xlink:href", "action")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not {"style", "svg"} & set(self.open):
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def outline(html: str) -> Outline:
+    found = Outline()
+    found.feed(html)
+    assert found.open == []
+    return found
+
+
+def content(home: Home, asked: SweepSpec | None = None, **kept: object) -> PageContent:
+    stored = read_sweep(home, write_sweep(home, asked, **kept).id)  # type: ignore[arg-type]  # passed through
+    return PageContent(stored.sweep, stored.state.value, stored.answer, stored.runs, stored.reused, "12 s of training")
+
+
+@pytest.fixture(scope="module", name="whole")
+def whole_page(tmp_path_factory: pytest.TempPathFactory) -> tuple[PageContent, str]:
+    told = content(Home(tmp_path_factory.mktemp("page")))
+    return told, page(told)
+
+
+def test_the_page_needs_nothing_else(whole: tuple[PageContent, str]) -> None:
+    _, html = whole
+    found = outline(html)
+    assert not {"script", "link", "iframe", "img", "object"} & set(found.seen)
+    assert all(address.startswith(("#", "data:image/png;base64,")) for address in found.addresses)
+    assert "@import" not in html
+    # Every figure refers to its own definitions.
+    ids = re.findall(r'\bid="([^"]+)"', html)
+    assert {address[1:] for address in found.addresses if address.startswith("#")} <= set(ids)
+    assert set(re.findall(r"url\(#([^)]+)\)", html)) <= set(ids)
+
+
+def test_the_answer_comes_first_in_words(whole: tuple[PageContent, str]) -> None:
+    told, html = whole
+    said = table.report(told.answer)
+    text = outline(html).text
+    places = [text.index(part) for part in (told.sweep.spec.question, said.conclusions[0], "Accuracy against size")]
+    assert places == sorted(places)
+    for line in (*said.conclusions, *said.notes):
+        assert " ".join(line.split()) in text
+    for row in said.rows:
+        for cell in row.cells:
+            assert cell.strip() in text
+
+
+def test_every_part_is_there(whole: tuple[PageContent, str]) -> None:
+    told, html = whole
+    found = outline(html)
+    assert found.seen.count("svg") == 3
+    for part in ("Embeddings below and above", "Learning curves", "What each mix saves", "How to reproduce it"):
+        assert part in found.text
+    assert "curve.midpoint" in found.text
+    assert "12 s of training." in found.text
+    assert f"python -m orchestrator run {told.sweep.spec.name}.yaml" in found.text
+    assert all(run.key in found.text for run in told.runs)
+    assert "prefers-color-scheme: dark" in html
+    assert "@media print" in html
+
+
+def test_the_same_sweep_gives_the_same_page(whole: tuple[PageContent, str]) -> None:
+    told, html = whole
+    assert page(told) == html
+
+
+def test_what_people_write_stays_text(tmp_path: Path) -> None:
+    evil = "Does <script>alert(1)</script> & \"quoting\" 'help'?"
+    html = page(content(Home(tmp_path), spec(question=evil), runs=[]))
+    assert "<script>" not in html
+    assert evil in outline(html).text
+
+
+def test_a_sweep_without_runs_and_one_with_bad_ones_have_pages(tmp_path: Path) -> None:
+    empty = outline(page(content(Home(tmp_path / "empty"), runs=[], answered=False)))
+    assert empty.seen.count("svg") == 1
+    assert "interrupted" in empty.text
+    runs = runs_of(spec())
+    bad = page(content(Home(tmp_path / "bad"), runs=runs[:3], outcomes={0: failed(), 1: diverged(runs[1])}))
+    text = outline(bad).text
+    assert "1 runs failed" in text
+    assert "1 runs diverged" in text
+
+
+def test_one_mix_compares_nothing(tmp_path: Path) -> None:
+    asked = spec(mixes=["add"])
+    text = outline(page(content(Home(tmp_path), asked))).text
+    assert "nothing is compared" in text
+    assert "What each mix saves" not in text

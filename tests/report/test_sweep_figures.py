@@ -1,0 +1,133 @@
+"""Embedding panels, learning curves and the forest plot: what they show and of which runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.collections import LineCollection, PathCollection
+
+from orchestrator.catalogue.reading import StoredSweep, read_sweep
+from orchestrator.engine.files import Home
+from orchestrator.report import style
+from orchestrator.report.forest import Compared, forest_figure, forest_rows
+from orchestrator.report.learning import learning_figure
+from orchestrator.report.panels import embeddings_figure, pairs
+from orchestrator.transition.types import Estimate, Synergy, Verdict
+from tests.catalogue.fabricated import failed, runs_of, write_sweep
+from tests.engine.sweeps import spec
+from tests.report.samples import NOWHERE, make_answer, transition
+from tests.report.test_figures import texts
+
+
+@pytest.fixture(scope="module", name="stored")
+def stored_sweep(tmp_path_factory: pytest.TempPathFactory) -> StoredSweep:
+    home = Home(tmp_path_factory.mktemp("figures"))
+    return read_sweep(home, write_sweep(home).id)
+
+
+def test_pairs_stand_on_both_sides_of_the_interval(stored: StoredSweep) -> None:
+    for pair in pairs(stored.answer, stored.runs):
+        found = stored.answer.mix(pair.mix).target.transition.relative
+        assert pair.below is not None
+        assert pair.above is not None
+        assert found.low is not None
+        assert found.high is not None
+        assert pair.below.config.size <= found.low
+        assert pair.above.config.size >= found.high
+        assert pair.below.config.mix.name == pair.mix
+
+
+def test_censored_transitions_have_one_side(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    runs = [run for run in runs_of(spec()) if run.size in (8, 12)]
+    stored = read_sweep(home, write_sweep(home, spec(sizes=[8, 12]), runs=runs).id)
+    for pair in pairs(stored.answer, stored.runs):
+        assert pair.above is None
+        assert pair.below is not None
+        assert pair.below.config.size == 12
+    figure = embeddings_figure(stored.answer, stored.runs)
+    assert figure is not None
+    assert "no run above\nits transition" in texts(figure)
+
+
+def test_panels_name_size_and_accuracy_and_share_a_scale(stored: StoredSweep) -> None:
+    figure = embeddings_figure(stored.answer, stored.runs, "title")
+    assert figure is not None
+    said = texts(figure) + "".join(axes.get_title(loc="left") for axes in figure.axes)
+    assert "add+prod, above: units" in said
+    assert "cosine similarity" in said
+    assert "PC 1 (" in said
+    assert {image.get_clim() for axes in figure.axes for image in axes.images} == {(-1.0, 1.0)}
+
+
+def test_no_embeddings_no_panels(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    stored = read_sweep(home, write_sweep(home, runs=runs_of(spec())[:1], outcomes={0: failed()}).id)
+    assert embeddings_figure(stored.answer, stored.runs) is None
+
+
+def test_every_run_has_a_learning_curve_that_ends_in_its_score(stored: StoredSweep) -> None:
+    figure = learning_figure(stored.spec, stored.runs, "title")
+    panels = [axes for axes in figure.axes if axes.get_title(loc="left")]
+    assert [axes.get_title(loc="left") for axes in panels] == ["add", "add+prod"]
+    lines = [
+        segment
+        for axes in panels
+        for each in axes.collections
+        if isinstance(each, LineCollection)
+        for segment in each.get_segments()
+    ]
+    dots = [each for axes in panels for each in axes.collections if isinstance(each, PathCollection)]
+    assert len(lines) == len(stored.runs)
+    assert sum(len(np.asarray(each.get_offsets())) for each in dots) == len(stored.runs)
+    assert "optimizer steps" in texts(figure)
+
+
+def test_the_forest_has_a_row_a_mix_with_arrows_where_censored() -> None:
+    found = transition(Verdict.FOUND, Estimate(20.0, 18.0, 24.0))
+    above = transition(Verdict.ABOVE, Estimate(None, 64.0, None))
+    answer = make_answer(above, found, Synergy(None, 2.5, None, decided=True))
+    compared = [Compared("one", answer), Compared("two", answer)]
+    rows = forest_rows(compared)
+    assert [(row.label, row.mix) for row in rows] == [
+        ("one", "add"),
+        ("one", "add+prod"),
+        ("two", "add"),
+        ("two", "add+prod"),
+    ]
+    assert rows[1].size == "units 20 [18, 24]"
+    assert rows[1].saving == "add+prod needs >= 2.5x fewer parameters"
+    figure = forest_figure(compared, "title")
+    (axes,) = figure.axes
+    markers = [line.get_marker() for line in axes.lines]
+    assert markers.count(">") == 2
+    assert markers.count("<") == 0
+    said = texts(figure)
+    for part in ("one", "two", "units above 64", "units 20 [18, 24]", "trainable parameters"):
+        assert part in said
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_every_verdict_is_drawn(verdict: Verdict, tmp_path: Path) -> None:
+    one = transition(verdict, NOWHERE)
+    answer = make_answer(one, one, Synergy(None, None, None, decided=False))
+    path = style.save(forest_figure([Compared("only", answer)]), tmp_path / "forest.png")
+    assert path.stat().st_size > 5000
+
+
+def test_inline_figures_have_ids_of_their_own(stored: StoredSweep) -> None:
+    first, again, other = (
+        style.inline_svg(learning_figure(stored.spec, stored.runs), name) for name in ("a", "a", "b")
+    )
+    assert first == again
+    assert first.startswith("<svg ")
+    assert first.rstrip().endswith("</svg>")
+    assert first != other
+
+
+def test_notebooks_show_figures_by_themselves(stored: StoredSweep) -> None:
+    figure = learning_figure(stored.spec, stored.runs)
+    assert isinstance(figure, style.Picture)
+    assert figure._repr_png_().startswith(b"\x89PNG")

@@ -1,0 +1,102 @@
+"""Sweeps from Python, as a notebook meets them."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib.figure
+import pytest
+from rich.console import Console
+
+import orchestrator as o
+from orchestrator.engine.files import Home
+from orchestrator.errors import UserError
+from orchestrator.report.answer import Answer
+from tests.catalogue.fabricated import failed, runs_of, write_sweep
+from tests.engine.sweeps import spec
+
+
+@pytest.fixture(scope="module", name="home")
+def home_with_a_sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("home")
+    write_sweep(Home(path), outcomes={0: failed()})
+    return path
+
+
+def test_a_sweep_is_loaded_with_everything_in_it(home: Path, tmp_path: Path) -> None:
+    s = o.load("logistic", home)
+    assert s.state == "finished"
+    assert isinstance(s.answer, Answer)
+    assert s.spec.target == "add"
+    assert len(s.runs) == len(runs_of(s.spec))
+    assert list(s.transitions["mix"]) == ["add", "add+prod", "add+prod"]
+    assert set(s.curves["task"]) == {"add", "prod"}
+    arrays = s.embeddings(s.runs["key"].iloc[-1])
+    assert arrays["embedding"].shape[0] == arrays["similarity"].shape[0]
+    assert s.report(tmp_path / "report.html").read_text().startswith("<!doctype html>")
+    assert len(s.export(tmp_path / "tables")) == 7
+    assert s.id in repr(s)
+    assert s.spec.question in s._repr_html_()
+
+
+@pytest.mark.parametrize("kind", ["curves", "embeddings", "learning", "transitions"])
+def test_every_figure_is_one_of_matplotlib(home: Path, kind: str) -> None:
+    assert isinstance(o.load("logistic", home).figure(kind), matplotlib.figure.Figure)
+
+
+def test_a_figure_of_one_mix_shows_its_tasks(home: Path) -> None:
+    figure = o.load("logistic", home).figure("curves", mix="add+prod")
+    assert "every task of add+prod" in figure.get_suptitle()
+
+
+def test_mistakes_name_what_there_is(home: Path, tmp_path: Path) -> None:
+    s = o.load("logistic", home)
+    with pytest.raises(UserError, match="Did you mean 'curves'"):
+        s.figure("curve")
+    with pytest.raises(UserError, match="Did you mean 'add\\+prod'"):
+        s.figure("curves", mix="add+prd")
+    with pytest.raises(UserError, match="mix goes with"):
+        s.figure("learning", mix="add")
+    with pytest.raises(UserError, match="left no arrays: it failed"):
+        s.embeddings(s.runs["key"].iloc[0])
+    with pytest.raises(UserError, match="has no run 'zz'"):
+        s.embeddings("zz")
+    with pytest.raises(UserError, match="Did you mean 'logistic'"):
+        o.load("logistc", home)
+    with pytest.raises(UserError, match="is a directory"):
+        s.report(tmp_path)
+    with pytest.raises(UserError, match="a specification is complete"):
+        o.run(spec(), profile="smoke", home=tmp_path)
+
+
+def test_sweeps_are_listed_newest_first(home: Path, tmp_path: Path) -> None:
+    listed = o.sweeps(home)
+    assert list(listed["sweep"]) == Home(home).sweep_ids()
+    assert listed["state"].iloc[0] == "finished"
+    assert o.sweeps(tmp_path).empty
+
+
+def test_a_sweep_is_run_with_the_progress_of_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    console = Console(file=io.StringIO(), width=200)
+    s = o.run(spec(), home=tmp_path, local_debug=True, console=console)
+    assert isinstance(console.file, io.StringIO)
+    said = console.file.getvalue()
+    assert f"sweep {s.id}" in said
+    assert " seed 0: add 0." in said
+    assert s.state == "finished"
+    assert s.transitions["verdict"].iloc[1] == "found"
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, orchestrator as o; assert 'load' in dir(o)\n"
+        "print([name for name in ('numpy', 'pydantic', 'pandas', 'torch', 'ray', 'mlflow') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    with pytest.raises(AttributeError, match="no attribute 'lod'"):
+        o.__getattr__("lod")
