@@ -40,8 +40,10 @@ lint: $(STAMP) ## Check style and types.
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-bench: $(STAMP) ## Run the benchmarks (tests/bench).
+bench: $(STAMP) ## Run the benchmarks (tests/bench) in their short forms for a CPU: some minutes.
 	$(BIN)/python -m pytest tests/bench -m bench -s $(ARGS)
+	$(BIN)/python -m tests.bench.throughput --device cpu --quick --no-a2
+	$(BIN)/python -m tests.bench.overhead --runs 200
 
 lock: ## Renew requirements.lock from pyproject.toml in a fresh environment.
 	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock

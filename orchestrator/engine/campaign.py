@@ -34,6 +34,11 @@ def _do_nothing() -> None:
     """Nobody listens for changes."""
 
 
+def _never() -> bool:
+    """Nobody falls behind."""
+    return False
+
+
 class Campaign:
     """Decides which stack starts next and takes in what comes back. Called from the driver's thread only.
 
@@ -61,6 +66,7 @@ class Campaign:
         self._journal = journal
         self._on_end: Callable[[Ended], None] = _ignore
         self._on_change: Callable[[], None] = _do_nothing
+        self._behind: Callable[[], bool] = _never
         self._waiting: dict[str, Ticket] = {}
         self._running: dict[str, Stack] = {}
         self._alone: set[str] = set()
@@ -71,9 +77,12 @@ class Campaign:
         """True when nothing is training or waiting and the searcher wants nothing more, or the sweep is stopping."""
         return self.stopping or (not self.training and not self._waiting and self.searcher.done)
 
-    def listen(self, on_end: Callable[[Ended], None], on_change: Callable[[], None]) -> None:
-        """Call ``on_end`` with every run that ends, once it is safe, and ``on_change`` after anything happened."""
-        self._on_end, self._on_change = on_end, on_change
+    def listen(
+        self, on_end: Callable[[Ended], None], on_change: Callable[[], None], behind: Callable[[], bool] = _never
+    ) -> None:
+        """Call ``on_end`` with every run that ends, once it is safe, and ``on_change`` after anything happened; start
+        nothing while a listener says that it is ``behind``."""
+        self._on_end, self._on_change, self._behind = on_end, on_change, behind
 
     def ticket(self, request: Request) -> Ticket:
         """The run a request means."""
@@ -82,7 +91,7 @@ class Campaign:
 
     def next_stack(self) -> Stack | None:
         """The stack to start on an idle slot; None to wait (or, with :attr:`done`, because all is over)."""
-        if self.stopping:
+        if self.stopping or self._behind():
             return None
         # A stack all of whose runs have ended gives its slot back, though its trial may not have been wound up yet.
         busy = sum(any(ticket.key in self.training for ticket in stack.tickets) for stack in self._running.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import traceback
 from types import TracebackType
 from typing import Self
@@ -12,6 +13,9 @@ from orchestrator.engine.reports import StackJob
 from orchestrator.engine.study import Study
 from orchestrator.engine.worker import StackWorker
 from orchestrator.errors import UserError
+
+WAIT_S = 0.01
+"""Between two questions for a stack, when there is none to start yet."""
 
 
 class LocalEngine(Engine):
@@ -31,6 +35,7 @@ class LocalEngine(Engine):
         while not campaign.done:
             stack = campaign.next_stack()
             if stack is None:
+                time.sleep(WAIT_S)
                 continue
             error = self._train(campaign, job_of(campaign, self._home, stack))
             if error:

@@ -12,12 +12,16 @@ from orchestrator.engine.journal import Ended
 from orchestrator.progress import Counts, RunProgress, Snapshot
 from trainables.base import Status
 
+SNAPSHOT_EVERY_S = 0.2
+"""A snapshot looks through all runs there were: with thousands of short ones, taking one at every event would take
+longer than the events."""
+
 
 class Monitor:
     """Keeps :attr:`snapshot` up to date. ``expected_s`` is what a run takes as far as is known before one has ended.
 
-    :meth:`ended` and :meth:`refresh` are called from the driver's thread; the
-    snapshot may be read from any."""
+    :meth:`ended`, :meth:`changed` and :meth:`refresh` are called from the driver's thread; the snapshot may be read
+    from any."""
 
     def __init__(self, campaign: Campaign, warning: Callable[[], str], expected_s: float) -> None:
         self._campaign = campaign
@@ -41,8 +45,14 @@ class Monitor:
             self._trained += 1
             self._trained_s += entry.outcome.measures.get("seconds", 0.0)
 
+    def changed(self) -> None:
+        """Something happened: take a new snapshot, unless the last one is hardly older."""
+        if time.monotonic() - self._taken >= SNAPSHOT_EVERY_S:
+            self.refresh()
+
     def refresh(self) -> None:
         """Take a new snapshot."""
+        self._taken = time.monotonic()
         campaign = self._campaign
         spec = campaign.sweep.spec
         mixes = tuple(campaign.searcher.progress())

@@ -107,7 +107,7 @@ class RayEngine(Engine):
         adapter = CampaignSearcher(campaign, self._home)
         needs = {"cpu": self._resources.cpu_per_stack, "gpu": self._resources.gpus}
         tuner = tune.Tuner(
-            tune.with_resources(StackTrial, needs),
+            tune.with_resources(tune.with_parameters(StackTrial, space=campaign.sweep.spec.to_dict()), needs),
             tune_config=tune.TuneConfig(
                 search_alg=adapter,
                 scheduler=SlotScheduler(),  # type: ignore[no-untyped-call] # its base has no types
@@ -200,8 +200,10 @@ class CampaignCallback(_NotPickled, Callback):
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
-        if REPORT in result:
-            take_in(self._campaign, trial.config["job"]["stack_id"], StackReport.from_json(result[REPORT]))
+        # Taken out of the result, which Tune keeps of every trial there was.
+        said = result.pop(REPORT, None)
+        if said is not None:
+            take_in(self._campaign, trial.config["job"]["stack_id"], StackReport.from_json(said))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         self._campaign.stack_failed(trial.config["job"]["stack_id"], _traceback(trial))

@@ -23,12 +23,12 @@ class StackJob:
     probes: tuple[int, ...] = ()
 
     def to_config(self) -> dict[str, Any]:
-        """The job as a trial's config."""
-        return asdict(self)
+        """The job as a trial's config, without the space that all trials share."""
+        return {name: value for name, value in asdict(self).items() if name != "space"}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> StackJob:
-        """The inverse of :meth:`to_config`."""
+        """The inverse of :meth:`to_config`, the space being put back among the rest."""
         requests = tuple(Request(**request) for request in config["requests"])
         return cls(**{**config, "requests": requests, "probes": tuple(config["probes"])})
 

@@ -132,12 +132,13 @@ class _Drive:
         def stop() -> None:
             campaign.stopping = True
 
-        campaign.listen(heard, monitor.refresh)
+        campaign.listen(heard, monitor.changed, lambda: self._recorder.behind)
         monitor.refresh()
         with stop_on_interrupt(stop):
             if not campaign.done:
                 with view, self._measuring():
                     engine.execute(campaign)
+                    monitor.refresh()
             if campaign.stopping:
                 self._leave_resumable()
             return self._finish()

@@ -21,8 +21,10 @@ class StackTrial(tune.Trainable):
     Checkpoints are the worker's own, found by the stack's id: they serve retries, lost nodes and resumed sweeps alike.
     """
 
-    def setup(self, config: dict[str, Any]) -> None:
+    def setup(self, config: dict[str, Any], **shared: Any) -> None:
+        """``shared`` holds the sweep's ``space``, of which every trial would otherwise carry a copy around."""
         hide_unasked_gpus()
+        self._space: dict[str, Any] = shared["space"]
         self._worker: StackWorker | None = None
         self._begin(config)
 
@@ -48,7 +50,7 @@ class StackTrial(tune.Trainable):
         """Ray keeps none; see the class."""
 
     def _begin(self, config: dict[str, Any]) -> None:
-        self._worker = StackWorker(StackJob.from_config(config["job"]))
+        self._worker = StackWorker(StackJob.from_config(config["job"] | {"space": self._space}))
 
 
 def hide_unasked_gpus() -> None:

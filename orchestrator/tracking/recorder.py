@@ -16,6 +16,10 @@ from orchestrator.tracking.system import SystemSample
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 30.0
 """Pauses between attempts while the store is out: doubled from the first to the longest."""
 
+MOST_WAITING = 200
+"""Records that may wait for a store that works before it counts as slower than the sweep: 10 to 30 s of its time, so
+that a sweep's end does not wait for long."""
+
 Job = Callable[[], None]
 
 
@@ -59,6 +63,13 @@ class Recorder:
         """Records not yet in the store, the one being written included."""
         with self._changed:
             return len(self._jobs)
+
+    @property
+    def behind(self) -> bool:
+        """Whether runs end faster than a working store takes them in. During an outage the sweep goes on, and so too
+        where recording has stopped."""
+        with self._changed:
+            return len(self._jobs) > MOST_WAITING and not self._outage and self._error is None
 
     @property
     def warning(self) -> str:

@@ -142,6 +142,16 @@ def test_a_run_of_more_steps_has_its_own_key_and_steps_and_ends_the_campaign(fil
     assert campaign.ticket(entries[-1].request).config.settings.steps == 6
 
 
+def test_nothing_starts_while_a_listener_is_behind(files: Path) -> None:
+    campaign = make(files)
+    behind = True
+    campaign.listen(lambda entry: None, lambda: None, lambda: behind)
+    assert campaign.next_stack() is None
+    assert not campaign.done
+    behind = False
+    assert campaign.next_stack() is not None
+
+
 def test_a_stopping_campaign_starts_nothing(files: Path) -> None:
     campaign = make(files)
     campaign.stopping = True

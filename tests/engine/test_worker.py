@@ -27,7 +27,7 @@ def test_a_stack_left_in_the_middle_goes_on_from_its_checkpoint(tmp_path: Path) 
         left.advance()
     assert lifecycle.interrupted_stacks(home.sweep(sweep.id)) == [list(requests)]
 
-    resumed = StackWorker(StackJob.from_config(job.to_config()))
+    resumed = StackWorker(StackJob.from_config(job.to_config() | {"space": job.space}))
     steps = [report.evaluation.step for report in resumed.advance().runs if report.evaluation is not None]
     assert steps == [3, 3]
     last = resumed.advance()

@@ -12,7 +12,7 @@ import pytest
 from orchestrator.records import RunRecord, Sweep
 from orchestrator.report.answer import Answer
 from orchestrator.tracking.base import OutageError, State, Tracker
-from orchestrator.tracking.recorder import Recorder
+from orchestrator.tracking.recorder import MOST_WAITING, Recorder
 from orchestrator.tracking.system import SystemSample
 from tests.tracking.samples import Finished, finish
 
@@ -69,6 +69,40 @@ def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < until, "waited 10 s in vain"
         time.sleep(0.005)
+
+
+def test_a_store_slower_than_the_sweep_is_behind_and_one_that_is_out_is_not(finished: Finished) -> None:
+    gate = threading.Event()
+    out = True
+
+    def before() -> None:
+        if out:
+            raise OutageError("out")
+        gate.wait(10)
+
+    recorder = Recorder(Notebook(before), first_wait_s=0.01)
+    for _ in range(MOST_WAITING + 2):
+        recorder.begin(finished.sweep)
+    wait_until(lambda: "is out" in recorder.warning)
+    assert not recorder.behind
+    out = False
+    # The outage is over with the first record that arrives, and then they come one by one.
+    gate.set()
+    assert recorder.close(10) == 0
+    assert not recorder.behind
+
+    slow = threading.Event()
+
+    def wait() -> None:
+        slow.wait(10)
+
+    behind = Recorder(Notebook(wait))
+    for _ in range(MOST_WAITING + 1):
+        behind.begin(finished.sweep)
+    assert behind.behind
+    slow.set()
+    wait_until(lambda: not behind.behind)
+    assert behind.close(10) == 0
 
 
 def test_everything_arrives_in_order(finished: Finished) -> None:

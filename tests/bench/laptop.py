@@ -1,0 +1,187 @@
+"""The laptop profile before and after: what a run costs a core at each size, and the whole sweep's wall clock.
+
+    git worktree add /tmp/before b0869ab
+    python -m tests.bench.laptop costs --before /tmp/before     # minutes: training, evaluation and start-up by size
+    python -m tests.bench.laptop sweeps --before /tmp/before    # an hour: three whole sweeps of each, in turns
+
+Each side is measured by its own code in processes of its own, in turns, with one thread each. ``before`` trains stacks
+of three, as that commit's profile asks for; ``after`` in stacks as its sizing chooses, from its probes. Core-seconds
+are computing time of the process, so that other programs count less; on a quiet machine they are wall-clock seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.bench.machine import describe, write_json
+
+ROOT = Path(__file__).parents[2]
+SIZES = (4, 8, 16, 24, 32, 48, 64, 96)
+RUNS = 3
+"""Of one size wanted at once: the profile's seeds of a mix."""
+ROUNDS = 3
+BEFORE_STACK = 3
+
+SIDE = """
+import json, sys, tempfile, time
+from pathlib import Path
+begun = time.process_time()
+import torch
+torch.set_num_threads(1)
+from orchestrator.spaces import load_space
+size, stack, steps, tasks = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+spec = load_space("add_vs_add_prod", "laptop", [
+    f"settings.training.evaluate_every={steps}", "settings.training.stop_when_solved=false"])
+family = spec.make_family()
+mix = spec.mix_named[tasks]
+runs = [family.config(mix, size, seed) for seed in range(stack)]
+cache = Path(tempfile.mkdtemp())
+family.learner(runs, device="cpu", cache=cache)  # makes the data, which a sweep does once a mix and seed
+imported = time.process_time()
+learner = family.learner(runs, device="cpu", cache=cache)
+ready = time.process_time()
+learner.advance()  # warms up
+state = [time.process_time()]
+learner.advance()
+state.append(time.process_time())
+learner._evaluate()
+state.append(time.process_time())
+evaluation = (state[2] - state[1]) / stack
+training = (state[1] - state[0]) / stack - evaluation
+print(json.dumps({"start_s": ready - imported, "evaluation_s": evaluation, "step_s": training / steps}))
+"""
+"""Measures one size in one process, by whatever code is on its path: seconds of one run's share."""
+
+
+def side(tree: Path, size: int, stack: int, steps: int) -> dict[str, float]:
+    """Start-up of a stack, evaluation and a step of each run's share, in core-seconds, by the code in ``tree``."""
+    words = [sys.executable, "-c", SIDE, str(size), str(stack), str(steps), "add+prod"]
+    done = subprocess.run(words, cwd=tree, env=environment(tree), capture_output=True, text=True, check=True)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def environment(tree: Path) -> dict[str, str]:
+    """This environment with ``tree`` first on the path."""
+    return os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
+
+
+def chosen_stack(tree: Path, size: int) -> int:
+    """The stack that the sizing of ``tree`` settles on for this size, after the probes a worker makes."""
+    script = """
+import sys, tempfile
+from pathlib import Path
+import torch
+torch.set_num_threads(1)
+from orchestrator import hardware
+from orchestrator.engine import calibration
+from orchestrator.engine.reports import StackJob
+from orchestrator.engine.worker import StackWorker
+from orchestrator.search.base import Request
+from orchestrator.spaces import load_space
+size, runs = int(sys.argv[1]), int(sys.argv[2])
+spec = load_space("add_vs_add_prod", "laptop", ["settings.training.evaluate_every=1"])
+home = Path(tempfile.mkdtemp())
+spec, sizing = calibration.settle(spec, home, hardware.detect())
+requests = tuple(Request("add+prod", size, seed) for seed in range(min(runs, sizing.most(size))))
+probes = sizing.probes(size, 2000, len(requests))
+sizing.learn(StackWorker(StackJob(spec.to_dict(), requests, str(home), "s", "stack", probes)).advance().measured)
+print(min(runs, sizing.most(size)))
+"""
+    words = [sys.executable, "-c", script, str(size), str(RUNS)]
+    done = subprocess.run(words, cwd=tree, env=environment(tree), capture_output=True, text=True, check=True)
+    return int(done.stdout.splitlines()[-1])
+
+
+def costs(before: Path, sizes: Sequence[int], steps: int) -> list[dict[str, Any]]:
+    """A row for each size: both sides' medians of :data:`ROUNDS` turns."""
+    rows = []
+    for size in sizes:
+        stacks = {"before": BEFORE_STACK, "after": chosen_stack(ROOT, size)}
+        trees = {"before": before, "after": ROOT}
+        turns = [{name: side(tree, size, stacks[name], steps) for name, tree in trees.items()} for _ in range(ROUNDS)]
+        row: dict[str, Any] = {"n_embed": size, "stack": stacks}
+        for what in ("start_s", "evaluation_s", "step_s"):
+            row[what] = {name: statistics.median(turn[name][what] for turn in turns) for name in trees}
+        rows.append(row)
+        print(f"n_embed {size} measured", file=sys.stderr, flush=True)
+    return rows
+
+
+def costs_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The rows as Markdown, before / after."""
+    lines = [
+        "| n_embed | stack | core-ms a run and step | after / before | evaluation, ms a run | start of a stack, ms |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+
+        def pair(what: str, form: str = ".1f", row: Mapping[str, Any] = row) -> str:
+            return " / ".join(format(1e3 * row[what][name], form) for name in ("before", "after"))
+
+        stack = f"{row['stack']['before']} / {row['stack']['after']}"
+        ratio = row["step_s"]["after"] / row["step_s"]["before"]
+        cells = (pair("step_s", ".2f"), f"{ratio:.2f}", pair("evaluation_s"), pair("start_s", ".0f"))
+        lines.append(f"| {row['n_embed']} | {stack} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def sweeps(before: Path, overrides: Sequence[str]) -> dict[str, list[float]]:
+    """Wall-clock seconds of whole sweeps of each side, in turns. The later side keeps its home, as a user does, so that
+    from its second sweep on it knows the machine."""
+    trees = {"before": before, "after": ROOT}
+    seconds: dict[str, list[float]] = {name: [] for name in trees}
+    with tempfile.TemporaryDirectory() as homes:
+        for _ in range(ROUNDS):
+            for name, tree in trees.items():
+                words = [sys.executable, "-m", "orchestrator", "run", "add_vs_add_prod", "--profile", "laptop"]
+                words += ["--home", f"{homes}/{name}", *(word for each in overrides for word in ("--set", each))]
+                begun = time.monotonic()
+                subprocess.run(words, cwd=tree, env=environment(tree), stdout=subprocess.DEVNULL, check=True)
+                seconds[name].append(time.monotonic() - begun)
+                print(f"{name}: {seconds[name][-1]:.0f} s", file=sys.stderr, flush=True)
+    return seconds
+
+
+def sweeps_table(seconds: Mapping[str, Sequence[float]]) -> str:
+    """Every sweep's seconds and the medians, as Markdown."""
+    lines = ["| | sweeps, s | median, s |", "|---|---|---|"]
+    for name, each in seconds.items():
+        lines.append(f"| {name} | {', '.join(f'{one:.0f}' for one in each)} | {statistics.median(each):.0f} |")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, print the table and write the JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("costs", "sweeps"))
+    parser.add_argument("--before", type=Path, required=True, help="a checkout to compare with")
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
+    parser.add_argument("--steps", type=int, default=50, help="between evaluations, for costs")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for sweeps")
+    parser.add_argument("--json", type=Path, default=Path("results/bench/laptop.json"))
+    given = parser.parse_args(arguments)
+    machine = describe("cpu")
+    if given.what == "costs":
+        rows = costs(given.before.resolve(), given.sizes, given.steps)
+        result, said = {"costs": rows}, costs_table(rows)
+    else:
+        seconds = sweeps(given.before.resolve(), given.set)
+        result, said = {"sweeps": seconds}, sweeps_table(seconds)  # type: ignore[dict-item] # JSON, whatever is in it
+    write_json(given.json, {"machine": machine, **result})
+    print(", ".join(f"{key} {value}" for key, value in machine.items()))
+    print(said)
+
+
+if __name__ == "__main__":
+    main()

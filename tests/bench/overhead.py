@@ -1,0 +1,200 @@
+"""What the engine costs a run: sweeps of a trainable that trains nothing, but leaves what a run usually leaves.
+
+    python -m tests.bench.overhead               # 2 000 runs, some minutes
+    python -m tests.bench.overhead --runs 200    # a minute
+
+Each run is a trial of its own (a stack of 1, the dearest way) with a learning curve, an .npz of embeddings and a
+picture, through Ray Tune, the journal and MLflow on SQLite. The clock runs from the first end until MLflow holds
+everything. Backlog: runs that have ended and are not yet in MLflow. Memory: the driver's own, resident.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import math
+import os
+import sqlite3
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from rich.console import Console
+
+from orchestrator.engine.sweep import RunOptions, run_sweep
+from orchestrator.spec import SweepSpec
+from tests.bench.machine import describe, write_json
+from tests.families import LogisticFamily, LogisticLearner
+from trainables.base import Evaluation, Learner, Report, RunConfig
+
+NUMBERS, POINTS = 20, 10
+"""Tokens whose embeddings are kept, and points of a learning curve."""
+SIZES = (8, 16, 24, 32, 40, 48, 56, 64, 72, 80)
+EARLY = 200
+"""Runs after which memory is compared with that at the end."""
+
+
+class IdleLearner(LogisticLearner):
+    """Ends at its first evaluation, with a whole curve and embeddings made up from the seed."""
+
+    def advance(self) -> list[Report]:
+        return [self._dressed(report) for report in super().advance()]
+
+    def _dressed(self, report: Report) -> Report:
+        assert report.evaluation is not None
+        assert report.outcome is not None
+        run = self.runs[report.index]
+        curve = tuple(Evaluation(100 * k, 1 / k, report.evaluation.accuracy) for k in range(1, POINTS + 1))
+        embedding = np.random.default_rng(run.seed).normal(size=(NUMBERS, run.size)).astype(np.float32)
+        unit = embedding / np.linalg.norm(embedding, axis=1, keepdims=True)
+        outcome = replace(report.outcome, curve=curve, measures={"seconds": 0.0})
+        return replace(report, outcome=outcome, arrays={"embedding": embedding, "similarity": unit @ unit.T})
+
+
+class IdleFamily(LogisticFamily):
+    """The logistic family, without the waiting."""
+
+    name: ClassVar[str] = "idle"
+
+    def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
+        return IdleLearner(runs)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The sweep at one moment, ``at_s`` seconds after the watch began."""
+
+    at_s: float
+    ended: int
+    recorded: int
+    memory_mb: float
+
+
+class Watch:
+    """Looks at a home's journal and MLflow store, and at this process's memory, a few times a second."""
+
+    def __init__(self, home: Path) -> None:
+        self.samples: list[Sample] = []
+        self._home = home
+        self._begun = time.monotonic()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Look a last time and stop."""
+        self._stop.set()
+        self._thread.join()
+        self.samples.append(self._sample())
+
+    def _look(self) -> None:
+        while not self._stop.wait(0.5):
+            self.samples.append(self._sample())
+
+    def _sample(self) -> Sample:
+        return Sample(time.monotonic() - self._begun, self._ended(), self._recorded(), resident_mb())
+
+    def _ended(self) -> int:
+        journals = [path.read_bytes() for path in self._home.glob("sweeps/*/journal.jsonl")]
+        return sum(text.count(b'"kind":"ended"') for text in journals)
+
+    def _recorded(self) -> int:
+        database = self._home / "mlflow.db"
+        if not database.is_file():
+            return 0
+        held = "SELECT COUNT(*) FROM tags, runs WHERE tags.run_uuid = runs.run_uuid AND tags.key = 'kind'"
+        try:
+            with sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=5) as store:
+                done = store.execute(f"{held} AND tags.value = 'run' AND runs.status = 'FINISHED'").fetchone()
+        except sqlite3.OperationalError:  # The tables are being made.
+            return 0
+        return int(done[0])
+
+
+def resident_mb() -> float:
+    """This process's memory now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def space(runs: int, stack: int) -> SweepSpec:
+    """A grid of so many runs, or a few more."""
+    seeds = math.ceil(runs / (2 * len(SIZES)))
+    return SweepSpec.model_validate(
+        {
+            "name": "overhead",
+            "question": "What does a run cost that trains nothing?",
+            "family": "tests.bench.overhead:IdleFamily",
+            "target": "add",
+            "mixes": ["add", "add+prod"],
+            "sizes": list(SIZES),
+            "seeds": seeds,
+            "settings": {"steps": 1},
+            "search": {"method": "grid"},
+            "resources": {"max_stack": stack},
+        }
+    )
+
+
+def summary(samples: Sequence[Sample]) -> dict[str, Any]:
+    """What the samples say. Memory is compared between :data:`EARLY` ended runs and the end of the last one."""
+    total = samples[-1].ended
+    first = next(sample for sample in samples if sample.ended > 0)
+    held = next((sample for sample in samples if sample.recorded >= total), None)
+    early = next(sample for sample in samples if sample.ended >= min(EARLY, total))
+    late = next(sample for sample in samples if sample.ended >= total)
+    return {
+        "runs": total,
+        "recorded": samples[-1].recorded,
+        "ms_a_run_ended": 1e3 * (late.at_s - first.at_s) / max(total - first.ended, 1),
+        "ms_a_run_recorded": None if held is None else 1e3 * (held.at_s - first.at_s) / max(total - first.recorded, 1),
+        "largest_backlog": max(sample.ended - sample.recorded for sample in samples),
+        "memory_mb_early": early.memory_mb,
+        "memory_mb_late": late.memory_mb,
+        "memory_growth": late.memory_mb / early.memory_mb - 1,
+    }
+
+
+def table(found: Mapping[str, Any]) -> str:
+    """The summary as Markdown."""
+    recorded = found["ms_a_run_recorded"]
+    rows = (
+        ("runs ended, and in MLflow", f"{found['runs']}, {found['recorded']}", ""),
+        ("ms a run until it has ended", f"{found['ms_a_run_ended']:.0f}", ""),
+        ("ms a run until MLflow holds it", "not all held" if recorded is None else f"{recorded:.0f}", "<= 150"),
+        ("largest backlog, runs", str(found["largest_backlog"]), "bounded"),
+        (f"driver's memory after {EARLY} runs, MB", f"{found['memory_mb_early']:.0f}", ""),
+        ("driver's memory at the end, MB", f"{found['memory_mb_late']:.0f}", f"{found['memory_growth']:+.0%}, < 20 %"),
+    )
+    return "\n".join(["| what | found | goal |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
+    """Run the sweep, print the table and write the JSON; the summary."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=2000)
+    parser.add_argument("--stack", type=int, default=1)
+    parser.add_argument("--home", type=Path, help="keep what the sweep leaves in this new directory")
+    parser.add_argument("--json", type=Path, default=Path("results/bench/overhead.json"))
+    given = parser.parse_args(arguments)
+    machine = describe("cpu")
+    with tempfile.TemporaryDirectory() as temporary:
+        home = given.home or Path(temporary)
+        watch = Watch(home)
+        run_sweep(space(given.runs, given.stack), RunOptions(home=home), Console(file=io.StringIO()))
+        watch.close()
+    found = summary(watch.samples)
+    samples = [asdict(sample) for sample in watch.samples]
+    write_json(given.json, {"machine": machine, "stack": given.stack, "summary": found, "samples": samples})
+    print(", ".join(f"{key} {value}" for key, value in machine.items()))
+    print(table(found))
+    return found
+
+
+if __name__ == "__main__":
+    main()
