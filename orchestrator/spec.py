@@ -147,7 +147,7 @@ class SweepSpec(BaseModel):
     seed: int = Field(default=0, ge=0)
     seeds: int = Field(ge=1)
     settings: Any = Field(default_factory=dict, validate_default=True)
-    search: Search = Field(default_factory=lambda: Search.model_validate({"method": "bisection"}))
+    search: Search = Field(default_factory=lambda: Search.model_validate({"method": "bayes"}))
     tune: Tune | None = None
     tuned: dict[str, Tuned] = Field(default_factory=dict)
     resources: Resources = Field(default_factory=Resources)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -37,7 +38,7 @@ class BayesSettings:
 
     ``precision``: a mix is done when the 90 % interval of its transition is narrower than this, in ln size.
     ``worth``: it is also done when the best next run promises fewer nats about the transition than this times its
-    cost in runs of average cost. ``max_runs`` and ``max_cost`` (seconds) end a mix that gets no further; both count
+    cost in runs at the middle size. ``max_runs`` and ``max_cost`` (seconds) end a mix that gets no further; both count
     its finished runs. ``min_runs``: the least evidence to stop on.
 
     ``stack``: up to so many seeds are asked for together at one size, where the engine trains them at little more
@@ -55,7 +56,7 @@ class BayesSettings:
     min_runs: int = 6
     thrift: float = 0.75
     gate: float = 0.5
-    worth: float = 0.06
+    worth: float = 0.04
     audit: float = 0.25
     budget_audit: bool = False
 
@@ -204,17 +205,21 @@ class Bayes(Searcher):
         return _Offer((min(share, 1.0), view.belief.width), free[best.size][: best.runs])
 
     def _worthwhile(self, view: _View, results: Results, costs: CostModel) -> bool:
-        """Whether the best next run promises enough for what it costs, in runs of average cost."""
+        """Whether the best next run promises enough for what it costs, in runs at the middle size."""
         sizes = self.problem.sizes
         left = [size for size in sizes if self._free(view.mix, size, results, set())]
         best = best_choice(view.belief, (), left, costs, self.settings.stack, self.settings.thrift)
         if best is None:
             return False
-        average = float(np.mean([costs.cost(size) for size in sizes]))
-        return best.gain >= best.runs * self.settings.worth * costs.cost(best.size) / average
+        middle = costs.cost(sizes[len(sizes) // 2])
+        return best.gain >= best.runs * self.settings.worth * costs.cost(best.size) / middle
 
     def _free(self, mix: str, size: int, results: Results, taken: set[Request]) -> list[Request]:
-        return [run for run in requests(self.problem, mix, size) if run not in results and run not in taken]
+        """Runs to be had at a size, the seed least used by the mix first: runs that share a seed share their data, and
+        one lucky draw of it must not look like a curve."""
+        used = Counter(run.seed for runs in (results, taken) for run in runs if run.mix == mix)
+        free = [run for run in requests(self.problem, mix, size) if run not in results and run not in taken]
+        return sorted(free, key=lambda run: used[run.seed])
 
     def _plan(self, view: _View, results: Results, costs: CostModel) -> _Plan:
         belief, sizes = view.belief, self.problem.sizes
@@ -235,11 +240,11 @@ class Bayes(Searcher):
         if not self._narrow(view):
             if len(view.points) < self.settings.min_runs or self._worthwhile(view, results, costs):
                 return _Plan(False, (), note)
-            note += ", and another run would say too little"
             ends = (smallest, belief.low < math.log(sizes[0])), (largest, belief.high > math.log(sizes[-1]))
-            missing = tuple(end for end, is_open in ends if is_open and self._missing(view.mix, *end, results, set()))
-            if missing:
-                return _Plan(False, missing, f"{note}; checking size {missing[0][0]}")
+            if any(is_open and self._missing(view.mix, *end, results, set()) for end, is_open in ends):
+                # Whatever closes the interval will do: that is cheaper than confirming the end of the sizes.
+                return _Plan(False, (), note)
+            note += ", and another run would say too little"
         elif len(view.points) < self.settings.min_runs:
             return _Plan(False, (), note)
         learned = learned_sizes(view.points, LEVEL * belief.top)
@@ -290,7 +295,7 @@ class Bayes(Searcher):
         untried = sum(run not in results for run in cells)
         floor = float(np.mean([point.floor for point in seen])) if seen else 0.0
         curves = curves_for(self.problem.sizes, FLOOR_STEP * round(floor / FLOOR_STEP))
-        new, total = list(seen), np.zeros(curves.cells + len(curves.floors))
+        new, total = list(seen), np.zeros(curves.all_cells)
         if kept is not None and kept.curves is curves and set(kept.points) <= set(seen):
             # Log likelihoods are rounded so that sums are exact: adding to one is the same as starting afresh.
             known = set(kept.points)

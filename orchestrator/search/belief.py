@@ -1,6 +1,6 @@
 """What is believed about one mix, and what another run at each size would say about its transition.
 
-Letters: C candidate sizes, D curves (midpoint x slope, flat, "never learns" last), B bins of the transition.
+Letters: C candidate sizes, D curves (midpoint x slope as one axis, the flat ones last), B bins of the transition.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from functools import cached_property
 
 import numpy as np
 
-from orchestrator.transition.posterior import LAPSES, SLOPES, Curves, Floats, Posterior
+from orchestrator.transition.posterior import LAPSES, LUCK, SLOPES, Curves, Floats, Posterior
 from orchestrator.transition.types import LEVEL
 
 BIN = 0.05
 """Width of the bins of the transition, in ln size: finer than any interval asked for."""
 STRAY = 0.01
-"""Probability that a run on a "never learns" curve looks as if it had learned."""
+"""Probability that a run looks as if it had learned where none does."""
 TAIL = 0.05
+NOWHERE = 1e9
+"""The bin of curves without a transition."""
 
 
 @dataclass(frozen=True)
@@ -53,21 +55,23 @@ class Belief:
         marginal_MKL = posterior.marginal
         weight_MK = marginal_MKL.sum(axis=2)
         lapse_MK = (marginal_MKL @ LAPSES) / np.maximum(weight_MK, 1e-300)
-        self.weight_D = np.append(weight_MK.ravel(), max(1 - float(weight_MK.sum()), 0.0))
-        self._kept_D = np.append(1 - lapse_MK.ravel(), 1.0)
+        self.weight_D = np.append(weight_MK.ravel(), posterior.flat)
+        self._kept_D = np.append(1 - lapse_MK.ravel(), np.ones(len(LUCK)))
         # Where each curve crosses, for floor and asymptote at their means: they move it by little.
         floor = posterior.mean_floor()
         share = (LEVEL * self.top - floor) / (self.top - floor)
         offset = math.log(share / (1 - share)) if 0.02 < share < 0.98 else 0.0
         place_MK = self.curves.midpoints[:, None] + offset / SLOPES
-        bin_D = np.append(np.floor(place_MK.ravel() / BIN), np.inf)
+        bin_D = np.append(np.floor(place_MK.ravel() / BIN), np.full(len(LUCK), NOWHERE))
         self._order = np.argsort(bin_D, kind="stable")
         self._starts = np.flatnonzero(np.append(True, np.diff(bin_D[self._order]) > 0))
 
     @cached_property
     def learns(self) -> Floats:
         """Probability that a run at each size learns, curve by curve."""
-        share_CD = np.stack([np.append(self.curves.share(size).ravel(), STRAY) for size in self.sizes])
+        share_CD = np.stack(
+            [np.append(self.curves.share(size).ravel(), np.maximum(LUCK, STRAY)) for size in self.sizes]
+        )
         learns: Floats = np.clip(share_CD * self._kept_D, 1e-6, 1 - 1e-6)
         return learns
 

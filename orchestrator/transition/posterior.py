@@ -2,8 +2,9 @@
 
 A curve rises from a floor to an asymptote along a logistic in ln size. A run on it either learned (accuracy near the
 asymptote) or did not (near the floor), with a probability that follows the logistic; or, on a *graded* curve,
-accuracy itself follows it. A share of runs, the lapse, fails at any size. One more cell says "never learns".
-Axes: kind (2: all-or-nothing, graded), M midpoint, K slope, L lapse, F floor, A asymptote.
+accuracy itself follows it. A share of runs, the lapse, fails at any size. Flat curves, without a transition, say that
+no size learns, or that the same few runs are lucky at every size.
+Axes: kind (2: all-or-nothing, graded), M midpoint, K slope, L lapse, F floor, A asymptote, R luck.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ FLOORS = np.array([0.05, 0.11, 0.17, 0.23, 0.30])
 ASYMPTOTES = np.array([0.90, 0.93, 0.96, 0.99])
 GRADED = 0.3
 """Prior probability that accuracy rises gradually with size."""
-NEVER = 0.05
-"""Prior probability that no size learns."""
+LUCK = np.array([0.0, 0.1, 0.3, 0.6])
+"""Share of runs that learn on a flat curve, whatever their size: too few at each of these to call the task learned."""
+FLAT = np.array([0.05, 0.01, 0.01, 0.01])
+"""Prior probabilities of the flat curves."""
 BELOW_MARGIN, ABOVE_MARGIN = 0.92, 1.25
 """How far the midpoint may lie outside the candidate sizes, in ln size."""
 MIDPOINT_STEP = 0.05
@@ -63,7 +66,7 @@ def _curves(smallest: int, largest: int, floor: float) -> Curves:
 
 
 class Curves:
-    """The grid of curves and what each predicts. Arrays over cells are flat, the "never learns" cells last."""
+    """The grid of curves and what each predicts. Arrays over cells have one axis, the flat curves' R x F cells last."""
 
     def __init__(self, smallest: int, largest: int, floor: float) -> None:
         self.smallest, self.largest, self.floor = smallest, largest, floor
@@ -74,14 +77,15 @@ class Curves:
         self.floors = np.unique(np.append(spread, floor))
         self.shape = (2, count, len(SLOPES), len(LAPSES), len(self.floors), len(ASYMPTOTES))
         self.cells = math.prod(self.shape)
+        self.all_cells = self.cells + len(LUCK) * len(self.floors)
         self._share: dict[float, Floats] = {}
 
     @cached_property
     def log_prior(self) -> Floats:
-        """Log prior probability of each cell: uniform but for the kind of curve and "never learns"."""
-        kind = np.array([1 - GRADED, GRADED]) * (1 - NEVER) / (self.cells / 2)
-        never = np.full(len(self.floors), NEVER / len(self.floors))
-        prior: Floats = np.log(np.concatenate([np.repeat(kind, self.cells // 2), never]))
+        """Log prior probability of each cell: uniform but for the kind of curve and the flat ones."""
+        kind = np.array([1 - GRADED, GRADED]) * (1 - FLAT.sum()) / (self.cells / 2)
+        flat = np.repeat(FLAT, len(self.floors)) / len(self.floors)
+        prior: Floats = np.log(np.concatenate([np.repeat(kind, self.cells // 2), flat]))
         return prior
 
     @cached_property
@@ -99,11 +103,12 @@ class Curves:
     def log_likelihood(self, size: float, accuracy: float) -> Floats32:
         """Tempered log likelihood of one run's accuracy in each cell."""
         near_floor_F = _normal(accuracy, self.floors, 0.035).astype(np.float32)
-        density = np.empty(self.cells + len(self.floors), np.float32)
+        density = np.empty(self.all_cells, np.float32)
         kinds = density[: self.cells].reshape(self.shape)
         self._all_or_nothing(size, accuracy, near_floor_F, out=kinds[0])
         self._graded(size, accuracy, near_floor_F, out=kinds[1])
-        density[self.cells :] = near_floor_F + OUTLIER
+        near_top = float(_normal(accuracy, ASYMPTOTES, 0.02).mean())
+        density[self.cells :] = (LUCK[:, None] * near_top + (1 - LUCK[:, None]) * near_floor_F + OUTLIER).ravel()
         np.log(density, out=density)
         density *= TEMPER * ROUNDING
         np.rint(density, out=density)
@@ -152,7 +157,7 @@ class Curves:
 
     def posterior(self, points: Iterable[Point]) -> Posterior:
         """The posterior given these runs, in any order."""
-        total = np.zeros(self.cells + len(self.floors))
+        total = np.zeros(self.all_cells)
         for point in points:
             total += self.log_likelihood(point.size, point.accuracy)
         return Posterior(self, total)
@@ -182,7 +187,7 @@ class Posterior:
         half = curves.cells // 2
         total = float(weights.sum())
         self.weights: Floats = (weights[:half] + weights[half : curves.cells]) / total
-        self.never = float(weights[curves.cells :].sum()) / total
+        self.flat: Floats = weights[curves.cells :].reshape(len(LUCK), -1).sum(axis=1) / total
         self._masses: dict[int, Floats] = {}
 
     def _cumulative(self, crossing: Crossing) -> Floats:
@@ -191,7 +196,7 @@ class Posterior:
         return self._masses[id(crossing)]
 
     def quantiles(self, crossing: Crossing, probabilities: Iterable[float]) -> list[float]:
-        """Quantiles of the crossing, in ln size; infinite where "never learns" holds that much."""
+        """Quantiles of the crossing, in ln size; infinite where flat curves hold that much."""
         cumulative = self._cumulative(crossing)
         wanted = np.asarray(list(probabilities))
         index = np.searchsorted(cumulative, np.minimum(wanted, cumulative[-1]))
@@ -199,7 +204,7 @@ class Posterior:
         return [float(value) for value in np.where(wanted > cumulative[-1], np.inf, places)]
 
     def probability_above(self, size: float) -> float:
-        """Probability that the relative transition is larger than ``size``, "never learns" included."""
+        """Probability that the relative transition is larger than ``size``, flat curves included."""
         return 1 - self.probability_below(size)
 
     def probability_below(self, size: float) -> float:
@@ -215,7 +220,7 @@ class Posterior:
 
     @cached_property
     def marginal(self) -> Floats:
-        """Weights over M x K x L: all that decides whether a run learns. Sums to 1 less "never learns"."""
+        """Weights over M x K x L: all that decides whether a run learns. Sums to 1 less the flat curves."""
         total: Floats = self._curves.sum(axis=(3, 4))
         return total
 
@@ -243,5 +248,5 @@ class Posterior:
         return Density(
             tuple(float(size) for size in centres),
             tuple(float(part) for part in mass[:-1]),
-            float(mass[-1]) + self.never,
+            float(mass[-1]) + float(self.flat.sum()),
         )

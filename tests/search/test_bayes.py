@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ ONE = Problem(("add",), FINE, tuple(range(6)))
 
 def belief(runs: list[tuple[int, float]]) -> Belief:
     curves = curves_for(FINE, 0.2)
-    total = np.zeros(curves.cells + len(curves.floors))
+    total = np.zeros(curves.all_cells)
     for size, accuracy in runs:
         total += curves.log_likelihood(size, accuracy)
     return Belief(curves, total, FINE)
@@ -31,7 +32,7 @@ def belief(runs: list[tuple[int, float]]) -> Belief:
 
 @pytest.mark.parametrize("at", [12, 40, 120])
 def test_finds_a_step_cheaply_and_narrowly(at: int) -> None:
-    searcher = Bayes(ONE)
+    searcher = Bayes(ONE, worth=0.02)
     results = drive(searcher, step(at))
     found = transition(points(ONE, results, "add"), FINE)
     assert found.verdict is Verdict.FOUND
@@ -92,6 +93,13 @@ def test_a_plateau_is_told_from_lucky_seeds() -> None:
     found = transition(points(ONE, results, "add"), FINE)
     assert found.verdict in (Verdict.PLATEAU, Verdict.ABOVE)
     assert found.relative == Estimate(None, 256.0, None)
+
+
+def test_neighbouring_sizes_are_tried_with_different_seeds() -> None:
+    """Runs that share a seed share their data: a lucky draw of it would look like a learning curve."""
+    results = drive(Bayes(ONE), step(40))
+    spent = Counter(request.seed for request in results)
+    assert max(spent.values()) - min(spent[seed] for seed in ONE.seeds) <= 2
 
 
 def test_a_higher_precision_takes_more_runs() -> None:
