@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from types import TracebackType
 from typing import Self
 
@@ -13,6 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.report.wording import number
 from orchestrator.search.base import MixProgress
 
 REFRESHES_PER_S = 2.0
@@ -20,15 +22,22 @@ STATUS_EVERY_S = 30.0
 """The least time between two status lines where there is no terminal."""
 BAR_CELLS = 18
 NARROW = 60
-"""Below this many columns the table leaves out the bar and what trains now."""
+"""Below this many columns the table leaves out the bars."""
+MOST_GROUPS = 8
+"""Lines for what trains now; the view has to fit a small terminal."""
 GLYPHS = {"unlearned": "·", "open": "█", "learned": "━"}
 ASCII_GLYPHS = {"unlearned": ".", "open": "#", "learned": "="}
 STYLES = {"unlearned": "dim", "open": "yellow", "learned": "green"}
+HEIGHTS, ASCII_HEIGHTS = "▁▂▃▄▅▆▇█", ":+*#"
+"""How probable it is that a mix's transition lies in a cell of its bar, against the bar's most probable cell."""
+SHOWN = 0.02
+"""Cells less probable than this show what is known of their sizes instead."""
 
 
 @dataclass(frozen=True)
 class RunProgress:
-    """A run in training. ``accuracy`` is the target's at its last evaluation, None before the first."""
+    """A run in training. ``accuracy`` is the target's at its last evaluation, None before the first; ``left_s`` the
+    time it still takes at most, None while that is unknown."""
 
     mix: str
     size: int
@@ -36,6 +45,7 @@ class RunProgress:
     step: int
     steps: int
     accuracy: float | None
+    left_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -53,7 +63,13 @@ class Counts:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A sweep at one moment. ``trained_s`` is the training time spent so far, summed over runs."""
+    """A sweep at one moment.
+
+    ``posteriors`` holds, for a mix with runs, the probability that its transition lies at each of the sizes (above the
+    one before it) and, last, beyond all of them. ``trained_s`` is the training time spent so far, summed over runs,
+    ``grid_s`` what every size with every seed would take, None while that is unknown; ``steps_per_s`` counts optimizer
+    steps of all runs together over the last minute.
+    """
 
     size_axis: str
     sizes: tuple[int, ...]
@@ -63,6 +79,9 @@ class Snapshot:
     elapsed_s: float = 0.0
     left_s: float | None = None
     trained_s: float = 0.0
+    grid_s: float | None = None
+    steps_per_s: float | None = None
+    posteriors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
 
@@ -148,6 +167,20 @@ def render(snapshot: Snapshot, last: str, width: int, *, ascii_only: bool = Fals
     """The live view of a snapshot for a terminal of ``width`` columns."""
     narrow = width < NARROW
     cut: OverflowMethod = "crop" if ascii_only else "ellipsis"
+    training: list[RenderableType] = [Text(), _in_training(snapshot, cut, narrow=narrow)] if snapshot.in_flight else []
+    return Group(
+        _mixes(snapshot, cut, narrow=narrow, ascii_only=ascii_only),
+        *training,
+        *(Text(_counted(name, counts), style="yellow") for name, counts in snapshot.counts.items() if _bad(counts)),
+        *(Text(warning, style="yellow") for warning in snapshot.warnings),
+        *([Text(f"last: {last}", style="dim", no_wrap=True, overflow=cut)] if last else []),
+        Text(_times(snapshot), style="dim"),
+        Text(_cost(snapshot), style="dim"),
+    )
+
+
+def _mixes(snapshot: Snapshot, cut: OverflowMethod, *, narrow: bool, ascii_only: bool) -> Table:
+    """One row a mix: where its transition may lie, and how many runs ended, train and may still come."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", expand=not narrow)
     table.add_column("mix", no_wrap=True, overflow=cut)
     if not narrow:
@@ -156,16 +189,33 @@ def render(snapshot: Snapshot, last: str, width: int, *, ascii_only: bool = Fals
     for title in ("done", "now", "left"):
         table.add_column(title, justify="right", no_wrap=True)
     if not narrow:
-        table.add_column("accuracy now", no_wrap=True, overflow=cut, ratio=1)
+        table.add_column("", no_wrap=True, overflow=cut, ratio=1)
     for mix in snapshot.mixes:
         table.add_row(*_cells(snapshot, mix, narrow=narrow, ascii_only=ascii_only))
-    return Group(
-        table,
-        *(Text(_counted(name, counts), style="yellow") for name, counts in snapshot.counts.items() if _bad(counts)),
-        *(Text(warning, style="yellow") for warning in snapshot.warnings),
-        *([Text(f"last: {last}", style="dim")] if last else []),
-        Text(_times(snapshot), style="dim"),
+    return table
+
+
+def _in_training(snapshot: Snapshot, cut: OverflowMethod, *, narrow: bool) -> Table:
+    """One row for the runs of a mix and size that train now: how far they are, what they score, what time they need."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", expand=not narrow)
+    table.add_column("training", no_wrap=True, overflow=cut)
+    if not narrow:
+        table.add_column("step", justify="right", no_wrap=True)
+    table.add_column("", justify="right", no_wrap=True)
+    table.add_column("left", justify="right", no_wrap=True)
+    table.add_column(
+        "accuracy" if narrow else "accuracy now, seed by seed", no_wrap=True, overflow=cut, ratio=None if narrow else 1
     )
+    groups = _groups(snapshot.in_flight)
+    for group in groups[:MOST_GROUPS]:
+        step, steps = max(run.step for run in group.runs), group.runs[0].steps
+        left = [run.left_s for run in group.runs if run.left_s is not None]
+        counted = [] if narrow else [f"{step}/{steps}"]
+        time_left = duration(max(left)) if left else "-"
+        table.add_row(Text(f"{group.mix} {group.size}"), *counted, f"{group.share:.0%}", time_left, group.accuracies)
+    if len(groups) > MOST_GROUPS:
+        table.add_row(Text(f"and {len(groups) - MOST_GROUPS} more", style="dim"))
+    return table
 
 
 def status_line(snapshot: Snapshot) -> str:
@@ -174,8 +224,11 @@ def status_line(snapshot: Snapshot) -> str:
     for mix in snapshot.mixes:
         now = sum(run.mix == mix.mix for run in snapshot.in_flight)
         done = snapshot.counts.get(mix.mix, Counts()).total
-        parts.append(f"{mix.mix} {_bracket(snapshot, mix)}, {done} done, {now} now, {_left(mix)} left")
-    return "; ".join([*parts, _times(snapshot)])
+        groups = _groups([run for run in snapshot.in_flight if run.mix == mix.mix])
+        scores = ", ".join(f"{group.size}: {group.accuracies} at {group.share:.0%}" for group in groups)
+        training = f"{now} now ({scores})" if scores else f"{now} now"
+        parts.append(f"{mix.mix} {_bracket(snapshot, mix)}, {done} done, {training}, {_left(mix)} left")
+    return "; ".join([*parts, _times(snapshot), _cost(snapshot)])
 
 
 def duration(seconds: float) -> str:
@@ -188,31 +241,39 @@ def duration(seconds: float) -> str:
 
 
 def _cells(snapshot: Snapshot, mix: MixProgress, *, narrow: bool, ascii_only: bool) -> list[RenderableType]:
-    in_flight = [run for run in snapshot.in_flight if run.mix == mix.mix]
+    now = sum(run.mix == mix.mix for run in snapshot.in_flight)
     done = snapshot.counts.get(mix.mix, Counts()).total
-    numbers: list[RenderableType] = [str(done), str(len(in_flight)), _left(mix)]
+    numbers: list[RenderableType] = [str(done), str(now), _left(mix)]
     bracket = Text(_bracket(snapshot, mix), style="green" if mix.done else "")
     if narrow:
         return [Text(mix.mix), bracket, *numbers]
-    now = _accuracies(in_flight) or mix.note
-    return [Text(mix.mix), _bar(snapshot.sizes, mix, ascii_only), bracket, *numbers, Text(now)]
+    return [Text(mix.mix), _bar(snapshot, mix, ascii_only), bracket, *numbers, Text(mix.note)]
 
 
-def _bar(sizes: tuple[int, ...], mix: MixProgress, ascii_only: bool) -> Text:
-    """The sizes as cells: known not to learn, open, known to learn. Several sizes share a cell where there are many;
-    a cell is open as long as one of its sizes is."""
-    glyphs = ASCII_GLYPHS if ascii_only else GLYPHS
+def _bar(snapshot: Snapshot, mix: MixProgress, ascii_only: bool) -> Text:
+    """The sizes as cells, as high as it is probable that the transition lies there; improbable ones show whether they
+    are known not to learn, open, or known to learn. ``>`` stands for a transition beyond all sizes.
+
+    Several sizes share a cell where there are many; a cell is open as long as one of its sizes is.
+    """
+    glyphs, heights = (ASCII_GLYPHS, ASCII_HEIGHTS) if ascii_only else (GLYPHS, HEIGHTS)
+    sizes, posterior = snapshot.sizes, snapshot.posteriors.get(mix.mix, ())
     count = min(BAR_CELLS, len(sizes))
+    starts = [cell * len(sizes) // count for cell in range(count + 1)]
+    shares = [sum(posterior[start:end]) for start, end in pairwise(starts)]
     bar = Text()
     for cell in range(count):
-        held = sizes[cell * len(sizes) // count : (cell + 1) * len(sizes) // count]
+        held = sizes[starts[cell] : starts[cell + 1]]
         if mix.low is not None and held[-1] <= mix.low:
             kind = "unlearned"
         elif mix.high is not None and held[0] >= mix.high:
             kind = "learned"
         else:
             kind = "open"
-        bar.append(glyphs[kind], STYLES[kind])
+        height = min(int(shares[cell] / max(SHOWN, *shares) * len(heights)), len(heights) - 1)
+        bar.append(heights[height] if shares[cell] >= SHOWN else glyphs[kind], STYLES[kind])
+    if posterior:
+        bar.append(">" if posterior[-1] >= SHOWN else " ", STYLES["open"])
     return bar
 
 
@@ -225,17 +286,29 @@ def _bracket(snapshot: Snapshot, mix: MixProgress) -> str:
     return "any" if mix.high is None else f"up to {mix.high}"
 
 
-def _accuracies(in_flight: list[RunProgress]) -> str:
-    """``32: 0.35 0.80 (40%), 48: - (0%)`` for the runs in training, by size, with their mean share of the steps."""
-    by_size: dict[int, list[RunProgress]] = {}
-    for run in sorted(in_flight, key=lambda run: (run.size, run.seed)):
-        by_size.setdefault(run.size, []).append(run)
-    said = []
-    for size, runs in by_size.items():
-        shown = " ".join("-" if run.accuracy is None else f"{run.accuracy:.2f}" for run in runs)
-        share = sum(run.step / max(run.steps, 1) for run in runs) / len(runs)
-        said.append(f"{size}: {shown} ({share:.0%})")
-    return ", ".join(said)
+@dataclass(frozen=True)
+class _Group:
+    """The runs of a mix and size that train now, by seed."""
+
+    mix: str
+    size: int
+    runs: tuple[RunProgress, ...]
+
+    @property
+    def accuracies(self) -> str:
+        return " ".join("-" if run.accuracy is None else f"{run.accuracy:.2f}" for run in self.runs)
+
+    @property
+    def share(self) -> float:
+        """Of their steps, on average."""
+        return sum(run.step / max(run.steps, 1) for run in self.runs) / len(self.runs)
+
+
+def _groups(in_flight: Iterable[RunProgress]) -> list[_Group]:
+    by_cell: dict[tuple[str, int], list[RunProgress]] = {}
+    for run in sorted(in_flight, key=lambda run: (run.mix, run.size, run.seed)):
+        by_cell.setdefault((run.mix, run.size), []).append(run)
+    return [_Group(mix, size, tuple(runs)) for (mix, size), runs in by_cell.items()]
 
 
 def _left(mix: MixProgress) -> str:
@@ -253,4 +326,14 @@ def _counted(mix: str, counts: Counts) -> str:
 
 def _times(snapshot: Snapshot) -> str:
     left = "time left unknown" if snapshot.left_s is None else f"about {duration(snapshot.left_s)} left"
-    return f"{duration(snapshot.elapsed_s)} gone, {left}, {duration(snapshot.trained_s)} of training"
+    return f"{duration(snapshot.elapsed_s)} gone, {left}"
+
+
+def _cost(snapshot: Snapshot) -> str:
+    """``1 h 05 min of training, 34% of the grid's; 12 300 runs x steps a second``."""
+    said = f"{duration(snapshot.trained_s)} of training"
+    if snapshot.grid_s:
+        said += f", {snapshot.trained_s / snapshot.grid_s:.0%} of the grid's"
+    if snapshot.steps_per_s is not None:
+        said += f"; {number(snapshot.steps_per_s)} runs x steps a second"
+    return said

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from orchestrator.catalogue.cost import cost_of
 from orchestrator.catalogue.reading import StoredSweep
 from orchestrator.catalogue.views import cost_line
+from orchestrator.cost import cost_of
 from orchestrator.engine.files import write_whole
 from orchestrator.errors import UserError
 from orchestrator.report.forest import Compared

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from orchestrator.catalogue.cost import Cost, cost_of
 from orchestrator.catalogue.reading import State, StoredSweep
+from orchestrator.cost import Cost, cost_of
 from orchestrator.engine.campaign import observe
 from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer

@@ -9,10 +9,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.catalogue.cost import Cost
 from orchestrator.catalogue.lookup import RunPlace
 from orchestrator.catalogue.reading import State, StoredSweep
 from orchestrator.catalogue.status import MixStatus, RunStatus, SweepStatus, transition_words
+from orchestrator.cost import Cost
 from orchestrator.errors import UserError
 from orchestrator.progress import duration
 from orchestrator.records import RunRecord

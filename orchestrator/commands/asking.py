@@ -47,6 +47,9 @@ def run_command(
     local_debug: Annotated[
         bool, typer.Option("--local-debug", help="Train in this process, without Ray, to step through in a debugger.")
     ] = False,
+    dashboard: Annotated[
+        bool, typer.Option("--dashboard", help="Start Ray's dashboard as well, reachable from this machine only.")
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """Run a sweep and print the transitions it finds."""
@@ -61,11 +64,15 @@ def run_command(
         )
     if address is not None:
         check_address(address)
+    if dashboard and local_debug:
+        raise UserError("--local-debug trains without Ray, so there is no --dashboard: give one of them")
     console = Console()
     _brief(spec, hardware, home, console)
     from orchestrator.engine.sweep import RunOptions, run_sweep
 
-    options = RunOptions(home=home, address=address, resume=resume, extend=extend, local_debug=local_debug)
+    options = RunOptions(
+        home=home, address=address, resume=resume, extend=extend, local_debug=local_debug, dashboard=dashboard
+    )
     run_sweep(spec, options, console)
 
 

@@ -36,9 +36,17 @@ def ui_command(
 def sync_command(
     sweep: Annotated[str | None, typer.Argument(help="A sweep's id; without one, all sweeps of the home.")] = None,
     home: Home = DEFAULT_HOME,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Make the home's store anew from the journals; the former one is kept.")
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """Write into MLflow what an outage kept out of it."""
-    from orchestrator.engine.sync import sync
+    from orchestrator.engine import sync
 
-    sync(home, sweep, Console())
+    if rebuild and sweep is not None:
+        raise UserError("--rebuild makes the whole store anew: leave the sweep's id out, or --rebuild")
+    if rebuild:
+        sync.rebuild(home, Console())
+    else:
+        sync.sync(home, sweep, Console())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Self
 
@@ -10,6 +12,7 @@ from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.reports import StackJob, StackReport
 from orchestrator.engine.stacking import Stack
 from orchestrator.engine.study import Study
+from orchestrator.progress import Snapshot
 
 
 class Engine(ABC):
@@ -28,6 +31,10 @@ class Engine(ABC):
     def execute(self, campaign: Campaign) -> None:
         """Train until ``campaign.done``. Raises :class:`SweepError` when the machinery itself fails; a run that
         fails is the campaign's business."""
+
+    def exporting(self, sweep_id: str, snapshot: Callable[[], Snapshot]) -> AbstractContextManager[object]:
+        """A block during which the sweep's progress is exported to whoever monitors the machines; by default nobody."""
+        return nullcontext()
 
     @abstractmethod
     def tune(self, study: Study) -> None:

@@ -6,11 +6,14 @@ is the memory, and this file is the only place that knows Tune's searchers, call
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
 import re
 import shutil
 import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -26,10 +29,12 @@ from ray.tune.search import Searcher
 from orchestrator.engine.base import Engine, job_of, take_in
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.files import Home
+from orchestrator.engine.metrics import Exporter
 from orchestrator.engine.reports import StackReport
 from orchestrator.engine.study import Study
 from orchestrator.engine.trial import REPORT, StackTrial
 from orchestrator.errors import SweepError, UserError
+from orchestrator.progress import Snapshot
 from orchestrator.spec import Resources
 
 TUNE_ENVIRONMENT = {
@@ -41,16 +46,20 @@ TUNE_ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # who asks for no GPU sees none; StackTrial sees to it elsewhere, too
 }
 
+DASHBOARD_HOST = "127.0.0.1"
+DASHBOARD_NEEDS = ("aiohttp", "aiohttp_cors", "colorful", "grpc", "opencensus", "prometheus_client")
+"""Modules that ``ray[default]`` installs and the dashboard and its exporters import."""
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class RayEngine(Engine):
     """Stacks as trials of one Tuner, on this machine or, with ``address``, on a Ray cluster that is there already."""
 
-    def __init__(self, home: str, resources: Resources, address: str | None = None) -> None:
+    def __init__(self, home: str, resources: Resources, address: str | None = None, *, dashboard: bool = False) -> None:
         self._home = home
         self._resources = resources
         self._address = address
+        self._with_dashboard = dashboard
         self._dashboard = ""
 
     @property
@@ -62,13 +71,18 @@ class RayEngine(Engine):
         totals = ray.cluster_resources()
         where = f"Ray at {self._address}" if self._address else "Ray on this machine"
         gpus = f", {totals['GPU']:g} GPUs" if totals.get("GPU") else ""
-        dashboard = self._dashboard or 'none (pip install "ray[default]" adds it)'
+        dashboard = self._dashboard or ("none" if self._address else "off (--dashboard starts it)")
         return (
             f"{where}: {len(nodes)} node{'s' if len(nodes) > 1 else ''}, {totals.get('CPU', 0):g} CPU cores{gpus}, "
             f"{self.slots} stacks at a time; dashboard: {dashboard}"
         )
 
+    def exporting(self, sweep_id: str, snapshot: Callable[[], Snapshot]) -> AbstractContextManager[object]:
+        return Exporter(sweep_id, snapshot) if self._dashboard else nullcontext()
+
     def __enter__(self) -> Self:
+        if self._with_dashboard:
+            check_dashboard(self._address)
         os.environ.update(TUNE_ENVIRONMENT)
         if self._address is None:
             # Actors inherit it, so that a family found from here (a module in this directory, say) is found there.
@@ -79,7 +93,8 @@ class RayEngine(Engine):
                 logging_level=logging.ERROR,
                 log_to_driver=False,
                 configure_logging=True,
-                include_dashboard=None,
+                include_dashboard=None if self._address else self._with_dashboard,
+                dashboard_host=DASHBOARD_HOST,
             )
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             if self._address is None:
@@ -114,8 +129,8 @@ class RayEngine(Engine):
                 num_samples=-1,
                 max_concurrent_trials=self.slots,
                 reuse_actors=True,
-                trial_name_creator=_trial_name,
-                trial_dirname_creator=_trial_name,
+                trial_name_creator=lambda trial: trial_name(trial.config["job"]),
+                trial_dirname_creator=lambda trial: str(trial.config["job"]["stack_id"]),
             ),
             run_config=tune.RunConfig(
                 name="tune",
@@ -251,5 +266,20 @@ def _traceback(trial: Trial) -> str:
     return COLOUR.sub("", Path(trial.error_file).read_text(encoding="utf-8"))
 
 
-def _trial_name(trial: Trial) -> str:
-    return str(trial.config["job"]["stack_id"])
+def trial_name(job: Mapping[str, Any]) -> str:
+    """What a stack is called where Ray shows its trials: ``add+prod_add size 16 x6 1f2e3d4c``."""
+    requests = job["requests"]
+    mixes = "_".join(dict.fromkeys(request["mix"] for request in requests))
+    return f"{mixes} size {requests[0]['size']} x{len(requests)} {job['stack_id'].rpartition('-')[2]}"
+
+
+def check_dashboard(address: str | None) -> None:
+    """Raise :class:`UserError` where ``--dashboard`` cannot be had."""
+    if address is not None:
+        raise UserError(f"the cluster at {address} has a dashboard of its own or none; leave --dashboard out")
+    missing = [name for name in DASHBOARD_NEEDS if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UserError(
+            f"Ray's dashboard needs packages that are not installed ({', '.join(missing)}). Install them with "
+            'pip install "ray[default]", or leave --dashboard out.'
+        )

@@ -48,8 +48,8 @@ class RunOptions:
     """How a sweep is run, beside what it asks.
 
     ``resume`` is the id of a sweep to continue, ``""`` for the newest unfinished one of the same specification, None
-    for a new sweep; ``extend`` the id of one whose finished runs a new sweep reuses. ``begun`` is called
-    with the sweep as soon as it has its id.
+    for a new sweep; ``extend`` the id of one whose finished runs a new sweep reuses. ``dashboard`` starts Ray's, too.
+    ``begun`` is called with the sweep as soon as it has its id.
     """
 
     home: Path
@@ -57,6 +57,7 @@ class RunOptions:
     resume: str | None = None
     extend: str | None = None
     local_debug: bool = False
+    dashboard: bool = False
     begun: Callable[[Sweep], object] = _ignore
 
 
@@ -136,7 +137,7 @@ class _Drive:
         monitor.refresh()
         with stop_on_interrupt(stop):
             if not campaign.done:
-                with view, self._measuring():
+                with view, self._measuring(), engine.exporting(self._sweep.id, monitor.snapshot):
                     engine.execute(campaign)
                     monitor.refresh()
             if campaign.stopping:
@@ -227,7 +228,7 @@ def _engine(spec: SweepSpec, home: Home, options: RunOptions) -> Engine:
         return LocalEngine(str(home.root))
     from orchestrator.engine.ray_engine import RayEngine  # Takes a second, and debugging without Ray needs no Ray.
 
-    return RayEngine(str(home.root), spec.resources, options.address)
+    return RayEngine(str(home.root), spec.resources, options.address, dashboard=options.dashboard)
 
 
 def _resumed(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 from rich.console import Console
@@ -15,6 +16,7 @@ from orchestrator.tracking import store
 from orchestrator.tracking.base import OutageError, State, Tracker
 from orchestrator.tracking.mlflow_tracker import MlflowTracker
 from orchestrator.tracking.system import read_samples
+from trainables.base import Status
 
 
 def sync(root: Path, sweep_id: str | None, console: Console) -> None:
@@ -39,6 +41,30 @@ def sync(root: Path, sweep_id: str | None, console: Console) -> None:
         console.print(f"{sweep.id}: {runs} runs are in {tracker.describe()}", highlight=False, soft_wrap=True)
 
 
+def rebuild(root: Path, console: Console) -> None:
+    """Make the store of a home directory anew from its journals alone; the former one is moved aside and stays.
+
+    Raises :class:`UserError` where there is no sweep, where one is being run, or where the store is a server's, whose
+    database is not ours to replace; :class:`SweepError` where the new store cannot be written.
+    """
+    home = Home(root.resolve())
+    chosen = store.choose(home.root)
+    if chosen.artifacts is None:
+        raise UserError(
+            f"--rebuild makes the store in {home.root} anew, and {store.VARIABLE} names {chosen.shown}. Start that "
+            "server on an empty database and run `sync` without --rebuild, or unset the variable."
+        )
+    if not home.sweep_ids():
+        raise UserError(f"{home.root} holds no sweep yet")
+    with ExitStack() as held:
+        for sweep_id in home.sweep_ids():
+            held.enter_context(lifecycle.driving(home.sweep(sweep_id)))
+        aside = store.move_aside(chosen)
+    if aside is not None:
+        console.print(f"the former store lies in {aside}; delete it when you no longer need it", soft_wrap=True)
+    sync(root, None, console)
+
+
 def _record(home: Home, sweep: Sweep, tracker: Tracker) -> int:
     """Record one sweep as far as its journal goes; returns its runs."""
     files = home.sweep(sweep.id)
@@ -49,7 +75,9 @@ def _record(home: Home, sweep: Sweep, tracker: Tracker) -> int:
         tracker.run_ended(sweep, run)
     tracker.measured(sweep, list(read_samples(files.directory)))
     found = answer(sweep.spec, [(run.config, run.outcome) for run in runs])
-    state = State.FINISHED if memory.answered else State.INTERRUPTED
+    failed = bool(runs) and all(run.outcome.status is Status.FAILED for run in runs)
+    unanswered = State.FAILED if failed else State.INTERRUPTED
+    state = State.FINISHED if memory.answered else unanswered
     figures = sorted(files.directory.glob(f"{Path(FIGURE).stem}.*"))
     tracker.end(sweep, found, state, figures)
     return len(runs)

@@ -6,8 +6,11 @@ import os
 from typing import Any
 
 import ray
+import torch
 from ray import tune
+from ray.util.metrics import Gauge
 
+from orchestrator.engine.metrics import GPU_MEMORY, gauge
 from orchestrator.engine.reports import StackJob
 from orchestrator.engine.worker import StackWorker
 
@@ -26,6 +29,7 @@ class StackTrial(tune.Trainable):
         hide_unasked_gpus()
         self._space: dict[str, Any] = shared["space"]
         self._worker: StackWorker | None = None
+        self._gpu_memory: Gauge | None = None
         self._begin(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -36,6 +40,7 @@ class StackTrial(tune.Trainable):
         if self._worker is None:
             raise RuntimeError("step() on a trial without a stack")
         report = self._worker.advance()
+        self._export()
         return {REPORT: report.to_json(), "done": self._worker.done}
 
     def cleanup(self) -> None:
@@ -50,7 +55,14 @@ class StackTrial(tune.Trainable):
         """Ray keeps none; see the class."""
 
     def _begin(self, config: dict[str, Any]) -> None:
-        self._worker = StackWorker(StackJob.from_config(config["job"] | {"space": self._space}))
+        self._job = StackJob.from_config(config["job"] | {"space": self._space})
+        self._worker = StackWorker(self._job)
+
+    def _export(self) -> None:
+        """The memory a GPU holds for this worker, as a metric that Ray's agents collect where there are any."""
+        if self._space["resources"]["device"] == "cuda":
+            self._gpu_memory = self._gpu_memory or gauge(GPU_MEMORY)
+            self._gpu_memory.set(torch.cuda.max_memory_reserved(), {"sweep": self._job.sweep_id})
 
 
 def hide_unasked_gpus() -> None:

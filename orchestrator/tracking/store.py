@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sqlite3
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -16,6 +17,8 @@ from orchestrator.errors import SweepError, UserError
 
 VARIABLE = "MLFLOW_TRACKING_URI"
 DATABASE, ARTIFACTS = "mlflow.db", "artifacts"
+FORMER = "former-store"
+"""How the directory's name begins that a store is moved into when it is made anew."""
 TIMEOUT_S = 4.0
 """How long a store may take to answer before a sweep starts."""
 PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
@@ -40,6 +43,31 @@ def choose(home: Path, environment: Mapping[str, str] = os.environ) -> Store:
         return Store(uri, None)
     home = home.resolve()
     return Store(f"sqlite:///{home / DATABASE}", home / ARTIFACTS)
+
+
+def move_aside(chosen: Store) -> Path | None:
+    """Move a store of our own out of the way, whole; where it lies then, None where there was none.
+
+    Raises :class:`SweepError` where it cannot be moved, and leaves it as it was.
+    """
+    if chosen.artifacts is None:
+        raise ValueError(f"{chosen.shown} is not a store of our own")
+    home = chosen.artifacts.parent
+    parts = [path for path in (home / DATABASE, home / f"{DATABASE}-journal", chosen.artifacts) if path.exists()]
+    if not parts:
+        return None
+    aside = Path(tempfile.mkdtemp(prefix=f"{FORMER}-", dir=home))
+    moved: list[Path] = []
+    try:
+        for part in parts:
+            part.rename(aside / part.name)
+            moved.append(part)
+    except OSError as error:
+        for part in moved:
+            (aside / part.name).rename(part)
+        aside.rmdir()
+        raise SweepError(f"the store in {home} cannot be moved aside: {error}") from error
+    return aside
 
 
 def without_credentials(uri: str) -> str:

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
-from orchestrator.catalogue.cost import cost_of
 from orchestrator.catalogue.lookup import find_run
 from orchestrator.catalogue.reading import read_sweep
 from orchestrator.catalogue.status import status_of
@@ -25,6 +24,7 @@ from orchestrator.catalogue.views import (
     status_view,
     sweeps_view,
 )
+from orchestrator.cost import cost_of
 from orchestrator.engine import lifecycle
 from orchestrator.engine.files import Home
 from tests.catalogue.fabricated import diverged, failed, leave_stack, runs_of, write_sweep

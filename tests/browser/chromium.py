@@ -1,0 +1,78 @@
+"""Debian's Chromium without a screen, driven by selenium, for the tests that look at web pages."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+
+BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+WAIT_S = 90.0
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--window-size=1500,1000",
+)
+
+
+class Page:
+    """A browser's only window."""
+
+    def __init__(self, driver: webdriver.Chrome) -> None:
+        self._driver = driver
+
+    def open(self, url: str) -> None:
+        """Go there; what the page loads afterwards is waited for by :meth:`wait`."""
+        self._driver.get("about:blank")  # So that a change of the fragment alone loads the page anew, too.
+        self._driver.get(url)
+
+    def wait(self, *texts: str, without: tuple[str, ...] = ()) -> str:
+        """Wait until the page shows all of these texts and none of those; the whole text it shows then."""
+        until = time.monotonic() + WAIT_S
+        while True:
+            shown = str(self._driver.execute_script("return document.body ? document.body.innerText : ''"))
+            missing = [text for text in texts if text not in shown]
+            if not missing and not any(text in shown for text in without):
+                return shown
+            assert time.monotonic() < until, f"waited {WAIT_S:g} s for {missing} in:\n{shown}"
+            time.sleep(0.2)
+
+    def wait_for(self, script: str) -> None:
+        """Wait until a JavaScript expression is true."""
+        until = time.monotonic() + WAIT_S
+        while not self._driver.execute_script(f"return Boolean({script})"):
+            assert time.monotonic() < until, f"waited {WAIT_S:g} s for {script}"
+            time.sleep(0.2)
+
+    def screenshot(self, path: Path) -> None:
+        """What the window shows, as PNG."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._driver.save_screenshot(str(path))
+
+
+@contextmanager
+def browsing(profile: Path) -> Iterator[Page]:
+    """A browser with a fresh profile in this directory."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(BROWSER)
+    for flag in (*FLAGS, f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    driver = webdriver.Chrome(options=options, service=Service(executable_path=DRIVER))
+    driver.set_page_load_timeout(WAIT_S)
+    try:
+        yield Page(driver)
+    finally:
+        driver.quit()

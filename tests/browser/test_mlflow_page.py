@@ -1,0 +1,146 @@
+"""MLflow's page as a person sees it: the real server, a store that a real sweep filled, Debian's Chromium.
+
+Screenshots are left in ``$SCREENSHOTS`` where that names a directory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+pytest.importorskip("selenium", reason='the browser extra is not installed: pip install -e ".[browser]"')
+
+from tests.browser.chromium import BROWSER, DRIVER, Page, browsing
+from tests.tracking.servers import free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+START_S = 120.0
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        BROWSER is None or DRIVER is None, reason="no chromium and chromedriver here: apt-get install chromium-driver"
+    ),
+    pytest.mark.timeout(600),
+]
+
+
+@dataclass(frozen=True)
+class Site:
+    """A page of MLflow on a store with one sweep."""
+
+    base: str
+    experiment: str
+    sweep: Run
+    runs: tuple[Run, ...]
+    transitions: tuple[Run, ...]
+
+    def of(self, run: Run, tab: str = "") -> str:
+        """The address of a run's page, or of one of its tabs."""
+        return f"{self.base}/#/experiments/{self.experiment}/runs/{run.info.run_id}{tab}"
+
+
+@pytest.fixture(scope="module", name="site")
+def served_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    home, port = tmp_path_factory.mktemp("home"), free_port()
+    command = [sys.executable, "-m", "orchestrator"]
+    asked = ["add_vs_add_prod", "--profile", "smoke", "--set", "sizes=[4, 8]", "--local-debug", "--home", str(home)]
+    done = subprocess.run([*command, "run", *asked], capture_output=True, text=True, cwd=ROOT, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr
+    client = MlflowClient(f"sqlite:///{home / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("add_vs_add_prod")
+    assert experiment is not None
+
+    def kind(name: str) -> tuple[Run, ...]:
+        return tuple(client.search_runs([experiment.experiment_id], f"tags.kind = '{name}'"))
+
+    server = subprocess.Popen([*command, "ui", "--home", str(home), "--port", str(port)], cwd=ROOT)
+    try:
+        base = f"http://127.0.0.1:{port}"
+        _wait_for(f"{base}/health", server)
+        yield Site(base, str(experiment.experiment_id), kind("sweep")[0], kind("run"), kind("transition"))
+    finally:
+        server.terminate()
+        server.wait(60)
+
+
+def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + START_S
+    while True:
+        assert server.poll() is None, "the server ended"
+        assert time.monotonic() < until, "the server did not start"
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except OSError:
+            time.sleep(0.3)
+
+
+@pytest.fixture(scope="module", name="page")
+def opened_page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with browsing(tmp_path_factory.mktemp("profile")) as page:
+        yield page
+
+
+@pytest.fixture(autouse=True)
+def _keep_screenshot(page: Page, request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+    if directory := os.environ.get("SCREENSHOTS"):
+        page.screenshot(Path(directory) / f"{request.node.name}.png")
+
+
+def test_the_experiment_shows_the_sweep_with_its_runs(site: Site, page: Page) -> None:
+    page.open(f"{site.base}/#/experiments/{site.experiment}/runs")
+    shown = page.wait(site.sweep.info.run_name, "transition add+prod", "add n_embed 8 seed 0")
+    assert "add_vs_add_prod" in shown
+
+
+def test_transitions_are_found_by_the_words_of_the_description(site: Site, page: Page) -> None:
+    query = urllib.parse.quote('tags.kind = "transition"')
+    page.open(f"{site.base}/#/experiments/{site.experiment}/runs?searchFilter={query}")
+    shown = page.wait("transition add+prod", "transition add\n", without=("seed 0",))
+    assert "2 matching runs" in shown
+
+
+def test_a_sweep_says_what_it_asked_and_found(site: Site, page: Page) -> None:
+    page.open(site.of(site.sweep))
+    shown = page.wait("target add, modulus 4", "search_space.yaml", "search.method")
+    assert "Nested below are" in shown
+    assert "listops add+prod seed 0" in page.wait("Datasets used", "listops")
+
+
+def test_a_run_shows_its_learning_curves(site: Site, page: Page) -> None:
+    page.open(site.of(site.runs[0], "/model-metrics"))
+    page.wait("accuracy/add", "loss")
+    page.wait_for("document.querySelectorAll('.js-plotly-plot .trace, .js-plotly-plot path.js-line').length > 0")
+
+
+def test_a_run_shows_its_embeddings(site: Site, page: Page) -> None:
+    page.open(site.of(site.runs[0], "/artifacts/similarity.png"))
+    page.wait("similarity.png", "arrays.npz")
+    page.wait_for("[...document.images].some(image => image.naturalWidth > 900)")
+
+
+def test_a_transition_shows_its_table_of_runs(site: Site, page: Page) -> None:
+    page.open(site.of(site.transitions[0], "/artifacts/runs.csv"))
+    page.wait("posterior.json", "test_accuracy/add", "run_key")
+
+
+def test_two_transitions_are_compared(site: Site, page: Page) -> None:
+    runs = urllib.parse.quote(json.dumps([run.info.run_id for run in site.transitions]))
+    experiments = urllib.parse.quote(json.dumps([site.experiment]))
+    page.open(f"{site.base}/#/compare-runs?runs={runs}&experiments={experiments}")
+    shown = page.wait("Comparing 2 Runs", "transition add+prod", "verdict")
+    assert "add+prod" in shown
