@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help install run test lint bench lock clean
+.PHONY: help install run test browser lint bench lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 10
@@ -35,6 +35,9 @@ run: $(STAMP) ## Run a sweep: make run SPACE=add_vs_add_prod ARGS="--profile smo
 test: $(STAMP) ## Run every test a machine without a GPU can: make test ARGS="-k spec"
 	$(BIN)/python -m pytest -m "not bench and not gpu and not cluster and not browser" $(ARGS)
 
+browser: $(STAMP) ## Look at MLflow's page with Debian's chromium and chromium-driver.
+	$(BIN)/python -m pytest tests/browser -m browser $(ARGS)
+
 lint: $(STAMP) ## Check style and types.
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -48,7 +51,7 @@ bench: $(STAMP) ## Run the benchmarks (tests/bench) in their short forms for a C
 lock: ## Renew requirements.lock from pyproject.toml in a fresh environment.
 	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/python -m pip install --quiet $(TORCH)
-	$(VENV)-lock/bin/python -m pip install --quiet setuptools '.[test,lint,bench]'
+	$(VENV)-lock/bin/python -m pip install --quiet setuptools '.[test,lint,browser,cluster]'
 	sed -n '/^#/p' requirements.lock > requirements.lock.new
 	$(VENV)-lock/bin/python -m pip freeze --all --exclude pip --exclude wheel --exclude transition-sweeps \
 		| sed -E 's/^(torch==[^+]*)\+.*/\1/' >> requirements.lock.new
