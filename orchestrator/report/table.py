@@ -151,6 +151,6 @@ def _notes(answer: Answer) -> list[str]:
         notes.append("plateau: accuracy levels off under 0.9, so there is no transition at this budget")
     if any(found.relative.low is not None for found in plateaus):
         notes.append(
-            "a plateau on which no size is learned by most seeds is compared as a transition above the largest size"
+            "a plateau is compared as a transition above the largest size where no size can be learned by most seeds"
         )
     return notes

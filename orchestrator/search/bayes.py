@@ -19,15 +19,15 @@ from orchestrator.search.costs import CostModel, cost_model
 from orchestrator.search.evidence import points, requests
 from orchestrator.transition.fit import fit
 from orchestrator.transition.posterior import Curves, Floats, curves_for
-from orchestrator.transition.transition import SURE, learned_sizes, levels_off
+from orchestrator.transition.transition import SURE, contested, learned_sizes, levels_off
 from orchestrator.transition.types import LEVEL, PLATEAU, Point
 
 FLOOR_STEP = 0.05
 """The constant-answer floor is rounded to this when choosing runs, so that a new seed rarely changes the grid."""
 CONFIRMATIONS = 2
 """Finished runs at the largest (smallest) size before a transition is called above (below) it."""
-SECOND_THOUGHTS = 3
-"""Finished runs, at most, at a size that was learned although accuracy levels off too low."""
+SECOND_THOUGHTS = 4
+"""Finished runs, at most, at a size where some learn although larger ones do not: one of four is luck."""
 COARSE = 1.5
 """Between neighbouring candidate sizes an interval gets no narrower than this times their gap."""
 
@@ -226,15 +226,17 @@ class Bayes(Searcher):
         largest, smallest = (sizes[-1], CONFIRMATIONS), (sizes[0], CONFIRMATIONS)
         if not self._has_budget(view, results):
             return _Plan(True, (), f"not converged after {view.ended} runs: {_describe(belief)}")
-        # A size that was learned although larger ones are not gets a second opinion: it may have been luck.
-        lucky = [size for size, good in learned_sizes(view.points, LEVEL).items() if good]
+        # A size where a run learned although larger ones do not gets a second opinion: it may have been luck.
+        lucky = contested(view.points)
         unlearned = (largest, *((size, SECOND_THOUGHTS) for size in lucky))
         if belief.above >= SURE:
             return self._settle(view, unlearned, results, f"above {sizes[-1]}")
         if belief.below >= SURE:
             return self._settle(view, (smallest,), results, f"below {sizes[0]}")
         if view.plateau is not None and len(view.points) >= self.settings.min_runs:
-            note = f"levels off at {view.plateau:.2f}" + (f"; non-monotone: learned at {lucky[0]}" if lucky else "")
+            note = f"levels off at {view.plateau:.2f}" + (
+                f"; non-monotone: some runs learn at {lucky[0]}" if lucky else ""
+            )
             return self._settle(view, unlearned, results, note)
         note = _describe(belief)
         if not self._narrow(view):

@@ -60,8 +60,8 @@ def transition(points: Sequence[Point], sizes: Sequence[int], confidence: float 
     absolute = _estimate(posterior, curves.absolute, ordered, LEVEL, confidence)
     if levels_off(fitted, ordered, sizes):
         # The posterior knows no low asymptotes: what is left is whether any size tested was learned at all.
-        verdict, relative = Verdict.PLATEAU, _beyond_plateau(ordered)
-        absolute = relative
+        relative = absolute = UNKNOWN if contested(ordered) else Estimate(None, float(ordered[-1].size), None)
+        verdict = Verdict.PLATEAU
     elif ordered[-1].size >= max(sizes) and above >= (SURE if any(learned) else LIKELY):
         verdict, relative = Verdict.ABOVE, Estimate(None, min(float(ordered[-1].size), relative.low or math.inf), None)
     elif ordered[0].size <= min(sizes) and below >= (LIKELY if all(learned) else SURE):
@@ -128,14 +128,17 @@ def levels_off(fitted: Fit | None, points: Sequence[Point], sizes: Sequence[int]
     return chance < (CHANCE if float(np.median(last)) < PLATEAU - SCATTER else NO_CHANCE)
 
 
-def _beyond_plateau(points: Sequence[Point]) -> Estimate:
-    """Where a transition can lie when accuracy levels off too low: above the largest size tested, if anywhere.
+def contested(points: Sequence[Point]) -> list[int]:
+    """The sizes under the largest tested that may be learned by most seeds whatever becomes of the largest, ascending.
 
-    Unless some size tested was learned on average, be it by a single run: then nothing is said before more seeds
-    have been tried there.
+    That is where a run learned and too few failed beside it to rule out that :data:`LEVEL` of all seeds learn.
     """
-    learned = learned_sizes(points, LEVEL)
-    return UNKNOWN if any(learned.values()) else Estimate(None, float(points[-1].size), None)
+    found = []
+    for size in sorted({point.size for point in points})[:-1]:
+        learned = [point.accuracy >= LEVEL for point in points if point.size == size]
+        if any(learned) and float(binom.cdf(sum(learned), len(learned), LEVEL)) >= CHANCE:
+            found.append(size)
+    return found
 
 
 def synergy(baseline: Transition, mix: Transition, parameters: Callable[[float], float]) -> Synergy:

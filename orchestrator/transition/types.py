@@ -36,8 +36,8 @@ class Verdict(StrEnum):
     BELOW = "below"
     """Censored: smaller than the smallest candidate size, which was tested."""
     PLATEAU = "plateau"
-    """Accuracy levels off under :data:`PLATEAU` up to the largest candidate size. Where no size tested reaches
-    :data:`LEVEL` on average, estimates say "larger than the largest", as for :attr:`ABOVE`; else they say nothing."""
+    """Accuracy levels off under :data:`PLATEAU` up to the largest candidate size. Estimates say "larger than the
+    largest", as for :attr:`ABOVE`, unless some smaller size may be learned by most seeds: then they say nothing."""
     UNDECIDED = "undecided"
     """Too few points to say."""
 
