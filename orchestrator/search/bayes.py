@@ -217,7 +217,9 @@ class Bayes(Searcher):
     def _free(self, mix: str, size: int, results: Results, taken: set[Request]) -> list[Request]:
         """Runs to be had at a size, the seed least used by the mix first: runs that share a seed share their data, and
         one lucky draw of it must not look like a curve."""
-        used = Counter(run.seed for runs in (results, taken) for run in runs if run.mix == mix)
+        used = Counter(
+            run.seed for runs in (results, taken) for run in runs if run.mix == mix and run.steps_factor == 1
+        )
         free = [run for run in requests(self.problem, mix, size) if run not in results and run not in taken]
         return sorted(free, key=lambda run: used[run.seed])
 
