@@ -30,18 +30,19 @@ def learning_figure(spec: SweepSpec, runs: Sequence[RunRecord], title: str = "")
     grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
     colours = matplotlib.colormaps["viridis_r"]
     scale = LogNorm(spec.sizes[0], max(spec.sizes[-1], spec.sizes[0] + 1))
+    colour = {size: colours(float(scale(size))) for size in {run.config.size for run in runs}}
     shown = [run for run in runs if run.config.steps_factor == 1 and run.outcome.curve]
     for axes, mix in zip(grid.flat, mixes, strict=False):
         mine = sorted((run for run in shown if run.config.mix.name == mix), key=lambda run: run.config.size)
         lines = [[(point.step, point.accuracy[spec.target]) for point in run.outcome.curve] for run in mine]
-        drawn = [colours(float(scale(run.config.size))) for run in mine]
+        drawn = [colour[run.config.size] for run in mine]
         axes.add_collection(
             LineCollection(lines, colors=drawn, linewidths=1.1, alpha=0.85, rasterized=len(shown) > MOST_LINES)
         )
         axes.scatter(
             [run.outcome.steps for run in mine if run.outcome.accuracy],
             [run.outcome.accuracy[spec.target] for run in mine if run.outcome.accuracy],
-            c=[colour for colour, run in zip(drawn, mine, strict=True) if run.outcome.accuracy],
+            c=[colour[run.config.size] for run in mine if run.outcome.accuracy],
             s=12,
             edgecolors="white",
             linewidths=0.4,
