@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from orchestrator.search.simulator import Cluster
     from orchestrator.search.truths import Kind
     from orchestrator.simulation.study import Setting
-    from orchestrator.sizing.sizing import Sizing, setting_of
 
 GENERIC_SIZES, GENERIC_SEEDS, GENERIC_EXPONENT = 46, 8, 1.75
 """Without a search space: so many sizes between 8 and 256, seeds, and a run that costs size to this power."""
@@ -96,6 +95,7 @@ def _asked(
     from orchestrator.plan import run_seconds
     from orchestrator.search.base import Problem
     from orchestrator.simulation.study import Setting
+    from orchestrator.sizing.sizing import Sizing, setting_of
 
     if space is None:
         if profile or override:

@@ -17,7 +17,9 @@ COLUMNS = ("mix", "size", "seed", "accuracy", "floor", "seconds")
 
 
 def read_table(path: Path) -> dict[Request, Observation | None]:
-    """A recorded table (CSV with the columns of :data:`COLUMNS`, others are left aside).
+    """A recorded table: CSV with the columns of :data:`COLUMNS`, such as the ``runs.csv`` of an export.
+
+    Other columns are left aside, and so are runs of more steps than the others.
 
     Raises :class:`UserError` for a file that is none, saying which line is wrong.
     """
@@ -27,7 +29,8 @@ def read_table(path: Path) -> dict[Request, Observation | None]:
             missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
             if missing:
                 raise UserError(f"{str(path)!r} is no table of outcomes: it has no column {', '.join(missing)}.")
-            return dict(_line(path, reader.line_num, line) for line in reader)
+            lines = (line for line in reader if line.get("steps_factor") in (None, "1"))
+            return dict(_line(path, reader.line_num, line) for line in lines)
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read the table {str(path)!r}: {error}") from error
 

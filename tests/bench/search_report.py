@@ -10,8 +10,11 @@ import numpy as np
 
 from orchestrator.search.grading import RIGHT, Spread, Summary, summarise
 from orchestrator.search.truths import Kind
+from orchestrator.simulation.study import Replayed
 from tests.bench.search import Row
 
+AGREEMENT = 0.9
+"""Share of replays whose estimate lies in the whole table's own 90 % bootstrap interval."""
 WALL_SHARE = 1 / 3
 """The wall clock of eight workers on one mix, at most, against that of one."""
 
@@ -134,6 +137,15 @@ def print_goals(rows: list[Row]) -> None:
         share = many.wall / one.wall
         what = "8 workers on one mix: wall clock / one worker's"
         _print_goal(share <= WALL_SHARE, f"{what} {share:.3f} <= {WALL_SHARE:.3f}")
+
+
+def print_replay_goals(replays: list[Replayed]) -> None:
+    """Whether the statistical searcher says of real outcomes what the whole table says, at a quarter of its cost."""
+    for each in replays:
+        if each.tried.method == "bayes":
+            for mix, agreement in each.agreement.items():
+                _print_goal(agreement >= AGREEMENT, f"replay of {mix}: agreement {agreement:.3f} >= {AGREEMENT:.3f}")
+            _print_goal(each.tried.cost <= 1 / 4, f"replay: cost {each.tried.cost:.3f} <= 0.250")
 
 
 def _print_goal(met: bool, words: str) -> None:

@@ -13,10 +13,11 @@ from tests.bench.search_report import figures, goals, print_goals
 
 
 def test_one_command_prints_and_writes_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["--truths", "2", "--only", "bisection", "--out", str(tmp_path)])
+    main(["--truths", "2", "--only", "bisection", "--replays", "1", "--out", str(tmp_path)])
     printed = capsys.readouterr().out
     assert "bisection" in printed
     assert "goals" in printed
+    assert "replay: cost" in printed
     record = json.loads((tmp_path / "search.json").read_text())
     assert record["truths"] == 2
     assert all(len(found) == 2 for found in record["raw"])
