@@ -60,9 +60,9 @@ class StackTrial(tune.Trainable):
 
     def _export(self) -> None:
         """The memory a GPU holds for this worker, as a metric that Ray's agents collect where there are any."""
-        if self._space["resources"]["device"] == "cuda":
+        if held := torch.cuda.max_memory_reserved():  # 0 where nothing was put on a GPU.
             self._gpu_memory = self._gpu_memory or gauge(GPU_MEMORY)
-            self._gpu_memory.set(torch.cuda.max_memory_reserved(), {"sweep": self._job.sweep_id})
+            self._gpu_memory.set(held, {"sweep": self._job.sweep_id})
 
 
 def hide_unasked_gpus() -> None:
