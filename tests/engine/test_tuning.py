@@ -164,12 +164,12 @@ def test_without_ray_nothing_is_tuned_but_what_was_is_used(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_optuna_tunes_under_ray_and_a_second_sweep_reuses_it(tmp_path: Path) -> None:
-    wanted = asked(trials=6, sizes="auto")
+    wanted = asked(trials=6)
     console, again = quiet(), quiet()
     found = run_sweep(wanted, RunOptions(home=tmp_path), console)
     said = printed(console)
-    assert "tuning: a first estimate of each transition" in said
     assert said.count("steps to learn (haste") == 12
     assert "tuning add, trial 6 of 6" in said
     best = lifecycle.load(Home(tmp_path), Home(tmp_path).sweep_ids()[0]).tunings[0]
@@ -178,12 +178,14 @@ def test_optuna_tunes_under_ray_and_a_second_sweep_reuses_it(tmp_path: Path) -> 
     assert None not in scores
     assert len({trial.values["haste"] for trial in best.trials}) == 6
     assert found.tuned[0].startswith("add: tuned (6 trials): haste ")
-    run_sweep(wanted.model_copy(update={"seed": 20}), RunOptions(home=tmp_path), again)
+    # Where all is tuned, nothing needs Ray.
+    run_sweep(wanted.model_copy(update={"seed": 20}), RunOptions(home=tmp_path, local_debug=True), again)
     assert "steps to learn (haste" not in printed(again)
     assert found.tuned[0] in printed(again)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_real_models_are_tuned_and_swept(tmp_path: Path) -> None:
     block = (
         "tune={settings: {training: {learning_rate: {from: 1.0e-3, to: 3.0e-2, scale: log}}}, trials: 3, seeds: 1, "
