@@ -17,6 +17,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+matplotlib.rcParams["svg.hashsalt"] = "transition-sweeps"
+"""Set once, for all threads: without it the ids inside an SVG are drawn anew and the same data give another file."""
+
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 INK = "#262626"

@@ -16,9 +16,10 @@ HOST = "127.0.0.1"
 def serve(store: Store, port: int) -> int:
     """Serve the page until interrupted or terminated; returns the server's exit code (0 after an interruption).
 
+    One worker, which answers in threads: it starts in a third of the time of MLflow's four, and one person looks at it.
     The server's own children are stopped with it: it gets a process group of its own, and the group the signal.
     """
-    command = [sys.executable, "-m", "mlflow", "ui", "--host", HOST, "--port", str(port)]
+    command = [sys.executable, "-m", "mlflow", "ui", "--host", HOST, "--port", str(port), "--workers", "1"]
     environment = os.environ | {
         # Not as an option: it may hold a password, and everybody on a machine can read command lines.
         "MLFLOW_BACKEND_STORE_URI": store.uri,

@@ -26,7 +26,7 @@ from tests.browser.chromium import BROWSER, DRIVER, Page, browsing
 from tests.tracking.servers import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
-START_S = 120.0
+START_S = 200.0
 
 pytestmark = [
     pytest.mark.browser,
