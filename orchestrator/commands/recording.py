@@ -20,7 +20,7 @@ def ui_command(
 ) -> None:
     """Open MLflow's page on the record of all sweeps."""
     from orchestrator.tracking import store
-    from orchestrator.tracking.page import HOST, serve
+    from orchestrator.tracking.page import address, serve
 
     chosen = store.choose(home)
     if chosen.artifacts is None and chosen.uri.startswith("http"):
@@ -29,7 +29,7 @@ def ui_command(
     if chosen.artifacts is not None and not (home / store.DATABASE).is_file():
         raise UserError(f"there is no record in {str(home)!r} yet: run a sweep first, or name its --home")
     store.check(chosen)
-    typer.echo(f"The record is at http://{HOST}:{port} until you press Ctrl-C.")
+    typer.echo(f"The record is at {address(port)} until you press Ctrl-C.")
     raise typer.Exit(serve(chosen, port))
 
 

@@ -13,6 +13,11 @@ from orchestrator.tracking.store import Store
 HOST = "127.0.0.1"
 
 
+def address(port: int) -> str:
+    """The page with the list of experiments, in its face for training runs; its other one is for language models."""
+    return f"http://{HOST}:{port}/#/experiments?workflowType=machine_learning"
+
+
 def serve(store: Store, port: int) -> int:
     """Serve the page until interrupted or terminated; returns the server's exit code (0 after an interruption).
 

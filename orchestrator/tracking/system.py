@@ -51,7 +51,6 @@ class SystemMonitor:
         self._thread = threading.Thread(target=self._work, name="system", daemon=True)
 
     def __enter__(self) -> Self:
-        self._measure()  # Shares of a processor's time are those since the last measurement, which is now.
         self._thread.start()
         return self
 
@@ -62,6 +61,7 @@ class SystemMonitor:
         self._thread.join()
 
     def _work(self) -> None:
+        self._measure()  # Shares of a processor's time are those since this thread last measured, which is now.
         with self._path.open("a", encoding="utf-8") as file:
             while not self._stop.wait(self._every_s):
                 sample = SystemSample(int(time.time() * 1000), self._measure())

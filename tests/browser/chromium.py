@@ -57,6 +57,11 @@ class Page:
             assert time.monotonic() < until, f"waited {WAIT_S:g} s for {script}"
             time.sleep(0.2)
 
+    def click(self, element: str) -> None:
+        """Click on the element that a JavaScript expression finds, once it is there."""
+        self.wait_for(element)
+        self._driver.execute_script(f"({element}).click()")
+
     def screenshot(self, path: Path) -> None:
         """What the window shows, as PNG."""
         path.parent.mkdir(parents=True, exist_ok=True)
