@@ -62,6 +62,10 @@ class Page:
         self.wait_for(element)
         self._driver.execute_script(f"({element}).click()")
 
+    def forget(self) -> None:
+        """Drop what the page keeps in the browser: which rows are open, which columns are shown."""
+        self._driver.execute_script("localStorage.clear(); sessionStorage.clear()")
+
     def screenshot(self, path: Path) -> None:
         """What the window shows, as PNG."""
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -99,10 +99,11 @@ def opened_page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 
 
 @pytest.fixture(autouse=True)
-def _keep_screenshot(page: Page, request: pytest.FixtureRequest) -> Iterator[None]:
+def _look_and_forget(page: Page, request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if directory := os.environ.get("SCREENSHOTS"):
         page.screenshot(Path(directory) / f"{request.node.name}.png")
+    page.forget()
 
 
 def test_the_experiment_shows_the_sweep_with_its_runs(site: Site, page: Page) -> None:
