@@ -39,7 +39,8 @@ class Monitor:
         self._counts: dict[str, Counter[Status]] = {mix.name: Counter() for mix in spec.mixes}
         self._points: dict[str, tuple[Point, ...]] = {mix.name: () for mix in spec.mixes}
         self._posteriors: dict[str, tuple[int, tuple[float, ...]]] = {}
-        self._trained: list[RunRecord] = []
+        self._known: list[RunRecord] = []
+        self._trained = 0
         self._trained_s = 0.0
         self._grid: tuple[int, float | None] = (0, None)
         self._steps_ended = 0
@@ -66,11 +67,12 @@ class Monitor:
             target = self._campaign.sweep.spec.target
             point = Point(request.size, request.seed, outcome.accuracy[target], outcome.floor[target])
             self._points[request.mix] += (point,)
+        sweep = self._campaign.sweep
+        self._known.append(RunRecord(entry.key, sweep.spec.config(request), outcome, sweep.directory))
         if not entry.reused_from:
+            self._trained += 1
             self._trained_s += outcome.measures.get("seconds", 0.0)
             self._steps_ended += outcome.steps
-            sweep = self._campaign.sweep
-            self._trained.append(RunRecord(entry.key, sweep.spec.config(request), outcome, sweep.directory))
 
     def changed(self) -> None:
         """Something happened: take a new snapshot, unless the last one is hardly older."""
@@ -109,7 +111,7 @@ class Monitor:
 
     def _left_s(self, runs_left: int) -> float:
         """Time left at most, if the runs to come take as long as those that ended."""
-        each = self._trained_s / len(self._trained) if self._trained else self._expected_s
+        each = self._trained_s / self._trained if self._trained else self._expected_s
         return runs_left * each / self._campaign.slots
 
     def _steps_per_s(self, steps: int) -> float | None:
@@ -133,10 +135,10 @@ class Monitor:
     def _grid_s(self) -> float | None:
         """What the whole grid would take, computed once for every run that ended, when somebody looks."""
         known, found = self._grid
-        if known != len(self._trained):
-            trained = tuple(self._trained)
-            found = cost_of(self._campaign.sweep.spec, trained).grid_s
-            self._grid = (len(trained), found)
+        if known != len(self._known):
+            ended = tuple(self._known)
+            found = cost_of(self._campaign.sweep.spec, ended).grid_s
+            self._grid = (len(ended), found)
         return found
 
     def _posterior(self, mix: str) -> tuple[float, ...]:

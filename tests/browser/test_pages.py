@@ -1,4 +1,4 @@
-"""MLflow's page as a person sees it: the real server, a store that a real sweep filled, Debian's Chromium.
+"""MLflow's page and the report as a person sees them: a real server and a store that a real sweep filled, in Chromium.
 
 Screenshots are left in ``$SCREENSHOTS`` where that names a directory.
 """
@@ -50,6 +50,7 @@ class Site:
     sweep: Run
     runs: tuple[Run, ...]
     transitions: tuple[Run, ...]
+    home: Path
 
     def of(self, run: Run, tab: str = "") -> str:
         """The address of a run's page, or of one of its tabs."""
@@ -74,7 +75,7 @@ def served_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     try:
         base = f"http://127.0.0.1:{port}"
         _wait_for(f"{base}/health", server)
-        yield Site(base, str(experiment.experiment_id), kind("sweep")[0], kind("run"), kind("transition"))
+        yield Site(base, str(experiment.experiment_id), kind("sweep")[0], kind("run"), kind("transition"), home)
     finally:
         server.terminate()
         server.wait(60)
@@ -152,3 +153,17 @@ def test_two_transitions_are_compared(site: Site, page: Page) -> None:
     page.open(f"{site.base}/#/compare-runs?runs={runs}&experiments={experiments}")
     shown = page.wait("Comparing 2 Runs", "transition add+prod", "verdict")
     assert "add+prod" in shown
+
+
+def test_the_report_is_a_page_of_its_own(site: Site, page: Page, tmp_path: Path) -> None:
+    sweep, path = site.sweep.info.run_name, tmp_path / "report.html"
+    command = [sys.executable, "-m", "orchestrator", "report", str(sweep), "--home", str(site.home)]
+    done = subprocess.run(
+        [*command, "--output", str(path)], capture_output=True, text=True, cwd=ROOT, timeout=280, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    page.open(path.as_uri())
+    shown = page.wait(str(sweep), "add+prod", "n_embed")
+    assert "search.method" in shown or "bayes" in shown
+    page.wait_for("[...document.querySelectorAll('svg')].some(figure => figure.getBoundingClientRect().width > 400)")
+    page.wait_for("performance.getEntriesByType('resource').length === 0")
