@@ -95,5 +95,4 @@ def test_slots_are_kept_busy_by_one_process_each(cluster: MakeCluster, tmp_path:
     assert len({turn.process for turn in said}) == 4
     share = occupancy(said, slots=4)
     print(f"occupancy {share:.1%}")
-    # The goal is 0.9, and 0.91 was measured on a busy machine; a busier one is no failure.
-    assert share >= 0.8
+    assert share >= 0.9
