@@ -13,6 +13,7 @@ from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.search.base import MixProgress, Problem, Request
 from orchestrator.search.registry import make_searcher
 from orchestrator.transition.types import LEVEL, Verdict
+from trainables.base import RunConfig
 
 
 @dataclass(frozen=True)
@@ -132,33 +133,19 @@ def _mix(stored: StoredSweep, found: Answer, mix: MixAnswer, progress: MixProgre
 def _runs(stored: StoredSweep) -> list[RunStatus]:
     target = stored.spec.target
     ended = [
-        RunStatus(
-            run.key,
-            run.config.mix.name,
-            run.config.size,
-            run.config.seed,
-            run.config.steps_factor,
-            run.outcome.status.value,
-            run.outcome.steps,
-            run.outcome.accuracy.get(target),
-        )
+        _run(run.key, run.config, run.outcome.status.value, run.outcome.steps, run.outcome.accuracy.get(target))
         for run in stored.runs
     ]
     word = "training" if stored.state is State.RUNNING else "interrupted"
     begun = [
-        RunStatus(
-            run.key,
-            run.config.mix.name,
-            run.config.size,
-            run.config.seed,
-            run.config.steps_factor,
-            word,
-            run.step,
-            run.curve[-1].accuracy.get(target) if run.curve else None,
-        )
+        _run(run.key, run.config, word, run.step, run.curve[-1].accuracy.get(target) if run.curve else None)
         for run in stored.training
     ]
     return ended + begun
+
+
+def _run(key: str, config: RunConfig, status: str, steps: int, accuracy: float | None) -> RunStatus:
+    return RunStatus(key, config.mix.name, config.size, config.seed, config.steps_factor, status, steps, accuracy)
 
 
 def _progress(stored: StoredSweep) -> dict[str, MixProgress]:

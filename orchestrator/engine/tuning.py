@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from rich.console import Console
 
@@ -75,7 +76,7 @@ class _Tuner:
             if self._stopping:
                 return None
             study = Study(self._spec, mix, sizes[mix], self._home)
-            self._stop_now = lambda study=study: setattr(study, "stopping", True)  # type: ignore[misc]
+            self._stop_now = partial(setattr, study, "stopping", True)
             self._train(study)
             if self._stopping:
                 return None
@@ -125,7 +126,7 @@ class _Tuner:
                 for entry in known:
                     searcher.tell(entry.request, observe(entry.outcome, spec.target))
                 campaign = Campaign(pilot, searcher, journal, slots=self._engine.slots, sizing=self._sizing)
-                self._stop_now = lambda: setattr(campaign, "stopping", True)
+                self._stop_now = partial(setattr, campaign, "stopping", True)
                 if not campaign.done:
                     self._say("tuning: a first estimate of each transition, with untuned settings")
                     self._engine.execute(campaign)

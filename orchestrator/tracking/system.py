@@ -9,18 +9,18 @@ cluster Ray's dashboard knows.
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from mlflow.system_metrics.metrics.cpu_monitor import CPUMonitor
 from mlflow.system_metrics.metrics.disk_monitor import DiskMonitor
 from mlflow.system_metrics.metrics.gpu_monitor import GPUMonitor
+
+from orchestrator.alongside import Alongside
 
 SAMPLES = "system.jsonl"
 EVERY_S = 10.0
@@ -35,7 +35,7 @@ class SystemSample:
     values: dict[str, float]
 
 
-class SystemMonitor:
+class SystemMonitor(Alongside):
     """Samples the machine while its block runs, from a thread of its own.
 
     ``heard`` is called with every sample once it is on disk. GPUs are left out where there is none, or no
@@ -43,22 +43,11 @@ class SystemMonitor:
     """
 
     def __init__(self, directory: Path, heard: Callable[[SystemSample], None], *, every_s: float = EVERY_S) -> None:
+        super().__init__("system")
         self._path = directory / SAMPLES
         self._heard = heard
         self._every_s = every_s
         self._monitors = _monitors()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="system", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop.set()
-        self._thread.join()
 
     def _work(self) -> None:
         self._measure()  # Shares of a processor's time are those since this thread last measured, which is now.
