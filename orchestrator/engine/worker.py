@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 import time
@@ -26,7 +27,7 @@ from orchestrator.engine.remains import (
 from orchestrator.engine.reports import RunReport, StackJob, StackReport
 from orchestrator.engine.stacking import stack_id
 from orchestrator.records import ARRAYS, PICTURE
-from orchestrator.report.similarity import similarity_figure
+from orchestrator.report.similarity import SimilarityPicture
 from orchestrator.report.style import save
 from orchestrator.sizing.choice import PAYS, fits
 from orchestrator.sizing.measured import Measured
@@ -180,11 +181,18 @@ class StackWorker:
                 arrays: dict[str, Any] = dict(report.arrays)
                 np.savez(directory / ARRAYS, **arrays)
                 title = f"{config.mix}, size {config.size}, seed {config.seed}"
-                save(similarity_figure(report.arrays["similarity"], title), directory / PICTURE)
+                similarity = report.arrays["similarity"]
+                save(_picture(len(similarity)).show(similarity, title), directory / PICTURE)
             if report.weights:
                 save_file(dict(report.weights), directory / WEIGHTS)
             (directory / OUTCOME).write_text(json.dumps(outcome.to_json()), encoding="utf-8")
         return outcome
+
+
+@functools.cache
+def _picture(tokens: int) -> SimilarityPicture:
+    """Kept from stack to stack: this process draws one run at a time, all of the same number of tokens."""
+    return SimilarityPicture([str(token) for token in range(tokens)])
 
 
 def _step_of(report: Report) -> int:

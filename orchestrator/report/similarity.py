@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colorbar import Colorbar
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
+from matplotlib.text import Annotation, Text
 from numpy.typing import NDArray
 
 from orchestrator.report import style
+from orchestrator.report.style import Picture
 
 ANNOTATED = 12
 """Up to this many tokens the cells of the heat map also carry their value."""
@@ -25,19 +27,56 @@ def similarity_figure(similarity: NDArray[Any], title: str, labels: Sequence[str
     ``labels`` names the rows (``0 .. n-1`` where empty). Raises ``ValueError`` unless the matrix is square, finite
     and has a label for each row.
     """
+    rows = len(_checked(similarity))
+    names = tuple(labels) or tuple(str(index) for index in range(rows))
+    if len(names) != rows:
+        raise ValueError(f"{rows} rows need {rows} labels, got {len(names)}")
+    return SimilarityPicture(names).show(similarity, title)
+
+
+class SimilarityPicture:
+    """One figure that shows matrix after matrix: laying a figure out costs three times what drawing it does, and every
+    run of a sweep leaves one."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._figure = Picture(figsize=(style.WIDTH_IN, 3.5), dpi=style.DPI, facecolor="white")
+        self._names = tuple(names)
+        blank = np.zeros((len(names), len(names)))
+        self._heat = self._figure.add_axes((0.06, 0.125, 0.36, 0.74))
+        self._image = heat_map(self._heat, blank, self._names)
+        beside = self._figure.add_axes((0.435, 0.125, 0.014, 0.74))
+        dress_bar(self._figure.colorbar(self._image, cax=beside, ticks=(-1, -0.5, 0, 0.5, 1)))
+        self._plane = self._figure.add_axes((0.65, 0.125, 0.34, 0.74))
+        principal_plane(self._plane, blank, self._names)
+
+    def show(self, similarity: NDArray[Any], title: str) -> Figure:
+        """The figure of these similarities [n, n], n the number of names; the next call changes the same figure.
+
+        Raises ``ValueError`` unless the matrix is square, finite and of that size.
+        """
+        matrix = _checked(similarity)
+        if len(matrix) != len(self._names):
+            raise ValueError(f"a picture of {len(self._names)} tokens cannot show {len(matrix)}")
+        self._image.set_data(matrix)
+        for cell, value in zip(self._heat.texts, matrix.flat, strict=False):  # No texts where cells are too small.
+            _say(cell, float(value))
+        scores, shares = principal_components(matrix)
+        self._plane.lines[0].set_data(scores[:, 0], scores[:, 1])
+        self._plane.collections[0].set_offsets(scores)
+        for name, place in zip(self._plane.texts, scores, strict=True):
+            cast(Annotation, name).xy = (place[0], place[1])
+        name_axes(self._plane, shares)
+        self._plane.relim()
+        self._plane.autoscale_view()
+        style.title(self._figure, title)
+        return self._figure
+
+
+def _checked(similarity: NDArray[Any]) -> NDArray[np.float64]:
     matrix = np.asarray(similarity, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size or not np.isfinite(matrix).all():
         raise ValueError(f"similarities must be a finite square matrix, got shape {matrix.shape}")
-    names = list(labels) or [str(index) for index in range(len(matrix))]
-    if len(names) != len(matrix):
-        raise ValueError(f"{len(matrix)} rows need {len(matrix)} labels, got {len(names)}")
-    figure = style.new_figure(3.5, gap=0.08)
-    heat, plane = figure.subplots(1, 2, width_ratios=(1.2, 1))
-    bar = figure.colorbar(heat_map(heat, matrix, names), ax=heat, fraction=0.046, pad=0.03, ticks=(-1, -0.5, 0, 0.5, 1))
-    dress_bar(bar)
-    principal_plane(plane, matrix, names)
-    style.title(figure, title)
-    return figure
+    return matrix
 
 
 def principal_components(similarity: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -72,16 +111,18 @@ def heat_map(axes: Axes, matrix: NDArray[np.float64], names: Sequence[str], *, v
     axes.set_xlabel("number token")
     axes.set_ylabel("number token")
     if values and len(names) <= ANNOTATED:
+        size = min(style.SMALL, 60 / len(names))
         for row, column in np.ndindex(*matrix.shape):
-            value = matrix[row, column]
-            text = f"{value:.2f}".replace("0.", ".").replace("1.00", "1").replace("-.00", ".00")
-            colour = "white" if abs(value) > 0.6 else style.INK
-            axes.text(
-                column, row, text, ha="center", va="center", fontsize=min(style.SMALL, 60 / len(names)), color=colour
-            )
+            _say(axes.text(column, row, "", ha="center", va="center", fontsize=size), float(matrix[row, column]))
     style.dress(axes, spines=())
     axes.tick_params(length=0)
     return image
+
+
+def _say(cell: Text, value: float) -> None:
+    """Write a similarity into its cell, in a colour that stands out there."""
+    cell.set_text(f"{value:.2f}".replace("0.", ".").replace("1.00", "1").replace("-.00", ".00"))
+    cell.set_color("white" if abs(value) > 0.6 else style.INK)
 
 
 def dress_bar(bar: Colorbar) -> None:
@@ -117,7 +158,11 @@ def principal_plane(axes: Axes, matrix: NDArray[np.float64], names: Sequence[str
         )
     axes.margins(0.14)
     axes.set_aspect("equal", adjustable="datalim")
-    word = "PC" if small else "principal component"
+    name_axes(axes, shares, "PC" if small else "principal component")
+    style.dress(axes)
+
+
+def name_axes(axes: Axes, shares: NDArray[np.float64], word: str = "principal component") -> None:
+    """Label the two axes of a principal plane with their shares [2] of the variance."""
     axes.set_xlabel(f"{word} 1 ({shares[0]:.0%})")
     axes.set_ylabel(f"{word} 2 ({shares[1]:.0%})")
-    style.dress(axes)

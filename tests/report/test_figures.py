@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.figures import curve_figure, save, save_both, similarity_figure, transitions_figure
-from orchestrator.report.similarity import principal_components
+from orchestrator.report.similarity import SimilarityPicture, principal_components
 from orchestrator.transition.types import Estimate, Synergy, Verdict
 from tests.report.samples import NOWHERE, bracketed, make_answer, make_spec, transition
 
@@ -155,6 +155,25 @@ def test_labels_must_fit() -> None:
 
 def test_one_token_has_a_picture(tmp_path: Path) -> None:
     assert save(similarity_figure(np.ones((1, 1)), "one"), tmp_path / "one.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("tokens", [1, 6, 20])
+def test_a_picture_shown_again_equals_a_new_one(tmp_path: Path, tokens: int) -> None:
+    def similarity(seed: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+        rows = np.random.default_rng(seed).normal(size=(tokens, 5))
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        return rows @ rows.T
+
+    picture = SimilarityPicture([str(token) for token in range(tokens)])
+    save(
+        picture.show(similarity(0), "the first, with a title that is as long as it takes to need another line " * 2),
+        tmp_path / "0.png",
+    )
+    again = save(picture.show(similarity(1), "the second"), tmp_path / "again.png")
+    fresh = save(similarity_figure(similarity(1), "the second"), tmp_path / "fresh.png")
+    assert again.read_bytes() == fresh.read_bytes()
+    with pytest.raises(ValueError, match=f"of {tokens} tokens cannot show {tokens + 1}"):
+        picture.show(np.eye(tokens + 1), "too many")
 
 
 def test_principal_components_are_those_of_the_embeddings() -> None:
