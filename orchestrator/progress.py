@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.report.wording import number
+from orchestrator.report.wording import duration, number
 from orchestrator.search.base import MixProgress
 
 REFRESHES_PER_S = 2.0
@@ -229,15 +229,6 @@ def status_line(snapshot: Snapshot) -> str:
         training = f"{now} now ({scores})" if scores else f"{now} now"
         parts.append(f"{mix.mix} {_bracket(snapshot, mix)}, {done} done, {training}, {_left(mix)} left")
     return "; ".join([*parts, _times(snapshot), _cost(snapshot)])
-
-
-def duration(seconds: float) -> str:
-    """``45 s``, ``3 min 20 s``, ``1 h 05 min``."""
-    whole = max(0, round(seconds))
-    minutes, rest = divmod(whole, 60)
-    if minutes >= 60:
-        return f"{minutes // 60} h {minutes % 60:02d} min"
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
 
 
 def _cells(snapshot: Snapshot, mix: MixProgress, *, narrow: bool, ascii_only: bool) -> list[RenderableType]:

@@ -16,6 +16,8 @@ PICTURE = "similarity.png"
 """Name of the file in a run's directory showing its number embeddings' cosine similarities."""
 FIGURE = "transitions.png"
 """Name of the comparison figure in a sweep's directory."""
+REPORT = "report.html"
+"""Name of the page in a sweep's directory that tells it all."""
 
 
 @dataclass(frozen=True)

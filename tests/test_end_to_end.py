@@ -86,8 +86,11 @@ def test_the_record_holds_sweep_runs_and_transitions(smoke: tuple[Path, str]) ->
     arrays = np.load(client.download_artifacts(children[0].info.run_id, "arrays.npz"))
     assert arrays["embedding"].shape == (4, int(children[0].data.params["n_embed"]))
     assert arrays["similarity"].shape == (4, 4)
-    figures = [file.path for file in client.list_artifacts(parent.info.run_id)]
-    assert any(path.endswith(".png") for path in figures)
+    told = {file.path for file in client.list_artifacts(parent.info.run_id)}
+    assert {"transitions.png", "transitions.svg", "report.html", "search_space.yaml"} <= told
+    page = Path(client.download_artifacts(parent.info.run_id, "report.html")).read_text(encoding="utf-8")
+    assert parent.info.run_name in page
+    assert page.count("<svg") >= 3
 
 
 @pytest.mark.slow

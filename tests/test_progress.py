@@ -19,7 +19,8 @@ import pyte
 import pytest
 from rich.console import Console
 
-from orchestrator.progress import Counts, LiveView, RunProgress, Snapshot, duration, render, status_line
+from orchestrator.progress import Counts, LiveView, RunProgress, Snapshot, render, status_line
+from orchestrator.report.wording import duration
 from orchestrator.search.base import MixProgress
 
 ROOT = Path(__file__).resolve().parent.parent

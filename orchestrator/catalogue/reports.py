@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from orchestrator.catalogue.reading import StoredSweep
-from orchestrator.catalogue.views import cost_line
-from orchestrator.cost import cost_of
 from orchestrator.engine.files import write_whole
 from orchestrator.errors import UserError
 from orchestrator.report.forest import Compared
@@ -19,8 +17,7 @@ def write_report(stored: StoredSweep, path: Path) -> Path:
     """Write a sweep's report to a file, whole, over an older one. Raises :class:`UserError` for a bad path."""
     if path.is_dir():
         raise UserError(f"{str(path)!r} is a directory; name the file, such as {str(path / 'report.html')!r}")
-    cost = cost_line(cost_of(stored.spec, stored.runs))
-    content = PageContent(stored.sweep, stored.state.value, stored.answer, stored.runs, stored.reused, cost)
+    content = PageContent(stored.sweep, stored.state.value, stored.answer, stored.runs, stored.reused)
     write_whole(path, page(content))
     return path
 

@@ -12,12 +12,11 @@ from rich.text import Text
 from orchestrator.catalogue.lookup import RunPlace
 from orchestrator.catalogue.reading import State, StoredSweep
 from orchestrator.catalogue.status import MixStatus, RunStatus, SweepStatus, transition_words
-from orchestrator.cost import Cost
 from orchestrator.errors import UserError
-from orchestrator.progress import duration
 from orchestrator.records import RunRecord
+from orchestrator.report import wording
 from orchestrator.report.forest import Compared, forest_rows
-from orchestrator.report.wording import bare, budget_limited
+from orchestrator.report.wording import budget_limited
 from orchestrator.spec import flatten, plain_settings
 from trainables.base import Evaluation, Outcome
 
@@ -61,7 +60,7 @@ def status_view(status: SweepStatus, *, runs: bool = False) -> RenderableType:
     parts += [Text(f"{mix.mix}: {said}", style="yellow") for mix in status.mixes if (said := _trouble(mix))]
     training = [run for run in status.runs if run.status in ("training", "interrupted")]
     parts += [Text(_training_line(run)) for run in training]
-    parts.append(Text(cost_line(status.cost), style="dim"))
+    parts.append(Text(wording.cost(status.cost), style="dim"))
     parts.append(Text(f"* at 80% of the asymptote, with 90% intervals; learned: {status.target} at 0.8 or more"))
     if runs:
         parts.append(runs_table(status.size_axis, status.target, status.runs))
@@ -149,15 +148,6 @@ def sparkline(shares: Sequence[float], blocks: str = BLOCKS) -> str:
 def sweep_words(stored: StoredSweep) -> str:
     """What a sweep found, in a line: each mix with its transition."""
     return "; ".join(f"{mix.mix} {transition_words(stored.answer, mix)[0]}" for mix in stored.answer.mixes)
-
-
-def cost_line(cost: Cost) -> str:
-    """``3 min 54 s of training in 8 runs; the whole grid: about 12 min in 24 runs (33%)``."""
-    said = f"{duration(cost.spent_s)} of training in {cost.runs} runs"
-    if cost.grid_s is None or cost.share is None:
-        return f"{said}; the whole grid has {cost.grid_runs}"
-    saved = "" if cost.share >= 1 else f", {bare(1 / cost.share)} times as much"
-    return f"{said}; the whole grid: about {duration(cost.grid_s)} in {cost.grid_runs} runs{saved}"
 
 
 def size_on_disk(count: float) -> str:

@@ -13,17 +13,18 @@ from orchestrator import hardware
 from orchestrator.engine import calibration, lifecycle, tuning
 from orchestrator.engine.base import Engine
 from orchestrator.engine.campaign import Campaign, observe
-from orchestrator.engine.files import Home, SweepFiles
+from orchestrator.engine.files import Home, SweepFiles, write_whole
 from orchestrator.engine.journal import Answered, Ended, Journal
 from orchestrator.engine.monitor import Monitor
 from orchestrator.engine.stopping import stop_on_interrupt
 from orchestrator.errors import SweepError
 from orchestrator.plan import run_seconds
 from orchestrator.progress import LiveView
-from orchestrator.records import FIGURE, Sweep
+from orchestrator.records import FIGURE, REPORT, RunRecord, Sweep
 from orchestrator.report import table
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.figures import save_both, transitions_figure
+from orchestrator.report.page import PageContent, page
 from orchestrator.search.base import Problem, Searcher
 from orchestrator.search.registry import make_searcher
 from orchestrator.sizing.sizing import Sizing
@@ -185,8 +186,9 @@ class _Drive:
             self._recorder.end(self._sweep, found, State.FAILED)
             self._close_record(RECORD_TIMEOUT_S)
             raise SweepError(f"every run failed; the first one with:\n{failed[0].strip()}")
-        figures = save_both(transitions_figure(self._sweep.spec, found), self._files.directory, Path(FIGURE).stem)
-        self._recorder.end(self._sweep, found, State.FINISHED, figures)
+        files = [*save_both(transitions_figure(self._sweep.spec, found), self._files.directory, Path(FIGURE).stem)]
+        files.append(self._report(found))
+        self._recorder.end(self._sweep, found, State.FINISHED, files)
         self._journal.append(Answered())
         lifecycle.drop_checkpoints(self._files)
         self._print(found)
@@ -194,14 +196,23 @@ class _Drive:
             self._say(f"{len(failed)} runs failed; their tracebacks are in the record.")
         left = self._close_record(RECORD_TIMEOUT_S)
         self._say(f"figure  {self._files.directory / FIGURE}")
+        self._say(f"report  {self._files.directory / REPORT}")
         self._say(f"record  python -m orchestrator ui --home {self._files.directory.parent.parent}{left}")
         return found
 
     def _answer(self) -> Answer:
         """What the runs ended so far say."""
-        spec = self._sweep.spec
-        records = [lifecycle.record_of(self._sweep, self._files, entry) for entry in self._ended]
-        return answer(spec, [(record.config, record.outcome) for record in records])
+        return answer(self._sweep.spec, [(record.config, record.outcome) for record in self._records()])
+
+    def _records(self) -> list[RunRecord]:
+        return [lifecycle.record_of(self._sweep, self._files, entry) for entry in self._ended]
+
+    def _report(self, found: Answer) -> Path:
+        """The sweep as a page, beside its figure."""
+        reused = {entry.key: entry.reused_from for entry in self._ended if entry.reused_from}
+        content = PageContent(self._sweep, State.FINISHED.value, found, self._records(), reused)
+        write_whole(self._files.directory / REPORT, page(content))
+        return self._files.directory / REPORT
 
     def _close_record(self, timeout_s: float) -> str:
         """Wait for the record; a clause for the user about what did not get there, ``""`` when all did."""

@@ -10,7 +10,7 @@ from rich.console import Console
 from orchestrator.engine import lifecycle
 from orchestrator.engine.files import Home
 from orchestrator.errors import SweepError, UserError
-from orchestrator.records import FIGURE, Sweep
+from orchestrator.records import FIGURE, REPORT, Sweep
 from orchestrator.report.answer import answer
 from orchestrator.tracking import store
 from orchestrator.tracking.base import OutageError, State, Tracker
@@ -78,6 +78,6 @@ def _record(home: Home, sweep: Sweep, tracker: Tracker) -> int:
     failed = bool(runs) and all(run.outcome.status is Status.FAILED for run in runs)
     unanswered = State.FAILED if failed else State.INTERRUPTED
     state = State.FINISHED if memory.answered else unanswered
-    figures = sorted(files.directory.glob(f"{Path(FIGURE).stem}.*"))
-    tracker.end(sweep, found, state, figures)
+    kept = [*sorted(files.directory.glob(f"{Path(FIGURE).stem}.*")), *files.directory.glob(REPORT)]
+    tracker.end(sweep, found, state, kept)
     return len(runs)

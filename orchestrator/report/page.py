@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from orchestrator.cost import cost_of
 from orchestrator.records import RunRecord, Sweep
 from orchestrator.report import table, wording
 from orchestrator.report.answer import Answer, MixAnswer
@@ -32,15 +33,14 @@ VERDICTS = {
 
 @dataclass(frozen=True)
 class PageContent:
-    """What a page tells. ``state`` is how the sweep stands and ``cost`` what it cost, both in words; ``reused`` maps
-    the keys of runs that another sweep trained to its id."""
+    """What a page tells. ``state`` is how the sweep stands, in a word; ``reused`` maps the keys of runs that another
+    sweep trained to its id."""
 
     sweep: Sweep
     state: str
     answer: Answer
     runs: Sequence[RunRecord]
     reused: dict[str, str]
-    cost: str
 
 
 def page(content: PageContent) -> str:
@@ -64,7 +64,7 @@ def page(content: PageContent) -> str:
         verdicts={verdict.value: text for verdict, text in VERDICTS.items()},
         shown={mix.target.transition.verdict.value for mix in content.answer.mixes},
         level=LEVEL,
-        cost=content.cost,
+        cost=wording.cost(cost_of(spec, content.runs)),
         warnings=[*spec.make_family().warnings(), *_run_warnings(content.runs)],
         asked=_asked(spec),
         settings=flatten(spec.to_dict()["settings"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from orchestrator.cost import Cost
 from orchestrator.report.fairness import Standing
 from orchestrator.transition.types import Estimate, Synergy, Verdict
 
@@ -107,3 +108,21 @@ def bare(ratio: float) -> str:
     if ratio >= 10:
         return f"{ratio:.0f}"
     return f"{ratio:.1f}" if ratio >= 1 else f"{ratio:.2f}"
+
+
+def cost(found: Cost) -> str:
+    """``3 min 54 s of training in 8 runs; the whole grid: about 12 min in 24 runs, 3.0 times as much``."""
+    said = f"{duration(found.spent_s)} of training in {found.runs} runs"
+    if found.grid_s is None or found.share is None:
+        return f"{said}; the whole grid has {found.grid_runs}"
+    saved = "" if found.share >= 1 else f", {bare(1 / found.share)} times as much"
+    return f"{said}; the whole grid: about {duration(found.grid_s)} in {found.grid_runs} runs{saved}"
+
+
+def duration(seconds: float) -> str:
+    """``45 s``, ``3 min 20 s``, ``1 h 05 min``."""
+    whole = max(0, round(seconds))
+    minutes, rest = divmod(whole, 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

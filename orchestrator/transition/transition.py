@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.stats import binom
+from scipy.special import bdtr, bdtrc
 
 from orchestrator.transition.fit import fit
 from orchestrator.transition.posterior import LAPSES, Crossing, Posterior, curves_for
@@ -121,7 +121,7 @@ def levels_off(fitted: Fit | None, points: Sequence[Point], sizes: Sequence[int]
         return False
     levelled = [point for point in points if fitted.accuracy(point.size) >= LEVELLED * fitted.asymptote]
     low = sum(point.accuracy < PLATEAU - SCATTER for point in levelled)
-    chance = float(binom.sf(low - 1, len(levelled), LAPSES[-1]))
+    chance = float(bdtrc(low - 1, len(levelled), LAPSES[-1]))
     last = [point.accuracy for point in levelled if point.size == largest]
     if float(np.mean(last)) >= PLATEAU - SCATTER:
         return False
@@ -136,7 +136,7 @@ def contested(points: Sequence[Point]) -> list[int]:
     found = []
     for size in sorted({point.size for point in points})[:-1]:
         learned = [point.accuracy >= LEVEL for point in points if point.size == size]
-        if any(learned) and float(binom.cdf(sum(learned), len(learned), LEVEL)) >= CHANCE:
+        if any(learned) and float(bdtr(sum(learned), len(learned), LEVEL)) >= CHANCE:
             found.append(size)
     return found
 

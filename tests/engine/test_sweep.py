@@ -42,6 +42,7 @@ def test_a_sweep_finds_both_transitions_and_records_them(tmp_path: Path) -> None
     [sweep_id] = Home(tmp_path).sweep_ids()
     entries = ended(tmp_path, sweep_id)
     assert (tmp_path / "sweeps" / sweep_id / "transitions.png").is_file()
+    assert sweep_id in (tmp_path / "sweeps" / sweep_id / "report.html").read_text(encoding="utf-8")
     client = MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
     [experiment] = [one for one in client.search_experiments() if one.name == "logistic"]
     recorded = client.search_runs([experiment.experiment_id], filter_string="tags.kind = 'run'")

@@ -61,7 +61,7 @@ def outline(html: str) -> Outline:
 
 def content(home: Home, asked: SweepSpec | None = None, **kept: object) -> PageContent:
     stored = read_sweep(home, write_sweep(home, asked, **kept).id)  # type: ignore[arg-type]  # passed through
-    return PageContent(stored.sweep, stored.state.value, stored.answer, stored.runs, stored.reused, "12 s of training")
+    return PageContent(stored.sweep, stored.state.value, stored.answer, stored.runs, stored.reused)
 
 
 @pytest.fixture(scope="module", name="whole")
@@ -102,7 +102,7 @@ def test_every_part_is_there(whole: tuple[PageContent, str]) -> None:
     for part in ("Embeddings below and above", "Learning curves", "What each mix saves", "How to reproduce it"):
         assert part in found.text
     assert "curve.midpoint" in found.text
-    assert "12 s of training." in found.text
+    assert f" of training in {len(told.runs)} runs; the whole grid: about " in found.text
     assert f"python -m orchestrator run {told.sweep.spec.name}.yaml" in found.text
     assert all(run.key in found.text for run in told.runs)
     assert "prefers-color-scheme: dark" in html
