@@ -97,7 +97,7 @@ class SweepResults:
         """A figure: ``curves`` (accuracy against size; of every task of one ``mix`` where one is given),
         ``embeddings`` (below and above each transition), ``learning`` (accuracy over steps) or ``transitions`` (in
         parameters, as ``compare`` draws them). Save it with ``.savefig``. Raises ``UserError``."""
-        from orchestrator.report import figures, forest, learning, panels
+        from orchestrator.report import comparison, figures, forest, learning, panels
 
         answer, spec, runs = self.answer, self.spec, self._stored.runs
         if mix is not None and (kind != "curves" or mix not in spec.mix_named):
@@ -111,7 +111,7 @@ class SweepResults:
         if kind == "learning":
             return learning.learning_figure(spec, runs, spec.question)
         if kind == "transitions":
-            return forest.forest_figure([forest.Compared(self.id, answer)], spec.question)
+            return forest.forest_figure([comparison.Compared(self.id, answer)], spec.question)
         if kind == "embeddings":
             drawn = panels.embeddings_figure(answer, runs, spec.question)
             if drawn is None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from orchestrator.catalogue.reading import StoredSweep
 from orchestrator.engine.files import write_whole
 from orchestrator.errors import UserError
-from orchestrator.report.forest import Compared
+from orchestrator.report.comparison import Compared
 from orchestrator.report.page import PageContent, page
 
 

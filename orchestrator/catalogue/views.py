@@ -15,7 +15,7 @@ from orchestrator.catalogue.status import MixStatus, RunStatus, SweepStatus, tra
 from orchestrator.errors import UserError
 from orchestrator.records import RunRecord
 from orchestrator.report import wording
-from orchestrator.report.forest import Compared, forest_rows
+from orchestrator.report.comparison import Compared, forest_rows
 from orchestrator.report.wording import budget_limited
 from orchestrator.spec import flatten, plain_settings
 from trainables.base import Evaluation, Outcome

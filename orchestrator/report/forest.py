@@ -1,51 +1,20 @@
-"""Transitions of several sweeps side by side: a table of rows and a forest plot."""
+"""Transitions of several sweeps side by side, as a forest plot."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from orchestrator.report import style, wording
-from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.transition.types import Estimate, Verdict
+from orchestrator.report.comparison import Compared, ForestRow, forest_row
+from orchestrator.transition.types import Verdict
 
 ROW_IN, HEAD_IN = 0.27, 1.1
 EDGE = 1.25
 """Room left of the smallest and right of the largest number, as a factor."""
-
-
-@dataclass(frozen=True)
-class Compared:
-    """One sweep to compare. ``label`` tells it from the others."""
-
-    label: str
-    answer: Answer
-
-
-@dataclass(frozen=True)
-class ForestRow:
-    """One mix of one sweep: what was found, in parameters, and the tested ends; ``size`` and ``count`` say it in words,
-    ``saving`` what the mix saves against its own sweep's baseline."""
-
-    label: str
-    mix: str
-    verdict: Verdict
-    parameters: Estimate
-    smallest: float
-    largest: float
-    size: str
-    count: str
-    saving: str
-    runs: int
-
-
-def forest_rows(compared: Sequence[Compared]) -> list[ForestRow]:
-    """A row for each mix of each sweep, in the order given."""
-    return [_row(each, mix) for each in compared for mix in each.answer.mixes]
 
 
 def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
@@ -53,7 +22,7 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
 
     Parameters, because sizes of different families and architectures cannot be laid on one axis.
     """
-    groups = [[_row(each, mix) for mix in each.answer.mixes] for each in compared]
+    groups = [[forest_row(each, mix) for mix in each.answer.mixes] for each in compared]
     lines = sum(len(group) + 1 for group in groups)
     figure = style.new_figure(ROW_IN * lines + HEAD_IN)
     axes = figure.subplots()
@@ -91,27 +60,6 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
     if title:
         style.title(figure, title)
     return figure
-
-
-def _row(each: Compared, mix: MixAnswer) -> ForestRow:
-    found, answer = mix.target.transition, each.answer
-    smallest, largest = answer.tested(found)
-    asymptote = found.fit.asymptote if found.fit else None
-    size = wording.estimate(found.relative, smallest.size, largest.size, found.verdict, asymptote)
-    count = wording.estimate(mix.target.total, smallest.total, largest.total, found.verdict, asymptote)
-    saving = "" if mix.synergy_total is None else wording.synergy(mix.mix, mix.synergy_total)
-    return ForestRow(
-        label=each.label,
-        mix=mix.mix,
-        verdict=found.verdict,
-        parameters=mix.target.total,
-        smallest=smallest.total,
-        largest=largest.total,
-        size=size if found.verdict is Verdict.PLATEAU else f"{answer.size_axis} {size}",
-        count="-" if found.verdict is Verdict.PLATEAU else count,
-        saving=saving,
-        runs=mix.runs,
-    )
 
 
 def _draw(axes: Axes, row: ForestRow, place: int, colour: str, marker: str, span: tuple[float, float]) -> None:

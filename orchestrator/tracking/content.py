@@ -23,8 +23,8 @@ data of its runs, whose digest is the tag ``data`` of the runs.
 
 Artifacts: of a run ``arrays.npz`` (embeddings and their similarities) and ``similarity.png``, or ``traceback.txt``;
 of a transition ``curve.png`` and ``.svg``, ``runs.csv`` (the runs it rests on), ``points.json``, ``fit.json``,
-``posterior.json`` and ``transition.json`` (the estimates); of a sweep ``report.html``, ``transitions.png`` and ``.svg``, ``answer.txt``
-and ``.json``, ``environment.json`` and ``search_space.yaml``, which ``run`` takes as it is.
+``posterior.json`` and ``transition.json`` (the estimates); of a sweep ``report.html``, ``transitions.png`` and
+``.svg``, ``answer.txt`` and ``.json``, ``environment.json`` and ``search_space.yaml``, which ``run`` takes as it is.
 """
 
 from __future__ import annotations

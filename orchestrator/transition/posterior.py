@@ -10,6 +10,7 @@ Axes: kind (2: all-or-nothing, graded), M midpoint, K slope, L lapse, F floor, A
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
 from typing import Any
@@ -158,8 +159,9 @@ class Curves:
     def posterior(self, points: Iterable[Point]) -> Posterior:
         """The posterior given these runs, in any order."""
         total = np.zeros(self.all_cells)
-        for point in points:
-            total += self.log_likelihood(point.size, point.accuracy)
+        # Accuracies are shares of a test set, so that many runs of a large sweep say the same: at the floor, at 1.
+        for (size, accuracy), runs in Counter((point.size, point.accuracy) for point in points).items():
+            total += runs * self.log_likelihood(size, accuracy).astype(np.float64)
         return Posterior(self, total)
 
 

@@ -11,7 +11,8 @@ from matplotlib.collections import LineCollection, PathCollection
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.engine.files import Home
 from orchestrator.report import style
-from orchestrator.report.forest import Compared, forest_figure, forest_rows
+from orchestrator.report.comparison import Compared, forest_rows
+from orchestrator.report.forest import forest_figure
 from orchestrator.report.learning import learning_figure
 from orchestrator.report.panels import embeddings_figure, pairs
 from orchestrator.transition.types import Estimate, Synergy, Verdict
