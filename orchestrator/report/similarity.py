@@ -19,6 +19,8 @@ from orchestrator.report.style import Picture
 ANNOTATED = 12
 """Up to this many tokens the cells of the heat map also carry their value."""
 MOST_LABELS = 16
+SCREEN_DPI = 130
+"""Of a run's picture: for looking at in MLflow; a paper takes the SVG."""
 
 
 def similarity_figure(similarity: NDArray[Any], title: str, labels: Sequence[str] = ()) -> Figure:
@@ -39,7 +41,7 @@ class SimilarityPicture:
     run of a sweep leaves one."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._figure = Picture(figsize=(style.WIDTH_IN, 3.5), dpi=style.DPI, facecolor="white")
+        self._figure = Picture(figsize=(style.WIDTH_IN, 3.5), dpi=SCREEN_DPI, facecolor="white")
         self._names = tuple(names)
         blank = np.zeros((len(names), len(names)))
         self._heat = self._figure.add_axes((0.06, 0.125, 0.36, 0.74))
@@ -48,6 +50,7 @@ class SimilarityPicture:
         dress_bar(self._figure.colorbar(self._image, cax=beside, ticks=(-1, -0.5, 0, 0.5, 1)))
         self._plane = self._figure.add_axes((0.65, 0.125, 0.34, 0.74))
         principal_plane(self._plane, blank, self._names)
+        self._plane.locator_params(nbins=4)
 
     def show(self, similarity: NDArray[Any], title: str) -> Figure:
         """The figure of these similarities [n, n], n the number of names; the next call changes the same figure.

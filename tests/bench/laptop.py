@@ -4,9 +4,10 @@
     python -m tests.bench.laptop costs --before /tmp/before     # minutes: training, evaluation and start-up by size
     python -m tests.bench.laptop sweeps --before /tmp/before    # an hour: three whole sweeps of each, in turns
 
-Each side is measured by its own code in processes of its own, in turns, with one thread each. ``before`` trains stacks
-of three, as that commit's profile asks for; ``after`` in stacks as its sizing chooses, from its probes. Core-seconds
-are computing time of the process, so that other programs count less; on a quiet machine they are wall-clock seconds.
+Each side is measured by its own code in processes of its own, in turns, with one thread each, on today's recipe of the
+profile. ``before`` trains stacks of three, as that commit's profile asks for; ``after`` in stacks as its sizing
+chooses, from its probes. Core-seconds are computing time of the process, so that other programs count less; on a quiet
+machine they are wall-clock seconds. Of whole sweeps each side takes its own way of searching: bisection, now bayes.
 """
 
 from __future__ import annotations
@@ -20,13 +21,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from orchestrator.spaces import load_space
+from orchestrator.spec import flatten
 from tests.bench.machine import describe, write_json
 
 ROOT = Path(__file__).parents[2]
-SIZES = (4, 8, 16, 24, 32, 48, 64, 96)
+SIZES = (4, 8, 16, 24, 32, 48, 64)
+TASK = ("modulus", "depth", "max_arguments", "nesting", "held_out_fraction", "train_examples")
+TRAINING = ("steps", "batch", "learning_rate", "learning_rate_end", "schedule", "warmup_steps", "weight_decay", "beta1")
+RECIPE = frozenset((*TASK, "block", *TRAINING, "beta2", "loss", "windows", "evaluate_every"))
+"""Settings of the profile that say what is trained; older checkouts know them too."""
 RUNS = 3
 """Of one size wanted at once: the profile's seeds of a mix."""
 ROUNDS = 3
@@ -41,7 +49,7 @@ torch.set_num_threads(1)
 from orchestrator.spaces import load_space
 size, stack, steps, tasks = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 spec = load_space("add_vs_add_prod", "laptop", [
-    f"settings.training.evaluate_every={steps}", "settings.training.stop_when_solved=false"])
+    *sys.argv[5:], f"settings.training.evaluate_every={steps}", "settings.training.stop_when_solved=false"])
 family = spec.make_family()
 mix = spec.mix_named[tasks]
 runs = [family.config(mix, size, seed) for seed in range(stack)]
@@ -65,10 +73,19 @@ print(json.dumps({"start_s": ready - imported, "evaluation_s": evaluation, "step
 
 def side(tree: Path, size: int, stack: int, steps: int) -> dict[str, float]:
     """Start-up of a stack, evaluation and a step of each run's share, in core-seconds, by the code in ``tree``."""
-    words = [sys.executable, "-c", SIDE, str(size), str(stack), str(steps), "add+prod"]
+    words = [sys.executable, "-c", SIDE, str(size), str(stack), str(steps), "add+prod", *recipe()]
     done = subprocess.run(words, cwd=tree, env=environment(tree), capture_output=True, text=True, check=True)
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+@cache
+def recipe() -> tuple[str, ...]:
+    """Overrides that make the laptop profile of any checkout train what this one's does, at the same sizes."""
+    spec = load_space("add_vs_add_prod", "laptop")
+    settings = flatten(spec.to_dict()["settings"])
+    said = {f"settings.{key}": value for key, value in settings.items() if key.partition(".")[2] in RECIPE}
+    return tuple(f"{key}={json.dumps(value)}" for key, value in {**said, "sizes": list(spec.sizes)}.items())
 
 
 def environment(tree: Path) -> dict[str, str]:
@@ -145,7 +162,8 @@ def sweeps(before: Path, overrides: Sequence[str]) -> dict[str, list[float]]:
         for _ in range(ROUNDS):
             for name, tree in trees.items():
                 words = [sys.executable, "-m", "orchestrator", "run", "add_vs_add_prod", "--profile", "laptop"]
-                words += ["--home", f"{homes}/{name}", *(word for each in overrides for word in ("--set", each))]
+                asked = [*recipe(), *overrides]
+                words += ["--home", f"{homes}/{name}", *(word for each in asked for word in ("--set", each))]
                 begun = time.monotonic()
                 subprocess.run(words, cwd=tree, env=environment(tree), stdout=subprocess.DEVNULL, check=True)
                 seconds[name].append(time.monotonic() - begun)
