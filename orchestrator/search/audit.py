@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from orchestrator.search.base import Problem, Request, Results
 from orchestrator.search.costs import CostModel
@@ -14,6 +15,8 @@ from orchestrator.transition.types import Point
 BEYOND = 1.4
 """Sizes larger than this times the transition should have learned, but for a lapse."""
 TWICE = 2.0
+STRETCH = 2.5
+"""Before nothing is said to learn, no two neighbouring sizes among those tried lie further apart than this factor."""
 LONGER = 2
 """A transition is one of the budget where a run just below it learns in so many times the steps."""
 
@@ -49,6 +52,20 @@ def audits(
     failed = [size for size in sorted(tested) if not learned[size]]
     wanted += [(size, 2) for size in failed if costs.cost(size) <= share * spent]
     return tuple(dict(sorted(wanted)).items())
+
+
+def unseen(points: Sequence[Point], sizes: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """The size in the middle of the widest stretch that nobody looked at, and one run; nothing where all are narrow.
+
+    A size that fails says nothing of smaller ones where larger models can be worse, such as by memorising.
+    """
+    tried = sorted({point.size for point in points})
+    stretches = [
+        (high / low, [size for size in sizes if low < size < high], math.log(low * high) / 2)
+        for low, high in pairwise(tried)
+    ]
+    wide = [(inside, middle) for ratio, inside, middle in sorted(stretches, reverse=True) if ratio > STRETCH and inside]
+    return tuple((min(inside, key=lambda size: abs(math.log(size) - middle)), 1) for inside, middle in wide[:1])
 
 
 def longer_run(problem: Problem, results: Results, mix: str, below: int | None, level: float) -> Request | None:

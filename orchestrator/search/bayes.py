@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from orchestrator.errors import UserError
-from orchestrator.search.audit import audits, longer_run
+from orchestrator.search.audit import audits, longer_run, unseen
 from orchestrator.search.base import MixProgress, Problem, Request, Results, Searcher
 from orchestrator.search.belief import Belief, Fantasy
 from orchestrator.search.choice import best_choice
@@ -232,7 +232,8 @@ class Bayes(Searcher):
         lucky = contested(view.points)
         unlearned = (largest, *((size, SECOND_THOUGHTS) for size in lucky))
         if belief.above >= SURE:
-            return self._settle(view, unlearned, results, f"above {sizes[-1]}")
+            checks = (*unlearned, *unseen(view.points, sizes))
+            return self._settle(view, checks, results, f"above {sizes[-1]}")
         if belief.below >= SURE:
             return self._settle(view, (smallest,), results, f"below {sizes[0]}")
         if view.plateau is not None and len(view.points) >= self.settings.min_runs:

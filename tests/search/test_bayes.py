@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from orchestrator.errors import UserError
-from orchestrator.search.audit import audits
+from orchestrator.search.audit import STRETCH, audits
 from orchestrator.search.base import Observation, Problem, Request
 from orchestrator.search.bayes import Bayes
 from orchestrator.search.belief import Belief, Fantasy
@@ -54,6 +55,20 @@ def test_declares_what_never_learns_after_two_runs_at_the_largest_size() -> None
     (progress,) = searcher.progress()
     assert "above 256" in progress.note
     assert transition(points(ONE, results, "add"), FINE).verdict is Verdict.ABOVE
+    tried = sorted({request.size for request in results})
+    assert all(high <= STRETCH * low for low, high in pairwise(tried))
+
+
+def test_finds_what_is_learned_between_sizes_that_fail() -> None:
+    def world(request: Request) -> Observation:
+        return Observation(0.97 if 90 <= request.size <= 150 else 0.2, 0.2, 1.0)
+
+    searcher = Bayes(ONE)
+    for size in (28, 60, FINE[-1], FINE[-1]):
+        searcher.tell(Request("add", size, 5 + len(searcher.results)), world(Request("add", size, 5)))
+    results = drive(searcher, world)
+    assert any(seen is not None and seen.accuracy > 0.9 for seen in results.values())
+    assert "above 256" not in searcher.progress()[0].note
 
 
 def test_declares_what_every_size_learns() -> None:
