@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from types import TracebackType
 from typing import Self
 
@@ -14,24 +13,17 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.bars import posterior_bar, speaks_ascii
 from orchestrator.report.wording import duration, number
 from orchestrator.search.base import MixProgress
 
 REFRESHES_PER_S = 2.0
 STATUS_EVERY_S = 30.0
 """The least time between two status lines where there is no terminal."""
-BAR_CELLS = 18
 NARROW = 60
 """Below this many columns the table leaves out the bars."""
 MOST_GROUPS = 8
 """Lines for what trains now; the view has to fit a small terminal."""
-GLYPHS = {"unlearned": "·", "open": "█", "learned": "━"}
-ASCII_GLYPHS = {"unlearned": ".", "open": "#", "learned": "="}
-STYLES = {"unlearned": "dim", "open": "yellow", "learned": "green"}
-HEIGHTS, ASCII_HEIGHTS = "▁▂▃▄▅▆▇█", ":+*#"
-"""How probable it is that a mix's transition lies in a cell of its bar, against the bar's most probable cell."""
-SHOWN = 0.02
-"""Cells less probable than this show what is known of their sizes instead."""
 
 
 @dataclass(frozen=True)
@@ -138,11 +130,7 @@ class LiveView:
     def _render(self) -> RenderableType:
         with self._lock:
             last = self._last
-        return render(self._snapshot(), last, self._console.width, ascii_only=self._ascii_only)
-
-    @property
-    def _ascii_only(self) -> bool:
-        return not self._console.encoding.lower().startswith("utf")
+        return render(self._snapshot(), last, self._console.width, ascii_only=speaks_ascii(self._console))
 
     def _write_status(self) -> None:
         while not self._stop.wait(self._status_every_s):
@@ -238,34 +226,9 @@ def _cells(snapshot: Snapshot, mix: MixProgress, *, narrow: bool, ascii_only: bo
     bracket = Text(_bracket(snapshot, mix), style="green" if mix.done else "")
     if narrow:
         return [Text(mix.mix), bracket, *numbers]
-    return [Text(mix.mix), _bar(snapshot, mix, ascii_only), bracket, *numbers, Text(mix.note)]
-
-
-def _bar(snapshot: Snapshot, mix: MixProgress, ascii_only: bool) -> Text:
-    """The sizes as cells, as high as it is probable that the transition lies there; improbable ones show whether they
-    are known not to learn, open, or known to learn. ``>`` stands for a transition beyond all sizes.
-
-    Several sizes share a cell where there are many; a cell is open as long as one of its sizes is.
-    """
-    glyphs, heights = (ASCII_GLYPHS, ASCII_HEIGHTS) if ascii_only else (GLYPHS, HEIGHTS)
-    sizes, posterior = snapshot.sizes, snapshot.posteriors.get(mix.mix, ())
-    count = min(BAR_CELLS, len(sizes))
-    starts = [cell * len(sizes) // count for cell in range(count + 1)]
-    shares = [sum(posterior[start:end]) for start, end in pairwise(starts)]
-    bar = Text()
-    for cell in range(count):
-        held = sizes[starts[cell] : starts[cell + 1]]
-        if mix.low is not None and held[-1] <= mix.low:
-            kind = "unlearned"
-        elif mix.high is not None and held[0] >= mix.high:
-            kind = "learned"
-        else:
-            kind = "open"
-        height = min(int(shares[cell] / max(SHOWN, *shares) * len(heights)), len(heights) - 1)
-        bar.append(heights[height] if shares[cell] >= SHOWN else glyphs[kind], STYLES[kind])
-    if posterior:
-        bar.append(">" if posterior[-1] >= SHOWN else " ", STYLES["open"])
-    return bar
+    posterior = snapshot.posteriors.get(mix.mix, ())
+    bar = posterior_bar(snapshot.sizes, posterior, mix.low, mix.high, ascii_only=ascii_only)
+    return [Text(mix.mix), bar, bracket, *numbers, Text(mix.note)]
 
 
 def _bracket(snapshot: Snapshot, mix: MixProgress) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from orchestrator.bars import by_size
 from orchestrator.catalogue.reading import State, StoredSweep
 from orchestrator.cost import Cost, cost_of
 from orchestrator.engine.campaign import observe
@@ -35,7 +36,8 @@ class RunStatus:
 class MixStatus:
     """One mix. ``done`` counts runs of the usual steps; ``learned`` ones reached accuracy 0.8 on the target; ``left``
     is the most that may still come (None where the searcher was not asked); ``transition`` and ``parameters`` are said
-    in words, and the numbers beside them are None where they are not known."""
+    in words, and the numbers beside them are None where they are not known; ``posterior`` is the probability that the
+    transition lies at each of the sizes (above the one before it) and, last, beyond all; empty before any run."""
 
     mix: str
     done: int
@@ -52,6 +54,7 @@ class MixStatus:
     low: float | None
     high: float | None
     budget_limited: bool | None
+    posterior: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ class SweepStatus:
     begun: str
     changed: str
     size_axis: str
+    sizes: tuple[int, ...]
     target: str
     mixes: tuple[MixStatus, ...]
     runs: tuple[RunStatus, ...]
@@ -87,6 +91,7 @@ def status_of(stored: StoredSweep) -> SweepStatus:
         begun=stored.begun.isoformat(timespec="seconds"),
         changed=stored.changed.isoformat(timespec="seconds"),
         size_axis=spec.size_axis,
+        sizes=spec.sizes,
         target=spec.target,
         mixes=tuple(_mix(stored, found, mix, progress.get(mix.mix)) for mix in found.mixes),
         runs=tuple(_runs(stored)),
@@ -109,7 +114,7 @@ def transition_words(found: Answer, mix: MixAnswer) -> tuple[str, str]:
 def _mix(stored: StoredSweep, found: Answer, mix: MixAnswer, progress: MixProgress | None) -> MixStatus:
     runs = [run for run in stored.runs if run.config.mix.name == mix.mix and run.config.steps_factor == 1]
     target = stored.spec.target
-    estimate = mix.target.transition.relative
+    estimate, density = mix.target.transition.relative, mix.target.transition.density
     size, parameters = transition_words(found, mix)
     return MixStatus(
         mix=mix.mix,
@@ -127,6 +132,7 @@ def _mix(stored: StoredSweep, found: Answer, mix: MixAnswer, progress: MixProgre
         low=estimate.low,
         high=estimate.high,
         budget_limited=mix.budget_limited,
+        posterior=() if density is None else by_size(density, stored.spec.sizes),
     )
 
 

@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.bars import posterior_bar
 from orchestrator.catalogue.lookup import RunPlace
 from orchestrator.catalogue.reading import State, StoredSweep
 from orchestrator.catalogue.status import MixStatus, RunStatus, SweepStatus, transition_words
@@ -34,18 +35,20 @@ def sweeps_view(sweeps: Sequence[StoredSweep], width: int) -> RenderableType:
     return _sweeps_table(sweeps) if width >= WIDE else Group(*map(_sweep_paragraph, sweeps))
 
 
-def status_view(status: SweepStatus, *, runs: bool = False) -> RenderableType:
-    """A sweep, one row a mix; with ``runs`` every run below."""
-    table = _table("mix", f"{status.size_axis}*", "parameters*", "done", "learned", "now", "left")
+def status_view(status: SweepStatus, *, runs: bool = False, ascii_only: bool = False) -> RenderableType:
+    """A sweep, one row a mix, its posterior as the bar that ``run`` shows; with ``runs`` every run below."""
+    axis = f"{status.size_axis} {status.sizes[0]}-{status.sizes[-1]}"
+    table = _table("mix", axis, f"{status.size_axis}*", "parameters*", "done", "learned", "now", "left")
     for mix in status.mixes:
         table.add_row(
             Text(mix.mix),
+            posterior_bar(status.sizes, mix.posterior, mix.low, mix.high, ascii_only=ascii_only),
             Text(mix.transition, style="green" if mix.verdict == "found" else ""),
             Text(mix.parameters),
             *(str(number) for number in (mix.done, mix.learned, mix.training)),
             _left(mix),
         )
-    for column in table.columns[3:]:
+    for column in table.columns[4:]:
         column.justify = "right"
     parts: list[RenderableType] = [
         Text(f"{status.id}: {status.question}", style="bold"),

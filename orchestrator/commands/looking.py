@@ -46,6 +46,7 @@ def status_command(
     debug: Debug = False,
 ) -> None:
     """Show how far a sweep is, whether it runs here, elsewhere or no more."""
+    from orchestrator.bars import speaks_ascii
     from orchestrator.catalogue.status import status_of
     from orchestrator.catalogue.views import status_view
 
@@ -53,7 +54,8 @@ def status_command(
     if json_:
         typer.echo(json.dumps(status.to_json(), indent=1))
     else:
-        wide_console().print(status_view(status, runs=runs))
+        console = wide_console()
+        console.print(status_view(status, runs=runs, ascii_only=speaks_ascii(console)))
 
 
 def logs_command(
@@ -62,6 +64,7 @@ def logs_command(
     debug: Debug = False,
 ) -> None:
     """Show one run: its settings, its learning curve, and why it failed if it did."""
+    from orchestrator.bars import speaks_ascii
     from orchestrator.catalogue.lookup import find_run
     from orchestrator.catalogue.reading import read_sweep
     from orchestrator.catalogue.views import run_view
@@ -70,8 +73,7 @@ def logs_command(
     place = Place(home.resolve())
     found = find_run(place, run)
     console = wide_console()
-    ascii_only = not console.encoding.lower().startswith("utf")
-    console.print(run_view(read_sweep(place, found.sweeps[0]), found, ascii_only=ascii_only))
+    console.print(run_view(read_sweep(place, found.sweeps[0]), found, ascii_only=speaks_ascii(console)))
 
 
 def open_sweep(sweep: str | None, home: Home) -> StoredSweep:

@@ -6,15 +6,15 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 
+from orchestrator.bars import by_size
 from orchestrator.cost import cost_of
 from orchestrator.engine.campaign import Campaign, Training
 from orchestrator.engine.journal import Ended
 from orchestrator.progress import Counts, RunProgress, Snapshot
 from orchestrator.records import RunRecord
 from orchestrator.transition.transition import transition
-from orchestrator.transition.types import Density, Point
+from orchestrator.transition.types import Point
 from trainables.base import Status
 
 SNAPSHOT_EVERY_S = 0.2
@@ -150,16 +150,6 @@ class Monitor:
             found = () if density is None else by_size(density, sizes)
             self._posteriors[mix] = (len(points), found)
         return found
-
-
-def by_size(density: Density, sizes: tuple[int, ...]) -> tuple[float, ...]:
-    """The probability that a transition lies at each size (above the one before it) and, last, above all of them."""
-    edges = (0.0, *map(float, sizes))
-    masses = [
-        sum(mass for place, mass in zip(density.sizes, density.weights, strict=True) if low < place <= high)
-        for low, high in pairwise(edges)
-    ]
-    return (*masses, max(0.0, 1.0 - sum(masses)))
 
 
 def _counts(counted: Counter[Status]) -> Counts:
