@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -202,3 +206,32 @@ def test_real_models_are_tuned_and_swept(tmp_path: Path) -> None:
     entries = lifecycle.recall(Home(tmp_path).sweep(sweep.id)).ended
     configs = [sweep.spec.config(entry.request) for entry in entries]
     assert {run.settings.training.learning_rate for run in configs} == set(tuning.best.settings.values())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_ctrl_c_while_tuning_keeps_the_trials_that_ended(tmp_path: Path) -> None:
+    block = (
+        "tune={settings: {training: {learning_rate: {from: 1.0e-3, to: 3.0e-2, scale: log}}}, trials: 8, seeds: 1, "
+        "sizes: [4, 8]}"
+    )
+    smoke = (block, "sizes=[4, 8]", "seeds=1", "mixes=[add]", "search={method: grid}", "settings.training.steps=200")
+    command = [sys.executable, "-m", "orchestrator", "run", "add_vs_add_prod", "--profile", "smoke"]
+    command += ["--home", str(tmp_path), *(word for each in smoke for word in ("--set", each))]
+    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert driver.stdout is not None
+    first = next(line for line in driver.stdout if "steps to learn" in line)
+    driver.send_signal(signal.SIGINT)
+    rest = driver.stdout.read()
+    assert driver.wait(120) == 130, rest
+    [sweep_id] = Home(tmp_path).sweep_ids()
+    assert (
+        f"Stopped while tuning; what finished is kept. Continue with the same command and --resume {sweep_id}" in rest
+    )
+    assert "Traceback" not in rest
+    before = re.findall(r"trial (\d+) of 8", first + rest)
+    done = subprocess.run([*command, "--resume"], capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    after = re.findall(r"trial (\d+) of 8", done.stdout)
+    assert sorted(map(int, before + after)) == list(range(1, 9))
+    assert 1 <= len(before) < 8
