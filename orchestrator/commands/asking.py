@@ -20,7 +20,6 @@ from orchestrator.commands.options import (
     load,
     with_sizes,
 )
-from orchestrator.engine.address import check_address
 from orchestrator.errors import UserError
 
 if TYPE_CHECKING:
@@ -55,23 +54,30 @@ def run_command(
     """Run a sweep and print the transitions it finds."""
     if resume is not None and extend is not None:
         raise UserError("--resume continues a sweep and --extend starts a new one: give one of them")
-    spec, hardware = load(space, profile, with_sizes(override, stack, gpu_fraction))
-    if spec.resources.gpu_per_stack and not hardware.gpus and not address:
+    if dashboard and local_debug:
+        raise UserError("--local-debug trains without Ray, so there is no --dashboard: give one of them")
+    if address is not None and local_debug:
+        raise UserError("--local-debug trains in this process, without Ray, so there is no --address: give one of them")
+    spec, hardware = load(space, profile, with_sizes(override, stack, gpu_fraction), address)
+    if spec.resources.gpu_per_stack and not hardware.gpus:
+        where = f"at {address}" if address else "here"
         raise UserError(
-            f"this sweep asks for {_gpus(spec)} a stack and there is none here. Give the "
+            f"this sweep asks for {_gpus(spec)} a stack and there is none {where}. Give the "
             "--address of a Ray cluster that has some, another --profile, or --set resources.gpu_per_stack=0 to train "
             "on the CPU, slowly."
         )
-    if address is not None:
-        check_address(address)
-    if dashboard and local_debug:
-        raise UserError("--local-debug trains without Ray, so there is no --dashboard: give one of them")
     console = Console()
     _brief(spec, hardware, home, console)
     from orchestrator.engine.sweep import RunOptions, run_sweep
 
     options = RunOptions(
-        home=home, address=address, resume=resume, extend=extend, local_debug=local_debug, dashboard=dashboard
+        home=home,
+        address=address,
+        hardware=hardware,
+        resume=resume,
+        extend=extend,
+        local_debug=local_debug,
+        dashboard=dashboard,
     )
     run_sweep(spec, options, console)
 

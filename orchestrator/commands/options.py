@@ -15,7 +15,10 @@ SpaceName = Annotated[str, typer.Argument(metavar="NAME_OR_FILE", help="A search
 SWEEP_HELP = "A sweep's id, the beginning of it, or a search space's name (its newest)."
 SweepName = Annotated[str | None, typer.Argument(metavar="[SWEEP]", help=SWEEP_HELP)]
 OneSweep = Annotated[str, typer.Argument(metavar="SWEEP", help=SWEEP_HELP)]
-Profile = Annotated[str | None, typer.Option(help="Take this profile, not the largest this machine can finish.")]
+Profile = Annotated[
+    str | None,
+    typer.Option(help="Take this profile, not the largest that the machine or cluster at hand can finish."),
+]
 Override = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a field by its path: --set search.method=grid."),
@@ -35,12 +38,20 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the whole traceback o
 DEFAULT_HOME = Path("results")
 
 
-def load(space: str, profile: str | None, overrides: list[str] | None) -> tuple[SweepSpec, Hardware]:
-    """The sweep that a name or file, a profile and overrides ask for, and the hardware the profile was chosen by."""
+def load(
+    space: str, profile: str | None, overrides: list[str] | None, address: str | None = None
+) -> tuple[SweepSpec, Hardware]:
+    """The sweep that a name or file, a profile and overrides ask for, and the hardware the profile was chosen by: that
+    of the cluster at ``address``, or this machine's."""
     from orchestrator.hardware import detect
     from orchestrator.spaces import load_space
 
-    hardware = detect()
+    if address is None:
+        hardware = detect()
+    else:
+        from orchestrator.engine.cluster import cluster_hardware  # Ray takes a second.
+
+        hardware = cluster_hardware(address)
     return load_space(space, profile, overrides or (), hardware), hardware
 
 

@@ -18,6 +18,7 @@ from orchestrator.engine.journal import Answered, Ended, Journal
 from orchestrator.engine.monitor import Monitor
 from orchestrator.engine.stopping import stop_on_interrupt
 from orchestrator.errors import SweepError
+from orchestrator.hardware import Hardware
 from orchestrator.plan import run_seconds
 from orchestrator.progress import LiveView
 from orchestrator.records import FIGURE, REPORT, RunRecord, Sweep
@@ -49,12 +50,14 @@ class RunOptions:
     """How a sweep is run, beside what it asks.
 
     ``resume`` is the id of a sweep to continue, ``""`` for the newest unfinished one of the same specification, None
-    for a new sweep; ``extend`` the id of one whose finished runs a new sweep reuses. ``dashboard`` starts Ray's, too.
-    ``begun`` is called with the sweep as soon as it has its id.
+    for a new sweep; ``extend`` the id of one whose finished runs a new sweep reuses. Stacks are sized for ``hardware``,
+    where it is not given for this machine. ``dashboard`` starts Ray's, too. ``begun`` is called with the sweep as soon
+    as it has its id.
     """
 
     home: Path
     address: str | None = None
+    hardware: Hardware | None = None
     resume: str | None = None
     extend: str | None = None
     local_debug: bool = False
@@ -71,7 +74,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     home = Home(options.home.resolve())
     chosen = store.choose(home.root)
     store.check(chosen)
-    spec, sizing = calibration.settle(spec, home.root, hardware.detect())
+    spec, sizing = calibration.settle(spec, home.root, options.hardware or hardware.detect())
     resumed = None if options.resume is None else _resumed(spec, home, options.resume)
     extended = None if options.extend is None else lifecycle.load(home, options.extend)
     with _engine(spec, home, options) as engine:

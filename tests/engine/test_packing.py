@@ -14,8 +14,10 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
+from orchestrator.engine.cluster import cluster_hardware
 from orchestrator.engine.files import Home
 from orchestrator.engine.sweep import RunOptions, run_sweep
+from orchestrator.spaces import load_space
 from tests.engine.sleepers import FAMILY, Turn, occupancy, turns
 from tests.engine.sweeps import ended, printed, quiet, spec
 
@@ -60,6 +62,17 @@ def sweep(address: str, home: Path, **changes: object) -> list[Turn]:
 def most_at_once(said: list[Turn]) -> int:
     """The most learners that were at work at the same time."""
     return max(sum(other.begun <= turn.begun < other.ended for other in said) for turn in said)
+
+
+def test_the_cluster_decides_which_profile_is_taken(cluster: MakeCluster) -> None:
+    address = cluster({"num_cpus": 2}, {"num_cpus": 6, "num_gpus": 2, "resources": {"accelerator_type:H200": 1}})
+    there = cluster_hardware(address)
+    assert (there.cpus, there.gpus, there.gpu_name) == (8, 2, "H200")
+    assert "8 CPU cores" in str(there)
+    assert "2 x H200" in str(there)
+    assert there.memory_gb > 0
+    assert load_space("add_vs_add_prod", hardware=there).profile == "paper"
+    assert not ray.is_initialized()
 
 
 def test_a_stack_without_a_gpu_sees_none(cluster: MakeCluster, tmp_path: Path) -> None:
