@@ -279,7 +279,7 @@ def _counted(mix: str, counts: Counts) -> str:
 
 
 def _times(snapshot: Snapshot) -> str:
-    left = "time left unknown" if snapshot.left_s is None else f"about {duration(snapshot.left_s)} left"
+    left = "time left unknown" if snapshot.left_s is None else f"at most {duration(snapshot.left_s)} left"
     return f"{duration(snapshot.elapsed_s)} gone, {left}"
 
 

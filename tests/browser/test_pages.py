@@ -130,6 +130,12 @@ def test_a_sweep_says_what_it_asked_and_found(site: Site, page: Page) -> None:
     assert "listops add seed 0 (" in page.wait("Datasets\n", "system/cpu_utilization_percentage")
 
 
+def test_a_sweep_shows_its_report(site: Site, page: Page) -> None:
+    page.open(site.of(site.sweep, "/artifacts/report.html"))
+    page.wait("report.html", "search_space.yaml")
+    page.wait_for("[...document.querySelectorAll('iframe')].some(frame => frame.getBoundingClientRect().height > 200)")
+
+
 def test_a_run_shows_its_learning_curves(site: Site, page: Page) -> None:
     page.open(site.of(site.runs[0], "/model-metrics"))
     page.wait(f"{site.runs[0].info.run_name} (accuracy/add)", "test_accuracy")
