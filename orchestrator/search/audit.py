@@ -15,7 +15,7 @@ from orchestrator.transition.types import Point
 BEYOND = 1.4
 """Sizes larger than this times the transition should have learned, but for a lapse."""
 TWICE = 2.0
-STRETCH = 2.5
+STRETCH = 3.0
 """Before nothing is said to learn, no two neighbouring sizes among those tried lie further apart than this factor."""
 LONGER = 2
 """A transition is one of the budget where a run just below it learns in so many times the steps."""
@@ -55,17 +55,17 @@ def audits(
 
 
 def unseen(points: Sequence[Point], sizes: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """The size in the middle of the widest stretch that nobody looked at, and one run; nothing where all are narrow.
+    """A size in the widest stretch that nobody looked at, and one run; nothing where all are narrower than
+    :data:`STRETCH`. It is the cheapest that leaves no more than that above it.
 
     A size that fails says nothing of smaller ones where larger models can be worse, such as by memorising.
     """
     tried = sorted({point.size for point in points})
-    stretches = [
-        (high / low, [size for size in sizes if low < size < high], math.log(low * high) / 2)
-        for low, high in pairwise(tried)
-    ]
-    wide = [(inside, middle) for ratio, inside, middle in sorted(stretches, reverse=True) if ratio > STRETCH and inside]
-    return tuple((min(inside, key=lambda size: abs(math.log(size) - middle)), 1) for inside, middle in wide[:1])
+    wide = [(high / low, low, high) for low, high in pairwise(tried) if high / low > STRETCH]
+    for _, low, high in sorted(wide, reverse=True):
+        if inside := [size for size in sizes if low < size < high]:
+            return ((next((size for size in inside if high / size <= STRETCH), inside[-1]), 1),)
+    return ()
 
 
 def longer_run(problem: Problem, results: Results, mix: str, below: int | None, level: float) -> Request | None:
