@@ -20,7 +20,7 @@ def ui_command(
 ) -> None:
     """Open MLflow's page on the record of all sweeps."""
     from orchestrator.tracking import store
-    from orchestrator.tracking.page import address, serve
+    from orchestrator.tracking.page import address, serve, transitions
 
     chosen = store.choose(home)
     if chosen.artifacts is None and chosen.uri.startswith("http"):
@@ -30,6 +30,8 @@ def ui_command(
         raise UserError(f"there is no record in {str(home)!r} yet: run a sweep first, or name its --home")
     store.check(chosen)
     typer.echo(f"The record is at {address(port)} until you press Ctrl-C.")
+    for name, url in transitions(chosen, port).items():
+        typer.echo(f"Transitions of {name}: {url}")
     raise typer.Exit(serve(chosen, port))
 
 

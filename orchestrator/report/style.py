@@ -65,9 +65,18 @@ def dress(axes: Axes, *, spines: tuple[str, ...] = ("left", "bottom")) -> None:
     axes.yaxis.label.set_fontsize(TEXT)
 
 
+def settle(figure: Figure) -> None:
+    """Lay a finished figure out, once and for good: saving it would do so each time, and draw it twice to that end."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+        figure.set_layout_engine(None)
+
+
 def inline_svg(figure: Figure, name: str) -> str:
     """A figure as an ``<svg>`` element for a page: of the page's width, with ids that no figure of another ``name``
     has, and the same text for the same figure."""
+    settle(figure)
     buffer = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": name}):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
@@ -83,6 +92,7 @@ _SVG_SPACE = 'xmlns="http://www.w3.org/2000/svg" version="1.1"'
 
 def save(figure: Figure, path: Path) -> Path:
     """Write a figure, its format named by the suffix (``.png``, ``.svg``, ``.pdf``), in one rename."""
+    settle(figure)
     path.parent.mkdir(parents=True, exist_ok=True)
     # The same data give the same file, so dates stay out.
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix, {})

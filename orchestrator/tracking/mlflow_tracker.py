@@ -26,7 +26,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_PARENT_RUN_I
 from orchestrator.records import FIGURE, RunRecord, Sweep
 from orchestrator.report import figures
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.tracking import content, notes
+from orchestrator.tracking import content, notes, views
 from orchestrator.tracking.base import State, Tracker
 from orchestrator.tracking.content import Content, Data
 from orchestrator.tracking.outage import outages
@@ -114,6 +114,7 @@ class MlflowTracker(Tracker):
         for other in self._find(sweep, {"kind": "run"}):
             digest = other.data.tags.get(DIGEST, "") if _ended(other) else ""
             self._held[sweep.id, other.data.tags["run_key"]] = digest
+        self._save_views(sweep)
         named = run.inputs.dataset_inputs if run.inputs else ()
         self._data |= {(sweep.id, each.dataset.digest) for each in named}
         self._sweeps[sweep.id] = run.info.run_id
@@ -229,6 +230,11 @@ class MlflowTracker(Tracker):
             # Its name stays taken while it lies in MLflow's trash.
             self._client.restore_experiment(found.experiment_id)
         return str(found.experiment_id)
+
+    def _save_views(self, sweep: Sweep) -> None:
+        experiment = self._experiment(sweep)
+        for key, value in views.tags(sweep, self._client.get_experiment(experiment).tags).items():
+            self._client.set_experiment_tag(experiment, key, value)
 
     def _create_experiment(self, sweep: Sweep) -> str:
         name = sweep.spec.name

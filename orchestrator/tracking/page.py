@@ -8,14 +8,31 @@ import subprocess
 import sys
 from types import FrameType
 
+from mlflow import MlflowClient
+
 from orchestrator.tracking.store import Store
+from orchestrator.tracking.views import PARAMETER, TAG, TRANSITIONS
 
 HOST = "127.0.0.1"
 
 
+TRAINING = "workflowType=machine_learning"
+"""Asks for the page's face for training runs; its other one is for language models."""
+NEWEST = 5
+"""Of how many experiments the transitions are pointed to."""
+
+
 def address(port: int) -> str:
-    """The page with the list of experiments, in its face for training runs; its other one is for language models."""
-    return f"http://{HOST}:{port}/#/experiments?workflowType=machine_learning"
+    """The page with the list of experiments."""
+    return f"http://{HOST}:{port}/#/experiments?{TRAINING}"
+
+
+def transitions(store: Store, port: int) -> dict[str, str]:
+    """For the experiments last written to, by name: the page with their transitions side by side."""
+    found = MlflowClient(store.uri).search_experiments(order_by=["last_update_time DESC"])
+    shown = [each for each in found if TAG + TRANSITIONS in each.tags][:NEWEST]
+    view = f"{TRAINING}&{PARAMETER}={TRANSITIONS}"
+    return {each.name: f"http://{HOST}:{port}/#/experiments/{each.experiment_id}/runs?{view}" for each in shown}
 
 
 def serve(store: Store, port: int) -> int:

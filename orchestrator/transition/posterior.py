@@ -116,21 +116,29 @@ class Curves:
         density /= ROUNDING
         return density
 
+    # Small arrays are spread over floors and asymptotes first: numpy then runs along 24 cells at a time, not along 4.
+
     def _all_or_nothing(self, size: float, accuracy: float, near_floor_F: Floats32, out: Floats32) -> None:
         near_top_A = (_normal(accuracy, ASYMPTOTES, 0.02) + OUTLIER).astype(np.float32)
         learned_MKL = (self.share(size)[..., None] * (1 - LAPSES)).astype(np.float32)
         np.multiply(learned_MKL[..., None, None], near_top_A - near_floor_F[:, None], out=out)
-        out += near_floor_F[:, None] + np.float32(OUTLIER)
+        out += np.repeat(near_floor_F + np.float32(OUTLIER), len(ASYMPTOTES)).reshape(-1, len(ASYMPTOTES))
 
     def _graded(self, size: float, accuracy: float, near_floor_F: Floats32, out: Floats32) -> None:
+        risen_MKFA, deviation_MKFA = self._graded_at(size)
+        above_F = (accuracy - self.floors).astype(np.float32)
+        missed_MKFA = np.repeat(above_F, len(ASYMPTOTES)).reshape(-1, len(ASYMPTOTES)) - risen_MKFA
+        near_MKFA = _normal(missed_MKFA, np.float32(0), deviation_MKFA) * np.float32(1 - OUTLIER)
+        lapses_L = LAPSES.astype(np.float32)
+        np.multiply(near_MKFA[:, :, None], 1 - lapses_L[:, None, None], out=out)
+        lapsed_LF = lapses_L[:, None] * near_floor_F + np.float32(OUTLIER)
+        out += np.repeat(lapsed_LF, len(ASYMPTOTES), axis=1).reshape(*lapsed_LF.shape, -1)
+
+    def _graded_at(self, size: float) -> tuple[Floats32, Floats32]:
+        """How far accuracy has risen above the floor on each graded curve, and how far runs scatter; M x K x F x A."""
         share_MK11 = self.share(size)[..., None, None].astype(np.float32)
         rise_FA = (ASYMPTOTES - self.floors[:, None]).astype(np.float32)
-        missed_MKFA = (accuracy - self.floors[:, None]).astype(np.float32) - rise_FA * share_MK11
-        deviation_MKFA = np.float32(0.03) + np.float32(0.45) * share_MK11 * (1 - share_MK11) * rise_FA
-        near_MKFA = _normal(missed_MKFA, np.float32(0), deviation_MKFA) * np.float32(1 - OUTLIER)
-        lapses_L11 = LAPSES[:, None, None].astype(np.float32)
-        np.multiply(near_MKFA[:, :, None], 1 - lapses_L11, out=out)
-        out += lapses_L11 * near_floor_F[:, None] + np.float32(OUTLIER)
+        return rise_FA * share_MK11, np.float32(0.03) + np.float32(0.45) * share_MK11 * (1 - share_MK11) * rise_FA
 
     def crossing(self, level: float | None) -> Floats:
         """Where each cell's mean accuracy reaches ``level``, or :data:`LEVEL` of its own asymptote (None), in ln size.
@@ -161,7 +169,9 @@ class Curves:
         total = np.zeros(self.all_cells)
         # Accuracies are shares of a test set, so that many runs of a large sweep say the same: at the floor, at 1.
         for (size, accuracy), runs in Counter((point.size, point.accuracy) for point in points).items():
-            total += runs * self.log_likelihood(size, accuracy).astype(np.float64)
+            seen = self.log_likelihood(size, accuracy).astype(np.float64)
+            seen *= runs
+            total += seen
         return Posterior(self, total)
 
 

@@ -274,6 +274,12 @@ def test_the_page_knows_the_experiment_for_what_it_is(kept: Record) -> None:
     assert len(kept.client.search_runs([experiment.experiment_id], f"{query} and tags.sweep = '{SWEEP}'")) == 2
 
 
+def test_the_experiment_has_its_views(kept: Record) -> None:
+    tags = kept.client.get_experiment(experiment_id(kept.client)).tags
+    named = {json.loads(value)["name"] for key, value in tags.items() if key.startswith("mlflow.sharedViewState.")}
+    assert named == {"Transitions", "Runs", "Sweeps"}
+
+
 def test_a_replay_leaves_one_record_each(kept: Record) -> None:
     before = snapshot(kept)
     record(MlflowTracker(kept.store), kept.finished)

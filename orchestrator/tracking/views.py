@@ -1,0 +1,106 @@
+"""The views saved with an experiment: on MLflow's page, under *Views*, which records it lists and which columns.
+
+MLflow keeps a saved view as a tag of the experiment, by which its page finds it: a name, when it was made and what the
+page then shows, as JSON. Older versions of the page, before 3.17, take the same state but do not list it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from orchestrator.records import Sweep
+from orchestrator.tracking.content import metric_name
+
+TAG = "mlflow.sharedViewState."
+"""What the tags of saved views begin with; the rest is the view's key."""
+PARAMETER = "viewStateShareKey"
+"""What an address names a view's key by."""
+TRANSITIONS = "transitions"
+"""Key of the view that compares transitions, of all sweeps of the experiment."""
+WIDTH = 96
+"""Of a column in pixels: most values are short."""
+
+
+@dataclass(frozen=True)
+class View:
+    """Records of one ``kind`` with these ``columns``, named as MLflow's queries name them, sorted by ``sort``."""
+
+    key: str
+    name: str
+    kind: str
+    columns: tuple[str, ...]
+    sort: str
+    ascending: bool = True
+
+    def state(self) -> dict[str, object]:
+        """What the page shows, in its own words."""
+        return {
+            "searchFilter": f'tags.kind = "{self.kind}"',
+            "orderByKey": self.sort,
+            "orderByAsc": self.ascending,
+            "selectedColumns": self.columns,
+            "columnOrder": self.columns,
+            "columnWidths": dict.fromkeys(self.columns, WIDTH),
+        }
+
+
+def views(sweep: Sweep) -> list[View]:
+    """The views of an experiment whose newest sweep this is: one for each kind of record.
+
+    Transitions and runs are sorted by a metric, for then the page lists them flat, not nested in their sweeps.
+    """
+    spec = sweep.spec
+    mixes = [metric_name(mix.name) for mix in spec.mixes]
+    others = [metric_name(mix.name) for mix in spec.mixes if mix != spec.baseline]
+    tasks = sorted({task for mix in spec.mixes for task in mix.tasks}, key=lambda task: (task != spec.target, task))
+    found = ("transition", "low", "high", "transition_parameters", "synergy", "synergy_low", "synergy_high", "runs")
+    accuracies = (f"test_accuracy/{metric_name(task)}" for task in tasks)
+    answers = (*(f"transition/{mix}" for mix in mixes), *(f"synergy_low/{mix}" for mix in others))
+    return [
+        View(
+            TRANSITIONS,
+            "Transitions",
+            "transition",
+            (*_params("mix", "verdict"), *_metrics(*found), *_params("profile")),
+            "metrics.`transition`",
+        ),
+        View(
+            "runs",
+            "Runs",
+            "run",
+            (*_params("mix", spec.size_axis, "seed"), *_metrics(*accuracies, "parameters", "steps", "seconds")),
+            "metrics.`parameters`",
+        ),
+        View(
+            "sweeps",
+            "Sweeps",
+            "sweep",
+            (*_params("profile", "search.method"), *_metrics(*answers)),
+            "attributes.start_time",
+            ascending=False,
+        ),
+    ]
+
+
+def _params(*names: str) -> tuple[str, ...]:
+    return tuple(f"params.`{name}`" for name in names)
+
+
+def _metrics(*names: str) -> tuple[str, ...]:
+    return tuple(f"metrics.`{name}`" for name in names)
+
+
+def tags(sweep: Sweep, held: Mapping[str, str]) -> dict[str, str]:
+    """The views as tags of the experiment: those that it does not hold already, as they are or from a newer sweep."""
+    made = int(datetime.fromisoformat(sweep.created).timestamp() * 1000)
+    wanted = {}
+    for place, view in enumerate(views(sweep)):
+        # The page lists the latest first.
+        at = made - place
+        told = {"name": view.name, "createdAt": at, "updatedAt": at, "state": json.dumps(view.state())}
+        if TAG + view.key not in held or json.loads(held[TAG + view.key])["createdAt"] < at:
+            wanted[TAG + view.key] = json.dumps(told)
+    return wanted
