@@ -37,11 +37,20 @@ def estimate(found: Estimate, smallest: float, largest: float, verdict: Verdict,
         return f"below {exact(smallest)}"
     if verdict is Verdict.PLATEAU:
         return "plateau" if asymptote is None else f"plateau at {asymptote:.2f}"
+    if verdict is Verdict.UNDECIDED or found.value is None:
+        return f"undecided{_bounds(found)}"
     low = f"below {exact(smallest)}" if found.low is None else number(found.low)
     high = f"above {exact(largest)}" if found.high is None else number(found.high)
-    if verdict is Verdict.UNDECIDED or found.value is None:
-        return "undecided" if found.low is None and found.high is None else f"undecided [{low}, {high}]"
     return f"{number(found.value)} [{low}, {high}]"
+
+
+def _bounds(found: Estimate) -> str:
+    """What is known of an undecided estimate: an interval, or the one side that is."""
+    if found.low is not None and found.high is not None:
+        return f" [{number(found.low)}, {number(found.high)}]"
+    if found.low is not None:
+        return f", at least {number(found.low)}"
+    return "" if found.high is None else f", at most {number(found.high)}"
 
 
 def synergy(mix: str, found: Synergy, kind: str = "parameters", standing: Standing | None = None) -> str:

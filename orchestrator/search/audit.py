@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from orchestrator.search.base import Problem, Request, Results
+from orchestrator.search.choice import LIKELY_ABOVE
 from orchestrator.search.costs import CostModel
 from orchestrator.search.evidence import requests
 from orchestrator.transition.types import Point
@@ -66,6 +67,17 @@ def unseen(points: Sequence[Point], sizes: Sequence[int]) -> tuple[tuple[int, in
         if inside := [size for size in sizes if low < size < high]:
             return ((next((size for size in inside if high / size <= STRETCH), inside[-1]), 1),)
     return ()
+
+
+def next_step(sizes: Sequence[int], tried: Sequence[int], above: float) -> int | None:
+    """The size to look at on the way to the largest one, once nothing small learns (``above`` is the probability that
+    nothing does): the cheapest within :data:`STRETCH` of the largest. None where the largest may be looked at itself.
+
+    A run at the largest size costs most of all, and :func:`unseen` would ask for one in between in any case.
+    """
+    if not tried or above < LIKELY_ABOVE or sizes[-1] <= STRETCH * max(tried):
+        return None
+    return next(size for size in sizes if sizes[-1] <= STRETCH * size)
 
 
 def longer_run(problem: Problem, results: Results, mix: str, below: int | None, level: float) -> Request | None:

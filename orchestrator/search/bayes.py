@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from orchestrator.errors import UserError
-from orchestrator.search.audit import audits, longer_run, unseen
+from orchestrator.search.audit import audits, longer_run, next_step, unseen
 from orchestrator.search.base import MixProgress, Problem, Request, Results, Searcher
 from orchestrator.search.belief import Belief, Fantasy
-from orchestrator.search.choice import best_choice
+from orchestrator.search.choice import best_choice, load
 from orchestrator.search.costs import CostModel, cost_model
 from orchestrator.search.evidence import points, requests
 from orchestrator.transition.fit import fit
@@ -28,6 +28,11 @@ CONFIRMATIONS = 2
 """Finished runs at the largest (smallest) size before a transition is called above (below) it."""
 SECOND_THOUGHTS = 4
 """Finished runs, at most, at a size where some learn although larger ones do not: one of four is luck."""
+WIDE, MOST_EASE = 2.0, 2.0
+"""A run is worth its price where the interval is this many times as wide as asked for, up to this much more of it where
+it is narrower."""
+CLOSES = 0.8
+"""Probability of learning (of failing) at a size that is to close an interval."""
 COARSE = 1.5
 """Between neighbouring candidate sizes an interval gets no narrower than this times their gap."""
 
@@ -38,26 +43,29 @@ class BayesSettings:
 
     ``precision``: a mix is done when the 90 % interval of its transition is narrower than this, in ln size.
     ``worth``: it is also done when the best next run promises fewer nats about the transition than this times its
-    cost in runs at the middle size. ``max_runs`` and ``max_cost`` (seconds) end a mix that gets no further; both count
+    cost in runs at the middle size (less, the wider the interval still is). ``max_runs`` and ``max_cost`` (seconds) end a mix that gets no further; both count
     its finished runs. ``min_runs``: the least evidence to stop on.
 
     ``stack``: up to so many seeds are asked for together at one size, where the engine trains them at little more
     than the cost of one. ``thrift``: information is divided by cost to this power. ``gate``: a run is only started
     beside pending ones if it still promises this share of what the best one would without them (more of it while
     several mixes are open). ``audit``: the share that checks of larger sizes may add to a mix's cost (0: none).
+    ``share``: choose a mix's runs as if its transition probably lay near those of the others; what is reported, and
+    when a mix is done, never depend on it.
     ``budget_audit``: repeat one run just below each transition, or at the largest size where there is none, with twice
     the steps, which says whether the budget is what limits it.
     """
 
-    precision: float = 0.35
+    precision: float = 0.33
     max_runs: int = 48
     max_cost: float | None = None
     stack: int = 1
     min_runs: int = 6
     thrift: float = 0.75
-    gate: float = 0.5
-    worth: float = 0.04
+    gate: float = 0.55
+    worth: float = 0.025
     audit: float = 0.25
+    share: bool = False
     budget_audit: bool = False
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
@@ -138,13 +146,14 @@ class Bayes(Searcher):
         plans = {mix: self._plan(view, results, costs) for mix, view in views.items()}
         going = [mix for mix, plan in plans.items() if not plan.done]
         # The more mixes a worker can be lent to, the less reason to start a run that others may make needless.
-        gate = 1 - (1 - self.settings.gate) / max(len(going), 1)
+        gate = 1 - (1 - self.settings.gate) / math.sqrt(max(len(going), 1))
+        beliefs = {mix: self._leaning(mix, views) for mix in going}
         offers: dict[str, _Offer | None] = {}
         wanted: list[Request] = []
         for _ in range(max(limit // self.settings.stack, 1)):
             for mix in going:
                 if mix not in offers:
-                    offers[mix] = self._offer(views[mix], plans[mix], results, taken, costs)
+                    offers[mix] = self._offer(views[mix], beliefs[mix], plans[mix], results, taken, costs)
             standing = {mix: offer for mix, offer in offers.items() if offer is not None and offer.urgency[0] >= gate}
             if not standing:
                 break
@@ -167,8 +176,13 @@ class Bayes(Searcher):
         left = 0 if plan.done else max(total - view.ended, 0) + self.settings.budget_audit
         return MixProgress(mix, under, over, left, plan.done, plan.note)
 
+    def _leaning(self, mix: str, views: Mapping[str, _View]) -> Belief:
+        """What runs of a mix are chosen by."""
+        others = [view.belief for other, view in views.items() if other != mix and view.points]
+        return views[mix].belief.leaning(others if self.settings.share else ())
+
     def _offer(
-        self, view: _View, plan: _Plan, results: Results, taken: set[Request], costs: CostModel
+        self, view: _View, belief: Belief, plan: _Plan, results: Results, taken: set[Request], costs: CostModel
     ) -> _Offer | None:
         if plan.longer is not None:
             return None if plan.longer in taken else _Offer((2.0, 0.0), [plan.longer])
@@ -179,7 +193,7 @@ class Bayes(Searcher):
             checks = [self._missing(view.mix, size, count, results, taken) for size, count in plan.checks]
             missing = [run for check in checks for run in check]
             return _Offer((2.0, 0.0), missing[:budget]) if missing else None
-        return self._informative(view, results, taken, costs, min(budget, self.settings.stack))
+        return self._informative(view.mix, belief, results, taken, costs, min(budget, self.settings.stack))
 
     def _missing(self, mix: str, size: int, count: int, results: Results, taken: set[Request]) -> list[Request]:
         """Runs that make up ``count`` finished or pending ones at a size, as far as its seeds allow."""
@@ -188,31 +202,39 @@ class Bayes(Searcher):
         return self._free(mix, size, results, taken)[: max(count - have, 0)]
 
     def _informative(
-        self, view: _View, results: Results, taken: set[Request], costs: CostModel, most: int
+        self, mix: str, belief: Belief, results: Results, taken: set[Request], costs: CostModel, most: int
     ) -> _Offer | None:
         """The runs at the size that says most for its cost, and which share of what it said before those pending."""
         sizes, thrift = self.problem.sizes, self.settings.thrift
-        free = {size: self._free(view.mix, size, results, taken) for size in sizes}
-        flying = [run.size for run in taken if run.mix == view.mix and run.size in free and run.steps_factor == 1]
+        free = {size: self._free(mix, size, results, taken) for size in sizes}
+        flying = [run.size for run in taken if run.mix == mix and run.size in free and run.steps_factor == 1]
         fantasies = [Fantasy(size, flying.count(size)) for size in sorted(set(flying))]
-        best = best_choice(view.belief, fantasies, [size for size in sizes if free[size]], costs, most, thrift)
+        step = next_step(sizes, [run.size for run in (*results, *taken) if run.mix == mix], belief.above)
+        if step is not None and not flying:
+            return _Offer((1.0, belief.width), free[step][: min(most, CONFIRMATIONS)])
+        best = best_choice(belief, fantasies, [size for size in sizes if free[size]], costs, most, thrift)
         if best is None:
             return None
         share = 1.0
         if fantasies:
-            alone = best_choice(view.belief, (), sizes, costs, most, thrift)
+            alone = best_choice(belief, (), sizes, costs, most, thrift)
             share = best.score / max(alone.score, 1e-300) if alone is not None else 0.0
-        return _Offer((min(share, 1.0), view.belief.width), free[best.size][: best.runs])
+        return _Offer((min(share, 1.0), belief.width), free[best.size][: best.runs])
 
     def _worthwhile(self, view: _View, results: Results, costs: CostModel) -> bool:
-        """Whether the best next run promises enough for what it costs, in runs at the middle size."""
-        sizes = self.problem.sizes
+        """Whether the best next run promises enough for what it costs, in runs at the middle size as full stacks
+        train them.
+
+        Enough is ``worth`` where the interval is :data:`WIDE` times as wide as asked for, and less where it is wider.
+        """
+        sizes, settings = self.problem.sizes, self.settings
         left = [size for size in sizes if self._free(view.mix, size, results, set())]
-        best = best_choice(view.belief, (), left, costs, self.settings.stack, self.settings.thrift)
+        best = best_choice(view.belief, (), left, costs, settings.stack, settings.thrift)
         if best is None:
             return False
-        middle = costs.cost(sizes[len(sizes) // 2])
-        return best.gain >= best.runs * self.settings.worth * costs.cost(best.size) / middle
+        middle = costs.cost(sizes[len(sizes) // 2]) * load(settings.stack) / settings.stack
+        ease = min((WIDE * settings.precision / view.belief.width) ** 2, MOST_EASE)
+        return best.gain >= settings.worth * ease * load(best.runs) * costs.cost(best.size) / middle
 
     def _free(self, mix: str, size: int, results: Results, taken: set[Request]) -> list[Request]:
         """Runs to be had at a size, the seed least used by the mix first: runs that share a seed share their data, and
@@ -249,6 +271,8 @@ class Bayes(Searcher):
             if any(is_open and self._missing(view.mix, *end, results, set()) for end, is_open in ends):
                 # Whatever closes the interval will do: that is cheaper than confirming the end of the sizes.
                 return _Plan(False, (), note)
+            if (missing := self._closing(view)) is not None:
+                return _Plan(False, ((missing, 1),), f"{note}; closing it at size {missing}")
             note += ", and another run would say too little"
         elif len(view.points) < self.settings.min_runs:
             return _Plan(False, (), note)
@@ -257,6 +281,18 @@ class Bayes(Searcher):
         lost = [size for size, good in learned.items() if not good and math.log(size) > belief.high]
         note += f"; non-monotone: fails again at {lost[0]}" if lost else ""
         return self._settle(view, checks, results, note)
+
+    def _closing(self, view: _View) -> int | None:
+        """The nearest size that nobody tried and that most likely ends an interval without a size that learned above
+        the transition, or without one that failed below it; None where both are there, or no size is left."""
+        under, over = _bracket(view)
+        tried = {point.size for point in view.points}
+        expected = [(s, p) for s, p in zip(self.problem.sizes, view.belief.predicted, strict=True) if s not in tried]
+        if over is None:
+            return next((s for s, p in expected if p >= CLOSES and math.log(s) > view.belief.median), None)
+        if under is None:
+            return next((s for s, p in reversed(expected) if p <= 1 - CLOSES), None)
+        return None
 
     def _has_budget(self, view: _View, results: Results) -> bool:
         if view.ended >= self.settings.max_runs or view.untried == 0:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,6 +23,9 @@ STRAY = 0.01
 TAIL = 0.05
 NOWHERE = 1e9
 """The bin of curves without a transition."""
+ALIKE, OWN = 0.7, 0.5
+"""How far apart, in ln size, transitions of related mixes are taken to lie, and the share of a prior that stays its
+own."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,26 @@ class Belief:
         """Probability that a run at each size learns."""
         predicted: Floats = self.learns @ self.weight_D
         return predicted
+
+    def leaning(self, others: Sequence[Belief]) -> Belief:
+        """The same under a prior drawn towards where ``others``, of the same sizes, believe their transitions to be.
+
+        A share :data:`OWN` of the prior stays as it was. For choosing runs, never for what is reported or for when to
+        stop: mixes would grow alike, and how they differ is the question.
+        """
+        if not others:
+            return self
+        kernel_MM = np.exp(-0.5 * ((self.curves.midpoints[:, None] - self.curves.midpoints) / ALIKE) ** 2)
+        kernel_MM /= kernel_MM.sum(axis=1, keepdims=True)
+        curves = self.curves.midpoints.size, len(SLOPES)
+        shared_MK = kernel_MM @ np.sum([other.weight_D[: -len(LUCK)].reshape(curves) for other in others], axis=0)
+        shared_MK /= max(float(shared_MK.mean()), 1e-300)
+        lean_D = np.append((OWN + (1 - OWN) * shared_MK).ravel(), np.ones(len(LUCK)))
+        leaning = copy(self)
+        leaning.weight_D = self.weight_D * lean_D / (self.weight_D * lean_D).sum()
+        leaning._alone = {}
+        leaning.__dict__.pop("predicted", None)
+        return leaning
 
     def gains(self, pending: Sequence[Fantasy], runs: int) -> Floats:
         """Mutual information, in nats, between the transition and ``runs`` more runs at each size.

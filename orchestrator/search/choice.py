@@ -21,6 +21,11 @@ STACK_OVERHEAD = 0.2
 """What each further run of a stack adds to the cost of the first: four cost 1.6 times one."""
 
 
+def load(runs: int) -> float:
+    """What a stack of so many runs costs, in single runs of its size."""
+    return 1 + STACK_OVERHEAD * (runs - 1)
+
+
 @dataclass(frozen=True)
 class Choice:
     """What to run next: how many ``runs`` at which ``size``, what they are expected to say (``gain``, nats), and that
@@ -51,8 +56,7 @@ def _best_size(
     belief: Belief, pending: Sequence[Fantasy], free_C: NDArray[np.bool_], costs: CostModel, runs: int, thrift: float
 ) -> Choice:
     gain_C = belief.gains(pending, runs)
-    load = 1 + STACK_OVERHEAD * (runs - 1)
-    score_C = gain_C / np.array([load * costs.cost(size) for size in belief.sizes]) ** thrift
+    score_C = gain_C / np.array([load(runs) * costs.cost(size) for size in belief.sizes]) ** thrift
     telling_C = free_C & (gain_C >= TELLING * gain_C[free_C].max())
     place = int(np.argmax(np.where(telling_C, score_C, -np.inf)))
     last = len(belief.sizes) - 1

@@ -92,7 +92,7 @@ def test_a_mix_shows_all_its_tasks(found: Answer) -> None:
         (Verdict.ABOVE, Estimate(None, 64.0, None), "above 64"),
         (Verdict.BELOW, Estimate(None, None, 8.0), "below 8"),
         (Verdict.PLATEAU, NOWHERE, "plateau at 0.75"),
-        (Verdict.UNDECIDED, Estimate(None, 16.0, None), "undecided [16, above 64]"),
+        (Verdict.UNDECIDED, Estimate(None, 16.0, None), "undecided, at least 16"),
         (Verdict.UNDECIDED, NOWHERE, "undecided"),
     ],
 )

@@ -59,8 +59,8 @@ def test_the_form_of_the_answer() -> None:
         (transition(Verdict.UNDECIDED, Estimate(None, 16, 64)), "undecided [16, 64]", "undecided [160, 640]"),
         (
             transition(Verdict.UNDECIDED, Estimate(None, 16, None)),
-            "undecided [16, above 64]",
-            "undecided [160, above 640]",
+            "undecided, at least 16",
+            "undecided, at least 160",
         ),
         (Transition(Verdict.UNDECIDED, NOWHERE, NOWHERE, None, (), 0.9), "undecided", "undecided"),
     ],

@@ -164,6 +164,17 @@ def test_the_gate_lends_workers_to_other_mixes() -> None:
     assert {request.mix for request in both} == {"add", "add+prod"}
 
 
+def test_mixes_look_where_the_others_learned_where_they_may() -> None:
+    """The first mix is found at 24; the second has failed at 16, so that 24 is close and 256 is far."""
+    known = belief([(8, 0.2), (16, 0.2), (20, 0.2), (24, 0.97), (24, 0.96), (32, 0.97), (64, 0.97)])
+    fresh = belief([(16, 0.2)])
+    leaning = fresh.leaning([known])
+    place = next(place for place, size in enumerate(FINE) if size >= 40)
+    assert leaning.predicted[place] > 0.1 + fresh.predicted[place]
+    assert (leaning.low, leaning.median, leaning.high) == (fresh.low, fresh.median, fresh.high)
+    assert fresh.leaning([]) is fresh
+
+
 def test_pending_runs_are_spread_over_sizes() -> None:
     wanted = Bayes(ONE, gate=0.0).ask(6)
     assert len({request.size for request in wanted}) >= 3
