@@ -43,17 +43,16 @@ class BayesSettings:
 
     ``precision``: a mix is done when the 90 % interval of its transition is narrower than this, in ln size.
     ``worth``: it is also done when the best next run promises fewer nats about the transition than this times its
-    cost in runs at the middle size (less, the wider the interval still is). ``max_runs`` and ``max_cost`` (seconds) end a mix that gets no further; both count
-    its finished runs. ``min_runs``: the least evidence to stop on.
+    cost in runs at the middle size (less, the wider the interval still is). ``max_runs`` and ``max_cost`` (seconds) end
+    a mix that gets no further; both count its finished runs. ``min_runs``: the least evidence to stop on.
 
     ``stack``: up to so many seeds are asked for together at one size, where the engine trains them at little more
     than the cost of one. ``thrift``: information is divided by cost to this power. ``gate``: a run is only started
     beside pending ones if it still promises this share of what the best one would without them (more of it while
     several mixes are open). ``audit``: the share that checks of larger sizes may add to a mix's cost (0: none).
     ``share``: choose a mix's runs as if its transition probably lay near those of the others; what is reported, and
-    when a mix is done, never depend on it.
-    ``budget_audit``: repeat one run just below each transition, or at the largest size where there is none, with twice
-    the steps, which says whether the budget is what limits it.
+    when a mix is done, never depend on it. ``budget_audit``: repeat one run just below each transition, or at the
+    largest size where there is none, with twice the steps, which says whether the budget is what limits it.
     """
 
     precision: float = 0.33

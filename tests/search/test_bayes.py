@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from orchestrator.errors import UserError
-from orchestrator.search.audit import STRETCH, audits
+from orchestrator.search.audit import STRETCH, audits, next_step
 from orchestrator.search.base import Observation, Problem, Request
 from orchestrator.search.bayes import Bayes
 from orchestrator.search.belief import Belief, Fantasy
@@ -57,6 +57,21 @@ def test_declares_what_never_learns_after_two_runs_at_the_largest_size() -> None
     assert transition(points(ONE, results, "add"), FINE).verdict is Verdict.ABOVE
     tried = sorted({request.size for request in results})
     assert all(high <= STRETCH * low for low, high in pairwise(tried))
+
+
+def test_the_way_to_the_largest_size_is_taken_in_steps() -> None:
+    assert next_step(FINE, [55], above=0.5) == 87
+    assert next_step(FINE, [55, 87], above=0.5) is None
+    assert next_step(FINE, [55], above=0.3) is None
+    assert next_step(FINE, [], above=0.9) is None
+    assert 256 not in {request.size for request in drive(Bayes(ONE), step(80))}
+
+
+@pytest.mark.parametrize("at", [12, 40, 120])
+def test_no_interval_is_left_open_to_save_a_run(at: int) -> None:
+    results = drive(Bayes(ONE, worth=10.0), step(at))
+    assert transition(points(ONE, results, "add"), FINE).verdict is Verdict.FOUND
+    assert len(results) <= 10
 
 
 def test_finds_what_is_learned_between_sizes_that_fail() -> None:
