@@ -170,18 +170,18 @@ def test_without_ray_nothing_is_tuned_but_what_was_is_used(tmp_path: Path) -> No
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_optuna_tunes_under_ray_and_a_second_sweep_reuses_it(tmp_path: Path) -> None:
-    wanted = asked(trials=6)
+    wanted = asked(trials=4)
     console, again = quiet(), quiet()
     found = run_sweep(wanted, RunOptions(home=tmp_path), console)
     said = printed(console)
-    assert said.count("steps to learn (haste") == 12
-    assert "tuning add, trial 6 of 6" in said
+    assert said.count("steps to learn (haste") == 8
+    assert "tuning add, trial 4 of 4" in said
     best = lifecycle.load(Home(tmp_path), Home(tmp_path).sweep_ids()[0]).tunings[0]
     scores = [trial.score for trial in best.trials]
     assert best.trials[0].values == {"haste": 0.2} or 0.2 in [trial.values["haste"] for trial in best.trials[:2]]
     assert None not in scores
-    assert len({trial.values["haste"] for trial in best.trials}) == 6
-    assert found.tuned[0].startswith("add: tuned (6 trials): haste ")
+    assert len({trial.values["haste"] for trial in best.trials}) == 4
+    assert found.tuned[0].startswith("add: tuned (4 trials): haste ")
     # Where all is tuned, nothing needs Ray.
     run_sweep(wanted.model_copy(update={"seed": 20}), RunOptions(home=tmp_path, local_debug=True), again)
     assert "steps to learn (haste" not in printed(again)
