@@ -48,8 +48,8 @@ class BayesSettings:
 
     ``stack``: up to so many seeds are asked for together at one size, where the engine trains them at little more
     than the cost of one. ``thrift``: information is divided by cost to this power. ``gate``: a run is only started
-    beside pending ones if it still promises this share of what the best one would without them (more of it while
-    several mixes are open). ``audit``: the share that checks of larger sizes may add to a mix's cost (0: none).
+    beside many pending ones if it still promises this share of what the best one would without them (more of it
+    while several mixes are open, less of it beside few). ``audit``: the share that checks of larger sizes may add to a mix's cost (0: none).
     ``share``: choose a mix's runs as if its transition probably lay near those of the others; what is reported, and
     when a mix is done, never depend on it. ``budget_audit``: repeat one run just below each transition, or at the
     largest size where there is none, with twice the steps, which says whether the budget is what limits it.
@@ -61,7 +61,7 @@ class BayesSettings:
     stack: int = 1
     min_runs: int = 6
     thrift: float = 0.75
-    gate: float = 0.55
+    gate: float = 0.75
     worth: float = 0.025
     audit: float = 0.25
     share: bool = False
@@ -144,8 +144,6 @@ class Bayes(Searcher):
         views = {mix: self._view(mix, results) for mix in self.problem.mixes}
         plans = {mix: self._plan(view, results, costs) for mix, view in views.items()}
         going = [mix for mix, plan in plans.items() if not plan.done]
-        # The more mixes a worker can be lent to, the less reason to start a run that others may make needless.
-        gate = 1 - (1 - self.settings.gate) / math.sqrt(max(len(going), 1))
         beliefs = {mix: self._leaning(mix, views) for mix in going}
         offers: dict[str, _Offer | None] = {}
         wanted: list[Request] = []
@@ -153,7 +151,12 @@ class Bayes(Searcher):
             for mix in going:
                 if mix not in offers:
                     offers[mix] = self._offer(views[mix], beliefs[mix], plans[mix], results, taken, costs)
-            standing = {mix: offer for mix, offer in offers.items() if offer is not None and offer.urgency[0] >= gate}
+            standing = {
+                mix: offer
+                for mix, offer in offers.items()
+                if offer is not None
+                and offer.urgency[0] >= self._gate(len(going), sum(run.mix == mix for run in taken))
+            }
             if not standing:
                 break
             # The first of the problem's order where several are equally urgent.
@@ -174,6 +177,15 @@ class Bayes(Searcher):
         total = min(self.settings.max_runs, len(self.problem.sizes) * len(self.problem.seeds))
         left = 0 if plan.done else max(total - view.ended, 0) + self.settings.budget_audit
         return MixProgress(mix, under, over, left, plan.done, plan.note)
+
+    def _gate(self, going: int, pending: int) -> float:
+        """What a mix's next run must still promise, as a share of what the best one would without those ``pending``.
+
+        The more mixes a worker can be lent to, the less reason to start a run that others may make needless; but a
+        second worker costs more idle than a needless run does.
+        """
+        strict = 1 - (1 - self.settings.gate) / math.sqrt(max(going, 1))
+        return strict * pending / (pending + self.settings.stack)
 
     def _leaning(self, mix: str, views: Mapping[str, _View]) -> Belief:
         """What runs of a mix are chosen by."""
