@@ -49,10 +49,11 @@ class BayesSettings:
     ``stack``: up to so many seeds are asked for together at one size, where the engine trains them at little more
     than the cost of one. ``thrift``: information is divided by cost to this power. ``gate``: a run is only started
     beside many pending ones if it still promises this share of what the best one would without them (more of it
-    while several mixes are open, less of it beside few). ``audit``: the share that checks of larger sizes may add to a mix's cost (0: none).
-    ``share``: choose a mix's runs as if its transition probably lay near those of the others; what is reported, and
-    when a mix is done, never depend on it. ``budget_audit``: repeat one run just below each transition, or at the
-    largest size where there is none, with twice the steps, which says whether the budget is what limits it.
+    while several mixes are open, less of it beside few). ``audit``: the share that checks of larger sizes may add to
+    a mix's cost (0: none). ``share``: choose a mix's runs as if its transition probably lay near those of the others;
+    what is reported, and when a mix is done, never depend on it. ``budget_audit``: repeat one run just below each
+    transition, or at the largest size where there is none, with twice the steps, which says whether the budget is what
+    limits it.
     """
 
     precision: float = 0.33
