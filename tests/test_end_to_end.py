@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -83,6 +84,13 @@ def test_the_record_holds_sweep_runs_and_transitions(smoke: tuple[Path, str]) ->
         assert len(client.get_metric_history(child.info.run_id, "accuracy/add")) > 1
         files = {file.path for file in client.list_artifacts(child.info.run_id)}
         assert {"arrays.npz", "similarity.png"} <= files
+        saved = client.get_experiment(child.info.experiment_id).tags["mlflow.sharedViewState.runs"]
+        columns = json.loads(json.loads(saved)["state"])["selectedColumns"]
+        named = {f"params.`{name}`" for name in child.data.params} | {
+            f"metrics.`{name}`" for name in child.data.metrics
+        }
+        # A run has no accuracy on a task that its mix does not hold.
+        assert {column for column in columns if column != "metrics.`test_accuracy/prod`"} <= named
     arrays = np.load(client.download_artifacts(children[0].info.run_id, "arrays.npz"))
     assert arrays["embedding"].shape == (4, int(children[0].data.params["n_embed"]))
     assert arrays["similarity"].shape == (4, 4)

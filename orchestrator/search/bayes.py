@@ -237,7 +237,8 @@ class Bayes(Searcher):
         """Whether the best next run promises enough for what it costs, in runs at the middle size as full stacks
         train them.
 
-        Enough is ``worth`` where the interval is :data:`WIDE` times as wide as asked for, and less where it is wider.
+        Enough is ``worth`` where the interval is :data:`WIDE` times as wide as asked for, less where it is wider, and
+        nothing while it is open.
         """
         sizes, settings = self.problem.sizes, self.settings
         left = [size for size in sizes if self._free(view.mix, size, results, set())]
@@ -245,7 +246,8 @@ class Bayes(Searcher):
         if best is None:
             return False
         middle = costs.cost(sizes[len(sizes) // 2]) * load(settings.stack) / settings.stack
-        ease = min((WIDE * settings.precision / view.belief.width) ** 2, MOST_EASE)
+        wide = WIDE * settings.precision
+        ease = (wide / max(view.belief.width, wide / math.sqrt(MOST_EASE))) ** 2
         return best.gain >= settings.worth * ease * load(best.runs) * costs.cost(best.size) / middle
 
     def _free(self, mix: str, size: int, results: Results, taken: set[Request]) -> list[Request]:

@@ -1,7 +1,7 @@
 """The views saved with an experiment: on MLflow's page, under *Views*, which records it lists and which columns.
 
-MLflow keeps a saved view as a tag of the experiment, by which its page finds it: a name, when it was made and what the
-page then shows, as JSON. Older versions of the page, before 3.17, take the same state but do not list it.
+MLflow (3.17) keeps a saved view as a tag of the experiment, by which its page finds it: a name, when it was made and
+what the page then shows, as JSON.
 """
 
 from __future__ import annotations

@@ -180,7 +180,6 @@ def test_the_gate_lends_workers_to_other_mixes() -> None:
 
 
 def test_mixes_look_where_the_others_learned_where_they_may() -> None:
-    """The first mix is found at 24; the second has failed at 16, so that 24 is close and 256 is far."""
     known = belief([(8, 0.2), (16, 0.2), (20, 0.2), (24, 0.97), (24, 0.96), (32, 0.97), (64, 0.97)])
     fresh = belief([(16, 0.2)])
     leaning = fresh.leaning([known])
@@ -188,6 +187,20 @@ def test_mixes_look_where_the_others_learned_where_they_may() -> None:
     assert leaning.predicted[place] > 0.1 + fresh.predicted[place]
     assert (leaning.low, leaning.median, leaning.high) == (fresh.low, fresh.median, fresh.high)
     assert fresh.leaning([]) is fresh
+
+
+def test_a_shared_prior_changes_what_is_run_and_not_what_is_said() -> None:
+    """The first mix is found at 24, the second has failed at 16."""
+    problem = Problem(("add", "add+prod"), FINE, (0, 1, 2))
+    alone, sharing = Bayes(problem, gate=0.0), Bayes(problem, gate=0.0, share=True)
+    for searcher in (alone, sharing):
+        for size in (8, 16, 20, 24, 26, 32, 64):
+            searcher.tell(Request("add", size, 0), Observation(0.97 if size >= 24 else 0.2, 0.2, 1.0))
+        searcher.tell(Request("add+prod", 16, 0), Observation(0.2, 0.2, 1.0))
+    assert alone.progress() == sharing.progress()
+    asked = [{run for run in searcher.ask(6) if run.mix == "add+prod"} for searcher in (alone, sharing)]
+    assert asked[0] != asked[1]
+    assert min(run.size for run in asked[1]) > 16
 
 
 def test_pending_runs_are_spread_over_sizes() -> None:
