@@ -16,6 +16,8 @@ from orchestrator.transition.types import Point
 BEYOND = 1.4
 """Sizes larger than this times the transition should have learned, but for a lapse."""
 TWICE = 2.0
+AS_GOOD = 1.25
+"""A size smaller than the one wanted by no more than this factor does as well."""
 STRETCH = 3.0
 """Before nothing is said to learn, no two neighbouring sizes among those tried lie further apart than this factor."""
 LONGER = 2
@@ -33,8 +35,8 @@ def audits(
     """Sizes to check and how many finished runs each needs: one near twice the transition, one at the largest size.
 
     Together they may cost ``share`` of what was spent near and below the transition; where the sizes wanted cost
-    more, the largest affordable ones stand in. Runs that were made anyway count. A size that failed its check is
-    run once more, since a single run may lapse.
+    more, the largest affordable ones stand in. Runs that were made anyway, at nearly those sizes, count. A size that
+    failed its check is run once more, since a single run may lapse.
     """
     spent = sum(costs.cost(point.size) for point in points if point.size <= BEYOND * transition)
     beyond = [size for size in sizes if size > BEYOND * transition]
@@ -48,7 +50,7 @@ def audits(
         if not affordable:
             continue
         size = affordable[-1]
-        if not any(done >= size and done <= reach for done in tested):
+        if not any(size / AS_GOOD <= done <= reach for done in tested):
             wanted.append((size, 1))
     failed = [size for size in sorted(tested) if not learned[size]]
     wanted += [(size, 2) for size in failed if costs.cost(size) <= share * spent]

@@ -35,6 +35,8 @@ CLOSES = 0.8
 """Probability of learning (of failing) at a size that is to close an interval."""
 COARSE = 1.5
 """Between neighbouring candidate sizes an interval gets no narrower than this times their gap."""
+LENIENCE = 0.5
+"""Beside pending runs, a run of a mix that is alone may promise less the cheaper it is, by this power of its cost."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +50,12 @@ class BayesSettings:
 
     ``stack``: up to so many seeds are asked for together at one size, where the engine trains them at little more
     than the cost of one. ``thrift``: information is divided by cost to this power. ``gate``: a run is only started
-    beside many pending ones if it still promises this share of what the best one would without them (more of it
-    while several mixes are open, less of it beside few). ``audit``: the share that checks of larger sizes may add to
-    a mix's cost (0: none). ``share``: choose a mix's runs as if its transition probably lay near those of the others;
-    what is reported, and when a mix is done, never depend on it. ``budget_audit``: repeat one run just below each
-    transition, or at the largest size where there is none, with twice the steps, which says whether the budget is what
-    limits it.
+    beside many pending ones if it still promises this share of what the best one would without them (less of it
+    beside few, and less for a run that is cheap where no other mix is open). ``audit``: the share that checks of
+    larger sizes may add to a mix's cost (0: none). ``share``: choose a mix's runs as if its transition probably lay
+    near those of the others; what is reported, and when a mix is done, never depend on it. ``budget_audit``: repeat
+    one run just below each transition, or at the largest size where there is none, with twice the steps, which says
+    whether the budget is what limits it.
     """
 
     precision: float = 0.33
@@ -62,9 +64,9 @@ class BayesSettings:
     stack: int = 1
     min_runs: int = 6
     thrift: float = 0.75
-    gate: float = 0.75
+    gate: float = 1.0
     worth: float = 0.025
-    audit: float = 0.25
+    audit: float = 0.4
     share: bool = False
     budget_audit: bool = False
 
@@ -116,10 +118,12 @@ class _View:
 
 @dataclass(frozen=True)
 class _Offer:
-    """Runs a mix would start next; the most urgent offer goes first."""
+    """Runs a mix would start next; the most urgent offer goes first. ``dearness`` is what one of them costs, as a share
+    of a run at the largest size."""
 
     urgency: tuple[float, float]
     requests: list[Request]
+    dearness: float = 1.0
 
 
 class Bayes(Searcher):
@@ -156,7 +160,7 @@ class Bayes(Searcher):
                 mix: offer
                 for mix, offer in offers.items()
                 if offer is not None
-                and offer.urgency[0] >= self._gate(len(going), sum(run.mix == mix for run in taken))
+                and offer.urgency[0] >= self._gate(offer, len(going), sum(run.mix == mix for run in taken))
             }
             if not standing:
                 break
@@ -179,14 +183,14 @@ class Bayes(Searcher):
         left = 0 if plan.done else max(total - view.ended, 0) + self.settings.budget_audit
         return MixProgress(mix, under, over, left, plan.done, plan.note)
 
-    def _gate(self, going: int, pending: int) -> float:
+    def _gate(self, offer: _Offer, going: int, pending: int) -> float:
         """What a mix's next run must still promise, as a share of what the best one would without those ``pending``.
 
-        The more mixes a worker can be lent to, the less reason to start a run that others may make needless; but a
-        second worker costs more idle than a needless run does.
+        Less beside few, for a second worker costs more idle than a needless run does; and less for a cheap run, which
+        wastes little, but the more of the ``going`` mixes a worker can be lent to, the less reason to start it.
         """
-        strict = 1 - (1 - self.settings.gate) / math.sqrt(max(going, 1))
-        return strict * pending / (pending + self.settings.stack)
+        crowded = pending / (pending + self.settings.stack)
+        return self.settings.gate * crowded * offer.dearness ** (LENIENCE / going)
 
     def _leaning(self, mix: str, views: Mapping[str, _View]) -> Belief:
         """What runs of a mix are chosen by."""
@@ -231,7 +235,8 @@ class Bayes(Searcher):
         if fantasies:
             alone = best_choice(belief, (), sizes, costs, most, thrift)
             share = best.score / max(alone.score, 1e-300) if alone is not None else 0.0
-        return _Offer((min(share, 1.0), belief.width), free[best.size][: best.runs])
+        dearness = costs.cost(best.size) / costs.cost(sizes[-1])
+        return _Offer((min(share, 1.0), belief.width), free[best.size][: best.runs], dearness)
 
     def _worthwhile(self, view: _View, results: Results, costs: CostModel) -> bool:
         """Whether the best next run promises enough for what it costs, in runs at the middle size as full stacks
@@ -292,6 +297,7 @@ class Bayes(Searcher):
             return _Plan(False, (), note)
         learned = learned_sizes(view.points, LEVEL * belief.top)
         checks = audits(view.points, learned, sizes, math.exp(belief.median), costs, self.settings.audit)
+        checks = (*_confirming(view), *checks)
         lost = [size for size, good in learned.items() if not good and math.log(size) > belief.high]
         note += f"; non-monotone: fails again at {lost[0]}" if lost else ""
         return self._settle(view, checks, results, note)
@@ -378,6 +384,16 @@ def _bracket(view: _View) -> tuple[int | None, int | None]:
     under = [size for size, good in learned.items() if not good and math.log(size) <= view.belief.median]
     over = [size for size, good in learned.items() if good and math.log(size) >= view.belief.median]
     return max(under, default=None), min(over, default=None)
+
+
+def _confirming(view: _View) -> tuple[tuple[int, int], ...]:
+    """The size of the only run that learned at or above the transition, and one run more than it has: a transition does
+    not rest on one run, which may have been lucky."""
+    level = LEVEL * view.belief.top
+    learned = [p.size for p in view.points if p.accuracy >= level and math.log(p.size) >= view.belief.median]
+    if len(learned) != 1:
+        return ()
+    return ((learned[0], 1 + sum(point.size == learned[0] for point in view.points)),)
 
 
 def _describe(belief: Belief) -> str:

@@ -126,6 +126,25 @@ def test_a_plateau_is_told_from_lucky_seeds() -> None:
     assert found.relative == Estimate(None, 256.0, None)
 
 
+def test_a_transition_does_not_rest_on_one_run_that_learned() -> None:
+    """Six runs of the recorded table, of which the only good one was lucky: the same size fails with the next seed."""
+    problem = Problem(("add",), (4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64, 96), (0, 1, 2, 3, 4))
+    seen = {(4, 0): 0.05, (6, 1): 0.5, (8, 2): 0.64, (10, 3): 0.27, (10, 4): 0.68, (24, 0): 1.0}
+
+    def world(request: Request) -> Observation:
+        return Observation(seen.get((request.size, request.seed), 0.23), 0.2, request.size**0.9)
+
+    searcher = Bayes(problem, audit=0.0, worth=10.0)
+    for size, seed in seen:
+        searcher.tell(Request("add", size, seed), world(Request("add", size, seed)))
+    (before,) = searcher.progress()
+    assert not before.done
+    assert "checking size 24" in before.note
+    results = drive(searcher, world)
+    assert sum(request.size == 24 for request in results) >= 2
+    assert transition(points(problem, results, "add"), problem.sizes).relative.value is None
+
+
 def test_neighbouring_sizes_are_tried_with_different_seeds() -> None:
     """Runs that share a seed share their data: a lucky draw of it would look like a learning curve."""
     results = drive(Bayes(ONE), step(40))
@@ -177,6 +196,17 @@ def test_the_gate_lends_workers_to_other_mixes() -> None:
     assert len(gated) < len(open_gate) == 8
     both = Bayes(Problem(("add", "add+prod"), FINE, (0, 1)), gate=0.9).ask(2)
     assert {request.mix for request in both} == {"add", "add+prod"}
+
+
+def test_a_mix_alone_starts_more_runs_at_a_time_where_they_are_cheap() -> None:
+    def asked(exponent: float) -> list[Request]:
+        searcher = Bayes(ONE)
+        for size in (22, 55, 256):
+            searcher.tell(Request("add", size, 0), Observation(0.97, 0.2, size**exponent))
+        return searcher.ask(8)
+
+    assert {request.size for request in asked(1.75)} < {size for size in FINE if size < 22}
+    assert len(asked(0.0)) < len(asked(1.75)) <= 8
 
 
 def test_mixes_look_where_the_others_learned_where_they_may() -> None:
@@ -256,6 +286,14 @@ def test_audits_stay_within_their_share() -> None:
     near = audits(runs, learned, FINE, 20.0, steep, 0.6)
     assert sum(steep.cost(size) for size, _ in near) <= 0.6 * sum(steep.cost(point.size) for point in runs)
     assert audits(runs, learned, FINE, 20.0, flat_cost, 0.0) == ()
+
+
+def test_a_size_almost_as_large_serves_as_an_audit() -> None:
+    runs = [Point(size, 0, 0.2 if size < 20 else 0.97, 0.2) for size in (14, 16, 18, 20, 22)]
+    for done, wanted in ((30, [40, 256]), (35, [256])):
+        tested = [*runs, Point(done, 0, 0.97, 0.2)]
+        learned = {point.size: point.accuracy > 0.5 for point in tested}
+        assert [size for size, _ in audits(tested, learned, FINE, 20.0, CostModel(1.0, 0.0), 0.5)] == wanted
 
 
 def test_a_failed_audit_is_run_once_more() -> None:
