@@ -190,7 +190,7 @@ class Bayes(Searcher):
         wastes little, but the more of the ``going`` mixes a worker can be lent to, the less reason to start it.
         """
         crowded = pending / (pending + self.settings.stack)
-        return self.settings.gate * crowded * offer.dearness ** (LENIENCE / going)
+        return self.settings.gate * crowded * math.pow(offer.dearness, LENIENCE / going)
 
     def _leaning(self, mix: str, views: Mapping[str, _View]) -> Belief:
         """What runs of a mix are chosen by."""

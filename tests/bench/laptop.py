@@ -1,13 +1,12 @@
-"""The laptop profile before and after: what a run costs a core at each size, and the whole sweep's wall clock.
+"""What a run of the laptop profile costs a core at each size, before and after: training, evaluation, start-up.
 
     git worktree add /tmp/before b0869ab
-    python -m tests.bench.laptop costs --before /tmp/before     # minutes: training, evaluation and start-up by size
-    python -m tests.bench.laptop sweeps --before /tmp/before    # an hour: three whole sweeps of each, in turns
+    python -m tests.bench.laptop --before /tmp/before    # ten minutes
 
 Each side is measured by its own code in processes of its own, in turns, with one thread each, on today's recipe of the
 profile. ``before`` trains stacks of three, as that commit's profile asks for; ``after`` in stacks as its sizing
 chooses, from its probes. Core-seconds are computing time of the process, so that other programs count less; on a quiet
-machine they are wall-clock seconds. Of whole sweeps each side takes its own way of searching: bisection, now bayes.
+machine they are wall-clock seconds. Whole sweeps: laptop_sweeps.py.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -36,7 +33,7 @@ TRAINING = ("steps", "batch", "learning_rate", "learning_rate_end", "schedule", 
 RECIPE = frozenset((*TASK, "block", *TRAINING, "beta2", "loss", "windows", "evaluate_every"))
 """Settings of the profile that say what is trained; older checkouts know them too."""
 RUNS = 3
-"""Of one size wanted at once: the profile's seeds of a mix."""
+"""Of one size wanted at once."""
 ROUNDS = 3
 BEFORE_STACK = 3
 
@@ -153,52 +150,19 @@ def costs_table(rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def sweeps(before: Path, overrides: Sequence[str]) -> dict[str, list[float]]:
-    """Wall-clock seconds of whole sweeps of each side, in turns. The later side keeps its home, as a user does, so that
-    from its second sweep on it knows the machine."""
-    trees = {"before": before, "after": ROOT}
-    seconds: dict[str, list[float]] = {name: [] for name in trees}
-    with tempfile.TemporaryDirectory() as homes:
-        for _ in range(ROUNDS):
-            for name, tree in trees.items():
-                words = [sys.executable, "-m", "orchestrator", "run", "add_vs_add_prod", "--profile", "laptop"]
-                asked = [*recipe(), *overrides]
-                words += ["--home", f"{homes}/{name}", *(word for each in asked for word in ("--set", each))]
-                begun = time.monotonic()
-                subprocess.run(words, cwd=tree, env=environment(tree), stdout=subprocess.DEVNULL, check=True)
-                seconds[name].append(time.monotonic() - begun)
-                print(f"{name}: {seconds[name][-1]:.0f} s", file=sys.stderr, flush=True)
-    return seconds
-
-
-def sweeps_table(seconds: Mapping[str, Sequence[float]]) -> str:
-    """Every sweep's seconds and the medians, as Markdown."""
-    lines = ["| | sweeps, s | median, s |", "|---|---|---|"]
-    for name, each in seconds.items():
-        lines.append(f"| {name} | {', '.join(f'{one:.0f}' for one in each)} | {statistics.median(each):.0f} |")
-    return "\n".join(lines)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print the table and write the JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("costs", "sweeps"))
     parser.add_argument("--before", type=Path, required=True, help="a checkout to compare with")
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
-    parser.add_argument("--steps", type=int, default=50, help="between evaluations, for costs")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for sweeps")
+    parser.add_argument("--steps", type=int, default=50, help="between evaluations")
     parser.add_argument("--json", type=Path, default=Path("results/bench/laptop.json"))
     given = parser.parse_args(arguments)
     machine = describe("cpu")
-    if given.what == "costs":
-        rows = costs(given.before.resolve(), given.sizes, given.steps)
-        result, said = {"costs": rows}, costs_table(rows)
-    else:
-        seconds = sweeps(given.before.resolve(), given.set)
-        result, said = {"sweeps": seconds}, sweeps_table(seconds)  # type: ignore[dict-item] # JSON, whatever is in it
-    write_json(given.json, {"machine": machine, **result})
+    rows = costs(given.before.resolve(), given.sizes, given.steps)
+    write_json(given.json, {"machine": machine, "costs": rows})
     print(", ".join(f"{key} {value}" for key, value in machine.items()))
-    print(said)
+    print(costs_table(rows))
 
 
 if __name__ == "__main__":

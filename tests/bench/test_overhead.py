@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench.laptop import costs_table, sweeps_table
+from tests.bench.laptop import costs_table
+from tests.bench.laptop_sweeps import Timed
+from tests.bench.laptop_sweeps import table as sweeps_table
 from tests.bench.overhead import Sample, space, summary, table
 
 
@@ -44,4 +46,12 @@ def test_before_and_after_stand_side_by_side() -> None:
         "start_s": {"before": 0.1, "after": 0.1},
     }
     assert "| 16 | 3 / 4 | 8.00 / 6.00 | 0.75 | 20.0 / 18.0 | 100 / 100 |" in costs_table([row])
-    assert "| after | 300, 310, 290 | 300 |" in sweeps_table({"before": [400], "after": [300, 310, 290]})
+
+
+def test_sweeps_stand_with_what_they_found() -> None:
+    found = {"add": "above 64", "add+prod": "8.5 [7, 10]"}
+    timed = [Timed("before", 0, 400.0, None, {}), *(Timed("bayes", s, 300.0 + s, 20, found) for s in (0, 1, 2))]
+    said = sweeps_table(timed)
+    assert "| before | 0 |  |  |  | 400 |" in said
+    assert "| bayes | 2 | above 64 | 8.5 [7, 10] | 20 | 302 |" in said
+    assert "| bayes | median |  |  |  | 301 |" in said
