@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -95,7 +96,7 @@ class Mix:
         wanted = other.budget * other.shares[other.tasks.index(task)]
         return replace(self, budget=float(f"{wanted / self.shares[self.tasks.index(task)]:.6g}"))
 
-    @property
+    @cached_property
     def name(self) -> str:
         """``add+prod``; with unequal shares ``add:2+prod:1`` (relative to the smallest), with a budget of its own
         ``add+prod x2``."""

@@ -19,9 +19,14 @@ from orchestrator.report.similarity import dress_bar, heat_map, principal_plane
 from orchestrator.transition.types import Verdict
 from trainables.base import Status
 
-ROW_IN = 1.95
-"""Height of one mix's panels in inches."""
-SIDES = ("below", "above")
+ROW_IN, PANEL_IN = 1.95, 1.28
+"""Heights in inches: of one mix's row, and of a panel in it; the rest is for its title and labels."""
+ABOVE_IN, BAR_IN = 0.24, 0.55
+"""Inches above a row's panels, and below the last row for the colour bar."""
+SIDES = {"below": (0.32, 2.28), "above": (3.8, 5.76)}
+"""Where the two panels of a side begin, in inches from the left: similarities, principal components."""
+PLANE_IN = 1.18
+"""Width of the principal components in inches."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +61,13 @@ def embeddings_figure(answer: Answer, runs: Sequence[RunRecord], title: str = ""
     rows = [pair for pair in pairs(answer, runs) if pair.below or pair.above]
     if not rows:
         return None
-    figure = style.new_figure(ROW_IN * len(rows) + 0.45, gap=0.04)
-    grid = figure.subplots(len(rows), 4, squeeze=False)
+    top_in = style.title_in(title)
+    figure = style.fixed_figure(top_in + ROW_IN * len(rows) + BAR_IN)
     images = []
     for row, pair in enumerate(rows):
-        for side, word in enumerate(SIDES):
-            heat, plane = grid[row, 2 * side], grid[row, 2 * side + 1]
+        for word, (heat_in, plane_in) in SIDES.items():
+            heat = style.panel(figure, heat_in, top_in + row * ROW_IN + ABOVE_IN, PANEL_IN, PANEL_IN)
+            plane = style.panel(figure, plane_in, top_in + row * ROW_IN + ABOVE_IN, PLANE_IN, PANEL_IN)
             run = getattr(pair, word)
             matrix = None if run is None else similarity_of(run)
             if run is None or matrix is None:
@@ -77,7 +83,8 @@ def embeddings_figure(answer: Answer, runs: Sequence[RunRecord], title: str = ""
             said = f"{pair.mix}, {word}: {answer.size_axis} {run.config.size}, {answer.target} {accuracy:.2f}"
             heat.set_title(said, fontsize=style.SMALL + 0.5, loc="left", color=style.INK)
     if images:
-        dress_bar(figure.colorbar(images[0], ax=grid, location="bottom", fraction=0.035, aspect=45, pad=0.01))
+        beside = style.panel(figure, 1.3, top_in + len(rows) * ROW_IN + 0.06, 4.4, 0.1)
+        dress_bar(figure.colorbar(images[0], cax=beside, orientation="horizontal"))
     if title:
         style.title(figure, title)
     return figure

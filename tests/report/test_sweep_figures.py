@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,23 @@ def test_panels_name_size_and_accuracy_and_share_a_scale(stored: StoredSweep) ->
     assert "cosine similarity" in said
     assert "PC 1 (" in said
     assert {image.get_clim() for axes in figure.axes for image in axes.images} == {(-1.0, 1.0)}
+
+
+@pytest.mark.parametrize("title", ["", "short", "long enough for two lines " * 5])
+def test_panels_leave_room_for_what_stands_around_them(stored: StoredSweep, title: str) -> None:
+    figure = embeddings_figure(stored.answer, stored.runs, title)
+    assert figure is not None
+    for axes in figure.axes:
+        axes.set_title("", loc="left")  # It may reach over its neighbour, where nothing is.
+    boxes = [axes.get_tightbbox() for axes in figure.axes]
+    if title:
+        (above,) = figure.texts
+        boxes.append(above.get_window_extent())
+    for box, other in combinations(boxes, 2):
+        assert not box.overlaps(other)
+    for box in boxes:
+        assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
+        assert figure.bbox.y0 <= box.y0 < box.y1 <= figure.bbox.y1
 
 
 def test_no_embeddings_no_panels(tmp_path: Path) -> None:

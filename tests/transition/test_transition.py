@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from orchestrator.transition.posterior import SPLIT, Posterior, curves_for
 from orchestrator.transition.transition import synergy, transition
 from orchestrator.transition.types import Density, Estimate, Point, Transition, Verdict
 
@@ -85,6 +86,19 @@ def test_order_of_points_changes_nothing(order: list[int]) -> None:
     points[4] = Point(points[4].size, points[4].seed, 0.6, 0.2)
     expected = transition(points, SIZES)
     assert transition([points[index] for index in order], SIZES) == expected
+
+
+def test_many_runs_are_weighed_as_one_after_another() -> None:
+    rng = np.random.default_rng(0)
+    accuracies = np.round(rng.uniform(0.1, 1.0, 2 * SPLIT), 3)
+    points = [Point(SIZES[place % len(SIZES)], place, float(each), 0.2) for place, each in enumerate(accuracies)]
+    curves = curves_for(SIZES, 0.2)
+    total = np.zeros(curves.all_cells)
+    for point in points:
+        total += curves.log_likelihood(point.size, point.accuracy)
+    expected, found = Posterior(curves, total), curves.posterior(points)
+    assert np.array_equal(found.weights, expected.weights)
+    assert np.array_equal(found.flat, expected.flat)
 
 
 def test_nothing_learned_is_censored_above() -> None:
