@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,6 +17,8 @@ TEMPORARY_CODES = frozenset(
 )
 TEMPORARY_STATUS = frozenset({408, 429, 500, 502, 503, 504})
 TEMPORARY_ERRNO = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE, errno.EMFILE})
+TEMPORARY_S3_CODES = frozenset({"RequestTimeout", "RequestLimitExceeded", "Throttling", "ThrottlingException"})
+"""What object stores say with status 400 though the same request may succeed later."""
 LONGEST = 300
 """Characters of the store's own words that a warning repeats."""
 
@@ -25,7 +28,7 @@ def outages() -> Iterator[None]:
     """Turn what MLflow raises while its store is out into :class:`OutageError`; let everything else pass."""
     try:
         yield
-    except (MlflowException, requests.RequestException, OSError) as error:
+    except (MlflowException, requests.RequestException, OSError, *_object_store_errors()) as error:
         if is_outage(error):
             raise OutageError(_words(error)) from error
         raise
@@ -43,7 +46,33 @@ def is_outage(error: BaseException) -> bool:
         if isinstance(beneath, requests.RequestException):
             return is_outage(beneath) or isinstance(beneath, requests.exceptions.RetryError)
         return error.error_code in TEMPORARY_CODES
+    if isinstance(error, _object_store_errors()):
+        return _object_store_is_out(error)
     return isinstance(error, OSError) and error.errno in TEMPORARY_ERRNO
+
+
+def _object_store_errors() -> tuple[type[Exception], ...]:
+    """What MLflow's client raises where it uploads to an object store itself, not through a server."""
+    # The store's client need not be installed; as long as MLflow has not loaded it, nobody can have raised its errors.
+    if "boto3" not in sys.modules:
+        return ()
+    from boto3.exceptions import Boto3Error
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    return Boto3Error, BotoCoreError, ClientError
+
+
+def _object_store_is_out(error: BaseException) -> bool:
+    from botocore import exceptions as raised
+
+    # An upload that the store refused hides the store's answer beneath an error of its own.
+    answer = error if isinstance(error, raised.ClientError) else error.__context__
+    if isinstance(answer, raised.ClientError):
+        status = answer.response["ResponseMetadata"]["HTTPStatusCode"]
+        return status in TEMPORARY_STATUS or answer.response["Error"]["Code"] in TEMPORARY_S3_CODES
+    if isinstance(error, raised.SSLError):
+        return False  # A certificate that does not fit now will not fit later.
+    return isinstance(error, raised.ConnectionError | raised.HTTPClientError)
 
 
 def _words(error: BaseException) -> str:
