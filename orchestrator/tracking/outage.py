@@ -28,7 +28,7 @@ def outages() -> Iterator[None]:
     """Turn what MLflow raises while its store is out into :class:`OutageError`; let everything else pass."""
     try:
         yield
-    except (MlflowException, requests.RequestException, OSError, *_object_store_errors()) as error:
+    except _store_errors() as error:
         if is_outage(error):
             raise OutageError(_words(error)) from error
         raise
@@ -49,6 +49,10 @@ def is_outage(error: BaseException) -> bool:
     if isinstance(error, _object_store_errors()):
         return _object_store_is_out(error)
     return isinstance(error, OSError) and error.errno in TEMPORARY_ERRNO
+
+
+def _store_errors() -> tuple[type[Exception], ...]:
+    return MlflowException, requests.RequestException, OSError, *_object_store_errors()
 
 
 def _object_store_errors() -> tuple[type[Exception], ...]:

@@ -128,7 +128,7 @@ class Curves:
         out += np.repeat(near_floor_F + np.float32(OUTLIER), len(ASYMPTOTES)).reshape(-1, len(ASYMPTOTES))
 
     def _graded(self, size: float, accuracy: float, near_floor_F: Floats32, out: Floats32) -> None:
-        risen_MKFA, deviation_MKFA = self._graded_at(size)
+        risen_MKFA, deviation_MKFA = _graded_at(self, size)
         above_F = (accuracy - self.floors).astype(np.float32)
         missed_MKFA = np.repeat(above_F, len(ASYMPTOTES)).reshape(-1, len(ASYMPTOTES)) - risen_MKFA
         near_MKFA = _normal(missed_MKFA, np.float32(0), deviation_MKFA) * np.float32(1 - OUTLIER)
@@ -136,12 +136,6 @@ class Curves:
         np.multiply(near_MKFA[:, :, None], 1 - lapses_L[:, None, None], out=out)
         lapsed_LF = lapses_L[:, None] * near_floor_F + np.float32(OUTLIER)
         out += np.repeat(lapsed_LF, len(ASYMPTOTES), axis=1).reshape(*lapsed_LF.shape, -1)
-
-    def _graded_at(self, size: float) -> tuple[Floats32, Floats32]:
-        """How far accuracy has risen above the floor on each graded curve, and how far runs scatter; M x K x F x A."""
-        share_MK11 = self.share(size)[..., None, None].astype(np.float32)
-        rise_FA = (ASYMPTOTES - self.floors[:, None]).astype(np.float32)
-        return rise_FA * share_MK11, np.float32(0.03) + np.float32(0.45) * share_MK11 * (1 - share_MK11) * rise_FA
 
     def crossing(self, level: float | None) -> Floats:
         """Where each cell's mean accuracy reaches ``level``, or :data:`LEVEL` of its own asymptote (None), in ln size.
@@ -186,6 +180,15 @@ class Curves:
             seen *= runs
             total += seen
         return total
+
+
+@lru_cache(maxsize=64)
+def _graded_at(curves: Curves, size: float) -> tuple[Floats32, Floats32]:
+    """How far accuracy has risen above the floor on each graded curve, and how far runs scatter; M x K x F x A. Cached:
+    a search has dozens of sizes, each with many runs."""
+    share_MK11 = curves.share(size)[..., None, None].astype(np.float32)
+    rise_FA = (ASYMPTOTES - curves.floors[:, None]).astype(np.float32)
+    return rise_FA * share_MK11, np.float32(0.03) + np.float32(0.45) * share_MK11 * (1 - share_MK11) * rise_FA
 
 
 class Crossing:

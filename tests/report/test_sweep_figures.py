@@ -70,7 +70,7 @@ def test_panels_leave_room_for_what_stands_around_them(stored: StoredSweep, titl
     assert figure is not None
     for axes in figure.axes:
         axes.set_title("", loc="left")  # It may reach over its neighbour, where nothing is.
-    boxes = [axes.get_tightbbox() for axes in figure.axes]
+    boxes = [box for axes in figure.axes if (box := axes.get_tightbbox()) is not None]
     if title:
         (above,) = figure.texts
         boxes.append(above.get_window_extent())
