@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import matplotlib
-import numpy as np
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
@@ -15,7 +14,10 @@ from orchestrator.report import style
 from orchestrator.spec import SweepSpec
 
 COLUMNS = 3
-ROW_IN = 2.2
+ROW_IN, ABOVE_IN, BELOW_IN = 2.4, 0.24, 0.45
+"""Heights in inches: of a row of panels with their titles, of the titles alone, of the labels below the last row."""
+SIDES_IN = (0.52, 0.85)
+"""Inches left of the panels for their labels, and right of them for the bar of sizes."""
 MOST_LINES = 200
 """From this many lines on they are pixels even where the figure is drawn as lines: pages stay small."""
 
@@ -26,8 +28,9 @@ def learning_figure(spec: SweepSpec, runs: Sequence[RunRecord], title: str = "")
     mixes = [mix.name for mix in spec.mixes]
     across = min(COLUMNS, len(mixes))
     down = -(-len(mixes) // across)
-    figure = style.new_figure(ROW_IN * down + 0.6, gap=0.03)
+    figure = style.fixed_figure(style.title_in(title) + ROW_IN * down + BELOW_IN)
     grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
+    _place(figure, style.title_in(title), down)
     colours = matplotlib.colormaps["viridis_r"]
     scale = LogNorm(spec.sizes[0], max(spec.sizes[-1], spec.sizes[0] + 1))
     colour = {size: colours(float(scale(size))) for size in {run.config.size for run in runs}}
@@ -60,17 +63,32 @@ def learning_figure(spec: SweepSpec, runs: Sequence[RunRecord], title: str = "")
         axes.set_xlabel("optimizer steps")
     for row in grid:
         row[0].set_ylabel(f"accuracy of {spec.target}")
-    _size_bar(figure, grid, spec, scale)
+    _size_bar(figure, style.title_in(title), spec, scale)
     if title:
         style.title(figure, title)
     return figure
 
 
-def _size_bar(
-    figure: Figure, grid: np.ndarray[tuple[int, ...], np.dtype[np.object_]], spec: SweepSpec, scale: LogNorm
-) -> None:
+def _place(figure: Figure, title_in: float, rows: int) -> None:
+    """Put the panels where their labels and the bar of sizes have room."""
+    width, height = figure.get_size_inches()
+    left_in, right_in = SIDES_IN
+    figure.subplots_adjust(
+        left=left_in / width,
+        right=1 - right_in / width,
+        top=1 - (title_in + ABOVE_IN) / height,
+        bottom=BELOW_IN / height,
+        wspace=0.14,
+        hspace=ABOVE_IN / (ROW_IN - ABOVE_IN) if rows > 1 else 0,
+    )
+
+
+def _size_bar(figure: Figure, title_in: float, spec: SweepSpec, scale: LogNorm) -> None:
     key = matplotlib.cm.ScalarMappable(norm=scale, cmap="viridis_r")
-    bar = figure.colorbar(key, ax=grid, fraction=0.03, pad=0.015, aspect=28)
+    width, height = figure.get_size_inches()
+    top_in, left_in = title_in + ABOVE_IN, width - SIDES_IN[1] + 0.2
+    beside = style.panel(figure, left_in, top_in, 0.08, height - top_in - BELOW_IN)
+    bar = figure.colorbar(key, cax=beside)
     every = max(1, len(spec.sizes) // 8)
     ticks = spec.sizes[::every]
     bar.set_ticks(ticks, labels=[str(size) for size in ticks])

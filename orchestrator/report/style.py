@@ -45,15 +45,15 @@ class Picture(Figure):
         return buffer.getvalue()
 
 
-def new_figure(height_in: float, *, gap: float = 0.02) -> Figure:
-    """An empty figure of the standard width; ``gap`` is the room between panels side by side, as a share of one."""
+def new_figure(height_in: float) -> Figure:
+    """An empty figure of the standard width whose panels find their places."""
     figure = fixed_figure(height_in)
-    figure.set_layout_engine(ConstrainedLayoutEngine(wspace=gap))
+    figure.set_layout_engine(ConstrainedLayoutEngine())
     return figure
 
 
 def fixed_figure(height_in: float) -> Figure:
-    """The same for panels that stay where :func:`panel` puts them: looking for places costs more than drawing does."""
+    """The same for panels that stay where they are put: looking for places costs more than drawing does."""
     return Picture(figsize=(WIDTH_IN, height_in), dpi=DPI, facecolor="white")
 
 

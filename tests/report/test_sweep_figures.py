@@ -65,8 +65,13 @@ def test_panels_name_size_and_accuracy_and_share_a_scale(stored: StoredSweep) ->
 
 
 @pytest.mark.parametrize("title", ["", "short", "long enough for two lines " * 5])
-def test_panels_leave_room_for_what_stands_around_them(stored: StoredSweep, title: str) -> None:
-    figure = embeddings_figure(stored.answer, stored.runs, title)
+@pytest.mark.parametrize("kind", ["embeddings", "learning"])
+def test_panels_leave_room_for_what_stands_around_them(stored: StoredSweep, kind: str, title: str) -> None:
+    figure = (
+        learning_figure(stored.spec, stored.runs, title)
+        if kind == "learning"
+        else embeddings_figure(stored.answer, stored.runs, title)
+    )
     assert figure is not None
     for axes in figure.axes:
         axes.set_title("", loc="left")  # It may reach over its neighbour, where nothing is.
