@@ -100,6 +100,7 @@ def test_unequal_nodes_are_filled_as_far_as_each_goes(cluster: MakeCluster, tmp_
     assert most_at_once(said) == 3
 
 
+@pytest.mark.alone
 def test_slots_are_kept_busy_by_one_process_each(cluster: MakeCluster, tmp_path: Path) -> None:
     """Eighty runs of 1.5 s: nine tenths of the slots' time is training, all of it in four processes."""
     address = cluster({"num_cpus": 4, "num_gpus": 4})
