@@ -89,7 +89,8 @@ class RayEngine(Engine):
             os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         try:
             context = ray.init(
-                address=self._address,
+                # Without an address Ray would join the cluster that was started last on this machine, whosever it is.
+                address=self._address or "local",
                 logging_level=logging.ERROR,
                 log_to_driver=False,
                 configure_logging=True,

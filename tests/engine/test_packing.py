@@ -16,8 +16,10 @@ from ray.cluster_utils import Cluster
 
 from orchestrator.engine.cluster import cluster_hardware
 from orchestrator.engine.files import Home
+from orchestrator.engine.ray_engine import RayEngine
 from orchestrator.engine.sweep import RunOptions, run_sweep
 from orchestrator.spaces import load_space
+from orchestrator.spec import Resources
 from tests.engine.sleepers import FAMILY, Turn, occupancy, turns
 from tests.engine.sweeps import ended, printed, quiet, spec
 
@@ -73,6 +75,15 @@ def test_the_cluster_decides_which_profile_is_taken(cluster: MakeCluster) -> Non
     assert there.memory_gb > 0
     assert load_space("add_vs_add_prod", hardware=there).profile == "paper"
     assert not ray.is_initialized()
+
+
+def test_without_an_address_a_cluster_that_happens_to_run_here_is_left_alone(
+    cluster: MakeCluster, tmp_path: Path
+) -> None:
+    cluster({"num_cpus": 2, "num_gpus": 4})
+    with RayEngine(str(tmp_path), Resources()) as engine:
+        assert engine.describe().startswith("Ray on this machine: 1 node, ")
+        assert "GPU" not in engine.describe()
 
 
 def test_a_stack_without_a_gpu_sees_none(cluster: MakeCluster, tmp_path: Path) -> None:

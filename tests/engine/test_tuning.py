@@ -220,7 +220,13 @@ def test_ctrl_c_while_tuning_keeps_the_trials_that_ended(tmp_path: Path) -> None
     command += ["--home", str(tmp_path), *(word for each in smoke for word in ("--set", each))]
     driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert driver.stdout is not None
-    first = next(line for line in driver.stdout if "steps to learn" in line)
+    said = []
+    for line in driver.stdout:
+        said.append(line)
+        if "steps to learn" in line:
+            break
+    first = said[-1]
+    assert "steps to learn" in first, "".join(said)
     driver.send_signal(signal.SIGINT)
     rest = driver.stdout.read()
     assert driver.wait(120) == 130, rest
