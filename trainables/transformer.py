@@ -39,8 +39,11 @@ def initialise(settings: ModelSettings, where: Layout, generator: torch.Generato
 
 def _norm(x_SNC: Tensor, gain_SC: Tensor) -> Tensor:
     """Layer norm over the gain's width; what ``x`` has beyond it is padding and stays zero."""
-    width = gain_SC.shape[-1]
-    normed_SNC = functional.layer_norm(x_SNC[..., :width], (width,)) * gain_SC.unsqueeze(1)
+    stack, width = gain_SC.shape
+    if stack == 1:  # The kernel takes one gain: that saves a pass over x forward and two backward.
+        normed_SNC = functional.layer_norm(x_SNC[..., :width], (width,), gain_SC[0])
+    else:
+        normed_SNC = functional.layer_norm(x_SNC[..., :width], (width,)) * gain_SC.unsqueeze(1)
     return functional.pad(normed_SNC, (0, x_SNC.shape[-1] - width)) if x_SNC.shape[-1] > width else normed_SNC
 
 
