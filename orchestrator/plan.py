@@ -15,7 +15,7 @@ import numpy as np
 
 from orchestrator.hardware import Hardware
 from orchestrator.search.base import Observation, Problem, Request, Searcher
-from orchestrator.search.choice import STACK_OVERHEAD
+from orchestrator.search.costs import stack_cost
 from orchestrator.search.registry import make_searcher
 from orchestrator.sizing.sizing import Sizing
 from orchestrator.spec import SweepSpec
@@ -147,8 +147,7 @@ def _tuning(spec: SweepSpec, seconds: Mapping[int, float]) -> tuple[int, float]:
         spent = 0.0
     trials = asked.trials * len(spec.mixes)
     sizes = 2 if asked.sizes == "auto" else len(asked.sizes)
-    stack = 1 + STACK_OVERHEAD * (asked.seeds - 1)
-    return runs + trials * sizes * asked.seeds, spent + trials * stack * at_sizes
+    return runs + trials * sizes * asked.seeds, spent + trials * stack_cost(asked.seeds) * at_sizes
 
 
 def runs_at_once(spec: SweepSpec) -> int:

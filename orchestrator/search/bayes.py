@@ -14,8 +14,8 @@ from orchestrator.errors import UserError
 from orchestrator.search.audit import audits, longer_run, next_step, unseen
 from orchestrator.search.base import MixProgress, Problem, Request, Results, Searcher
 from orchestrator.search.belief import Belief, Fantasy
-from orchestrator.search.choice import best_choice, load
-from orchestrator.search.costs import CostModel, cost_model
+from orchestrator.search.choice import best_choice
+from orchestrator.search.costs import CostModel, cost_model, stack_cost
 from orchestrator.search.evidence import points, requests
 from orchestrator.transition.fit import fit
 from orchestrator.transition.posterior import Curves, Floats, curves_for
@@ -250,10 +250,10 @@ class Bayes(Searcher):
         best = best_choice(view.belief, (), left, costs, settings.stack, settings.thrift)
         if best is None:
             return False
-        middle = costs.cost(sizes[len(sizes) // 2]) * load(settings.stack) / settings.stack
+        middle = costs.cost(sizes[len(sizes) // 2]) * stack_cost(settings.stack) / settings.stack
         wide = WIDE * settings.precision
         ease = (wide / max(view.belief.width, wide / math.sqrt(MOST_EASE))) ** 2
-        return best.gain >= settings.worth * ease * load(best.runs) * costs.cost(best.size) / middle
+        return best.gain >= settings.worth * ease * stack_cost(best.runs) * costs.cost(best.size) / middle
 
     def _free(self, mix: str, size: int, results: Results, taken: set[Request]) -> list[Request]:
         """Runs to be had at a size, the seed least used by the mix first: runs that share a seed share their data, and

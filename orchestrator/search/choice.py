@@ -9,21 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.search.belief import Belief, Fantasy
-from orchestrator.search.costs import CostModel
+from orchestrator.search.costs import CostModel, stack_cost
 
 TELLING = 0.25
 """Sizes that say less than this share of the most telling one are not considered, however cheap."""
 LIKELY_ABOVE, NEARLY = 0.4, 0.7
 """From this probability of "above" on, the largest size stands in for one that says hardly more than it."""
-
-
-STACK_OVERHEAD = 0.2
-"""What each further run of a stack adds to the cost of the first: four cost 1.6 times one."""
-
-
-def load(runs: int) -> float:
-    """What a stack of so many runs costs, in single runs of its size."""
-    return 1 + STACK_OVERHEAD * (runs - 1)
 
 
 @dataclass(frozen=True)
@@ -56,7 +47,7 @@ def _best_size(
     belief: Belief, pending: Sequence[Fantasy], free_C: NDArray[np.bool_], costs: CostModel, runs: int, thrift: float
 ) -> Choice:
     gain_C = belief.gains(pending, runs)
-    score_C = gain_C / np.array([load(runs) * costs.cost(size) for size in belief.sizes]) ** thrift
+    score_C = gain_C / np.array([stack_cost(runs) * costs.cost(size) for size in belief.sizes]) ** thrift
     telling_C = free_C & (gain_C >= TELLING * gain_C[free_C].max())
     place = int(np.argmax(np.where(telling_C, score_C, -np.inf)))
     last = len(belief.sizes) - 1

@@ -1,4 +1,5 @@
-"""What a run costs, learned from the runs that ended: a power law in size through the measured costs."""
+"""What a run costs, learned from the runs that ended: a power law in size through the measured costs. And what a stack
+does, beside a single run."""
 
 from __future__ import annotations
 
@@ -14,6 +15,14 @@ MAX_EXPONENT = 3.0
 
 UNMEASURED_EXPONENT = 0.0
 """What is taken until runs of two sizes have ended: without a measurement no size counts as dearer than another."""
+
+STACK_OVERHEAD = 0.2
+"""What each further run of a stack adds to the cost of the first: four cost 1.6 times one."""
+
+
+def stack_cost(runs: int) -> float:
+    """What a stack of so many runs costs, in single runs of its size."""
+    return 1 + STACK_OVERHEAD * (runs - 1)
 
 
 @dataclass(frozen=True)

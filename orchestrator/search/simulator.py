@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from orchestrator.search.base import Observation, Request, Results, Searcher
-from orchestrator.search.choice import STACK_OVERHEAD
+from orchestrator.search.costs import stack_cost
 from orchestrator.search.truths import Truth
 
 World = Callable[[Request], Observation | None]
@@ -148,7 +148,7 @@ def _train(
 ) -> tuple[Job, tuple[Observation | None, ...]]:
     """One stack from now on: how long it takes, what it costs and how its runs end."""
     ended = [world(request) for request in requests]
-    load = 1 + STACK_OVERHEAD * (len(requests) - 1)
+    load = stack_cost(len(requests))
     cost = load * max((seen.cost for seen in ended if seen is not None), default=0.0)
     even = load * requests[0].steps_factor
     duration = (even if cluster.even else cost) * float(np.exp(cluster.jitter * rng.normal()))

@@ -21,7 +21,7 @@ import numpy as np
 from rich.console import Console
 
 from orchestrator.search.base import Problem, Request, Searcher
-from orchestrator.search.choice import STACK_OVERHEAD
+from orchestrator.search.costs import stack_cost
 from orchestrator.search.evidence import points
 from orchestrator.search.grading import Grade, grade
 from orchestrator.search.registry import METHODS, make_searcher
@@ -100,7 +100,7 @@ def scenarios() -> list[Scenario]:
 
 def grid_cost(scenario: Scenario) -> float:
     """Cost of the reference grid for one mix, trained as the scenario trains."""
-    load = 1 + STACK_OVERHEAD * (GRID_SEEDS - 1) if scenario.stack >= GRID_SEEDS else GRID_SEEDS
+    load = stack_cost(GRID_SEEDS) if scenario.stack >= GRID_SEEDS else GRID_SEEDS
     return load * sum(math.exp(scenario.exponent * math.log(size)) for size in COARSE)
 
 
