@@ -124,6 +124,12 @@ class Search(BaseModel):
     def _flat(self) -> dict[str, Any]:
         return {"method": self.method, **self.settings}
 
+    def with_stack(self, runs: int) -> Search:
+        """The same with so many seeds asked for together, where that was left open."""
+        if self.settings["stack"] != AUTO:
+            return self
+        return self.model_copy(update={"settings": {**self.settings, "stack": runs}})
+
 
 class SweepSpec(BaseModel):
     """One sweep: a question, the runs it may use and how they are chosen.
@@ -353,8 +359,9 @@ class SweepSpec(BaseModel):
     def differences(self, other: SweepSpec) -> dict[str, tuple[Any, Any]]:
         """Dotted keys whose values differ, with both values; empty when the two ask for the same runs.
 
-        Resources, the profile's name and the wording of the question do not count: they change no result. Neither does
-        what was tuned where both ask for the same tuning: the one has it already, the other would find it.
+        Resources, the profile's name and the wording of the question do not count: they change no result. Nor does how
+        many seeds the searcher asks for together, which depends on the device where it is left open, nor what was tuned
+        where both ask for the same tuning: the one has it already, the other would find it.
         """
         mine, theirs = (flatten(spec.to_dict()) for spec in (self, other))
         same_tuning = self.tune is not None and self.tune == other.tune and not (self.tuned and other.tuned)
@@ -362,7 +369,7 @@ class SweepSpec(BaseModel):
         return {
             key: (mine.get(key), theirs.get(key))
             for key in mine | theirs
-            if key.split(".")[0] not in ignored and mine.get(key) != theirs.get(key)
+            if not {key, key.split(".")[0]} & ignored and mine.get(key) != theirs.get(key)
         }
 
 
@@ -377,7 +384,7 @@ def _with_budgets(mixes: tuple[Mix, ...], target: str, fairness: Fairness) -> tu
     return tuple(dict.fromkeys(pairs))
 
 
-_NO_RESULT = frozenset({"question", "resources", "profile", "profile_reason"})
+_NO_RESULT = frozenset({"question", "resources", "profile", "profile_reason", "search.stack"})
 
 
 def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

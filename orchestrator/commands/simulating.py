@@ -107,18 +107,20 @@ def _asked(
     spec, hardware = load(space, profile, override)
     problem = Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.seed_list)
     costs = run_seconds(spec, Sizing(spec, setting_of(spec, hardware)))
-    own = {spec.search.method: spec.search.settings} if not methods or spec.search.method in methods else {}
-    return Setting(problem, _methods(methods, cluster.stack) | own, costs, cluster, seed)
+    tried = _methods(methods, cluster.stack)
+    if spec.search.method in tried:
+        tried[spec.search.method] = spec.search.with_stack(cluster.stack).settings
+    return Setting(problem, tried, costs, cluster, seed)
 
 
 def _methods(names: list[str] | None, stack: int) -> dict[str, dict[str, Any]]:
-    """The methods to try, all of them by default; those that know stacks are told their size."""
-    from orchestrator.search.registry import METHODS, knows
+    """The methods to try, all of them by default, told the size of stacks."""
+    from orchestrator.search.registry import METHODS
 
     for name in names or ():
         if name not in METHODS:
             raise unknown("search method", name, METHODS, where="--method")
-    return {name: {"stack": stack} if knows(name, "stack") else {} for name in names or METHODS}
+    return {name: {"stack": stack} for name in names or METHODS}
 
 
 def _kind(given: str) -> Kind:

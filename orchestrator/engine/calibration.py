@@ -13,7 +13,7 @@ from orchestrator.errors import SweepError
 from orchestrator.hardware import Hardware
 from orchestrator.plan import runs_at_once
 from orchestrator.sizing.measured import SCHEMA, Measured, merged
-from orchestrator.sizing.sizing import Sizing, setting_of, settled
+from orchestrator.sizing.sizing import Sizing, setting_of, settled, with_stack
 from orchestrator.spec import SweepSpec
 
 NAME = "calibration.json"
@@ -21,9 +21,12 @@ NAME = "calibration.json"
 
 
 def settle(spec: SweepSpec, root: Path, hardware: Hardware) -> tuple[SweepSpec, Sizing]:
-    """The sweep with the share of a GPU decided, and the sizes of its stacks, by all measured under this home."""
+    """The sweep with the share of a GPU and the seeds asked for together decided, and the sizes of its stacks, by all
+    measured under this home."""
     known = read(root)
-    spec = settled(spec, Sizing(spec, setting_of(spec, hardware), known), runs_at_once(spec))
+    sizing = Sizing(spec, setting_of(spec, hardware), known)
+    spec = with_stack(spec, sizing)
+    spec = settled(spec, sizing, runs_at_once(spec))
     return spec, Sizing(spec, setting_of(spec, hardware), known)
 
 

@@ -10,7 +10,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, Literal
+
+from orchestrator.errors import UserError
+
+AUTO: Final = "auto"
 
 
 @dataclass(frozen=True, order=True)
@@ -72,13 +76,31 @@ class MixProgress:
     note: str
 
 
+@dataclass(frozen=True)
+class SearchSettings:
+    """What can be set under ``search:`` whatever the method.
+
+    ``stack``: up to so many seeds are asked for together at one size, where the engine trains them at little more than
+    the cost of one; ``auto`` is what the engine says, and 1 where nobody does.
+    """
+
+    stack: int | Literal["auto"] = AUTO
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+
+    def __post_init__(self) -> None:
+        if self.stack != AUTO and not 1 <= self.stack <= 4096:
+            raise UserError(f"search.stack is {self.stack!r}; it must lie between 1 and 4096, or be auto.")
+
+
 class Searcher(ABC):
     """Chooses runs. Subclasses decide in :meth:`choose` and :meth:`progress`; all bookkeeping is here.
 
     ``Settings`` is a frozen dataclass of what can be set, refusing unknown fields; its values come as keywords.
     """
 
-    Settings: ClassVar[type]
+    Settings: ClassVar[type[SearchSettings]]
+    settings: SearchSettings
 
     def __init__(self, problem: Problem, **settings: Any) -> None:
         self.problem = problem
@@ -93,6 +115,11 @@ class Searcher(ABC):
     @abstractmethod
     def progress(self) -> list[MixProgress]:
         """Where each mix stands, in the problem's order."""
+
+    @property
+    def stack(self) -> int:
+        """The most seeds to ask for together at one size."""
+        return 1 if self.settings.stack == AUTO else self.settings.stack
 
     @property
     def results(self) -> Results:

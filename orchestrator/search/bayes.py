@@ -12,7 +12,7 @@ import numpy as np
 
 from orchestrator.errors import UserError
 from orchestrator.search.audit import audits, longer_run, next_step, unseen
-from orchestrator.search.base import MixProgress, Problem, Request, Results, Searcher
+from orchestrator.search.base import MixProgress, Problem, Request, Results, Searcher, SearchSettings
 from orchestrator.search.belief import Belief, Fantasy
 from orchestrator.search.choice import best_choice
 from orchestrator.search.costs import CostModel, cost_model, stack_cost
@@ -40,7 +40,7 @@ LENIENCE = 0.5
 
 
 @dataclass(frozen=True)
-class BayesSettings:
+class BayesSettings(SearchSettings):
     """What can be set under ``search:`` with ``method: bayes``.
 
     ``precision``: a mix is done when the 90 % interval of its transition is narrower than this, in ln size.
@@ -48,8 +48,7 @@ class BayesSettings:
     cost in runs at the middle size (less, the wider the interval still is). ``max_runs`` and ``max_cost`` (seconds) end
     a mix that gets no further; both count its finished runs. ``min_runs``: the least evidence to stop on.
 
-    ``stack``: up to so many seeds are asked for together at one size, where the engine trains them at little more
-    than the cost of one. ``thrift``: information is divided by cost to this power. ``gate``: a run is only started
+    ``thrift``: information is divided by cost to this power. ``gate``: a run is only started
     beside many pending ones if it still promises this share of what the best one would without them (less of it
     beside few, and less for a run that is cheap where no other mix is open). ``audit``: the share that checks of
     larger sizes may add to a mix's cost (0: none). ``share``: choose a mix's runs as if its transition probably lay
@@ -61,7 +60,6 @@ class BayesSettings:
     precision: float = 0.33
     max_runs: int = 48
     max_cost: float | None = None
-    stack: int = 1
     min_runs: int = 6
     thrift: float = 0.75
     gate: float = 1.0
@@ -70,14 +68,12 @@ class BayesSettings:
     share: bool = False
     budget_audit: bool = False
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
-
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name, least, most in (
             ("precision", 0.05, 5.0),
             ("max_runs", 1, math.inf),
             ("max_cost", 0, math.inf),
-            ("stack", 1, 4096),
             ("min_runs", 1, math.inf),
             ("thrift", 0.0, 2.0),
             ("gate", 0.0, 1.0),
@@ -136,7 +132,7 @@ class Bayes(Searcher):
     that are lost again.
     """
 
-    Settings: ClassVar[type] = BayesSettings
+    Settings: ClassVar[type[SearchSettings]] = BayesSettings
     settings: BayesSettings
 
     def __init__(self, problem: Problem, **settings: Any) -> None:
@@ -152,7 +148,7 @@ class Bayes(Searcher):
         beliefs = {mix: self._leaning(mix, views) for mix in going}
         offers: dict[str, _Offer | None] = {}
         wanted: list[Request] = []
-        for _ in range(max(limit // self.settings.stack, 1)):
+        for _ in range(max(limit // self.stack, 1)):
             for mix in going:
                 if mix not in offers:
                     offers[mix] = self._offer(views[mix], beliefs[mix], plans[mix], results, taken, costs)
@@ -189,7 +185,7 @@ class Bayes(Searcher):
         Less beside few, for a second worker costs more idle than a needless run does; and less for a cheap run, which
         wastes little, but the more of the ``going`` mixes a worker can be lent to, the less reason to start it.
         """
-        crowded = pending / (pending + self.settings.stack)
+        crowded = pending / (pending + self.stack)
         return self.settings.gate * crowded * math.pow(offer.dearness, LENIENCE / going)
 
     def _leaning(self, mix: str, views: Mapping[str, _View]) -> Belief:
@@ -209,7 +205,7 @@ class Bayes(Searcher):
             checks = [self._missing(view.mix, size, count, results, taken) for size, count in plan.checks]
             missing = [run for check in checks for run in check]
             return _Offer((2.0, 0.0), missing[:budget]) if missing else None
-        return self._informative(view.mix, belief, results, taken, costs, min(budget, self.settings.stack))
+        return self._informative(view.mix, belief, results, taken, costs, min(budget, self.stack))
 
     def _missing(self, mix: str, size: int, count: int, results: Results, taken: set[Request]) -> list[Request]:
         """Runs that make up ``count`` finished or pending ones at a size, as far as its seeds allow."""
@@ -247,10 +243,10 @@ class Bayes(Searcher):
         """
         sizes, settings = self.problem.sizes, self.settings
         left = [size for size in sizes if self._free(view.mix, size, results, set())]
-        best = best_choice(view.belief, (), left, costs, settings.stack, settings.thrift)
+        best = best_choice(view.belief, (), left, costs, self.stack, settings.thrift)
         if best is None:
             return False
-        middle = costs.cost(sizes[len(sizes) // 2]) * stack_cost(settings.stack) / settings.stack
+        middle = costs.cost(sizes[len(sizes) // 2]) * stack_cost(self.stack) / self.stack
         wide = WIDE * settings.precision
         ease = (wide / max(view.belief.width, wide / math.sqrt(MOST_EASE))) ** 2
         return best.gain >= settings.worth * ease * stack_cost(best.runs) * costs.cost(best.size) / middle
@@ -303,15 +299,23 @@ class Bayes(Searcher):
         return self._settle(view, checks, results, note)
 
     def _closing(self, view: _View) -> int | None:
-        """The nearest size that nobody tried and that most likely ends an interval without a size that learned above
-        the transition, or without one that failed below it; None where both are there, or no size is left."""
+        """The size nearest to the transition that nobody tried and that most likely ends the interval nearer to what is
+        believed: one that learns above it, or fails below it. None where the bracket is no wider than the belief, or no
+        such size is left."""
+        belief = view.belief
         under, over = _bracket(view)
         tried = {point.size for point in view.points}
-        expected = [(s, p) for s, p in zip(self.problem.sizes, view.belief.predicted, strict=True) if s not in tried]
-        if over is None:
-            return next((s for s, p in expected if p >= CLOSES and math.log(s) > view.belief.median), None)
-        if under is None:
-            return next((s for s, p in reversed(expected) if p <= 1 - CLOSES), None)
+        expected = [(s, p) for s, p in zip(self.problem.sizes, belief.predicted, strict=True) if s not in tried]
+        if over is None or math.log(over) > belief.high:
+            above = (s for s, p in expected if math.log(s) > belief.median and p >= CLOSES)
+            size = next(above, None)
+            if size is not None and (over is None or size < over):
+                return size
+        if under is None or math.log(under) < belief.low:
+            below = (s for s, p in reversed(expected) if math.log(s) < belief.median and p <= 1 - CLOSES)
+            size = next(below, None)
+            if size is not None and (under is None or size > under):
+                return size
         return None
 
     def _has_budget(self, view: _View, results: Results) -> bool:

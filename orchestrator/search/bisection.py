@@ -5,26 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from orchestrator.search.audit import longer_run
-from orchestrator.search.base import MixProgress, Request, Results, Searcher
+from orchestrator.search.base import MixProgress, Request, Results, Searcher, SearchSettings
 from orchestrator.search.evidence import cell, requests
 from orchestrator.transition.types import LEVEL, PLATEAU, SCATTER
 
 
 @dataclass(frozen=True)
-class BisectionSettings:
-    """Precision is that of the sizes, evidence is all seeds of the problem. ``stack``: seeds asked for together at one
-    size, where the engine trains them at little more than the cost of one. ``budget_audit``: repeat one run just below
+class BisectionSettings(SearchSettings):
+    """Precision is that of the sizes, evidence is all seeds of the problem. ``budget_audit``: repeat one run just below
     each transition, or at the largest size where there is none, with twice the steps."""
 
-    stack: int = 1
     budget_audit: bool = False
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
 
 @dataclass(frozen=True)
@@ -51,7 +47,8 @@ class Bisection(Searcher):
     mix.
     """
 
-    Settings: ClassVar[type] = BisectionSettings
+    Settings: ClassVar[type[SearchSettings]] = BisectionSettings
+    settings: BisectionSettings
 
     def choose(self, results: Results, pending: Sequence[Request], limit: int) -> list[Request]:
         taken = set(pending)
@@ -65,7 +62,7 @@ class Bisection(Searcher):
                 wanted.append(longer)
         free = [request for request in wanted if request not in results and request not in taken]
         # Seed by seed (stack by stack), so that with few workers no mix waits for another to finish.
-        seeds = {seed: place // self.settings.stack for place, seed in enumerate(self.problem.seeds)}
+        seeds = {seed: place // self.stack for place, seed in enumerate(self.problem.seeds)}
         return sorted(free, key=lambda request: seeds[request.seed])[:limit]
 
     def progress(self) -> list[MixProgress]:

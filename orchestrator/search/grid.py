@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from orchestrator.search.base import MixProgress, Problem, Request, Results, Searcher
+from orchestrator.search.base import MixProgress, Problem, Request, Results, Searcher, SearchSettings
 from orchestrator.search.evidence import bracket
-
-
-@dataclass(frozen=True)
-class GridSettings:
-    """``stack``: seeds asked for together at one size, where the engine trains them at little more than the cost of
-    one."""
-
-    stack: int = 1
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
 
 class Grid(Searcher):
     """Runs all of mixes x sizes x seeds, seed by seed (stack by stack), so that every curve is seen whole early on."""
 
-    Settings: ClassVar[type] = GridSettings
+    Settings: ClassVar[type[SearchSettings]] = SearchSettings
 
     def __init__(self, problem: Problem, **settings: Any) -> None:
         super().__init__(problem, **settings)
-        stack, seeds = self.settings.stack, problem.seeds
+        stack, seeds = self.stack, problem.seeds
         self._stacks = [
             [Request(mix, size, seed) for seed in seeds[start : start + stack]]
             for start in range(0, len(seeds), stack)

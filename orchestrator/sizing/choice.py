@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+ADDS_LITTLE = 0.25
+"""A searcher asks for runs together that cost about what it takes them to cost (search/costs.py: .2 of a run each)."""
 PAYS = 0.03
 """A larger stack is worth its longer wait for results when it saves at least this share of a run's time."""
 NEAR = 1.5
@@ -37,6 +39,19 @@ def best_stack(seconds: Mapping[int, float]) -> int | None:
         return None
     quickest = min(seconds.values())
     return min(stack for stack, taken in seconds.items() if taken <= quickest / (1 - PAYS))
+
+
+def cheap_stack(seconds: Mapping[int, float]) -> int:
+    """The largest stack measured that costs little more than its first run: each further one adds :data:`ADDS_LITTLE`
+    of it at most. ``seconds`` of a run's step by stack size, not empty.
+
+    Where no stack of 1 was measured, as on a GPU, the smallest one stands for it.
+    """
+    least = min(seconds)
+    first = least * seconds[least]
+    return max(
+        stack for stack, taken in seconds.items() if stack * taken <= first * (1 + ADDS_LITTLE * (stack - least))
+    )
 
 
 def nearest(size: int, known: Sequence[int]) -> int | None:

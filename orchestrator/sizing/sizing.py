@@ -56,6 +56,16 @@ class Sizing:
         asked = self._spec.resources.max_stack
         return asked if isinstance(asked, int) else self._measured_best(size) or self._typical(size)
 
+    def together(self) -> int:
+        """How many seeds a searcher does well to ask for at one size, by the middle one: as many as cost little more
+        than one. At least 1; on a CPU 1 until that was measured."""
+        size = self._spec.sizes[len(self._spec.sizes) // 2]
+        most = min(self.most(size), self._spec.seeds)
+        near = self._comparable(size)
+        if near is None:
+            return most if self._spec.resources.device == "cuda" else 1
+        return min(choice.cheap_stack(self._by_stack(near)), most)
+
     def probes(self, size: int, steps: int, runs: int) -> tuple[int, ...]:
         """The stack sizes a worker should try out before it trains so many runs of this size for ``steps``."""
         if self._spec.resources.max_stack != AUTO or self._by_stack(size, probed=True):
@@ -82,9 +92,13 @@ class Sizing:
         return choice.gpu_share(self._by_stack(known[len(known) // 2], probed=True), runs_at_once)
 
     def _measured_best(self, size: int) -> int | None:
-        comparable = [each for each in {m.size for m in self._mine(probed=True)} if len(self._by_stack(each)) > 1]
-        near = choice.nearest(size, comparable)
+        near = self._comparable(size)
         return None if near is None else choice.best_stack(self._by_stack(near))
+
+    def _comparable(self, size: int) -> int | None:
+        """The size nearest to this one of which several stacks were measured."""
+        known = [each for each in {m.size for m in self._mine(probed=True)} if len(self._by_stack(each)) > 1]
+        return choice.nearest(size, known)
 
     def _typical(self, size: int) -> int:
         config = self._spec.config(Request(self._spec.baseline.name, size, self._spec.seed))
@@ -96,6 +110,11 @@ class Sizing:
 
     def _mine(self, *, probed: bool) -> list[Measured]:
         return [each for each in self._known.values() if each.setting == self._setting and each.probed == probed]
+
+
+def with_stack(spec: SweepSpec, sizing: Sizing) -> SweepSpec:
+    """The sweep with a number for the seeds its searcher asks for together where that was left open."""
+    return spec.model_copy(update={"search": spec.search.with_stack(sizing.together())})
 
 
 def settled(spec: SweepSpec, sizing: Sizing, runs_at_once: int) -> SweepSpec:

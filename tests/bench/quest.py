@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 from questplus import QuestPlusWeibull
 
-from orchestrator.search.base import MixProgress, Request, Results, Searcher
+from orchestrator.search.base import MixProgress, Request, Results, Searcher, SearchSettings
 from orchestrator.search.evidence import bracket, points, requests
 from orchestrator.transition.types import LEVEL
 
@@ -24,17 +24,16 @@ FALSE_ALARMS = 0.01
 
 
 @dataclass(frozen=True)
-class QuestSettings:
+class QuestSettings(SearchSettings):
     """``trials``: runs spent on a mix."""
 
     trials: int = 24
-    stack: int = 1
 
 
 class Quest(Searcher):
     """QUEST+ for every mix, one run at a time and mix after mix."""
 
-    Settings: ClassVar[type] = QuestSettings
+    Settings: ClassVar[type[SearchSettings]] = QuestSettings
     settings: QuestSettings
 
     def choose(self, results: Results, pending: Sequence[Request], limit: int) -> list[Request]:

@@ -34,6 +34,6 @@ def test_an_unknown_setting_is_refused(method: str) -> None:
 @pytest.mark.parametrize("method", sorted(METHODS))
 def test_settings_refuse_what_they_do_not_know_under_pydantic_too(method: str) -> None:
     settings = settings_type(method)
-    assert settings.__pydantic_config__ == {"extra": "forbid"}  # type: ignore[attr-defined]
+    assert settings.__pydantic_config__ == {"extra": "forbid"}
     assert settings.__dataclass_params__.frozen  # type: ignore[attr-defined]
     assert all(field.default is not None or field.name.startswith("max_") for field in fields(settings))

@@ -10,6 +10,7 @@ from orchestrator.sizing.choice import (
     LARGEST,
     NEAR,
     best_stack,
+    cheap_stack,
     fits,
     gpu_share,
     interpolated,
@@ -118,3 +119,16 @@ def test_memory_is_asked_for_up_to_nine_tenths_of_what_is_there() -> None:
     assert not fits(10, 1e9, 10e9)
     assert fits(1000, 0, 10e9)
     assert fits(1000, 1e9, 0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "runs"),
+    [
+        ({1: 0.008, 2: 0.006, 4: 0.005}, 1),  # A core: two cost 1.5 times one.
+        ({1: 0.005, 4: 0.002, 16: 0.0016}, 4),  # Four cost 1.6 times one, sixteen 5.1 times.
+        ({2: 0.0025, 8: 0.0008, 32: 0.0008}, 32),  # Two stand for one: eight cost 1.3 times as much, 32 five times.
+        ({4: 0.001}, 4),
+    ],
+)
+def test_a_cheap_stack_adds_little_for_each_run(seconds: dict[int, float], runs: int) -> None:
+    assert cheap_stack(seconds) == runs

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.hardware import Hardware
 from orchestrator.sizing.measured import Measured, merged
-from orchestrator.sizing.sizing import UNMEASURED_GPU_SHARE, Sizing, setting_of, settled
+from orchestrator.sizing.sizing import UNMEASURED_GPU_SHARE, Sizing, setting_of, settled, with_stack
 from orchestrator.spaces import load_space
 from orchestrator.spec import SweepSpec
 
@@ -92,6 +92,22 @@ def test_the_share_of_a_gpu_is_settled_before_the_sweep() -> None:
     fixed = load_space("add_vs_add_prod", "paper", ("resources.gpu_per_stack=0.5",), SERVER)
     assert settled(fixed, sizing(fixed, known), 8) is fixed
     assert sizing(spec).most(8) == 256
+
+
+def test_a_searcher_asks_together_for_as_many_seeds_as_cost_little_more_than_one() -> None:
+    spec = laptop()
+    size = spec.sizes[len(spec.sizes) // 2]
+    assert sizing(spec).together() == 1
+    assert sizing(spec, measured(spec, size, {1: 0.008, 2: 0.006, 4: 0.005})).together() == 1
+    paper = load_space("add_vs_add_prod", "paper", (), SERVER)
+    assert sizing(paper).together() == paper.seeds
+    size = paper.sizes[len(paper.sizes) // 2]
+    nothing_in_it = measured(paper, size, {2: 1.6e-3, 8: 1.3e-3, 32: 1.2e-3})
+    assert sizing(paper, nothing_in_it).together() == 2
+    assert with_stack(paper, sizing(paper)).search.settings["stack"] == paper.seeds
+    chosen = load_space("add_vs_add_prod", "paper", ("search.stack=3",), SERVER)
+    assert with_stack(chosen, sizing(chosen)) == chosen
+    assert not chosen.differences(paper)
 
 
 def test_newer_measurements_replace_older_ones() -> None:
