@@ -138,19 +138,15 @@ def test_a_plateau_is_told_from_lucky_seeds() -> None:
 
 
 def test_a_transition_does_not_rest_on_one_run_that_learned() -> None:
-    """Six runs of the recorded table, of which the only good one was lucky: the same size fails with the next seed."""
     problem = Problem(("add",), (4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64, 96), (0, 1, 2, 3, 4))
-    seen = {(4, 0): 0.05, (6, 1): 0.5, (8, 2): 0.64, (10, 3): 0.27, (10, 4): 0.68, (24, 0): 1.0}
-
-    def world(request: Request) -> Observation:
-        return Observation(seen.get((request.size, request.seed), 0.23), 0.2, request.size**0.9)
-
+    seen = {(10, 0): 0.2, (14, 1): 0.23, (16, 2): 0.3, (16, 3): 0.33, (20, 4): 0.45, (20, 0): 0.5, (24, 1): 0.86}
     searcher = Bayes(problem, audit=0.0, worth=10.0)
-    for size, seed in seen:
-        searcher.tell(Request("add", size, seed), world(Request("add", size, seed)))
-    results = drive(searcher, world)
-    assert sum(request.size == 24 for request in results) >= 2
-    assert transition(points(problem, results, "add"), problem.sizes).relative.value is None
+    for (size, seed), accuracy in seen.items():
+        searcher.tell(Request("add", size, seed), Observation(accuracy, 0.2, 1.0))
+    (asked,) = searcher.ask(2)
+    assert asked.size == 24
+    searcher.tell(asked, Observation(0.86, 0.2, 1.0))
+    assert searcher.done
 
 
 def test_neighbouring_sizes_are_tried_with_different_seeds() -> None:
