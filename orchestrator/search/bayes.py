@@ -280,7 +280,9 @@ class Bayes(Searcher):
             return self._settle(view, unlearned, results, note)
         note = _describe(belief)
         if not self._narrow(view):
-            if len(view.points) < self.settings.min_runs or self._worthwhile(view, results, costs):
+            # Once what is believed is narrow, only the bracket keeps the interval wide.
+            telling = belief.width > self._wanted_width(belief) and self._worthwhile(view, results, costs)
+            if len(view.points) < self.settings.min_runs or telling:
                 return _Plan(False, (), note)
             ends = (smallest, belief.low < math.log(sizes[0])), (largest, belief.high > math.log(sizes[-1]))
             if any(is_open and self._missing(view.mix, *end, results, set()) for end, is_open in ends):
@@ -338,16 +340,19 @@ class Bayes(Searcher):
         return _Plan(True, (), note)
 
     def _narrow(self, view: _View) -> bool:
-        """Whether the interval, bracket included, is as narrow as asked for or as the candidate sizes allow."""
-        belief = view.belief
+        """Whether the interval, bracket included, is as narrow as wanted."""
         under, over = _bracket(view)
         if under is None or over is None:
             return False
-        low, high = min(belief.low, math.log(under)), max(belief.high, math.log(over))
+        low, high = min(view.belief.low, math.log(under)), max(view.belief.high, math.log(over))
+        return high - low <= self._wanted_width(view.belief)
+
+    def _wanted_width(self, belief: Belief) -> float:
+        """The width of interval to be content with, in ln size: as asked for, or as the candidate sizes allow."""
         smaller = [size for size in self.problem.sizes if math.log(size) <= belief.median]
         larger = [size for size in self.problem.sizes if math.log(size) > belief.median]
-        gap = math.log(larger[0] / smaller[-1]) if smaller and larger else math.inf
-        return high - low <= max(self.settings.precision, COARSE * gap)
+        gap = math.log(larger[0] / smaller[-1]) if smaller and larger else 0.0
+        return max(self.settings.precision, COARSE * gap)
 
     def _view(self, mix: str, results: Results) -> _View:
         """Evidence and belief, kept from the last call as far as it still holds."""
