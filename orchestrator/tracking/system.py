@@ -52,7 +52,9 @@ class SystemMonitor(Alongside):
     def _work(self) -> None:
         self._measure()  # Shares of a processor's time are those since this thread last measured, which is now.
         with self._path.open("a", encoding="utf-8") as file:
-            while not self._stop.wait(self._every_s):
+            over = False
+            while not over:
+                over = self._stop.wait(self._every_s)  # The last sample is the end's: a short sweep has that one.
                 sample = SystemSample(int(time.time() * 1000), self._measure())
                 file.write(json.dumps(asdict(sample)) + "\n")
                 file.flush()

@@ -30,6 +30,14 @@ def test_samples_are_on_disk_before_anybody_hears_of_them(tmp_path: Path) -> Non
         assert sample.values["disk_available_megabytes"] > 0
 
 
+def test_a_block_shorter_than_the_time_between_samples_has_one(tmp_path: Path) -> None:
+    heard: list[SystemSample] = []
+    with SystemMonitor(tmp_path, heard.append):
+        pass
+    assert len(heard) == 1
+    assert list(read_samples(tmp_path)) == heard
+
+
 def test_a_torn_sample_is_left_out(tmp_path: Path) -> None:
     (tmp_path / SAMPLES).write_text('{"at_ms": 5, "values": {"cpu_utilization_percentage": 1.5}}\n{"at_ms": 6, "val')
     assert list(read_samples(tmp_path)) == [SystemSample(5, {"cpu_utilization_percentage": 1.5})]
