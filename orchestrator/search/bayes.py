@@ -307,7 +307,8 @@ class Bayes(Searcher):
         belief = view.belief
         under, over = _bracket(view)
         tried = {point.size for point in view.points}
-        expected = [(s, p) for s, p in zip(self.problem.sizes, belief.predicted, strict=True) if s not in tried]
+        predicted = [float(p) for p in belief.predicted]
+        expected = [(s, p) for s, p in zip(self.problem.sizes, predicted, strict=True) if s not in tried]
         if over is None or math.log(over) > belief.high:
             above = (s for s, p in expected if math.log(s) > belief.median and p >= CLOSES)
             size = next(above, None)
