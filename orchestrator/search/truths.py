@@ -30,6 +30,9 @@ class Kind(StrEnum):
     """The transition lies beyond the largest size."""
     BELOW = "below"
     """The transition lies under the smallest size."""
+    SCATTERED = "scattered"
+    """As small real tasks are: some runs get part of the way, some that learn still make mistakes, and accuracy is the
+    share of a small test set."""
 
 
 JITTER = 0.08
@@ -40,6 +43,12 @@ DIP_SHARE = 0.3
 """Share of the learning probability left there."""
 SCATTER_FLOOR, SCATTER_TOP = 0.03, 0.012
 """Standard deviations of the accuracy of runs that did not learn, and of those that did."""
+PARTLY, PART = (0.1, 0.5), 0.8
+"""Scattered truths: the range of the share of the runs that do not learn which end between floor and asymptote, and how
+far they get at most, as a share of the way."""
+MISTAKEN, MISTAKES = 0.25, 0.05
+"""Scattered truths: share of the runs that learn which still make mistakes, and how many, in the mean."""
+TEST_EXAMPLES = 64
 GOMPERTZ_LEVEL = -math.log(math.log(2))
 """Shifts a Gompertz curve so that it passes 0.5 at its midpoint."""
 
@@ -58,6 +67,8 @@ class Truth:
     key: int
     hurry: float = 0.0
     """How much smaller, in ln size, the transition is for a run of twice the steps; 0 where steps are no limit."""
+    partly: float = 0.0
+    """Share of the runs that do not learn which get part of the way, on a scattered truth."""
 
     @property
     def transition(self) -> float | None:
@@ -66,8 +77,10 @@ class Truth:
 
     @property
     def _offset(self) -> float:
-        top = (1 - self.lapse) * self.asymptote + self.lapse * self.floor
-        share = (LEVEL * top - self.floor) / (top - self.floor)
+        bottom = self.floor + self.partly * PART / 2 * (self.asymptote - self.floor)
+        learned = self.asymptote - (MISTAKEN * MISTAKES if self.kind is Kind.SCATTERED else 0.0)
+        top = (1 - self.lapse) * learned + self.lapse * bottom
+        share = (LEVEL * top - bottom) / (top - bottom)
         if self.kind is Kind.MISSPECIFIED:
             return (-math.log(-math.log(share)) - GOMPERTZ_LEVEL) / self.slope
         return math.log(share / (1 - share)) / self.slope
@@ -91,13 +104,24 @@ class Truth:
         eased = replace(self, midpoint=self.midpoint - self.hurry * math.log2(steps_factor))
         share = eased.share(size)
         lapsed, drawn, noise = rng.random(), rng.random(), rng.normal()
-        if self.kind is Kind.NEVER or lapsed < self.lapse or (not self.graded and drawn >= share):
+        if self.kind is Kind.SCATTERED:
+            accuracy = self._scattered(lapsed >= self.lapse and drawn < share, rng)
+        elif self.kind is Kind.NEVER or lapsed < self.lapse or (not self.graded and drawn >= share):
             accuracy = self.floor + SCATTER_FLOOR * noise
         else:
             rise = self.asymptote - self.floor
             mean = self.floor + rise * (share if self.graded else 1.0)
             accuracy = mean + (SCATTER_TOP + 0.4 * share * (1 - share) * rise * self.graded) * noise
         return Observation(min(max(accuracy, 0.0), 1.0), self.floor, float(size) ** cost_exponent * steps_factor)
+
+    def _scattered(self, learned: bool, rng: np.random.Generator) -> float:
+        """The accuracy of a run on a small test set, of a scattered truth."""
+        odd, far = rng.random(), rng.random()
+        if learned:
+            expected = self.asymptote - (rng.exponential(MISTAKES) if odd < MISTAKEN else 0.0)
+        else:
+            expected = self.floor + (far * PART * (self.asymptote - self.floor) if odd < self.partly else 0.0)
+        return float(rng.binomial(TEST_EXAMPLES, max(expected, 0.0))) / TEST_EXAMPLES
 
 
 def draw(kind: Kind, problem: Problem, rng: np.random.Generator, key: int) -> Truth:
@@ -119,6 +143,8 @@ def draw(kind: Kind, problem: Problem, rng: np.random.Generator, key: int) -> Tr
         return _placed(truth, smallest - rng.uniform(0.4, 1.2), smallest)
     if kind is Kind.NEVER:
         return truth
+    if kind is Kind.SCATTERED:
+        truth = replace(truth, graded=False, partly=rng.uniform(*PARTLY))
     # Inside the sizes by the share that ln 10..ln 200 leaves of ln 8..ln 256.
     margin = 0.07 * (largest - smallest)
     return replace(truth, midpoint=rng.uniform(smallest + margin, largest - margin) - truth._offset)

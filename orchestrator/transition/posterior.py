@@ -2,8 +2,9 @@
 
 A curve rises from a floor to an asymptote along a logistic in ln size. A run on it either learned (accuracy near the
 asymptote) or did not (near the floor), with a probability that follows the logistic; or, on a *graded* curve,
-accuracy itself follows it. A share of runs, the lapse, fails at any size. Flat curves, without a transition, say that
-no size learns, or that the same few runs are lucky at every size.
+accuracy itself follows it. Of runs that did not learn some got part of the way, of those that did some still make
+mistakes. A share of runs, the lapse, fails at any size. Flat curves, without a transition, say that no size learns, or
+that the same few runs are lucky at every size.
 Axes: kind (2: all-or-nothing, graded), M midpoint, K slope, L lapse, F floor, A asymptote, R luck.
 """
 
@@ -40,9 +41,19 @@ BELOW_MARGIN, ABOVE_MARGIN = 0.92, 1.25
 """How far the midpoint may lie outside the candidate sizes, in ln size."""
 MIDPOINT_STEP = 0.05
 MAX_MIDPOINTS = 160
+NEAR_FLOOR, NEAR_TOP = 0.06, 0.02
+"""Standard deviations of the accuracy of runs that did not learn, and of those that did. The former is a share of a
+test set, which a small task leaves few expressions for."""
+BETWEEN = 0.45
+"""How far runs scatter on a graded curve: this times s (1 - s) of the rise, where the curve has risen by the share s."""
+PARTLY, PARTLY_BELOW = 0.2, 0.85
+"""Share of the runs that did not learn which got part of the way: anywhere between floor and this accuracy. They are
+not counted as learned, so they add nothing to the mean accuracy of a curve."""
+MISTAKEN, SHORTFALL = 0.2, (0.05, 0.06)
+"""Share of the runs that learned which still make mistakes, and mean and deviation of how far they stay below."""
 OUTLIER = 0.03
 """Density of an accuracy that nothing explains."""
-TEMPER = 0.8
+TEMPER = 0.85
 """Likelihoods are taken to this power: intervals then cover also when the curve is no logistic."""
 ROUNDING = 2.0**12
 """Log likelihoods are rounded to 1/ROUNDING nats: sums are then exact, whatever the order of the runs."""
@@ -56,6 +67,14 @@ SPLIT = 100
 def _normal(value: Any, mean: Any, deviation: Any) -> Any:
     scaled = (value - mean) / deviation
     return np.exp(-0.5 * (scaled * scaled)) / (deviation * math.sqrt(2 * math.pi))
+
+
+def _learned(accuracy: float) -> Floats:
+    """Density of the accuracy of a run that learned; A."""
+    mean, deviation = SHORTFALL
+    mistaken_A = _normal(accuracy, ASYMPTOTES - mean, deviation)
+    density_A: Floats = (1 - MISTAKEN) * _normal(accuracy, ASYMPTOTES, NEAR_TOP) + MISTAKEN * mistaken_A
+    return density_A
 
 
 def curves_for(sizes: Iterable[int], floor: float) -> Curves:
@@ -106,12 +125,12 @@ class Curves:
 
     def log_likelihood(self, size: float, accuracy: float) -> Floats32:
         """Tempered log likelihood of one run's accuracy in each cell."""
-        near_floor_F = _normal(accuracy, self.floors, 0.035).astype(np.float32)
+        near_floor_F = self._not_learned(accuracy)
         density = np.empty(self.all_cells, np.float32)
         kinds = density[: self.cells].reshape(self.shape)
         self._all_or_nothing(size, accuracy, near_floor_F, out=kinds[0])
         self._graded(size, accuracy, near_floor_F, out=kinds[1])
-        near_top = float(_normal(accuracy, ASYMPTOTES, 0.02).mean())
+        near_top = float(_learned(accuracy).mean())
         density[self.cells :] = (LUCK[:, None] * near_top + (1 - LUCK[:, None]) * near_floor_F + OUTLIER).ravel()
         np.log(density, out=density)
         density *= TEMPER * ROUNDING
@@ -119,10 +138,16 @@ class Curves:
         density /= ROUNDING
         return density
 
+    def _not_learned(self, accuracy: float) -> Floats32:
+        """Density of the accuracy of a run that did not learn; F."""
+        partly_F = ((self.floors < accuracy) & (accuracy < PARTLY_BELOW)) / (PARTLY_BELOW - self.floors)
+        density_F: Floats = (1 - PARTLY) * _normal(accuracy, self.floors, NEAR_FLOOR) + PARTLY * partly_F
+        return density_F.astype(np.float32)
+
     # Small arrays are spread over floors and asymptotes first: numpy then runs along 24 cells at a time, not along 4.
 
     def _all_or_nothing(self, size: float, accuracy: float, near_floor_F: Floats32, out: Floats32) -> None:
-        near_top_A = (_normal(accuracy, ASYMPTOTES, 0.02) + OUTLIER).astype(np.float32)
+        near_top_A = (_learned(accuracy) + OUTLIER).astype(np.float32)
         learned_MKL = (self.share(size)[..., None] * (1 - LAPSES)).astype(np.float32)
         np.multiply(learned_MKL[..., None, None], near_top_A - near_floor_F[:, None], out=out)
         out += np.repeat(near_floor_F + np.float32(OUTLIER), len(ASYMPTOTES)).reshape(-1, len(ASYMPTOTES))
@@ -188,7 +213,9 @@ def _graded_at(curves: Curves, size: float) -> tuple[Floats32, Floats32]:
     a search has dozens of sizes, each with many runs."""
     share_MK11 = curves.share(size)[..., None, None].astype(np.float32)
     rise_FA = (ASYMPTOTES - curves.floors[:, None]).astype(np.float32)
-    return rise_FA * share_MK11, np.float32(0.03) + np.float32(0.45) * share_MK11 * (1 - share_MK11) * rise_FA
+    ends_MK11 = np.float32(NEAR_FLOOR) + np.float32(NEAR_TOP - NEAR_FLOOR) * share_MK11
+    between_MKFA = np.float32(BETWEEN) * share_MK11 * (1 - share_MK11) * rise_FA
+    return rise_FA * share_MK11, ends_MK11 + between_MKFA
 
 
 class Crossing:

@@ -93,7 +93,8 @@ def scenarios() -> list[Scenario]:
         Scenario("bayes, 8 workers", workers=8, jitter=0.2),
         Scenario("bayes, 8 workers, 8 mixes", workers=8, mixes=8, jitter=0.2),
     ]
-    rows += [Scenario(method, method, Kind.MISSPECIFIED) for method in ("grid", "bisection", "bayes")]
+    for kind in (Kind.MISSPECIFIED, Kind.SCATTERED):
+        rows += [Scenario(method, method, kind) for method in ("grid", "bisection", "bayes")]
     odd = (Kind.NON_MONOTONE, Kind.NEVER, Kind.ABOVE, Kind.BELOW)
     return rows + [Scenario(method, method, kind) for kind in odd for method in ("bisection", "bayes")]
 

@@ -37,6 +37,16 @@ def test_mean_accuracy_at_the_transition_is_80_percent_of_the_asymptote(graded: 
     assert seen == pytest.approx(0.8 * top, abs=0.03)
 
 
+def test_mean_accuracy_of_scattered_runs_at_the_transition() -> None:
+    mix = truth(kind=Kind.SCATTERED, partly=0.4)
+    large = np.mean([mix.run(10**6, seed, 1.0).accuracy for seed in range(4000)])
+    size = round(mix.transition or 0)
+    seen = [mix.run(size, seed, 1.0).accuracy for seed in range(4000)]
+    assert np.mean(seen) == pytest.approx(0.8 * large, abs=0.03)
+    part_of_the_way = np.mean([0.35 < accuracy < 0.7 for accuracy in seen])
+    assert 0.03 < part_of_the_way < 0.15
+
+
 def test_a_run_is_the_same_every_time() -> None:
     mix = truth()
     assert mix.run(32, 1, 1.75) == mix.run(32, 1, 1.75)

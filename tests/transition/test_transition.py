@@ -252,6 +252,33 @@ def test_synergy_of_two_censored_alike_says_nothing(side: object) -> None:
     assert not result.decided
 
 
+REAL = {  # Accuracies of ADD in ADD+PROD modulo 6 by n_embed: five seeds each, 65 test expressions.
+    6: (0.29, 0.14, 0.11, 0.28, 0.14),
+    8: (0.86, 0.75, 0.18, 0.23, 0.43),
+    10: (0.88, 0.46, 0.97, 0.32, 0.34),
+    12: (0.92, 1.00, 0.97, 1.00, 0.98),
+    64: (1.00, 1.00, 0.92, 1.00, 1.00),
+}
+
+
+def test_real_runs_that_got_part_of_the_way() -> None:
+    points = [Point(size, seed, seen, 0.23) for size, found in REAL.items() for seed, seen in enumerate(found)]
+    estimate = transition(points, sorted({*REAL, 4, 5, 7, 14, 16, 20, 24, 32, 48})).relative
+    # Half of the runs at 8 and 10 learned, all at 12: 80 % of the asymptote is passed between 10 and 12.
+    assert estimate.value is not None
+    assert 9.5 < estimate.value < 12
+    assert estimate.low is not None
+    assert estimate.high is not None
+    assert math.log(estimate.high / estimate.low) < 0.5
+
+
+def test_a_run_part_of_the_way_did_not_learn() -> None:
+    with_half = transition([*step(32), Point(48, 7, 0.5, 0.2)], SIZES)
+    with_none = transition([*step(32), Point(48, 7, 0.2, 0.2)], SIZES)
+    assert with_half.relative.value is not None
+    assert with_half.relative.value == pytest.approx(with_none.relative.value, rel=0.05)
+
+
 def test_synergy_undecided_when_its_interval_holds_one() -> None:
     assert not synergy(found(24, 20, 30), found(22, 18, 26), parameters).decided
 
