@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +35,22 @@ def cell(problem: Problem, results: Results, mix: str, size: int) -> Cell:
 def requests(problem: Problem, mix: str, size: int) -> list[Request]:
     """Every run of one cell, in the order its seeds are spent."""
     return [Request(mix, size, seed) for seed in problem.seeds]
+
+
+def free_runs(problem: Problem, results: Results, taken: Collection[Request], mix: str, size: int) -> list[Request]:
+    """Runs of one cell that neither ended nor are ``taken``, the seed least used by the mix first: runs that share a
+    seed share their data, and one lucky draw of it must not look like a curve."""
+    used = Counter(run.seed for runs in (results, taken) for run in runs if run.mix == mix and run.steps_factor == 1)
+    free = [run for run in requests(problem, mix, size) if run not in results and run not in taken]
+    return sorted(free, key=lambda run: used[run.seed])
+
+
+def missing_runs(
+    problem: Problem, results: Results, taken: Collection[Request], mix: str, size: int, count: int
+) -> list[Request]:
+    """Runs that make up ``count`` finished or ``taken`` ones of one cell, as far as its seeds allow."""
+    have = sum(results.get(run) is not None or run in taken for run in requests(problem, mix, size))
+    return free_runs(problem, results, taken, mix, size)[: max(count - have, 0)]
 
 
 def points(problem: Problem, results: Results, mix: str) -> list[Point]:

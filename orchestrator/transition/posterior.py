@@ -45,7 +45,7 @@ NEAR_FLOOR, NEAR_TOP = 0.06, 0.02
 """Standard deviations of the accuracy of runs that did not learn, and of those that did. The former is a share of a
 test set, which a small task leaves few expressions for."""
 BETWEEN = 0.45
-"""How far runs scatter on a graded curve: this times s (1 - s) of the rise, where the curve has risen by the share s."""
+"""Runs on a graded curve scatter by this times s (1 - s) of its rise, where it has risen by the share s."""
 PARTLY, PARTLY_BELOW = 0.2, 0.85
 """Share of the runs that did not learn which got part of the way: anywhere between floor and this accuracy. They are
 not counted as learned, so they add nothing to the mean accuracy of a curve."""

@@ -1,0 +1,191 @@
+"""When the statistical searcher is done with a mix, and what it still checks before that."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from orchestrator.search.audit import audits, longer_run, unseen
+from orchestrator.search.base import Problem, Request, Results
+from orchestrator.search.bayes_settings import BayesSettings
+from orchestrator.search.belief import Belief
+from orchestrator.search.choice import best_choice
+from orchestrator.search.costs import CostModel, stack_cost
+from orchestrator.search.evidence import free_runs, missing_runs
+from orchestrator.search.view import View
+from orchestrator.transition.transition import SURE, contested
+
+CONFIRMATIONS = 2
+"""Finished runs at the largest (smallest) size before a transition is called above (below) it."""
+SECOND_THOUGHTS = 4
+"""Finished runs, at most, at a size where some learn although larger ones do not: one of four is luck."""
+WIDE, MOST_EASE = 2.0, 2.0
+"""A run is worth its price where the interval is this many times as wide as asked for, up to this much more of it where
+it is narrower."""
+CLOSES = 0.8
+"""Probability of learning (of failing) at a size that is to close an interval."""
+COARSE = 1.5
+"""Between neighbouring candidate sizes an interval gets no narrower than this times their gap."""
+
+Checks = tuple[tuple[int, int], ...]
+"""Sizes, and how many finished runs each needs."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a mix wants, given its results: a search, particular runs (``checks``; ``longer``: one of more steps), or
+    nothing."""
+
+    done: bool
+    checks: Checks
+    note: str
+    longer: Request | None = None
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """The rules. A mix is done when its interval is narrow, when the transition lies outside the sizes with probability
+    :data:`SURE` (and :data:`CONFIRMATIONS` runs at the end say so), when accuracy levels off too low to be learned (and
+    no size was learned but by luck), or when its budget is spent. ``stack``: the most seeds at one size together.
+    """
+
+    problem: Problem
+    settings: BayesSettings
+    stack: int
+
+    def plan(self, view: View, results: Results, costs: CostModel) -> Plan:
+        """What the mix still wants."""
+        if not self._has_budget(view, results):
+            return Plan(True, (), f"not converged after {view.ended} runs: {view}")
+        outside = self._outside(view, results)
+        if outside is not None:
+            return outside
+        note = str(view)
+        if not self._narrow(view):
+            # Once what is believed is narrow, only the bracket keeps the interval wide.
+            telling = view.belief.width > self._wanted_width(view.belief) and self._worthwhile(view, results, costs)
+            if len(view.points) < self.settings.min_runs or telling or self._may_close_an_end(view, results):
+                return Plan(False, (), note)
+            if (missing := self._closing(view)) is not None:
+                return Plan(False, ((missing, 1),), f"{note}; closing it at size {missing}")
+            note += ", and another run would say too little"
+        elif len(view.points) < self.settings.min_runs:
+            return Plan(False, (), note)
+        return self._found(view, results, costs, note)
+
+    def _outside(self, view: View, results: Results) -> Plan | None:
+        """The plan for a mix that has no transition within the sizes, as far as is known; None for the others."""
+        belief, sizes = view.belief, self.problem.sizes
+        # A size where a run learned although larger ones do not gets a second opinion: it may have been luck.
+        lucky = contested(view.points)
+        unlearned = ((sizes[-1], CONFIRMATIONS), *((size, SECOND_THOUGHTS) for size in lucky))
+        if belief.above >= SURE:
+            return self._settle(view, (*unlearned, *unseen(view.points, sizes)), results, f"above {sizes[-1]}")
+        if belief.below >= SURE:
+            return self._settle(view, ((sizes[0], CONFIRMATIONS),), results, f"below {sizes[0]}")
+        if view.plateau is None or len(view.points) < self.settings.min_runs:
+            return None
+        luck = f"; non-monotone: some runs learn at {lucky[0]}" if lucky else ""
+        return self._settle(view, unlearned, results, f"levels off at {view.plateau:.2f}{luck}")
+
+    def _found(self, view: View, results: Results, costs: CostModel, note: str) -> Plan:
+        """The plan for a mix whose interval is as good as it gets: larger sizes are audited for tasks that are lost
+        again."""
+        belief = view.belief
+        transition = math.exp(belief.median)
+        checks = audits(view.points, view.learned, self.problem.sizes, transition, costs, self.settings.audit)
+        lost = [size for size, good in view.learned.items() if not good and math.log(size) > belief.high]
+        note += f"; non-monotone: fails again at {lost[0]}" if lost else ""
+        return self._settle(view, (*_confirming(view), *checks), results, note)
+
+    def _settle(self, view: View, checks: Checks, results: Results, note: str) -> Plan:
+        """Done, unless one of the checks still lacks runs that can be had."""
+        open_checks = tuple(check for check in checks if self._lacks(view, *check, results))
+        if open_checks:
+            return Plan(False, open_checks, f"{note}; checking size {open_checks[0][0]}")
+        longer = None
+        if self.settings.budget_audit:
+            longer = longer_run(self.problem, results, view.mix, view.bracket[0], view.level)
+        if longer is not None:
+            return Plan(False, (), f"{note}; size {longer.size} at {longer.steps_factor} times the steps", longer)
+        return Plan(True, (), note)
+
+    def _lacks(self, view: View, size: int, count: int, results: Results) -> bool:
+        """Whether a size lacks runs, of so many, that can be had."""
+        return bool(missing_runs(self.problem, results, set(), view.mix, size, count))
+
+    def _has_budget(self, view: View, results: Results) -> bool:
+        if view.ended >= self.settings.max_runs or view.untried == 0:
+            return False
+        cells = ((run, seen) for run, seen in results.items() if run.mix == view.mix and run.steps_factor == 1)
+        spent = sum(seen.cost for _, seen in cells if seen is not None)
+        return self.settings.max_cost is None or spent < self.settings.max_cost
+
+    def _worthwhile(self, view: View, results: Results, costs: CostModel) -> bool:
+        """Whether the best next run promises enough for what it costs, in runs at the middle size as full stacks
+        train them.
+
+        Enough is ``worth`` where the interval is :data:`WIDE` times as wide as asked for, less where it is wider, and
+        nothing while it is open.
+        """
+        sizes, settings = self.problem.sizes, self.settings
+        left = [size for size in sizes if free_runs(self.problem, results, set(), view.mix, size)]
+        best = best_choice(view.belief, (), left, costs, self.stack, settings.thrift)
+        if best is None:
+            return False
+        middle = costs.cost(sizes[len(sizes) // 2]) * stack_cost(self.stack) / self.stack
+        wide = WIDE * settings.precision
+        ease = (wide / max(view.belief.width, wide / math.sqrt(MOST_EASE))) ** 2
+        return best.gain >= settings.worth * ease * stack_cost(best.runs) * costs.cost(best.size) / middle
+
+    def _may_close_an_end(self, view: View, results: Results) -> bool:
+        """Whether the interval leaves the sizes where runs at their end are still to be had. Whatever closes it will
+        do: that is cheaper than confirming the end of the sizes."""
+        smallest, largest = self.problem.sizes[0], self.problem.sizes[-1]
+        ends = (smallest, view.belief.low < math.log(smallest)), (largest, view.belief.high > math.log(largest))
+        return any(is_open and self._lacks(view, end, CONFIRMATIONS, results) for end, is_open in ends)
+
+    def _closing(self, view: View) -> int | None:
+        """The size nearest to the transition that nobody tried and that most likely ends the interval nearer to what is
+        believed: one that learns above it, or fails below it. None where the bracket is no wider than the belief, or no
+        such size is left."""
+        belief = view.belief
+        under, over = view.bracket
+        predicted = [float(p) for p in belief.predicted]
+        expected = [(s, p) for s, p in zip(self.problem.sizes, predicted, strict=True) if s not in view.learned]
+        if over is None or math.log(over) > belief.high:
+            above = (s for s, p in expected if math.log(s) > belief.median and p >= CLOSES)
+            size = next(above, None)
+            if size is not None and (over is None or size < over):
+                return size
+        if under is None or math.log(under) < belief.low:
+            below = (s for s, p in reversed(expected) if math.log(s) < belief.median and p <= 1 - CLOSES)
+            size = next(below, None)
+            if size is not None and (under is None or size > under):
+                return size
+        return None
+
+    def _narrow(self, view: View) -> bool:
+        """Whether the interval, bracket included, is as narrow as wanted."""
+        under, over = view.bracket
+        if under is None or over is None:
+            return False
+        low, high = min(view.belief.low, math.log(under)), max(view.belief.high, math.log(over))
+        return high - low <= self._wanted_width(view.belief)
+
+    def _wanted_width(self, belief: Belief) -> float:
+        """The width of interval to be content with, in ln size: as asked for, or as the candidate sizes allow."""
+        smaller = [size for size in self.problem.sizes if math.log(size) <= belief.median]
+        larger = [size for size in self.problem.sizes if math.log(size) > belief.median]
+        gap = math.log(larger[0] / smaller[-1]) if smaller and larger else 0.0
+        return max(self.settings.precision, COARSE * gap)
+
+
+def _confirming(view: View) -> Checks:
+    """The size of the only run that learned at or above the transition, and one run more than it has: a transition does
+    not rest on one run, which may have been lucky."""
+    middle = view.belief.median
+    learned = [point.size for point in view.points if point.accuracy >= view.level and math.log(point.size) >= middle]
+    if len(learned) != 1:
+        return ()
+    return ((learned[0], 1 + sum(point.size == learned[0] for point in view.points)),)

@@ -1,0 +1,89 @@
+"""One mix as the statistical searcher sees it: its evidence, and what is believed from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from orchestrator.search.base import Problem, Results
+from orchestrator.search.belief import Belief
+from orchestrator.search.evidence import points, requests
+from orchestrator.transition.fit import fit
+from orchestrator.transition.posterior import Curves, Floats, curves_for
+from orchestrator.transition.transition import learned_sizes, levels_off
+from orchestrator.transition.types import LEVEL, PLATEAU, Point
+
+FLOOR_STEP = 0.05
+"""The constant-answer floor is rounded to this when choosing runs, so that a new seed rarely changes the grid."""
+
+
+@dataclass(frozen=True)
+class View:
+    """One mix: its evidence and what is believed from it. ``ended`` counts its finished runs, failed ones too;
+    ``untried`` the runs of the problem that have not ended. ``plateau`` is the level that accuracy settles at where
+    that is too low to be learned, else None."""
+
+    mix: str
+    points: tuple[Point, ...]
+    ended: int
+    untried: int
+    curves: Curves
+    log_likelihood: Floats
+    belief: Belief
+    plateau: float | None
+
+    @property
+    def level(self) -> float:
+        """The accuracy from which on a run learned."""
+        return LEVEL * self.belief.top
+
+    @cached_property
+    def learned(self) -> dict[int, bool]:
+        """For each size tested, ascending, whether it learned in the mean."""
+        return learned_sizes(self.points, self.level)
+
+    @cached_property
+    def bracket(self) -> tuple[int | None, int | None]:
+        """The largest size tested that failed below the median and the smallest that learned above it."""
+        under = [size for size, good in self.learned.items() if not good and math.log(size) <= self.belief.median]
+        over = [size for size, good in self.learned.items() if good and math.log(size) >= self.belief.median]
+        return max(under, default=None), min(over, default=None)
+
+    def __str__(self) -> str:
+        belief = self.belief
+        low, middle, high = (float(np.exp(place)) for place in (belief.low, belief.median, belief.high))
+        return f"{middle:.3g} [{low:.3g}, {high:.3g}], width {belief.width:.2f}"
+
+
+def view_of(problem: Problem, results: Results, mix: str, kept: View | None) -> View:
+    """Evidence and belief about a mix; what is ``kept`` of the last time is used as far as it still holds."""
+    seen = tuple(points(problem, results, mix))
+    ended = sum(request.mix == mix and request.steps_factor == 1 for request in results)
+    if kept is not None and kept.points == seen and kept.ended == ended:
+        return kept
+    cells = (run for size in problem.sizes for run in requests(problem, mix, size))
+    untried = sum(run not in results for run in cells)
+    floor = float(np.mean([point.floor for point in seen])) if seen else 0.0
+    curves = curves_for(problem.sizes, FLOOR_STEP * round(floor / FLOOR_STEP))
+    new, total = list(seen), np.zeros(curves.all_cells)
+    if kept is not None and kept.curves is curves and set(kept.points) <= set(seen):
+        # Log likelihoods are rounded so that sums are exact: adding to one is the same as starting afresh.
+        known = set(kept.points)
+        new, total = [point for point in seen if point not in known], kept.log_likelihood.copy()
+    for point in new:
+        total += curves.log_likelihood(point.size, point.accuracy)
+    belief = Belief(curves, total, problem.sizes)
+    return View(mix, seen, ended, untried, curves, total, belief, _plateau(seen, problem.sizes))
+
+
+def _plateau(seen: Sequence[Point], sizes: Sequence[int]) -> float | None:
+    """The level that accuracy settles at by the largest size, where that is a plateau."""
+    last = [point.accuracy for point in seen if point.size == sizes[-1]]
+    if not last or float(np.mean(last)) >= PLATEAU:
+        return None
+    fitted = fit(seen)
+    return fitted.asymptote if fitted is not None and levels_off(fitted, seen, sizes) else None
