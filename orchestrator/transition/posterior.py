@@ -46,10 +46,10 @@ NEAR_FLOOR, NEAR_TOP = 0.06, 0.02
 test set, which a small task leaves few expressions for."""
 BETWEEN = 0.45
 """Runs on a graded curve scatter by this times s (1 - s) of its rise, where it has risen by the share s."""
-PARTLY, PARTLY_BELOW = 0.2, 0.85
+PARTLY, PARTLY_BELOW = 0.1, 0.75
 """Share of the runs that did not learn which got part of the way: anywhere between floor and this accuracy. They are
 not counted as learned, so they add nothing to the mean accuracy of a curve."""
-MISTAKEN, SHORTFALL = 0.2, (0.05, 0.06)
+MISTAKEN, SHORTFALL = 0.05, (0.05, 0.06)
 """Share of the runs that learned which still make mistakes, and mean and deviation of how far they stay below."""
 OUTLIER = 0.03
 """Density of an accuracy that nothing explains."""
