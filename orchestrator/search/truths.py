@@ -69,6 +69,8 @@ class Truth:
     """How much smaller, in ln size, the transition is for a run of twice the steps; 0 where steps are no limit."""
     partly: float = 0.0
     """Share of the runs that do not learn which get part of the way, on a scattered truth."""
+    mistaken: float = 0.0
+    """Share of the runs that learn which still make mistakes, on a scattered truth."""
 
     @property
     def transition(self) -> float | None:
@@ -78,8 +80,7 @@ class Truth:
     @property
     def _offset(self) -> float:
         bottom = self.floor + self.partly * PART / 2 * (self.asymptote - self.floor)
-        learned = self.asymptote - (MISTAKEN * MISTAKES if self.kind is Kind.SCATTERED else 0.0)
-        top = (1 - self.lapse) * learned + self.lapse * bottom
+        top = (1 - self.lapse) * (self.asymptote - self.mistaken * MISTAKES) + self.lapse * bottom
         share = (LEVEL * top - bottom) / (top - bottom)
         if self.kind is Kind.MISSPECIFIED:
             return (-math.log(-math.log(share)) - GOMPERTZ_LEVEL) / self.slope
@@ -118,7 +119,7 @@ class Truth:
         """The accuracy of a run on a small test set, of a scattered truth."""
         odd, far = rng.random(), rng.random()
         if learned:
-            expected = self.asymptote - (rng.exponential(MISTAKES) if odd < MISTAKEN else 0.0)
+            expected = self.asymptote - (rng.exponential(MISTAKES) if odd < self.mistaken else 0.0)
         else:
             expected = self.floor + (far * PART * (self.asymptote - self.floor) if odd < self.partly else 0.0)
         return float(rng.binomial(TEST_EXAMPLES, max(expected, 0.0))) / TEST_EXAMPLES
@@ -144,7 +145,7 @@ def draw(kind: Kind, problem: Problem, rng: np.random.Generator, key: int) -> Tr
     if kind is Kind.NEVER:
         return truth
     if kind is Kind.SCATTERED:
-        truth = replace(truth, graded=False, partly=rng.uniform(*PARTLY))
+        truth = replace(truth, graded=False, partly=rng.uniform(*PARTLY), mistaken=MISTAKEN)
     # Inside the sizes by the share that ln 10..ln 200 leaves of ln 8..ln 256.
     margin = 0.07 * (largest - smallest)
     return replace(truth, midpoint=rng.uniform(smallest + margin, largest - margin) - truth._offset)

@@ -125,13 +125,13 @@ class Curves:
 
     def log_likelihood(self, size: float, accuracy: float) -> Floats32:
         """Tempered log likelihood of one run's accuracy in each cell."""
-        near_floor_F = self._not_learned(accuracy)
+        not_learned_F = self._not_learned(accuracy)
         density = np.empty(self.all_cells, np.float32)
         kinds = density[: self.cells].reshape(self.shape)
-        self._all_or_nothing(size, accuracy, near_floor_F, out=kinds[0])
-        self._graded(size, accuracy, near_floor_F, out=kinds[1])
+        self._all_or_nothing(size, accuracy, not_learned_F, out=kinds[0])
+        self._graded(size, accuracy, not_learned_F, out=kinds[1])
         near_top = float(_learned(accuracy).mean())
-        density[self.cells :] = (LUCK[:, None] * near_top + (1 - LUCK[:, None]) * near_floor_F + OUTLIER).ravel()
+        density[self.cells :] = (LUCK[:, None] * near_top + (1 - LUCK[:, None]) * not_learned_F + OUTLIER).ravel()
         np.log(density, out=density)
         density *= TEMPER * ROUNDING
         np.rint(density, out=density)
@@ -146,20 +146,20 @@ class Curves:
 
     # Small arrays are spread over floors and asymptotes first: numpy then runs along 24 cells at a time, not along 4.
 
-    def _all_or_nothing(self, size: float, accuracy: float, near_floor_F: Floats32, out: Floats32) -> None:
-        near_top_A = (_learned(accuracy) + OUTLIER).astype(np.float32)
+    def _all_or_nothing(self, size: float, accuracy: float, not_learned_F: Floats32, out: Floats32) -> None:
+        learned_A = (_learned(accuracy) + OUTLIER).astype(np.float32)
         learned_MKL = (self.share(size)[..., None] * (1 - LAPSES)).astype(np.float32)
-        np.multiply(learned_MKL[..., None, None], near_top_A - near_floor_F[:, None], out=out)
-        out += np.repeat(near_floor_F + np.float32(OUTLIER), len(ASYMPTOTES)).reshape(-1, len(ASYMPTOTES))
+        np.multiply(learned_MKL[..., None, None], learned_A - not_learned_F[:, None], out=out)
+        out += np.repeat(not_learned_F + np.float32(OUTLIER), len(ASYMPTOTES)).reshape(-1, len(ASYMPTOTES))
 
-    def _graded(self, size: float, accuracy: float, near_floor_F: Floats32, out: Floats32) -> None:
+    def _graded(self, size: float, accuracy: float, not_learned_F: Floats32, out: Floats32) -> None:
         risen_MKFA, deviation_MKFA = _graded_at(self, size)
         above_F = (accuracy - self.floors).astype(np.float32)
         missed_MKFA = np.repeat(above_F, len(ASYMPTOTES)).reshape(-1, len(ASYMPTOTES)) - risen_MKFA
         near_MKFA = _normal(missed_MKFA, np.float32(0), deviation_MKFA) * np.float32(1 - OUTLIER)
         lapses_L = LAPSES.astype(np.float32)
         np.multiply(near_MKFA[:, :, None], 1 - lapses_L[:, None, None], out=out)
-        lapsed_LF = lapses_L[:, None] * near_floor_F + np.float32(OUTLIER)
+        lapsed_LF = lapses_L[:, None] * not_learned_F + np.float32(OUTLIER)
         out += np.repeat(lapsed_LF, len(ASYMPTOTES), axis=1).reshape(*lapsed_LF.shape, -1)
 
     def crossing(self, level: float | None) -> Floats:

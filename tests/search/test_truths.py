@@ -38,7 +38,7 @@ def test_mean_accuracy_at_the_transition_is_80_percent_of_the_asymptote(graded: 
 
 
 def test_mean_accuracy_of_scattered_runs_at_the_transition() -> None:
-    mix = truth(kind=Kind.SCATTERED, partly=0.4)
+    mix = truth(kind=Kind.SCATTERED, partly=0.4, mistaken=0.25)
     large = np.mean([mix.run(10**6, seed, 1.0).accuracy for seed in range(4000)])
     size = round(mix.transition or 0)
     seen = [mix.run(size, seed, 1.0).accuracy for seed in range(4000)]
