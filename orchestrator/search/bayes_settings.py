@@ -33,7 +33,7 @@ class BayesSettings(SearchSettings):
     min_runs: int = 6
     thrift: float = 0.75
     gate: float = 1.0
-    worth: float = 0.025
+    worth: float = 0.028
     audit: float = 0.4
     share: bool = False
     budget_audit: bool = False

@@ -17,12 +17,11 @@ from orchestrator.transition.posterior import LAPSES, LUCK, SLOPES, Curves, Floa
 from orchestrator.transition.types import LEVEL
 
 BIN = 0.05
-"""Width of the bins of the transition, in ln size: finer than any interval asked for."""
+"""Width of the bins of the transition, in ln size: finer than any interval asked for. All that lies below the sizes is
+one bin, and all above them, curves without a transition included, another."""
 STRAY = 0.01
 """Probability that a run looks as if it had learned where none does."""
 TAIL = 0.05
-NOWHERE = 1e9
-"""The bin of curves without a transition."""
 ALIKE, OWN = 0.7, 0.5
 """How far apart, in ln size, transitions of related mixes are taken to lie, and the share of a prior that stays its
 own."""
@@ -66,7 +65,10 @@ class Belief:
         share = (LEVEL * self.top - floor) / (self.top - floor)
         offset = math.log(share / (1 - share)) if 0.02 < share < 0.98 else 0.0
         place_MK = self.curves.midpoints[:, None] + offset / SLOPES
-        bin_D = np.append(np.floor(place_MK.ravel() / BIN), np.full(len(LUCK), NOWHERE))
+        # Whatever lies outside the sizes is reported as just that: there is nothing to find out about how far.
+        least, most = math.log(self.sizes[0]) - BIN, math.log(self.sizes[-1]) + BIN
+        place_D = np.append(np.clip(place_MK.ravel(), least, most), np.full(len(LUCK), most))
+        bin_D = np.floor(place_D / BIN)
         self._order = np.argsort(bin_D, kind="stable")
         self._starts = np.flatnonzero(np.append(True, np.diff(bin_D[self._order]) > 0))
 

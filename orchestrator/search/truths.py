@@ -30,6 +30,8 @@ class Kind(StrEnum):
     """The transition lies beyond the largest size."""
     BELOW = "below"
     """The transition lies under the smallest size."""
+    HALVES = "halves"
+    """A run learns each of two halves of the task by itself; with one of them it ends anywhere in between."""
     SCATTERED = "scattered"
     """As small real tasks are: some runs get part of the way, some that learn still make mistakes, and accuracy is the
     share of a small test set."""
@@ -107,6 +109,8 @@ class Truth:
         lapsed, drawn, noise = rng.random(), rng.random(), rng.normal()
         if self.kind is Kind.SCATTERED:
             accuracy = self._scattered(lapsed >= self.lapse and drawn < share, rng)
+        elif self.kind is Kind.HALVES and lapsed >= self.lapse:
+            accuracy = self._halves((drawn < share) + (rng.random() < share), noise, rng)
         elif self.kind is Kind.NEVER or lapsed < self.lapse or (not self.graded and drawn >= share):
             accuracy = self.floor + SCATTER_FLOOR * noise
         else:
@@ -114,6 +118,12 @@ class Truth:
             mean = self.floor + rise * (share if self.graded else 1.0)
             accuracy = mean + (SCATTER_TOP + 0.4 * share * (1 - share) * rise * self.graded) * noise
         return Observation(min(max(accuracy, 0.0), 1.0), self.floor, float(size) ** cost_exponent * steps_factor)
+
+    def _halves(self, learned: int, noise: float, rng: np.random.Generator) -> float:
+        """The accuracy of a run that learned so many of the two halves."""
+        if learned == 1:
+            return float(rng.uniform(self.floor, self.asymptote))
+        return self.asymptote + SCATTER_TOP * noise if learned else self.floor + SCATTER_FLOOR * noise
 
     def _scattered(self, learned: bool, rng: np.random.Generator) -> float:
         """The accuracy of a run on a small test set, of a scattered truth."""
@@ -146,6 +156,8 @@ def draw(kind: Kind, problem: Problem, rng: np.random.Generator, key: int) -> Tr
         return truth
     if kind is Kind.SCATTERED:
         truth = replace(truth, graded=False, partly=rng.uniform(*PARTLY), mistaken=MISTAKEN)
+    if kind is Kind.HALVES:
+        truth = replace(truth, graded=False)
     # Inside the sizes by the share that ln 10..ln 200 leaves of ln 8..ln 256.
     margin = 0.07 * (largest - smallest)
     return replace(truth, midpoint=rng.uniform(smallest + margin, largest - margin) - truth._offset)

@@ -1,11 +1,13 @@
 """The posterior of a transition: every learning curve on a grid, weighed by the runs seen.
 
-A curve rises from a floor to an asymptote along a logistic in ln size. A run on it either learned (accuracy near the
-asymptote) or did not (near the floor), with a probability that follows the logistic; or, on a *graded* curve,
-accuracy itself follows it. Of runs that did not learn some got part of the way, of those that did some still make
-mistakes. A share of runs, the lapse, fails at any size. Flat curves, without a transition, say that no size learns, or
-that the same few runs are lucky at every size.
-Axes: kind (2: all-or-nothing, graded), M midpoint, K slope, L lapse, F floor, A asymptote, R luck.
+Mean accuracy rises from a floor to an asymptote along a logistic in ln size. How single runs scatter about it makes
+three kinds of curve. *All-or-nothing*: a run learned (accuracy near the asymptote) or did not (near the floor), with a
+probability that follows the logistic. *Halves*: each of two halves of the task is learned or not, with that
+probability, and a run with one of them may end anywhere in between. *Graded*: every run's accuracy follows the
+logistic itself. Of runs that did not learn some got part of the way, of those that did some still make mistakes. A
+share of runs, the lapse, fails at any size. Flat curves, without a transition, say that no size learns, or that the
+same few runs are lucky at every size.
+Axes: kind (3), M midpoint, K slope, L lapse, F floor, A asymptote, R luck.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ LAPSES = np.array([0.005, 0.03, 0.06])
 FLOORS = np.array([0.05, 0.11, 0.17, 0.23, 0.30])
 """Accuracies of runs that did not learn; the target's constant-answer floor joins them."""
 ASYMPTOTES = np.array([0.90, 0.93, 0.96, 0.99])
-GRADED = 0.3
-"""Prior probability that accuracy rises gradually with size."""
+KINDS = np.array([0.5, 0.25, 0.25])
+"""Prior probabilities of the kinds of curve: all-or-nothing, halves, graded."""
 LUCK = np.array([0.0, 0.1, 0.3, 0.6])
 """Share of runs that learn on a flat curve, whatever their size: too few at each of these to call the task learned."""
 FLAT = np.array([0.05, 0.01, 0.01, 0.01])
@@ -53,7 +55,7 @@ MISTAKEN, SHORTFALL = 0.05, (0.05, 0.06)
 """Share of the runs that learned which still make mistakes, and mean and deviation of how far they stay below."""
 OUTLIER = 0.03
 """Density of an accuracy that nothing explains."""
-TEMPER = 0.85
+TEMPER = 0.82
 """Likelihoods are taken to this power: intervals then cover also when the curve is no logistic."""
 ROUNDING = 2.0**12
 """Log likelihoods are rounded to 1/ROUNDING nats: sums are then exact, whatever the order of the runs."""
@@ -98,7 +100,7 @@ class Curves:
         self.midpoints = np.linspace(start, stop, count)
         spread = FLOORS if floor <= FLOORS[-1] else np.linspace(FLOORS[0], floor, len(FLOORS))
         self.floors = np.unique(np.append(spread, floor))
-        self.shape = (2, count, len(SLOPES), len(LAPSES), len(self.floors), len(ASYMPTOTES))
+        self.shape = (len(KINDS), count, len(SLOPES), len(LAPSES), len(self.floors), len(ASYMPTOTES))
         self.cells = math.prod(self.shape)
         self.all_cells = self.cells + len(LUCK) * len(self.floors)
         self._share: dict[float, Floats] = {}
@@ -106,9 +108,9 @@ class Curves:
     @cached_property
     def log_prior(self) -> Floats:
         """Log prior probability of each cell: uniform but for the kind of curve and the flat ones."""
-        kind = np.array([1 - GRADED, GRADED]) * (1 - FLAT.sum()) / (self.cells / 2)
+        kind = KINDS * (1 - FLAT.sum()) / (self.cells / len(KINDS))
         flat = np.repeat(FLAT, len(self.floors)) / len(self.floors)
-        prior: Floats = np.log(np.concatenate([np.repeat(kind, self.cells // 2), flat]))
+        prior: Floats = np.log(np.concatenate([np.repeat(kind, self.cells // len(KINDS)), flat]))
         return prior
 
     @cached_property
@@ -129,7 +131,8 @@ class Curves:
         density = np.empty(self.all_cells, np.float32)
         kinds = density[: self.cells].reshape(self.shape)
         self._all_or_nothing(size, accuracy, not_learned_F, out=kinds[0])
-        self._graded(size, accuracy, not_learned_F, out=kinds[1])
+        self._halves(size, accuracy, not_learned_F, out=kinds[1])
+        self._graded(size, accuracy, not_learned_F, out=kinds[2])
         near_top = float(_learned(accuracy).mean())
         density[self.cells :] = (LUCK[:, None] * near_top + (1 - LUCK[:, None]) * not_learned_F + OUTLIER).ravel()
         np.log(density, out=density)
@@ -150,6 +153,18 @@ class Curves:
         learned_A = (_learned(accuracy) + OUTLIER).astype(np.float32)
         learned_MKL = (self.share(size)[..., None] * (1 - LAPSES)).astype(np.float32)
         np.multiply(learned_MKL[..., None, None], learned_A - not_learned_F[:, None], out=out)
+        out += np.repeat(not_learned_F + np.float32(OUTLIER), len(ASYMPTOTES)).reshape(-1, len(ASYMPTOTES))
+
+    def _halves(self, size: float, accuracy: float, not_learned_F: Floats32, out: Floats32) -> None:
+        # Relative to a run that learned neither half: probabilities sum to 1, lapses are such runs too.
+        within_FA = (self.floors[:, None] < accuracy) & (accuracy < ASYMPTOTES)
+        between_FA = (within_FA / (ASYMPTOTES - self.floors[:, None]) - not_learned_F[:, None]).astype(np.float32)
+        learned_FA = _learned(accuracy).astype(np.float32) - not_learned_F[:, None]
+        share_MK = self.share(size)
+        both_MKL = (share_MK[..., None] ** 2 * (1 - LAPSES)).astype(np.float32)
+        either_MKL = ((2 * share_MK * (1 - share_MK))[..., None] * (1 - LAPSES)).astype(np.float32)
+        np.multiply(both_MKL[..., None, None], learned_FA, out=out)
+        out += either_MKL[..., None, None] * between_FA
         out += np.repeat(not_learned_F + np.float32(OUTLIER), len(ASYMPTOTES)).reshape(-1, len(ASYMPTOTES))
 
     def _graded(self, size: float, accuracy: float, not_learned_F: Floats32, out: Floats32) -> None:
@@ -239,9 +254,8 @@ class Posterior:
         self.curves = curves
         unnormalised = curves.log_prior + log_likelihood
         weights = np.exp((unnormalised - unnormalised.max()).astype(np.float32)).astype(np.float64)
-        half = curves.cells // 2
         total = float(weights.sum())
-        self.weights: Floats = (weights[:half] + weights[half : curves.cells]) / total
+        self.weights: Floats = weights[: curves.cells].reshape(len(KINDS), -1).sum(axis=0) / total
         self.flat: Floats = weights[curves.cells :].reshape(len(LUCK), -1).sum(axis=1) / total
         self._masses: dict[int, Floats] = {}
 

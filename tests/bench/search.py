@@ -93,7 +93,7 @@ def scenarios() -> list[Scenario]:
         Scenario("bayes, 8 workers", workers=8, jitter=0.2),
         Scenario("bayes, 8 workers, 8 mixes", workers=8, mixes=8, jitter=0.2),
     ]
-    for kind in (Kind.MISSPECIFIED, Kind.SCATTERED):
+    for kind in (Kind.MISSPECIFIED, Kind.HALVES, Kind.SCATTERED):
         rows += [Scenario(method, method, kind) for method in ("grid", "bisection", "bayes")]
     odd = (Kind.NON_MONOTONE, Kind.NEVER, Kind.ABOVE, Kind.BELOW)
     return rows + [Scenario(method, method, kind) for kind in odd for method in ("bisection", "bayes")]

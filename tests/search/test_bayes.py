@@ -80,7 +80,7 @@ def test_an_interval_wider_than_what_is_believed_is_closed_in_between() -> None:
     problem = Problem(("add",), (4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32), (0, 1, 2, 3, 4))
     seen = [(4, 2, 0.2), (4, 3, 0.26), (5, 4, 0.17), (7, 3, 0.48), (8, 0, 0.2), (8, 1, 0.86), (8, 2, 0.45)]
     searcher = Bayes(problem, worth=10.0)
-    for size, seed, accuracy in [*seen, (10, 0, 0.57), (10, 1, 0.88), (20, 0, 1.0)]:
+    for size, seed, accuracy in [*seen, (10, 0, 0.57), (10, 1, 0.88), (20, 0, 1.0), (20, 1, 1.0)]:
         searcher.tell(Request("add", size, seed), Observation(accuracy, 0.2, 1.0))
     (asked,) = searcher.ask(1)
     assert asked.size == 14

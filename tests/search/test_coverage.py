@@ -49,7 +49,7 @@ def test_intervals_hold_the_truth(method: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [Kind.MATCHED, Kind.MISSPECIFIED, Kind.SCATTERED])
+@pytest.mark.parametrize("kind", [Kind.MATCHED, Kind.MISSPECIFIED, Kind.HALVES, Kind.SCATTERED])
 @pytest.mark.parametrize("method", sorted(METHODS))
 def test_intervals_hold_300_truths(method: str, kind: Kind) -> None:
     coverage, error = sweep(method, kind, 300)

@@ -47,6 +47,15 @@ def test_mean_accuracy_of_scattered_runs_at_the_transition() -> None:
     assert 0.03 < part_of_the_way < 0.15
 
 
+def test_mean_accuracy_of_halves_at_the_transition() -> None:
+    mix = truth(kind=Kind.HALVES)
+    seen = [mix.run(round(mix.transition or 0), seed, 1.0).accuracy for seed in range(4000)]
+    assert np.mean(seen) == pytest.approx(0.8 * ((1 - mix.lapse) * mix.asymptote + mix.lapse * mix.floor), abs=0.03)
+    # With three quarters of the way up, some 3/8 of the runs learned one half of two and lie anywhere in between.
+    in_between = np.mean([mix.floor + 0.1 < accuracy < mix.asymptote - 0.1 for accuracy in seen])
+    assert 0.2 < in_between < 0.4
+
+
 def test_a_run_is_the_same_every_time() -> None:
     mix = truth()
     assert mix.run(32, 1, 1.75) == mix.run(32, 1, 1.75)
