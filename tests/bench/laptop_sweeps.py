@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -39,14 +40,16 @@ class Way:
 
 @dataclass(frozen=True)
 class Timed:
-    """One sweep: seconds from typing the command to its end, the runs it made and, mix by mix, what it found (not known
-    of another checkout, whose files may be read by it alone)."""
+    """One sweep: seconds from typing the command to its end, the runs it made and, mix by mix, what it found and how
+    wide that interval is in ln size where both its sides are known (nothing of another checkout, whose files may be
+    read by it alone)."""
 
     way: str
     seed: int
     seconds: float
     runs: int | None
     found: dict[str, str]
+    widths: dict[str, float]
 
 
 def ways(before: Path | None) -> list[Way]:
@@ -63,24 +66,35 @@ def sweep(way: Way, seed: int, home: Path) -> Timed:
     subprocess.run(words, cwd=way.tree, env=environment(way.tree), stdout=subprocess.DEVNULL, check=True)
     seconds = time.monotonic() - begun
     if way.tree != ROOT:
-        return Timed(way.name, seed, seconds, None, {})
+        return Timed(way.name, seed, seconds, None, {}, {})
     results = orchestrator.load(SPACE, home=home)
     targets = results.transitions[results.transitions["is_target"]]
-    return Timed(way.name, seed, seconds, len(results.runs), dict(zip(targets["mix"], targets["words"], strict=True)))
+    found = dict(zip(targets["mix"], targets["words"], strict=True))
+    widths = {each.mix: math.log(each.high / each.low) for each in targets.dropna(subset=["low", "high"]).itertuples()}
+    return Timed(way.name, seed, seconds, len(results.runs), found, widths)
 
 
 def table(sweeps: Sequence[Timed]) -> str:
-    """Every sweep, turn by turn, and each way's median time, as Markdown."""
+    """Every sweep, turn by turn, and each way's medians, as Markdown."""
     mixes = list(dict.fromkeys(mix for each in sweeps for mix in each.found))
-    lines = ["| | first seed | " + " | ".join(mixes) + " | runs | time, s |", "|---" * (4 + len(mixes)) + "|"]
+    lines = ["| | first seed | " + " | ".join(mixes) + " | widths | runs | time, s |", "|---" * (5 + len(mixes)) + "|"]
     for each in sweeps:
         found = [each.found.get(mix, "") for mix in mixes]
         runs = "" if each.runs is None else str(each.runs)
-        lines.append("| " + " | ".join([each.way, str(each.seed), *found, runs, f"{each.seconds:.0f}"]) + " |")
+        widths = _widths(each.widths, mixes)
+        lines.append("| " + " | ".join([each.way, str(each.seed), *found, widths, runs, f"{each.seconds:.0f}"]) + " |")
     for way in dict.fromkeys(each.way for each in sweeps):
-        median = statistics.median(each.seconds for each in sweeps if each.way == way)
-        lines.append("| " + " | ".join([way, "median", *("" for _ in mixes), "", f"{median:.0f}"]) + " |")
+        its = [each for each in sweeps if each.way == way]
+        median = statistics.median(each.seconds for each in its)
+        closed = {mix: [each.widths[mix] for each in its if mix in each.widths] for mix in mixes}
+        widths = _widths({mix: statistics.median(seen) for mix, seen in closed.items() if len(seen) == len(its)}, mixes)
+        lines.append("| " + " | ".join([way, "median", *("" for _ in mixes), widths, "", f"{median:.0f}"]) + " |")
     return "\n".join(lines)
+
+
+def _widths(widths: Mapping[str, float], mixes: Sequence[str]) -> str:
+    """The widths mix by mix, nothing at all where none is known."""
+    return ", ".join(f"{widths[mix]:.2f}" if mix in widths else "-" for mix in mixes) if widths else ""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

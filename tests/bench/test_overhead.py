@@ -50,8 +50,11 @@ def test_before_and_after_stand_side_by_side() -> None:
 
 def test_sweeps_stand_with_what_they_found() -> None:
     found = {"add": "above 64", "add+prod": "8.5 [7, 10]"}
-    timed = [Timed("before", 0, 400.0, None, {}), *(Timed("bayes", s, 300.0 + s, 20, found) for s in (0, 1, 2))]
+    timed = [
+        Timed("before", 0, 400.0, None, {}, {}),
+        *(Timed("bayes", s, 300.0 + s, 20, found, {"add+prod": 0.3 + s / 10}) for s in (0, 1, 2)),
+    ]
     said = sweeps_table(timed)
-    assert "| before | 0 |  |  |  | 400 |" in said
-    assert "| bayes | 2 | above 64 | 8.5 [7, 10] | 20 | 302 |" in said
-    assert "| bayes | median |  |  |  | 301 |" in said
+    assert "| before | 0 |  |  |  |  | 400 |" in said
+    assert "| bayes | 2 | above 64 | 8.5 [7, 10] | -, 0.50 | 20 | 302 |" in said
+    assert "| bayes | median |  |  | -, 0.40 |  | 301 |" in said
