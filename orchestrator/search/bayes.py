@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from orchestrator.search.audit import next_step
@@ -104,7 +104,9 @@ class Bayes(Searcher):
         self, view: View, belief: Belief, plan: Plan, results: Results, taken: set[Request], costs: CostModel
     ) -> _Offer | None:
         if plan.longer is not None:
-            return None if plan.longer in taken else _Offer((2.0, 0.0), [plan.longer])
+            # Whichever seed it went to: runs still pending may change which one would be asked for now.
+            asked = any(replace(run, seed=plan.longer.seed) == plan.longer for run in taken)
+            return None if asked else _Offer((2.0, 0.0), [plan.longer])
         budget = self.settings.max_runs - view.ended - sum(request.mix == view.mix for request in taken)
         if budget < 1:
             return None
