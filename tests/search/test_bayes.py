@@ -74,9 +74,17 @@ def test_no_interval_is_left_open_to_save_a_run(at: int) -> None:
     assert len(results) <= 10
 
 
+def test_nothing_is_learned_about_how_far_above_the_sizes_a_transition_lies() -> None:
+    """Two of five runs learn at the largest size: luck, or the foot of a curve beyond it. Small sizes could tell, but
+    the answer is "above" either way."""
+    failed = [(size, 0.2) for size in (FINE[0], 32, 64, 128, FINE[-1], FINE[-1], FINE[-1])]
+    gains = belief([*failed, (FINE[-1], 0.97), (FINE[-1], 0.97)]).gains((), 1)
+    assert gains[0] < 0.1 * gains[-1]
+
+
 def test_an_interval_wider_than_what_is_believed_is_closed_in_between() -> None:
-    """Runs of a real sweep: what is believed ends under 20, the smallest size that learned. The next one, 12, is not
-    sure enough to learn."""
+    """Runs as real sweeps make them: what is believed ends under 20, the smallest size that learned. The next one, 12,
+    is not sure enough to learn."""
     problem = Problem(("add",), (4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32), (0, 1, 2, 3, 4))
     seen = [(4, 2, 0.2), (4, 3, 0.26), (5, 4, 0.17), (7, 3, 0.48), (8, 0, 0.2), (8, 1, 0.86), (8, 2, 0.45)]
     searcher = Bayes(problem, worth=10.0)
