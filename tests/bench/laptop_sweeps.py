@@ -1,11 +1,13 @@
 """Whole sweeps of the laptop profile, in turns: how long each way of searching takes, and what it finds.
 
+    python -m tests.bench.laptop_sweeps                         # an hour on two cores; leave the machine alone
     git worktree add /tmp/before b0869ab
-    python -m tests.bench.laptop_sweeps --before /tmp/before    # an hour on two cores; leave the machine alone
+    python -m tests.bench.laptop_sweeps --before /tmp/before    # as long
 
-A turn is one sweep of each kind, from the same first seed: ``bisection`` and ``bayes`` by this checkout, and, with
-``--before``, ``before`` by another one with today's recipe and sizes, but its own way of searching and its own seeds.
-Each way keeps its home from turn to turn, as a user does: from the second sweep on it knows the machine.
+A turn is one sweep of each kind, from the same first seed: ``bisection`` and ``bayes`` by this checkout, or, with
+``--before``, like for like, ``before`` by another one with today's recipe and sizes and ``after`` by this one, which
+searches as that one does. Each way keeps its home from turn to turn, as a user does: from the second sweep on it knows
+the machine.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from tests.bench.laptop import ROOT, environment, recipe
 from tests.bench.machine import describe, write_json
 
 SPACE = "add_vs_add_prod"
+AS_BEFORE = ("search.method=bisection", "seeds=3")
+"""How b0869ab searches."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +58,9 @@ class Timed:
 
 def ways(before: Path | None) -> list[Way]:
     """What a turn consists of."""
-    mine = [Way(method, ROOT, (f"search.method={method}",)) for method in ("bisection", "bayes")]
-    return mine if before is None else [Way("before", before, recipe()), *mine]
+    if before is not None:
+        return [Way("before", before, recipe()), Way("after", ROOT, AS_BEFORE)]
+    return [Way(method, ROOT, (f"search.method={method}",)) for method in ("bisection", "bayes")]
 
 
 def sweep(way: Way, seed: int, home: Path) -> Timed:
@@ -102,14 +107,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--before", type=Path, help="a checkout to compare with")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="the first seed of each turn")
+    parser.add_argument("--homes", type=Path, help="a folder that keeps the sweeps (otherwise they are dropped)")
     parser.add_argument("--json", type=Path, default=Path("results/bench/laptop_sweeps.json"))
     given = parser.parse_args(arguments)
     machine = describe("cpu")
     sweeps: list[Timed] = []
-    with tempfile.TemporaryDirectory() as homes:
+    with tempfile.TemporaryDirectory() as dropped:
+        homes = given.homes.resolve() if given.homes else Path(dropped)
         for seed in given.seeds:
             for way in ways(given.before and given.before.resolve()):
-                sweeps.append(sweep(way, seed, Path(homes) / way.name))
+                sweeps.append(sweep(way, seed, homes / way.name))
                 print(json.dumps(asdict(sweeps[-1])), file=sys.stderr, flush=True)
                 write_json(given.json, {"machine": machine, "sweeps": [asdict(each) for each in sweeps]})
     print(", ".join(f"{key} {value}" for key, value in machine.items()))
