@@ -8,7 +8,7 @@ is a stack of 1.
 block, four times). Linear maps and norms carry no bias. Positions are learned.
 
 Shape suffixes: S stack, B rows, T positions, N = B*T, C n_embed, H heads, D = C/H, F feed-forward width, V vocabulary,
-P parameters of one model (padded).
+P parameters of one model (padded), X = B*H.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from trainables.architecture import Layout, ModelSettings
 
 LARGEST_ONE_HOT = 256
 """On a GPU, vocabularies up to this size are looked up by a matrix product."""
+SHORT_ROW = 32
+"""On a CPU, rows up to this length attend by matrix products."""
 
 
 def initialise(settings: ModelSettings, where: Layout, generator: torch.Generator) -> Tensor:
@@ -37,14 +39,17 @@ def initialise(settings: ModelSettings, where: Layout, generator: torch.Generato
     return flat[0]
 
 
-def _norm(x_SNC: Tensor, gain_SC: Tensor) -> Tensor:
-    """Layer norm over the gain's width; what ``x`` has beyond it is padding and stays zero."""
-    stack, width = gain_SC.shape
-    if stack == 1:  # The kernel takes one gain: that saves a pass over x forward and two backward.
-        normed_SNC = functional.layer_norm(x_SNC[..., :width], (width,), gain_SC[0])
-    else:
-        normed_SNC = functional.layer_norm(x_SNC[..., :width], (width,)) * gain_SC.unsqueeze(1)
+def _norm(x_SNC: Tensor, width: int) -> Tensor:
+    """Layer norm without gains over the true width; what ``x`` has beyond it is padding and stays zero."""
+    normed_SNC = functional.layer_norm(x_SNC[..., :width], (width,))
     return functional.pad(normed_SNC, (0, x_SNC.shape[-1] - width)) if x_SNC.shape[-1] > width else normed_SNC
+
+
+def _with_gain(gain_SC: Tensor, matrix_SCK: Tensor) -> Tensor:
+    """The matrix that makes of a norm without gains what the given one makes of a norm with them, (n g) W = n (g W):
+    one small product a step where the gains would take three passes over every token."""
+    padding = matrix_SCK.shape[1] - gain_SC.shape[1]
+    return functional.pad(gain_SC, (0, padding)).unsqueeze(-1) * matrix_SCK
 
 
 def _attention(qkv_SNK: Tensor, rows: int, n_head: int, scale: float) -> Tensor:
@@ -52,8 +57,21 @@ def _attention(qkv_SNK: Tensor, rows: int, n_head: int, scale: float) -> Tensor:
     stack, tokens, width3 = qkv_SNK.shape
     qkv = qkv_SNK.view(stack * rows, tokens // rows, 3, n_head, width3 // 3 // n_head)
     q_BHTD, k_BHTD, v_BHTD = qkv.permute(2, 0, 3, 1, 4).unbind(0)
-    mixed_BHTD = functional.scaled_dot_product_attention(q_BHTD, k_BHTD, v_BHTD, is_causal=True, scale=scale)
+    if qkv.is_cpu and tokens // rows <= SHORT_ROW:
+        mixed_BHTD = _attention_by_products(q_BHTD, k_BHTD, v_BHTD, scale)
+    else:
+        mixed_BHTD = functional.scaled_dot_product_attention(q_BHTD, k_BHTD, v_BHTD, is_causal=True, scale=scale)
     return mixed_BHTD.transpose(1, 2).reshape(stack, tokens, width3 // 3)
+
+
+def _attention_by_products(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, scale: float) -> Tensor:
+    """The same with every score written out. A core does that sooner for short rows, backward most of all: torch's
+    kernel works in blocks, which such rows do not fill."""
+    batch, heads, positions, _ = q_BHTD.shape
+    q_XTD, k_XTD, v_XTD = (each.flatten(0, 1) for each in (q_BHTD, k_BHTD, v_BHTD))
+    future_TT = q_XTD.new_full((positions, positions), -math.inf).triu(1)
+    score_XTT = torch.baddbmm(future_TT, q_XTD, k_XTD.transpose(1, 2), alpha=scale)
+    return torch.bmm(score_XTT.softmax(dim=-1), v_XTD).unflatten(0, (batch, heads))
 
 
 def _embed(table_SVC: Tensor, tokens_SN: Tensor) -> Tensor:
@@ -91,12 +109,14 @@ def forward(settings: ModelSettings, parameters: Mapping[str, Tensor], tokens_SB
     x_SNC = (x_SNC.view(stack, rows, positions, -1) + p["position"][:, None, :positions]).view_as(x_SNC)
     act = functional.relu if settings.activation == "relu" else functional.gelu
     scale = 1 / math.sqrt(n_embed // settings.n_head)
+    into_attention = [_with_gain(p[f"{i}.attention_norm"], p[f"{i}.qkv"]) for i in range(settings.n_layer)]
+    into_hidden = [_with_gain(p[f"{i}.feed_forward_norm"], p[f"{i}.feed_forward_in"]) for i in range(settings.n_layer)]
     for layer in _steps(settings):
-        qkv_SNK = torch.bmm(_norm(x_SNC, p[f"{layer}.attention_norm"]), p[f"{layer}.qkv"])
+        qkv_SNK = torch.bmm(_norm(x_SNC, n_embed), into_attention[layer])
         mixed_SNC = _attention(qkv_SNK, rows, settings.n_head, scale)
         x_SNC = torch.baddbmm(x_SNC, mixed_SNC, p[f"{layer}.attention_out"])
-        hidden_SNF = act(torch.bmm(_norm(x_SNC, p[f"{layer}.feed_forward_norm"]), p[f"{layer}.feed_forward_in"]))
+        hidden_SNF = act(torch.bmm(_norm(x_SNC, n_embed), into_hidden[layer]))
         x_SNC = torch.baddbmm(x_SNC, hidden_SNF, p[f"{layer}.feed_forward_out"])
-    head_SCV = p["token"].transpose(1, 2) if settings.tied else p["head"]
-    logits_SNV = torch.bmm(_norm(x_SNC, p["final_norm"]), head_SCV)[..., :vocabulary]
+    head_SCV = _with_gain(p["final_norm"], p["token"].transpose(1, 2) if settings.tied else p["head"])
+    logits_SNV = torch.bmm(_norm(x_SNC, n_embed), head_SCV)[..., :vocabulary]
     return logits_SNV.reshape(stack, rows, positions, vocabulary)
