@@ -6,6 +6,7 @@ where they are, take nothing from the host that changes, and never wait for the 
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,9 @@ import torch
 
 WARM_UP_CALLS = 3
 """Calls that run without recording first: kernels are compiled and libraries take their workspaces in them."""
+
+# Deterministic algorithms ask for it, and torch looks once, at a process's first matrix product on a GPU.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
 class CapturedStep:
@@ -24,7 +28,7 @@ class CapturedStep:
 
     def __init__(self) -> None:
         self._calls = 0
-        self._side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        self._side = _side_stream(torch.cuda.current_device())
         self._graph: torch.cuda.CUDAGraph | None = None
 
     @property
@@ -57,14 +61,20 @@ class CapturedStep:
         return graph
 
 
+@functools.cache
+def _side_stream(device: int) -> torch.cuda.Stream:
+    """One for all recordings on a device: cuBLAS keeps a workspace for every stream it was ever used on."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+
 @contextmanager
 def repeatable() -> Iterator[None]:
-    """Kernels that give the same bits each time where there is a choice, as for the gradient of attention."""
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # Asked for by torch with deterministic algorithms.
+    """Kernels that give the same bits each time; an operation that has none raises ``RuntimeError``. To be warned
+    instead would not do: the gradient of attention is summed in a fixed order only where the setting is strict."""
     before = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     fill = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.use_deterministic_algorithms(True)
     # Every element is written; filling them first costs a pass.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     try:

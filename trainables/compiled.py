@@ -11,8 +11,10 @@ import functools
 import logging
 import os
 import shutil
+import sysconfig
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import torch
@@ -26,12 +28,12 @@ MOST_VERSIONS = 1024
 
 
 def can_compile(device: torch.device) -> bool:
-    """Whether steps on this device are compiled: on a GPU, with Triton and the C compiler it needs."""
+    """Whether steps on this device are compiled: on a GPU, with Triton and what it needs to build its launcher."""
     if device.type != "cuda":
         return False
-    if find_spec("triton") is None or _c_compiler() is None:
+    if find_spec("triton") is None or _c_compiler() is None or not _python_header().is_file():
         logging.getLogger(__name__).warning(
-            "without Triton and a C compiler, steps on the GPU run uncompiled and slower"
+            "without Triton, a C compiler and Python's headers, steps on the GPU run uncompiled and slower"
         )
         return False
     return True
@@ -56,6 +58,10 @@ def let_grow(*tensors: Tensor) -> None:
 
     for tensor in tensors:
         torch._dynamo.maybe_mark_dynamic(tensor, 0)
+
+
+def _python_header() -> Path:
+    return Path(sysconfig.get_path("include")) / "Python.h"
 
 
 def _c_compiler() -> str | None:

@@ -26,8 +26,9 @@ Forward = Callable[[Tensor], Tensor]
 
 TOKENS_A_PASS = 65_536
 """Upper bound on tokens in one forward pass on a CPU: without a backward pass they need less memory than training."""
-GPU_FACTOR = 16
-"""On a GPU so many times as much, or launching kernels would take longer than running them."""
+GPU_FACTOR = 4
+"""On a GPU so many times as much, or launching kernels would take longer than running them; some 3 GB at a width of
+256."""
 MOST_TEXTS_A_PASS = 65_535
 """Attention kernels count sequences along a grid dimension of CUDA, which ends here."""
 

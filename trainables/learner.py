@@ -81,7 +81,7 @@ class TransformerLearner(Learner):
         self._active = list(range(len(jobs)))
         self._progress = [_Progress() for _ in jobs]
         self._step = 0
-        self._set_precision(jobs[0].training)
+        self._prepare_gpu(jobs[0].training)
         parameters = [self._initial_parameters(job) for job in jobs]
         self._trainer = self._make_trainer(StackState.start(torch.stack(parameters).to(self._device)))
 
@@ -141,10 +141,7 @@ class TransformerLearner(Learner):
 
     def probe(self) -> StepCost:
         """Time a few steps. The learner must not be trained after it."""
-        settings = self._jobs[0].training
-        seconds, memory_bytes = time_steps(
-            lambda step: self._trainer.run(step % settings.steps, step % settings.steps + 1), self._device
-        )
+        seconds, memory_bytes = time_steps(self._trainer.run, self._device)
         return StepCost(seconds / len(self._jobs), memory_bytes)
 
     def _initial_parameters(self, job: Job) -> torch.Tensor:
@@ -164,9 +161,11 @@ class TransformerLearner(Learner):
         )
         return StackTrainer(state, self._model, self._where, [job.training for job in jobs], sampler)
 
-    def _set_precision(self, settings: TrainingSettings) -> None:
+    def _prepare_gpu(self, settings: TrainingSettings) -> None:
         if self._device.type == "cuda":
             torch.backends.cuda.matmul.allow_tf32 = settings.precision == "tf32"
+            # cuDNN makes a plan for every new shape of attention, which in evaluation is nearly every pass.
+            torch.backends.cuda.enable_cudnn_sdp(False)
 
     def _evaluate(self) -> dict[int, Evaluation | None]:
         """Every active run's point on its learning curve; None for a run whose loss is no longer finite."""

@@ -13,21 +13,20 @@ TURNS, STEPS_A_TURN = 3, {"cpu": 1, "cuda": 6}
 """The quickest of so many turns counts: what disturbs a step only makes it longer."""
 
 
-def time_steps(step: Callable[[int], None], device: torch.device) -> tuple[float, float]:
-    """Seconds a step takes and the bytes held at its peak (0 on a CPU); ``step(k)`` takes the k-th step."""
+def time_steps(run: Callable[[int, int], None], device: torch.device) -> tuple[float, float]:
+    """Seconds a step takes and the bytes held at its peak (0 on a CPU); ``run(first, last)`` takes the steps from
+    ``first`` to ``last - 1``."""
     on_gpu = device.type == "cuda"
     if on_gpu:
         torch.cuda.reset_peak_memory_stats(device)
     count = WARM_UP[device.type]
-    for index in range(count):
-        step(index)
+    run(0, count)
     turns = []
     for _ in range(TURNS):
-        begun = _clock(device)
-        for index in range(count, count + STEPS_A_TURN[device.type]):
-            step(index)
-        count += STEPS_A_TURN[device.type]
+        begun, last = _clock(device), count + STEPS_A_TURN[device.type]
+        run(count, last)
         turns.append((_clock(device) - begun) / STEPS_A_TURN[device.type])
+        count = last
     return min(turns), float(torch.cuda.max_memory_allocated(device)) if on_gpu else 0.0
 
 

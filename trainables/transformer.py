@@ -71,7 +71,7 @@ def _attention_by_products(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, scale
     q_XTD, k_XTD, v_XTD = (each.flatten(0, 1) for each in (q_BHTD, k_BHTD, v_BHTD))
     future_TT = q_XTD.new_full((positions, positions), -math.inf).triu(1)
     score_XTT = torch.baddbmm(future_TT, q_XTD, k_XTD.transpose(1, 2), alpha=scale)
-    return torch.bmm(score_XTT.softmax(dim=-1), v_XTD).unflatten(0, (batch, heads))
+    return torch.bmm(score_XTT.softmax(dim=-1), v_XTD).view(batch, heads, positions, -1)
 
 
 def _embed(table_SVC: Tensor, tokens_SN: Tensor) -> Tensor:

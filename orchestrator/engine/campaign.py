@@ -42,7 +42,7 @@ def _never() -> bool:
 class Campaign:
     """Decides which stack starts next and takes in what comes back. Called from the driver's thread only.
 
-    ``limits`` are the largest stacks, by size, where a larger one ran out of memory.
+    ``limits`` are the largest stacks, by size, where a larger one ran out of memory; they hold for larger sizes, too.
     """
 
     def __init__(
@@ -147,11 +147,12 @@ class Campaign:
 
     def stack_halved(self, stack_id: str, halves: Sequence[Sequence[Request]]) -> None:
         """A stack was too large for the memory of its device: its unfinished runs go on next, as these stacks, and no
-        stack of this size will be larger than they are."""
+        stack of this size, or of a larger one, will be larger than they are."""
         stack = self._running.pop(stack_id)
         by_request = {ticket.request: ticket for ticket in stack.tickets}
         smaller = [Stack(tuple(by_request[request] for request in half)) for half in halves]
-        self.limits[stack.tickets[0].config.size] = max(len(half.tickets) for half in smaller)
+        size = stack.tickets[0].config.size
+        self.limits[size] = min(self._limit(size), max(len(half.tickets) for half in smaller))
         self._interrupted = smaller + self._interrupted
         first = {ticket.key: ticket for half in smaller for ticket in half.tickets}
         for key in first:
@@ -162,7 +163,11 @@ class Campaign:
     def _most(self, ticket: Ticket) -> int:
         """The most runs to train together with this one."""
         size = ticket.config.size
-        return 1 if ticket.key in self._alone else min(self.sizing.most(size), self.limits.get(size, sys.maxsize))
+        return 1 if ticket.key in self._alone else min(self.sizing.most(size), self._limit(size))
+
+    def _limit(self, size: int) -> int:
+        """The largest stack that may fit: what ran out of memory at some size does so at every larger one."""
+        return min((most for at, most in self.limits.items() if at <= size), default=sys.maxsize)
 
     def _ask(self, room: int) -> None:
         for request in self.searcher.ask(room - len(self._waiting)):

@@ -32,13 +32,21 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception says that the device's memory is at an end.
 
     Libraries below torch raise their own errors (cuBLAS, cuDNN, the CPU's allocator), which can only be told by their
-    words.
+    words. An error met while another was handled, as when the recording of a CUDA graph breaks off, may hide it.
     """
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
+    seen: BaseException | None = error
+    while seen is not None:
+        if _says_out_of_memory(seen):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
+
+
+def _says_out_of_memory(error: BaseException) -> bool:
     said = str(error)
-    return isinstance(error, RuntimeError) and any(
-        words in said for words in ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "can't allocate memory")
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
+        isinstance(error, RuntimeError)
+        and any(words in said for words in ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "can't allocate memory"))
     )
 
 

@@ -27,10 +27,9 @@ ROOT = Path(__file__).parents[2]
 
 
 class Worker:
-    """A process that trains one plain run at a time (plain.py)."""
+    """A process that trains one plain run at a time (plain.py). Its first answer says that it has started."""
 
     def __init__(self, device: str, shape: str, precision: str) -> None:
-        begun = time.perf_counter()
         arguments = ["--device", device, "--shape", shape, "--precision", precision]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.bench.plain", *arguments],
@@ -39,8 +38,6 @@ class Worker:
             text=True,
             cwd=ROOT,
         )
-        self.answer()
-        self.startup_s = time.perf_counter() - begun
 
     def ask(self, wish: dict[str, Any]) -> None:
         """Send a wish without waiting for the answer."""
@@ -57,10 +54,13 @@ class Worker:
         answer: dict[str, Any] = json.loads(line)
         return answer
 
-    def close(self) -> None:
-        """End the process."""
+    def dismiss(self) -> None:
+        """Let the process end."""
         assert self._process.stdin is not None
         self._process.stdin.close()
+
+    def wait(self) -> None:
+        """Until the process has ended."""
         self._process.wait()
 
 

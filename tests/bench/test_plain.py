@@ -10,10 +10,49 @@ import torch
 
 from tests.bench import throughput
 from tests.bench.cases import Case, Shape
+from tests.bench.forms import Form
 from tests.bench.plain import PlainModel, PlainRun
 from trainables.stack import StackTrainer
 
 CASE = Case(Shape(block=9, batch=6, vocabulary=11), 16, "float32", "cpu")
+
+
+class Failing(Form):
+    """A form that never gets ready."""
+
+    def __init__(self, name: str, error: Exception) -> None:
+        self.name, self.runs, self.closed, self._error = name, 1, False, error
+
+    def prepare(self) -> None:
+        raise self._error
+
+    def measure(self, seconds: float) -> float:
+        return 1.0
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Steady(Failing):
+    """A form that always takes as long."""
+
+    def prepare(self) -> None:
+        pass
+
+
+def test_a_form_that_fails_costs_the_others_nothing(tmp_path: Path) -> None:
+    options, _ = throughput.parse(["--device", "cpu", "--quick", "--json", str(tmp_path / "x.json")])
+    benchmark = throughput.Benchmark(options)
+    large = Failing("stack of 256", torch.OutOfMemoryError("CUDA out of memory"))
+    dead = Failing("b, k = 2", RuntimeError("a worker ended with exit code 1\nand more"))
+    steady = Steady("a1", ValueError())
+    assert benchmark._one_by_one([large, dead, steady]) == {steady: 1.0}
+    assert large.closed
+    assert dead.closed
+    assert benchmark.notes == [
+        "stack of 256: OutOfMemoryError: CUDA out of memory",
+        "b, k = 2: RuntimeError: a worker ended with exit code 1",
+    ]
 
 
 def give_weights(trainer: StackTrainer, model: PlainModel) -> None:

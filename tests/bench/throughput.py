@@ -82,7 +82,9 @@ class Benchmark:
                 yield width
         finally:
             for worker in self._workers:
-                worker.close()
+                worker.dismiss()
+            for worker in self._workers:
+                worker.wait()
 
     def _run_width(self, width: int) -> None:
         o = self.options
@@ -102,15 +104,21 @@ class Benchmark:
         self._add_rows(case, rates, {form: self._per_core(form, rate) for form, rate in shared.items()})
 
     def _take_workers(self, count: int) -> list[Worker]:
-        o = self.options
-        while len(self._workers) < count:
-            self._workers.append(Worker(o.device, o.shape, o.precision))
-            self.startup_s.append(self._workers[-1].startup_s)
+        """So many processes; those that are missing are started together."""
+        o, begun = self.options, time.perf_counter()
+        new = [Worker(o.device, o.shape, o.precision) for _ in range(count - len(self._workers))]
+        for worker in new:
+            worker.answer()
+        if new:
+            self.startup_s.append(time.perf_counter() - begun)
+        self._workers += new
         return self._workers[:count]
 
     def _shared(self, case: Case, rates: dict[Form, float]) -> Iterator[Form]:
         plain = {form.name: rate for form, rate in rates.items() if form.name in ("a1", "a2")}
         for count in self.options.shares if plain else ():
+            if self._late(f"b, k = {count}"):
+                continue
             compiled = plain.get("a2", 0.0) > plain.get("a1", 0.0)
             yield Plain(f"b, k = {count}", case, self._take_workers(count), compiled=compiled)
 
@@ -128,18 +136,31 @@ class Benchmark:
         """The median rate of each, until memory or time ends."""
         rates: dict[Form, float] = {}
         for form in forms:
-            if time.monotonic() > self._deadline:
-                self.notes.append(f"{form.name}: not measured, {self.options.minutes:g} minutes were over")
+            if self._late(form.name):
                 continue
-            try:
-                with form:
-                    rates[form] = statistics.median(form.measure(self.options.seconds) for _ in range(ROUNDS))
-            except torch.OutOfMemoryError:
-                form.close()
-                self.notes.append(f"{form.name}: more memory than the device has")
-                break
-            print(f"  {form.name}: {rates[form]:.1f}", file=sys.stderr, flush=True)
+            failure = self._measure(form, rates)
+            if failure:
+                form.close()  # Not before the failure has let go of what it held.
+                self.notes.append(f"{form.name}: {failure}")
+            print(f"  {form.name}: {failure or f'{rates[form]:.1f}'}", file=sys.stderr, flush=True)
         return rates
+
+    def _measure(self, form: Form, rates: dict[Form, float]) -> str:
+        """Add the form's median rate to ``rates``; what went wrong if something did, for one form must not cost the
+        others."""
+        try:
+            with form:
+                rates[form] = statistics.median(form.measure(self.options.seconds) for _ in range(ROUNDS))
+        except (RuntimeError, OSError) as error:
+            return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        return ""
+
+    def _late(self, name: str) -> bool:
+        """Whether there is no time left; noted."""
+        late = time.monotonic() > self._deadline
+        if late:
+            self.notes.append(f"{name}: not measured, {self.options.minutes:g} minutes were over")
+        return late
 
     def _add_rows(self, case: Case, rates: dict[Form, float], shared: dict[Form, float]) -> None:
         by_name = {form.name: rate for form, rate in rates.items()}
@@ -191,7 +212,7 @@ def parse(arguments: Sequence[str] | None = None) -> tuple[Options, Path]:
     parser.add_argument("--stacks", type=int, nargs="+")
     parser.add_argument("--shares", type=int, nargs="*", help="numbers of processes that share the device")
     parser.add_argument("--seconds", type=float, help="length of one measurement")
-    parser.add_argument("--minutes", type=float, default=7.0, help="no measurement starts later than this")
+    parser.add_argument("--minutes", type=float, default=6.0, help="no measurement starts later than this")
     parser.add_argument("--eager", action="store_true", help="leave stacks uncompiled, on a GPU too")
     parser.add_argument("--no-a2", action="store_true", help="leave out the compiled plain process")
     parser.add_argument("--json", type=Path, default=Path("results/bench/throughput.json"))

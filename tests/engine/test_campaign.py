@@ -180,3 +180,42 @@ def test_a_stack_too_large_for_memory_goes_on_at_once_as_two_and_limits_the_next
     assert {ticket.request.size for ticket in rest.tickets} == {8}
     assert len(rest.tickets) == 2
     assert campaign.limits == {8: 2}
+
+
+def test_what_ran_out_of_memory_is_not_tried_at_a_larger_size(files: Path) -> None:
+    method = {"method": "grid", "stack": 4}
+    campaign = make(
+        files, slots=1, seeds=12, sizes=[4, 8, 16], mixes=["add"], search=method, resources={"max_stack": 4}
+    )
+    largest: dict[int, int] = {}
+    halved = False
+    while (stack := campaign.next_stack()) is not None:
+        requests = [ticket.request for ticket in stack.tickets]
+        size, runs = requests[0].size, len(requests)
+        if size == 8 and runs == 4 and not halved:
+            halved = True
+            campaign.stack_halved(stack.id, [requests[:2], requests[2:]])
+            continue
+        if halved:
+            largest[size] = max(runs, largest.get(size, 0))
+        for ticket in stack.tickets:
+            campaign.ended(ticket.key, GOOD)
+        campaign.stack_ended(stack.id)
+    assert largest == {4: 4, 8: 2, 16: 2}
+
+
+def test_a_later_halving_of_a_larger_stack_raises_no_limit(files: Path) -> None:
+    campaign = make(
+        files, slots=2, seeds=16, sizes=[8], mixes=["add"], search={"method": "grid"}, resources={"max_stack": 8}
+    )
+    first, second = campaign.next_stack(), campaign.next_stack()
+    assert first is not None
+    assert second is not None
+    one, other = ([ticket.request for ticket in stack.tickets] for stack in (first, second))
+    assert len(one) == len(other) == 8
+    campaign.stack_halved(first.id, [one[:4], one[4:]])
+    half = campaign.next_stack()
+    assert half is not None
+    campaign.stack_halved(half.id, [one[:2], one[2:4]])
+    campaign.stack_halved(second.id, [other[:4], other[4:]])
+    assert campaign.limits == {8: 2}

@@ -108,3 +108,11 @@ def test_a_single_run_that_does_not_fit_fails_with_its_cause(tmp_path: Path) -> 
 )
 def test_running_out_of_memory_is_told_from_other_failures(error: Exception, is_one: bool) -> None:
     assert is_out_of_memory(error) is is_one
+
+
+def test_running_out_of_memory_is_found_behind_what_came_of_it() -> None:
+    recording = RuntimeError("CUDA error: operation failed due to a previous error during capture")
+    recording.__context__ = torch.OutOfMemoryError("CUDA out of memory")
+    assert is_out_of_memory(recording)
+    recording.__context__ = ValueError("shapes do not match")
+    assert not is_out_of_memory(recording)

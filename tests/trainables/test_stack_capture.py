@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -88,7 +89,8 @@ def test_repeatable_kernels_are_asked_for_only_meanwhile() -> None:
     assert not torch.are_deterministic_algorithms_enabled()
     with repeatable():
         assert torch.are_deterministic_algorithms_enabled()
-        assert torch.is_deterministic_algorithms_warn_only_enabled()
+        assert not torch.is_deterministic_algorithms_warn_only_enabled()
+        assert os.environ["CUBLAS_WORKSPACE_CONFIG"]
         assert not torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     assert not torch.are_deterministic_algorithms_enabled()
     assert torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sysconfig
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -40,3 +42,15 @@ def test_a_gpu_without_a_c_compiler_is_said_to_run_uncompiled(
     monkeypatch.delenv("CC", raising=False)
     assert not compiled.can_compile(torch.device("cuda"))
     assert "uncompiled" in caplog.text
+
+
+def test_a_gpu_without_pythons_headers_is_said_to_run_uncompiled(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(compiled, "find_spec", lambda name: object())
+    monkeypatch.setattr(compiled, "_c_compiler", lambda: "cc")
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+    assert not compiled.can_compile(torch.device("cuda"))
+    assert "headers" in caplog.text
+    (tmp_path / "Python.h").touch()
+    assert compiled.can_compile(torch.device("cuda"))

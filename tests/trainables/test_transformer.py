@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from trainables import transformer
 from trainables.architecture import ModelSettings, count_parameters, layout, parameter_shapes
 from trainables.base import SettingsError
 from trainables.transformer import forward, initialise
@@ -57,6 +58,35 @@ def test_a_stack_computes_what_its_members_compute_alone(settings: ModelSettings
     together = logits(settings, 12, flat, tokens)
     alone = torch.cat([logits(settings, 12, flat[i : i + 1], tokens[i : i + 1]) for i in range(3)])
     torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("n_head", [1, 2])
+def test_attention_by_products_is_torchs_own(n_head: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = ModelSettings(n_head=n_head, block=9)
+    tokens = torch.randint(0, VOCABULARY, (2, 5, 9), generator=torch.Generator().manual_seed(0))
+    found = []
+    for short in (9, 8):
+        monkeypatch.setattr(transformer, "SHORT_ROW", short)
+        flat = (models(settings, 12, 2).double() * 10).requires_grad_()
+        logits_SBTV = logits(settings, 12, flat, tokens)
+        found.append((logits_SBTV, *torch.autograd.grad(logits_SBTV.square().sum(), flat)))
+    for by_products, torchs in zip(*found, strict=True):
+        torch.testing.assert_close(by_products, torchs)
+
+
+def test_a_norms_gain_scales_what_the_norm_passes_on() -> None:
+    settings, tokens = ModelSettings(block=9), torch.arange(9).expand(1, 3, 9)
+    flat = models(settings, 12, 1) * 10
+    views = layout(settings, 12, VOCABULARY).views(flat)
+    before = logits(settings, 12, flat, tokens)
+    views["final_norm"].mul_(2)
+    torch.testing.assert_close(logits(settings, 12, flat, tokens), 2 * before)
+    views["final_norm"].mul_(0.5)
+    views["0.qkv"].mul_(torch.arange(1.0, 13).unsqueeze(1))
+    scaled = logits(settings, 12, flat, tokens)
+    views["0.qkv"].div_(torch.arange(1.0, 13).unsqueeze(1))
+    views["0.attention_norm"].mul_(torch.arange(1.0, 13))
+    torch.testing.assert_close(logits(settings, 12, flat, tokens), scaled)
 
 
 def test_no_token_sees_the_future() -> None:

@@ -1,0 +1,96 @@
+"""Real runs of many sweeps together, and what they say of a transition without assuming a curve."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from sklearn.isotonic import IsotonicRegression
+
+from orchestrator.search.base import Observation, Request
+from orchestrator.search.simulator import World
+from orchestrator.simulation.recorded import read_table, table_costs
+from orchestrator.transition.types import LEVEL, PLATEAU
+
+FEW = 4
+"""A size with fewer runs than this borrows those of the nearest sizes."""
+TOP = 2.0
+"""The asymptote is the mean of the runs within this factor of the largest size."""
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Real runs by mix and size; ``costs`` in seconds by size, of all mixes together."""
+
+    runs: Mapping[tuple[str, int], tuple[Observation, ...]]
+    costs: Mapping[int, float]
+
+    @classmethod
+    def read(cls, path: Path) -> Pool:
+        """The pool of a recorded table. Raises ``UserError`` for a file that is none."""
+        table = read_table(path)
+        runs: dict[tuple[str, int], list[Observation]] = {}
+        for request, seen in table.items():
+            if seen is not None:
+                runs.setdefault((request.mix, request.size), []).append(seen)
+        return cls({place: tuple(found) for place, found in runs.items()}, table_costs(table))
+
+    def sizes(self, mix: str) -> list[int]:
+        """The sizes of a mix that hold runs, in order."""
+        return sorted(size for name, size in self.runs if name == mix)
+
+    def like(self, mix: str, size: int) -> list[Observation]:
+        """Runs of this size, and of the nearest ones as long as there are fewer than :data:`FEW`."""
+        found: list[Observation] = []
+        for other in sorted(self.sizes(mix), key=lambda other: abs(math.log(other / size))):
+            if len(found) < FEW:
+                found += self.runs[mix, other]
+        return found
+
+    def cost(self, size: int) -> float:
+        """Seconds of a run, between the sizes of the pool by interpolation in ln size."""
+        return float(np.interp(math.log(size), [math.log(each) for each in self.costs], list(self.costs.values())))
+
+    def world(self, key: int) -> World:
+        """How every run ends in the drawn sweep ``key``: the same answer for the same request."""
+
+        mixes = sorted({mix for mix, _ in self.runs})
+
+        def outcome(request: Request) -> Observation:
+            rng = np.random.default_rng([key, mixes.index(request.mix), request.size, request.seed])
+            like = self.like(request.mix, request.size)
+            return replace(like[rng.integers(len(like))], cost=self.cost(request.size) * request.steps_factor)
+
+        return outcome
+
+    def resampled(self, rng: np.random.Generator) -> Pool:
+        """As many runs of each mix and size, drawn again."""
+        drawn = {
+            place: tuple(found[i] for i in rng.integers(len(found), size=len(found)))
+            for place, found in self.runs.items()
+        }
+        return replace(self, runs=drawn)
+
+    def crossing(self, mix: str) -> float | None:
+        """Where the mean accuracy, made to rise, passes :data:`LEVEL` of its asymptote; None where that is a plateau
+        below :data:`PLATEAU` or the smallest size is past it already."""
+        seen = [(size, run.accuracy) for size in self.sizes(mix) for run in self.runs[mix, size]]
+        sizes, accuracies = (np.array(column, dtype=float) for column in zip(*seen, strict=True))
+        asymptote = float(accuracies[sizes * TOP >= sizes.max()].mean())
+        tested = np.unique(sizes)
+        means = IsotonicRegression().fit(sizes, accuracies).predict(tested)
+        passed = int(np.argmax(means >= LEVEL * asymptote))
+        if asymptote < PLATEAU or passed == 0:
+            return None
+        around = slice(passed - 1, passed + 1)
+        return float(np.exp(np.interp(LEVEL * asymptote, means[around], np.log(tested[around]))))
+
+    def interval(self, mix: str, rng: np.random.Generator) -> tuple[float, float]:
+        """Where 5 and 95 % of :data:`RESAMPLES` pools drawn again from this one cross; infinite where they do not."""
+        again = [self.resampled(rng).crossing(mix) or math.inf for _ in range(RESAMPLES)]
+        low, high = np.quantile(again, (0.05, 0.95), method="inverted_cdf")
+        return float(low), float(high)
