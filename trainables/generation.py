@@ -28,7 +28,7 @@ TOKENS_A_PASS = 65_536
 """Upper bound on tokens in one forward pass on a CPU: without a backward pass they need less memory than training."""
 GPU_FACTOR = 4
 """On a GPU so many times as much, or launching kernels would take longer than running them; some 3 GB at a width of
-256."""
+256, by estimate."""
 MOST_TEXTS_A_PASS = 65_535
 """Attention kernels count sequences along a grid dimension of CUDA, which ends here."""
 

@@ -38,7 +38,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     while seen is not None:
         if _says_out_of_memory(seen):
             return True
-        seen = seen.__cause__ or seen.__context__
+        seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
     return False
 
 

@@ -22,7 +22,6 @@ from pathlib import Path
 import numpy as np
 
 from orchestrator.engine.sweep import make_sweep_searcher
-from orchestrator.search.base import Problem
 from orchestrator.search.evidence import points
 from orchestrator.search.simulator import Cluster, simulate
 from orchestrator.spaces import load_space
@@ -30,7 +29,7 @@ from orchestrator.spec import SweepSpec
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import LEVEL, Verdict
 from tests.bench.laptop_sweeps import SPACE
-from tests.bench.machine import write_json
+from tests.bench.machine import describe, write_json
 from tests.bench.pool import Pool
 
 POOL = Path(__file__).parent.parent / "data" / "add_vs_add_prod_laptop_runs.csv"
@@ -65,14 +64,18 @@ def asked(method: str, overrides: tuple[str, ...]) -> SweepSpec:
     return load_space(SPACE, "laptop", [f"search.method={method}", *overrides])
 
 
+@cache
+def pool_of(path: Path) -> Pool:
+    """The pool in a file, read once a process."""
+    return Pool.read(path)
+
+
 def draw(path: Path, method: str, overrides: tuple[str, ...], key: int) -> Drawn:
     """One sweep from the pool in ``path``."""
-    spec = asked(method, overrides)
-    searcher = make_sweep_searcher(spec)
-    problem = Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.seed_list)
-    cluster = Cluster(WORKERS, even=False)
-    trace = simulate(searcher, Pool.read(path).world(key), cluster, np.random.default_rng([SEED, key]))
-    found = {mix: transition(points(problem, trace.results, mix), spec.sizes) for mix in problem.mixes}
+    searcher = make_sweep_searcher(asked(method, overrides))
+    problem, cluster = searcher.problem, Cluster(WORKERS, even=False)
+    trace = simulate(searcher, pool_of(path).world(key), cluster, np.random.default_rng([SEED, key]))
+    found = {mix: transition(points(problem, trace.results, mix), problem.sizes) for mix in problem.mixes}
     intervals = {mix: (each.relative.low, each.relative.high) for mix, each in found.items()}
     return Drawn(trace.makespan, trace.runs, {mix: each.verdict for mix, each in found.items()}, intervals)
 
@@ -127,10 +130,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
     parser.add_argument("--pool", type=Path, default=POOL, help="a table of runs")
     parser.add_argument("--set", action="append", default=[], dest="overrides", help="a setting of the search space")
+    parser.add_argument("--truth", type=float, help="hold intervals against this size, not where the pool crosses")
     parser.add_argument("--json", type=Path, default=Path("results/bench/drawn_sweeps.json"))
     given = parser.parse_args(arguments)
-    pool = Pool.read(given.pool)
-    truths = {mix: pool.crossing(mix) for mix in sorted({mix for mix, _ in pool.runs})}
+    pool, machine = pool_of(given.pool), describe("cpu")
+    crossings = {mix: pool.crossing(mix) for mix in sorted({mix for mix, _ in pool.runs})}
+    truths = {mix: crossing and (given.truth or crossing) for mix, crossing in crossings.items()}
+    print(", ".join(f"{key} {value}" for key, value in machine.items()))
     print("\n".join(told(pool, mix) for mix in truths))
     drawn: dict[str, list[Drawn]] = {}
     with ProcessPoolExecutor(given.jobs) as workers:
@@ -141,7 +147,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found = [mix for mix, truth in truths.items() if truth is not None]
     print(f"{METHODS[1]} against {METHODS[0]}: {against(drawn[METHODS[0]], drawn[METHODS[1]], found)}")
     sweeps = {method: [asdict(each) for each in its] for method, its in drawn.items()}
-    write_json(given.json, {"pool": given.pool.name, "truths": truths, "sweeps": sweeps})
+    asked_for = {"pool": given.pool.name, "overrides": given.overrides, "truths": truths}
+    write_json(given.json, {"machine": machine, **asked_for, "sweeps": sweeps})
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ def _widths(widths: Mapping[str, float], mixes: Sequence[str]) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print the table and write the JSON after every sweep."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--before", type=Path, help="a checkout to compare with")
+    parser.add_argument("--before", type=Path, help="a checkout of b0869ab, to compare with")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="the first seed of each turn")
     parser.add_argument("--homes", type=Path, help="a folder that keeps the sweeps (otherwise they are dropped)")
     parser.add_argument("--json", type=Path, default=Path("results/bench/laptop_sweeps.json"))

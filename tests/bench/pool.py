@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
 from orchestrator.search.base import Observation, Request
-from orchestrator.search.simulator import World
 from orchestrator.simulation.recorded import read_table, table_costs
 from orchestrator.transition.types import LEVEL, PLATEAU
 
@@ -55,9 +54,8 @@ class Pool:
         """Seconds of a run, between the sizes of the pool by interpolation in ln size."""
         return float(np.interp(math.log(size), [math.log(each) for each in self.costs], list(self.costs.values())))
 
-    def world(self, key: int) -> World:
+    def world(self, key: int) -> Callable[[Request], Observation]:
         """How every run ends in the drawn sweep ``key``: the same answer for the same request."""
-
         mixes = sorted({mix for mix, _ in self.runs})
 
         def outcome(request: Request) -> Observation:

@@ -55,7 +55,7 @@ def test_a_run_ends_as_one_of_its_size_and_always_alike() -> None:
     request = Request("a", 8, 0)
     assert first(request) == first(request)
     assert first(request) in [Observation(accuracy, 0.2, 8.0) for accuracy in (0.25, 0.35)]
-    ends = {tuple(world(Request("a", 8, seed)).accuracy for seed in range(8)) for world in (first, second)}  # type: ignore[union-attr]
+    ends = {tuple(world(Request("a", 8, seed)).accuracy for seed in range(8)) for world in (first, second)}
     assert len(ends) == 2
 
 
@@ -85,6 +85,13 @@ def test_open_sides_are_wide_and_hold_what_they_do_not_exclude() -> None:
     assert against([opened], [closed], ["a"]) == "sooner in 1.00 +- 0.00; narrower: a in 1.00 +- 0.00"
 
 
+def test_intervals_may_be_held_against_a_size_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--sweeps", "2", "--set", "seeds=3", "--truth", "1000", "--json", str(tmp_path / "drawn.json")])
+    lines = [line for line in capsys.readouterr().out.splitlines() if "| add+prod |" in line]
+    assert len(lines) == 2
+    assert all("| 0.00 +- 0.00 |" in line for line in lines)
+
+
 def test_one_command_prints_and_writes_what_was_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["--sweeps", "2", "--set", "seeds=3", "--json", str(tmp_path / "drawn.json")])
     printed = capsys.readouterr().out
@@ -92,4 +99,6 @@ def test_one_command_prints_and_writes_what_was_drawn(tmp_path: Path, capsys: py
     assert "| bayes | add+prod |" in printed
     assert "bayes against bisection: sooner in" in printed
     record = json.loads((tmp_path / "drawn.json").read_text())
+    assert record["truths"]["add"] is None
+    assert record["overrides"] == ["seeds=3"]
     assert {method: len(found) for method, found in record["sweeps"].items()} == {"bisection": 2, "bayes": 2}

@@ -17,14 +17,15 @@ from trainables.stack import StackTrainer
 CASE = Case(Shape(block=9, batch=6, vocabulary=11), 16, "float32", "cpu")
 
 
-class Failing(Form):
-    """A form that never gets ready."""
+class Steady(Form):
+    """A form that always takes as long, or never gets ready."""
 
-    def __init__(self, name: str, error: Exception) -> None:
+    def __init__(self, name: str, error: Exception | None = None) -> None:
         self.name, self.runs, self.closed, self._error = name, 1, False, error
 
     def prepare(self) -> None:
-        raise self._error
+        if self._error is not None:
+            raise self._error
 
     def measure(self, seconds: float) -> float:
         return 1.0
@@ -33,24 +34,22 @@ class Failing(Form):
         self.closed = True
 
 
-class Steady(Failing):
-    """A form that always takes as long."""
-
-    def prepare(self) -> None:
-        pass
-
-
 def test_a_form_that_fails_costs_the_others_nothing(tmp_path: Path) -> None:
     options, _ = throughput.parse(["--device", "cpu", "--quick", "--json", str(tmp_path / "x.json")])
     benchmark = throughput.Benchmark(options)
-    large = Failing("stack of 256", torch.OutOfMemoryError("CUDA out of memory"))
-    dead = Failing("b, k = 2", RuntimeError("a worker ended with exit code 1\nand more"))
-    steady = Steady("a1", ValueError())
-    assert benchmark._one_by_one([large, dead, steady]) == {steady: 1.0}
+    large = Steady("stack of 256", torch.OutOfMemoryError("CUDA out of memory"))
+    dead = Steady("b, k = 2", RuntimeError("a worker ended with exit code 1\nand more"))
+    steady = Steady("a1")
+    assert benchmark._one_by_one([large]) == {}
+    assert not benchmark.failed
+    assert benchmark._one_by_one([dead, steady]) == {steady: 1.0}
+    assert benchmark.failed
     assert large.closed
     assert dead.closed
+    with pytest.raises(ValueError, match="a mistake"):
+        benchmark._one_by_one([Steady("a1", ValueError("a mistake"))])
     assert benchmark.notes == [
-        "stack of 256: OutOfMemoryError: CUDA out of memory",
+        "stack of 256: more memory than the device has",
         "b, k = 2: RuntimeError: a worker ended with exit code 1",
     ]
 

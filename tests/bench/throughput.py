@@ -69,6 +69,7 @@ class Benchmark:
         self.options = options
         self.rows: list[Row] = []
         self.notes: list[str] = []
+        self.failed = False
         self.startup_s: list[float] = []
         self.ceiling = matmul_ceiling(options.device, options.precision)
         self._deadline = time.monotonic() + 60 * options.minutes
@@ -107,11 +108,11 @@ class Benchmark:
         """So many processes; those that are missing are started together."""
         o, begun = self.options, time.perf_counter()
         new = [Worker(o.device, o.shape, o.precision) for _ in range(count - len(self._workers))]
+        self._workers += new
         for worker in new:
             worker.answer()
         if new:
             self.startup_s.append(time.perf_counter() - begun)
-        self._workers += new
         return self._workers[:count]
 
     def _shared(self, case: Case, rates: dict[Form, float]) -> Iterator[Form]:
@@ -151,7 +152,10 @@ class Benchmark:
         try:
             with form:
                 rates[form] = statistics.median(form.measure(self.options.seconds) for _ in range(ROUNDS))
-        except (RuntimeError, OSError) as error:
+        except torch.OutOfMemoryError:
+            return "more memory than the device has"
+        except (RuntimeError, OSError) as error:  # The device's, the compiler's, a process that has died.
+            self.failed = True
             return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         return ""
 
@@ -252,9 +256,13 @@ def main(arguments: Sequence[str] | None = None) -> list[Row]:
         write_json(path, result)
     print(", ".join(f"{key} {value}" for key, value in machine.items()))
     print(", ".join(f"{key} {value}" for key, value in asdict(options).items()))
-    print(f"matmul ceiling {benchmark.ceiling / 1e9:.1f} GFLOP/s; process start {max(benchmark.startup_s):.1f} s\n")
+    print(
+        f"matmul ceiling {benchmark.ceiling / 1e9:.1f} GFLOP/s; start of one process {benchmark.startup_s[0]:.1f} s\n"
+    )
     print(table(benchmark.rows))
     print("\n".join(benchmark.notes))
+    if benchmark.failed:
+        sys.exit("a form failed; the notes above say which")
     return benchmark.rows
 
 

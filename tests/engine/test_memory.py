@@ -114,5 +114,8 @@ def test_running_out_of_memory_is_found_behind_what_came_of_it() -> None:
     recording = RuntimeError("CUDA error: operation failed due to a previous error during capture")
     recording.__context__ = torch.OutOfMemoryError("CUDA out of memory")
     assert is_out_of_memory(recording)
+    recording.__suppress_context__ = True  # As "raise ... from None" does: what was handled is over and done.
+    assert not is_out_of_memory(recording)
+    recording.__suppress_context__ = False
     recording.__context__ = ValueError("shapes do not match")
     assert not is_out_of_memory(recording)
