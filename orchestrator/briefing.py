@@ -47,7 +47,7 @@ def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Con
         table.add_row(label, Text(value))
     console.print(Text(f"{spec.name}: {spec.question}", style="bold"))
     console.print(table)
-    for warning in family.warnings():
+    for warning in family.warnings(spec.sizes):
         console.print(Text(f"note: {warning}", style="yellow"))
 
 

@@ -9,6 +9,9 @@ from orchestrator import strict_yaml
 from orchestrator.errors import UserError
 from orchestrator.validation import Key, dotted
 
+CHOICES = ("method", "kind")
+"""Keys whose value decides what the keys beside them mean."""
+
 
 class Layers:
     """The merged values in ``data``; :meth:`place` says where a key got its value."""
@@ -32,7 +35,7 @@ class Layers:
         """Lay ``key.path=value`` settings, values in YAML, over what is there. Raises ``UserError``."""
         read = [_read_override(text) for text in overrides]
         # A change of method drops the old method's settings, so it goes before settings of the new one.
-        for key, value, text in sorted(read, key=lambda entry: entry[0] != ("search", "method")):
+        for key, value, text in sorted(read, key=lambda entry: entry[0][-1] not in CHOICES):
             nested: Any = value
             for part in reversed(key):
                 nested = {part: nested}
@@ -61,14 +64,14 @@ class Layers:
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """``over`` laid over ``base``: mappings are merged, everything else replaced.
 
-    A search with another method replaces the old one whole, whose settings mean nothing to it.
+    What names another ``method`` or ``kind`` replaces the old one whole, whose settings mean nothing to it.
     """
     merged = dict(base)
     for key, value in over.items():
         old = merged.get(key)
         if isinstance(old, Mapping) and isinstance(value, Mapping):
-            other_method = key == "search" and value.get("method", old.get("method")) != old.get("method")
-            merged[key] = dict(value) if other_method else merge(old, value)
+            other = any(value.get(name, old.get(name)) != old.get(name) for name in CHOICES)
+            merged[key] = dict(value) if other else merge(old, value)
         else:
             merged[key] = value
     return merged

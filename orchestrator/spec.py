@@ -220,8 +220,10 @@ class SweepSpec(BaseModel):
     def _family_settings(cls, value: Any, info: ValidationInfo) -> Any:
         if "family" not in info.data:
             return value  # The family is wrong, which is reported; nothing can be said about its settings.
-        kind = load_family(info.data["family"]).Settings
-        return value if isinstance(value, kind) else parse(kind, value)
+        family = load_family(info.data["family"])
+        if isinstance(value, family.Settings):
+            return value
+        return parse(family.Settings, family.modernised(value) if isinstance(value, Mapping) else value)
 
     @model_validator(mode="after")
     def _fits_family(self) -> SweepSpec:

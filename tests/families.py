@@ -118,7 +118,7 @@ class LogisticFamily(Family):
                 f"{size} units cannot be divided by {self.settings.multiple_of}", key="sizes", given=str(size)
             )
 
-    def warnings(self) -> list[str]:
+    def warnings(self, sizes: Sequence[int]) -> list[str]:
         return []
 
     def parameters(self, size: float) -> Parameters:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from trainables.base import Parameters, SettingsError
+from trainables.initialisation import InitSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,7 +38,7 @@ class ModelSettings:
     tied: bool = False
     """Use the token embedding as the output head too."""
     block: int = 128
-    init_std: float = 0.02
+    init: InitSettings = field(default_factory=InitSettings)
 
     def __post_init__(self) -> None:
         for name in ("n_layer", "n_recurrence", "n_head", "feed_forward", "block"):
@@ -50,8 +51,25 @@ class ModelSettings:
                 given=self.activation,
                 allowed=("relu", "gelu"),
             )
-        if not self.init_std > 0:
-            raise SettingsError(f"init_std is {self.init_std}; it must be positive", key="model.init_std")
+
+    @property
+    def additions(self) -> int:
+        """How often the model adds to its residual stream: twice a block, each time it is applied."""
+        return 2 * self.n_layer * self.n_recurrence
+
+    def stackable(self) -> dict[str, Any]:
+        """What runs of one stack must share: all but the scale of the first weights."""
+        return asdict(self) | {"init": self.init.kind == "mup" and self.init.described()["base_width"]}
+
+    def described(self) -> dict[str, Any]:
+        """Everything that changes the mathematics, for run keys.
+
+        Settings that came later are left out where they change nothing, so that runs keep the keys they always had.
+        """
+        described = asdict(self)
+        del described["init"]
+        init = self.init.described()
+        return described | ({"init_std": init["std"]} if self.init.kind == "normal" else {"init": init})
 
 
 @dataclass(frozen=True)

@@ -275,9 +275,14 @@ class Family(ABC):
         """What is learned, in a few words for the head of an answer (``modulus 6``); ``""`` leaves it out."""
         return ""
 
+    @classmethod
+    def modernised(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Settings as plain values in today's words, where they are written in those of a former version."""
+        return settings
+
     @abstractmethod
-    def warnings(self) -> list[str]:
-        """What the user should know about these settings before paying for them, a sentence each."""
+    def warnings(self, sizes: Sequence[int]) -> list[str]:
+        """What the user should know about these settings at these sizes before paying for them, a sentence each."""
 
     @abstractmethod
     def parameters(self, size: float) -> Parameters:
@@ -348,6 +353,10 @@ class Family(ABC):
         family = type(self)(self.adjusted(tuned)) if tuned else self
         return RunConfig(mix, size, seed, family.scaled(mix.budget * steps_factor, mix.budget), steps_factor)
 
+    def described(self, settings: Any) -> dict[str, Any]:
+        """Everything in the settings that changes the mathematics, as plain values: what run keys are made of."""
+        return asdict(settings)
+
     def key(self, run: RunConfig) -> str:
         """The run's identity: a hash of the family, its version and everything that changes the mathematics."""
         described = {
@@ -356,7 +365,7 @@ class Family(ABC):
             "mix": {task: round(share, 12) for task, share in zip(run.mix.tasks, run.mix.shares, strict=True)},
             "size": run.size,
             "seed": run.seed,
-            "settings": asdict(run.settings),
+            "settings": self.described(run.settings),
         }
         text = json.dumps(described, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]

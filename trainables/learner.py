@@ -40,10 +40,12 @@ class Alphabet:
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a stack with what it is trained on. ``key`` is its run key."""
+    """One run of a stack with what it is trained on. ``key`` is its run key; ``model`` may differ from its neighbours'
+    in the first weights alone."""
 
     key: str
     config: RunConfig
+    model: ModelSettings
     training: TrainingSettings
     dataset: Dataset
 
@@ -69,15 +71,15 @@ class TransformerLearner(Learner):
     """Trains a stack of transformers of one width.
 
     All runs share everything that shapes a step (architecture, batch, steps, schedule of evaluations, betas, clip,
-    loss, precision); mix, seed, learning rates and weight decay are each run's own.
+    loss, precision); mix, seed, first weights, learning rates and weight decay are each run's own.
     """
 
-    def __init__(self, jobs: Sequence[Job], model: ModelSettings, alphabet: Alphabet, device: str) -> None:
+    def __init__(self, jobs: Sequence[Job], alphabet: Alphabet, device: str) -> None:
         self._jobs = tuple(jobs)
-        self._model = model
+        self._model = jobs[0].model
         self._alphabet = alphabet
         self._device = torch.device(device)
-        self._where: Layout = layout(model, jobs[0].config.size, alphabet.size)
+        self._where: Layout = layout(self._model, jobs[0].config.size, alphabet.size)
         self._active = list(range(len(jobs)))
         self._progress = [_Progress() for _ in jobs]
         self._step = 0
@@ -146,7 +148,7 @@ class TransformerLearner(Learner):
 
     def _initial_parameters(self, job: Job) -> torch.Tensor:
         generator = torch.Generator().manual_seed(run_seed("initialisation", job.config))
-        return initialise(self._model, self._where, generator)
+        return initialise(job.model, self._where, generator)
 
     def _make_trainer(self, state: StackState) -> StackTrainer:
         jobs = [self._jobs[index] for index in self._active]

@@ -46,14 +46,20 @@ def adamw_step(
     settings: TrainingSettings,
     sizes_3S: Tensor,
     decayed_P: Tensor,
+    rates_P: Tensor | None = None,
 ) -> None:
     """One step in place. ``sizes_3S`` is the step's entry in :func:`step_sizes`; ``decayed_P`` is 1 where weight decay
-    applies and 0 elsewhere; ``gradient_SP`` is used up."""
+    applies and 0 elsewhere; ``rates_P`` multiplies the learning rate element by element, decay included;
+    ``gradient_SP`` is used up."""
     rate_S1, decay_S1, root_S1 = sizes_3S.unsqueeze(-1).unbind(0)
     norm_S = gradient_SP.norm(dim=1)
     gradient_SP.mul_((settings.clip / (norm_S + 1e-6)).clamp_(max=1.0).unsqueeze(1))
     state.first_SP.lerp_(gradient_SP, 1 - settings.beta1)
     state.second_SP.mul_(settings.beta2).addcmul_(gradient_SP, gradient_SP, value=1 - settings.beta2)
     denominator_SP = state.second_SP.sqrt().div_(root_S1).add_(EPSILON)
+    step_SP = state.first_SP / denominator_SP * rate_S1
+    if rates_P is not None:
+        step_SP.mul_(rates_P)
+        decayed_P = decayed_P * rates_P
     parameters_SP.mul_(1 - decay_S1 * decayed_P)
-    parameters_SP.sub_(state.first_SP / denominator_SP * rate_S1)
+    parameters_SP.sub_(step_SP)

@@ -90,6 +90,7 @@ class StackTrainer:
         self._compiled = can_compile(device) if compile_step is None else compile_step
         self._losses = compiled(stack_losses) if self._compiled else stack_losses
         self._decayed_P = _decayed(where).to(device)
+        self._rates_P = _rates(model, where, device)
         self._step = torch.zeros((), dtype=torch.int64, device=device)
         self._fix_addresses()
 
@@ -128,7 +129,15 @@ class StackTrainer:
         """One optimizer step, all on the device."""
         gradient_SP, loss_S = self._gradient()
         state = self.state
-        adamw_step(state.parameters_SP, gradient_SP, state.adam, self._settings[0], self._sizes_3S, self._decayed_P)
+        adamw_step(
+            state.parameters_SP,
+            gradient_SP,
+            state.adam,
+            self._settings[0],
+            self._sizes_3S,
+            self._decayed_P,
+            self._rates_P,
+        )
         state.loss_S += loss_S
         self._step += 1
 
@@ -189,3 +198,13 @@ def _decayed(where: Layout) -> Tensor:
     for name, view in where.views(mask).items():
         view.fill_(0.0 if name.endswith("norm") else 1.0)
     return mask[0]
+
+
+def _rates(model: ModelSettings, where: Layout, device: torch.device) -> Tensor | None:
+    """What the learning rate of each element is multiplied by, [P]; None where that is 1 throughout."""
+    if model.init.kind != "mup":
+        return None
+    rates = torch.ones(1, where.width)
+    for name, view in where.views(rates).items():
+        view.fill_(model.init.rate(name, where.shapes[name]))
+    return rates[0].to(device)

@@ -29,13 +29,14 @@ SHORT_ROW = 32
 
 
 def initialise(settings: ModelSettings, where: Layout, generator: torch.Generator) -> Tensor:
-    """One model's flat parameter vector [P]: weights N(0, init_std), norm gains 1, padding 0."""
+    """One model's flat parameter vector [P]: weights as ``settings.init`` says, norm gains 1, padding 0."""
     flat = torch.zeros(1, where.width)
     for name, view in where.views(flat).items():
         if name.endswith("norm"):
             view.fill_(1.0)
         else:
-            view.normal_(0.0, settings.init_std, generator=generator)
+            deviation = settings.init.deviation(name, where.shapes[name], settings.additions)
+            view.normal_(0.0, deviation, generator=generator)
     return flat[0]
 
 

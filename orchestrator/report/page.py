@@ -65,7 +65,7 @@ def page(content: PageContent) -> str:
         shown={mix.target.transition.verdict.value for mix in content.answer.mixes},
         level=LEVEL,
         cost=wording.cost(cost_of(spec, content.runs)),
-        warnings=[*spec.make_family().warnings(), *_run_warnings(content.runs)],
+        warnings=[*spec.make_family().warnings(spec.sizes), *_run_warnings(content.runs)],
         asked=_asked(spec),
         settings=flatten(spec.to_dict()["settings"]),
         runs=_run_rows(content),

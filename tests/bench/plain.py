@@ -60,7 +60,7 @@ class PlainModel(nn.Module):
         self.head = nn.Linear(width, vocabulary, bias=False)
         for parameter in self.parameters():
             if parameter.dim() == 2:
-                nn.init.normal_(parameter, std=settings.init_std)
+                nn.init.normal_(parameter, std=settings.init.scale)
 
     def forward(self, windows_BW: Tensor) -> Tensor:
         """The mean loss in predicting each window's tokens from those before."""

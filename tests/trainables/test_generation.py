@@ -10,6 +10,7 @@ from trainables import generation
 from trainables.architecture import ModelSettings, layout
 from trainables.base import Mix
 from trainables.corpus import Examples
+from trainables.initialisation import InitSettings
 from trainables.listops.data import make_dataset
 from trainables.listops.settings import TaskSettings
 from trainables.listops.tokens import Vocabulary
@@ -31,7 +32,7 @@ def questions() -> list[list[Examples]]:
 
 def untrained(seed: int) -> generation.Forward:
     """Two models with large random weights: they write nonsense, and each its own."""
-    settings = ModelSettings(block=60, init_std=0.7)
+    settings = ModelSettings(block=60, init=InitSettings(std=0.7))
     where = layout(settings, 16, len(WORDS))
     flat = torch.stack([initialise(settings, where, torch.Generator().manual_seed(seed + i)) for i in range(2)])
     return lambda tokens: forward(settings, where.views(flat), tokens)

@@ -14,6 +14,7 @@ from torch import Tensor
 from trainables import transformer
 from trainables.architecture import ModelSettings, count_parameters, layout, parameter_shapes
 from trainables.base import SettingsError
+from trainables.initialisation import InitSettings
 from trainables.transformer import forward, initialise
 
 VOCABULARY = 18
@@ -110,7 +111,7 @@ def test_recurrence_and_heads_change_what_is_computed_but_not_what_is_learned() 
 
 
 def test_initialisation_has_the_asked_spread_and_unit_gains() -> None:
-    settings = ModelSettings(block=64, init_std=0.05)
+    settings = ModelSettings(block=64, init=InitSettings(std=0.05))
     where = layout(settings, 64, VOCABULARY)
     views = where.views(initialise(settings, where, torch.Generator().manual_seed(3)).unsqueeze(0))
     assert views["0.feed_forward_in"].std().item() == pytest.approx(0.05, rel=0.03)

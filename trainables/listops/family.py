@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from trainables.architecture import ModelSettings, count_parameters, flops_per_token, training_bytes
 from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError, StepCost
+from trainables.initialisation import scale_warning
 from trainables.listops.data import load_dataset
 from trainables.listops.operations import OPERATIONS, check_mix
 from trainables.listops.settings import TaskSettings, warnings
@@ -60,6 +61,8 @@ class ListOps(Family):
         "training.beta1",
         "training.beta2",
         "training.clip",
+        "model.init.std",
+        "model.init.gain",
     )
     scales_with_size = ("training.learning_rate", "training.learning_rate_end")
     settings: ListOpsSettings
@@ -77,8 +80,21 @@ class ListOps(Family):
     def subject(self) -> str:
         return f"modulus {self.settings.task.modulus}"
 
-    def warnings(self) -> list[str]:
-        return warnings(self.settings.task)
+    def warnings(self, sizes: Sequence[int]) -> list[str]:
+        start = scale_warning(self.settings.model.init, sizes)
+        return warnings(self.settings.task) + ([start] if start else [])
+
+    @classmethod
+    def modernised(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+        """``model.init_std: x`` is what ``model.init: {kind: normal, std: x}`` was called before there were others."""
+        model = settings.get("model")
+        if not isinstance(model, Mapping) or "init_std" not in model or "init" in model:
+            return settings
+        today = {name: value for name, value in model.items() if name != "init_std"}
+        return {**settings, "model": today | {"init": {"kind": "normal", "std": model["init_std"]}}}
+
+    def described(self, settings: ListOpsSettings) -> dict[str, Any]:
+        return super().described(settings) | {"model": settings.model.described()}
 
     def parameters(self, size: float) -> Parameters:
         return count_parameters(self.settings.model, size, self._vocabulary_size)
@@ -111,7 +127,7 @@ class ListOps(Family):
     def shape(self, run: RunConfig) -> str:
         settings: ListOpsSettings = run.settings
         shared = {name: value for name, value in asdict(settings.training).items() if name not in OWN_TRAINING}
-        described = [run.size, settings.task.modulus, asdict(settings.model), shared]
+        described = [run.size, settings.task.modulus, settings.model.stackable(), shared]
         digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:8]
         return f"{self.size_axis}-{run.size}-{digest}"
 
@@ -143,8 +159,10 @@ class ListOps(Family):
         vocabulary = Vocabulary(self.settings.task.modulus)
         alphabet = Alphabet(len(vocabulary), vocabulary.modulus, vocabulary.eos, vocabulary.equals)
         data = {(run.mix, run.seed): load_dataset(run.settings.task, run.mix, run.seed, cache) for run in runs}
-        jobs = [Job(self.key(run), run, run.settings.training, data[run.mix, run.seed]) for run in runs]
-        return TransformerLearner(jobs, self.settings.model, alphabet, device)
+        jobs = [
+            Job(self.key(run), run, run.settings.model, run.settings.training, data[run.mix, run.seed]) for run in runs
+        ]
+        return TransformerLearner(jobs, alphabet, device)
 
     @property
     def _vocabulary_size(self) -> int:

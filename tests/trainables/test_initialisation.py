@@ -1,0 +1,149 @@
+"""First weights and the learning rates that belong to them: per tensor, across widths, and in a stack."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from orchestrator.spaces import load_space
+from tests.trainables.stacks import SETTINGS, config, make_learner
+from tests.trainables.trainers import VOCABULARY, losses, make_trainer
+from trainables.architecture import ModelSettings, layout
+from trainables.base import Mix, RunConfig, SettingsError
+from trainables.initialisation import InitSettings, scale_warning
+from trainables.listops.family import ListOps
+from trainables.transformer import initialise
+
+WIDTH = 64
+
+
+def spread(init: InitSettings) -> dict[str, float]:
+    """The standard deviation of each parameter of one model of :data:`WIDTH`, block applied four times."""
+    settings = ModelSettings(block=64, init=init)
+    where = layout(settings, WIDTH, VOCABULARY)
+    views = where.views(initialise(settings, where, torch.Generator().manual_seed(3)).unsqueeze(0))
+    return {name: view.std().item() for name, view in views.items()}
+
+
+def with_init(run: RunConfig, **init: Any) -> RunConfig:
+    model = replace(run.settings.model, init=InitSettings(**init))
+    return replace(run, settings=replace(run.settings, model=model))
+
+
+def test_scaled_weights_follow_fan_in_and_branches_the_number_of_additions() -> None:
+    found = spread(InitSettings("scaled", gain=2.0))
+    assert found["token"] == pytest.approx(2.0, rel=0.06)
+    assert found["0.qkv"] == pytest.approx(2 / math.sqrt(WIDTH), rel=0.03)
+    assert found["head"] == pytest.approx(2 / math.sqrt(WIDTH), rel=0.06)
+    assert found["0.attention_out"] == pytest.approx(2 / math.sqrt(WIDTH * 8), rel=0.03)
+    assert found["0.feed_forward_out"] == pytest.approx(2 / math.sqrt(4 * WIDTH * 8), rel=0.03)
+
+
+def test_mup_starts_the_head_smaller_and_slows_matrices_with_width() -> None:
+    init = InitSettings("mup", base_width=16)
+    assert spread(init)["head"] == pytest.approx(1 / WIDTH, rel=0.06)
+    assert init.rate("0.qkv", (WIDTH, 3 * WIDTH)) == 1 / 4
+    assert init.rate("0.feed_forward_out", (4 * WIDTH, WIDTH)) == 1 / 16
+    assert init.rate("head", (WIDTH, VOCABULARY)) == 1 / 4
+    assert init.rate("token", (VOCABULARY, WIDTH)) == init.rate("final_norm", (WIDTH,)) == 1
+
+
+def test_mup_moves_each_tensor_by_its_own_rate() -> None:
+    """Adam's first step is the learning rate in size, whatever the gradient, where decay is none."""
+    model = ModelSettings(block=12, n_recurrence=2, init=InitSettings("mup", base_width=8))
+    trainer = make_trainer([0], n_embed=16, model=model)
+    trainer._settings = (replace(trainer._settings[0], weight_decay=0.0),)
+    where = layout(model, 16, VOCABULARY)
+    before = {name: view.clone() for name, view in where.views(trainer.state.parameters_SP).items()}
+    trainer.run(0, 1)
+    moved = {
+        name: (view - before[name]).abs().max().item()
+        for name, view in where.views(trainer.state.parameters_SP).items()
+    }
+    assert moved["0.qkv"] == pytest.approx(moved["head"], rel=1e-3) == pytest.approx(moved["token"] / 2, rel=1e-3)
+    assert moved["0.feed_forward_out"] == pytest.approx(moved["token"] / 8, rel=1e-3)
+
+
+def test_rates_of_one_change_nothing() -> None:
+    plain = make_trainer([0, 1], n_embed=8)
+    other = make_trainer([0, 1], n_embed=8)
+    other._rates_P = torch.ones_like(other._decayed_P)
+    assert torch.equal(losses(plain, 5), losses(other, 5))
+
+
+def test_runs_that_start_differently_train_in_one_stack_as_alone(data_cache: Path) -> None:
+    runs = [with_init(config("add"), std=0.2), with_init(config("add"), kind="scaled", gain=0.8)]
+    family = ListOps(SETTINGS)
+    assert len({family.shape(run) for run in runs}) == 1
+    assert len({family.key(run) for run in runs}) == 2
+    together = make_learner(runs, data_cache).advance()
+    for index, run in enumerate(runs):
+        (alone,) = make_learner([run], data_cache).advance()
+        assert alone.evaluation is not None
+        assert together[index].evaluation is not None
+        np.testing.assert_allclose(together[index].evaluation.loss, alone.evaluation.loss, rtol=2e-3)
+
+
+def test_learning_rates_by_tensor_keep_stacks_apart() -> None:
+    family, run = ListOps(SETTINGS), config("add")
+    shapes = {family.shape(with_init(run, kind="mup", base_width=width)) for width in (8, 16)}
+    assert len(shapes | {family.shape(run)}) == 3
+    same = with_init(run, kind="mup", base_width=16), with_init(run, kind="mup", gain=1.0)
+    assert family.key(same[0]) == family.key(same[1])
+
+
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [
+        ({"kind": "scale"}, "model.init.kind"),
+        ({"kind": "scaled", "std": 0.1}, "model.init.std"),
+        ({"gain": 1.0}, "model.init.gain"),
+        ({"std": 0.0}, "model.init.std"),
+        ({"kind": "scaled", "base_width": 16}, "model.init.base_width"),
+    ],
+)
+def test_numbers_that_mean_nothing_are_refused_by_name(given: dict[str, Any], key: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        InitSettings(**given)
+    assert caught.value.key == key
+
+
+def test_weights_far_from_what_the_widths_ask_for_are_warned_of() -> None:
+    assert "8" in scale_warning(InitSettings(std=0.02), (8, 16, 256))
+    assert scale_warning(InitSettings(std=0.2), (8, 16, 64)) == ""
+    assert scale_warning(InitSettings("scaled"), (8, 4096)) == ""
+
+
+# Of runs at n_embed 16, seed 3, before initialisation was a setting of several values.
+KEYS = {
+    ("add_vs_add_prod", "smoke", "add"): "8903440ee278654b",
+    ("add_vs_add_prod", "smoke", "add+prod"): "1490cb66594f46af",
+    ("add_vs_add_nadd", "smoke", "add+nadd"): "2e7ddbb0b8fab6f9",
+}
+
+
+@pytest.mark.parametrize(("space", "profile", "mix"), KEYS)
+def test_runs_keep_the_keys_they_had(space: str, profile: str, mix: str) -> None:
+    family = load_space(space, profile).make_family()
+    assert family.key(family.config(Mix.parse(mix), 16, 3)) == KEYS[space, profile, mix]
+
+
+def test_the_former_name_is_read_and_means_the_same() -> None:
+    old = load_space("add_vs_add_prod", "smoke").to_dict()
+    old["settings"]["model"].pop("init")
+    modern = ListOps.modernised({"model": {**old["settings"]["model"], "init_std": 0.05}})
+    assert modern["model"]["init"] == {"kind": "normal", "std": 0.05}
+    assert "init_std" not in modern["model"]
+
+
+def test_another_kind_leaves_the_old_ones_numbers_behind() -> None:
+    space = load_space("add_vs_add_prod", "smoke", ["settings.model.init={kind: normal, std: 0.1}"])
+    assert space.settings.model.init == InitSettings(std=0.1)
+    base = ["settings.model.init.std=0.1", "settings.model.init.kind=normal"]
+    assert load_space("add_vs_add_prod", "smoke", base).settings.model.init == InitSettings(std=0.1)
