@@ -85,9 +85,10 @@ def test_runs_that_start_differently_train_in_one_stack_as_alone(data_cache: Pat
     together = make_learner(runs, data_cache).advance()
     for index, run in enumerate(runs):
         (alone,) = make_learner([run], data_cache).advance()
+        stacked = together[index].evaluation
         assert alone.evaluation is not None
-        assert together[index].evaluation is not None
-        np.testing.assert_allclose(together[index].evaluation.loss, alone.evaluation.loss, rtol=2e-3)
+        assert stacked is not None
+        np.testing.assert_allclose(stacked.loss, alone.evaluation.loss, rtol=2e-3)
 
 
 def test_learning_rates_by_tensor_keep_stacks_apart() -> None:
