@@ -97,7 +97,7 @@ class SweepResults:
         """A figure: ``curves`` (accuracy against size; of every task of one ``mix`` where one is given),
         ``embeddings`` (below and above each transition), ``learning`` (accuracy over steps) or ``transitions`` (in
         parameters, as ``compare`` draws them). Save it with ``.savefig``. Raises ``UserError``."""
-        from orchestrator.report import comparison, figures, forest, learning, panels
+        from orchestrator.report import comparison, figures, forest, learning, main_figure, panels
 
         answer, spec, runs = self.answer, self.spec, self._stored.runs
         if mix is not None and (kind != "curves" or mix not in spec.mix_named):
@@ -107,7 +107,7 @@ class SweepResults:
                 else unknown("mix", mix, spec.mix_named, where=self.id)
             )
         if kind == "curves":
-            return figures.curve_figure(spec, answer, mix) if mix else figures.transitions_figure(spec, answer)
+            return figures.curve_figure(spec, answer, mix) if mix else main_figure.main_figure(spec, answer)
         if kind == "learning":
             return learning.learning_figure(spec, runs, spec.question)
         if kind == "transitions":

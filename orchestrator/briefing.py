@@ -8,6 +8,7 @@ from rich.text import Text
 
 from orchestrator.hardware import Hardware
 from orchestrator.plan import Plan
+from orchestrator.recipes import difference
 from orchestrator.report.wording import number
 from orchestrator.spaces import Space
 from orchestrator.spec import SweepSpec
@@ -33,7 +34,11 @@ def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Con
     table.add_column(overflow="fold")
     for label, value in (
         ("target", f"{spec.target}, {subject}" if subject else spec.target),
-        ("mixes", ", ".join(f"{mix} (baseline)" if mix == spec.baseline else str(mix) for mix in spec.mixes)),
+        ("mixes", ", ".join([f"{spec.plain_mixes[0]} (baseline)", *spec.plain_mixes[1:]])),
+        *(
+            ("recipe", f"{name} ({difference(spec.settings, settings)})")
+            for name, settings in spec.recipe_settings.items()
+        ),
         ("budget", _budget(spec)),
         (spec.size_axis, " ".join(map(str, spec.sizes))),
         ("seeds", " ".join(map(str, spec.seed_list))),
@@ -47,7 +52,7 @@ def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Con
         table.add_row(label, Text(value))
     console.print(Text(f"{spec.name}: {spec.question}", style="bold"))
     console.print(table)
-    for warning in family.warnings(spec.sizes):
+    for warning in spec.warnings():
         console.print(Text(f"note: {warning}", style="yellow"))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -22,6 +23,8 @@ from pydantic import (
 from orchestrator import strict_yaml
 from orchestrator.errors import nearest, unknown
 from orchestrator.mixes import read_mix
+from orchestrator.plain import flatten, plain_settings
+from orchestrator.recipes import expand, resolve
 from orchestrator.search.audit import LONGER
 from orchestrator.search.base import Request
 from orchestrator.search.registry import METHODS, settings_type
@@ -139,6 +142,8 @@ class SweepSpec(BaseModel):
     budgets of their own), or ``both``: a mix that differs stands in ``mixes`` twice. Sizes are values of the family's
     ``size_axis``; seeds are ``seed``, ``seed + 1``, ...; ``settings`` is an instance of the family's ``Settings``.
     ``tune`` asks for settings to be tuned for each mix before the sweep; ``tuned`` holds what was found, by mix.
+    ``recipes`` are other settings, by name, under each of which the same comparison is made: every mix stands in
+    ``mixes`` once a recipe, recipe by recipe, and is compared with the baseline of its own recipe.
     """
 
     model_config = STRICT | {"frozen": True, "arbitrary_types_allowed": True}
@@ -148,6 +153,7 @@ class SweepSpec(BaseModel):
     family: str = DEFAULT_FAMILY
     target: str
     budget: Fairness = "total"
+    recipes: dict[str, Any] = Field(default_factory=dict)
     mixes: tuple[Annotated[Mix, PlainValidator(read_mix), PlainSerializer(lambda mix: mix.name)], ...]
     sizes: tuple[Annotated[int, Field(ge=1)], ...]
     seed: int = Field(default=0, ge=0)
@@ -177,6 +183,11 @@ class SweepSpec(BaseModel):
             raise ValueError(f"{value!r} is no complete family: it lacks {', '.join(missing)}")
         return value
 
+    @field_validator("recipes", mode="before")
+    @classmethod
+    def _each_recipe(cls, value: Any) -> Any:
+        return expand(value)
+
     @field_validator("mixes", mode="before")
     @classmethod
     def _mix_list(cls, value: Any) -> Any:
@@ -188,6 +199,7 @@ class SweepSpec(BaseModel):
         if not value:
             raise ValueError("at least one mix is needed, such as [add, add+prod]")
         value = _with_budgets(value, info.data.get("target", ""), info.data.get("budget", "total"))
+        value = _with_recipes(value, info.data.get("recipes", {}))
         names = [mix.name for mix in value]
         for name in names:
             if names.count(name) > 1:
@@ -228,7 +240,7 @@ class SweepSpec(BaseModel):
     @model_validator(mode="after")
     def _fits_family(self) -> SweepSpec:
         family = self.make_family()
-        problems = list(self._mix_problems(family)) + list(self._tune_problems(family))
+        problems = list(self._mix_problems(family)) + list(self._tune_problems(family)) + list(self._recipe_problems())
         problems = problems or list(self._size_problems(family))
         if problems:
             raise InvalidDataError(problems)
@@ -246,11 +258,20 @@ class SweepSpec(BaseModel):
             if not strangers and self.target not in mix.tasks:
                 yield Problem(("target",), f"every mix must hold the target {self.target!r}; the mix {mix} does not")
 
+    def _recipe_problems(self) -> Iterator[Problem]:
+        try:
+            resolved: Mapping[str, Any] = self.recipe_settings
+        except InvalidDataError as error:
+            yield from (replace(problem, key=("recipes", *problem.key)) for problem in error.problems)
+            return
+        if resolved and self.tune is not None:
+            yield Problem(("tune",), "tunes one recipe; ask for it or for recipes, not for both in one search space")
+
     def _size_problems(self, family: Family) -> Iterator[Problem]:
         for place, mix in enumerate(self.mixes):
             for size in self.sizes:
                 try:
-                    family.check(mix, size)
+                    self.family_of(mix).check(mix, size)
                     self.config(Request(mix.name, size, self.seed))
                 except SettingsError as error:
                     named = tuple(error.key.split(".")) if error.key else ("mixes", place)
@@ -304,6 +325,36 @@ class SweepSpec(BaseModel):
         """The family with this sweep's settings."""
         return self.family_class(self.settings)
 
+    @cached_property
+    def recipe_settings(self) -> dict[str, Any]:
+        """The family's settings under each recipe. Raises :class:`InvalidDataError` for those that cannot be used."""
+        return resolve(self.recipes, self.make_family(), self.sizes)
+
+    def family_of(self, mix: Mix) -> Family:
+        """The family with the settings a mix is trained with: its recipe's, or the sweep's own."""
+        return self.family_class(self.recipe_settings[mix.recipe] if mix.recipe else self.settings)
+
+    def warnings(self) -> list[str]:
+        """What the user should know before paying for the sweep, a sentence each, with the recipes it is said of where
+        it is not said of all."""
+        if not self.recipes:
+            return self.make_family().warnings(self.sizes)
+        said: dict[str, list[str]] = {}
+        for recipe, settings in self.recipe_settings.items():
+            for warning in self.family_class(settings).warnings(self.sizes):
+                said.setdefault(warning, []).append(recipe)
+        everywhere = len(self.recipes)
+        return [text if len(of) == everywhere else f"recipe {', '.join(of)}: {text}" for text, of in said.items()]
+
+    @property
+    def plain_mixes(self) -> tuple[str, ...]:
+        """The mixes' names, each once, without recipes."""
+        return tuple(dict.fromkeys(mix.plain_name for mix in self.mixes))
+
+    def baseline_of(self, mix: Mix) -> Mix:
+        """What a mix is compared with: the first mix of its own recipe."""
+        return next(other for other in self.mixes if other.recipe == mix.recipe)
+
     @property
     def size_axis(self) -> str:
         """What a size means: the family's word (``n_embed``)."""
@@ -311,7 +362,7 @@ class SweepSpec(BaseModel):
 
     @property
     def baseline(self) -> Mix:
-        """The mix the others are compared with."""
+        """The mix the others are compared with: of the first recipe, where there are several."""
         return self.mixes[0]
 
     @property
@@ -343,7 +394,8 @@ class SweepSpec(BaseModel):
 
     def config(self, request: Request) -> RunConfig:
         """The run a request means."""
-        mix, family = self.mix_named[request.mix], self.make_family()
+        mix = self.mix_named[request.mix]
+        family = self.family_of(mix)
         found = self.tuned.get(request.mix)
         values = None if found is None else found.at(request.size, family.scales_with_size)
         return family.config(mix, request.size, request.seed, request.steps_factor, values)
@@ -386,27 +438,17 @@ def _with_budgets(mixes: tuple[Mix, ...], target: str, fairness: Fairness) -> tu
     return tuple(dict.fromkeys(pairs))
 
 
+def _with_recipes(mixes: tuple[Mix, ...], recipes: Mapping[str, Any]) -> tuple[Mix, ...]:
+    """The mixes once for each recipe, recipe by recipe. Mixes that name theirs already stay as they are.
+
+    Raises ``ValueError`` for a mix with a recipe that is not there.
+    """
+    for mix in mixes:
+        if mix.recipe and mix.recipe not in recipes:
+            raise unknown("recipe", mix.recipe, recipes, where=f"the mix {mix}")
+    if not recipes or any(mix.recipe for mix in mixes):
+        return mixes
+    return tuple(replace(mix, recipe=recipe) for recipe in recipes for mix in mixes)
+
+
 _NO_RESULT = frozenset({"question", "resources", "profile", "profile_reason", "search.stack"})
-
-
-def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as one mapping with dotted keys; lists stay values."""
-    flat: dict[str, Any] = {}
-    for key, value in data.items():
-        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return flat
-
-
-def plain_settings(settings: Any) -> dict[str, Any]:
-    """A family's settings as YAML has them."""
-    values: dict[str, Any] = _plain(asdict(settings))
-    return values
-
-
-def _plain(value: Any) -> Any:
-    """Dataclass values as YAML has them: tuples become lists, string enums strings."""
-    if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return str(value) if isinstance(value, str) else value

@@ -26,6 +26,10 @@ KEY_DIGITS = 16
 """Hex digits of a run key: 64 bits, so a clash among a million runs has probability below 1e-7."""
 
 
+RECIPE = " @ "
+"""Stands between a mix and the recipe it is trained with."""
+
+
 class SettingsError(ValueError):
     """A setting that cannot be used.
 
@@ -46,11 +50,13 @@ class Mix:
 
     Tasks are kept in alphabetical order and shares sum to 1, so that equal mixes compare and hash equal however
     they were written. ``budget`` multiplies the steps and the training examples of the settings.
+    ``recipe`` names the settings it is trained with, where a sweep has several.
     """
 
     tasks: tuple[str, ...]
     shares: tuple[float, ...]
     budget: float = 1.0
+    recipe: str = ""
 
     @classmethod
     def of(cls, weights: Mapping[str, float], budget: float = 1.0) -> Mix:
@@ -68,12 +74,14 @@ class Mix:
 
     @classmethod
     def parse(cls, text: str) -> Mix:
-        """Read ``"add+prod"``, with relative weights ``"add:2+prod"``, with twice the budget ``"add+prod x2"``.
+        """Read ``"add+prod"``, with relative weights ``"add:2+prod"``, with twice the budget ``"add+prod x2"``, under a
+        recipe ``"add+prod @ wide"``.
 
         Raises :class:`SettingsError`.
         """
         weights: dict[str, float] = {}
-        composition, times, factor = text.partition(" x")
+        mixed, _, recipe = text.partition(RECIPE)
+        composition, times, factor = mixed.partition(" x")
         try:
             budget = float(factor) if times else 1.0
         except ValueError:
@@ -89,7 +97,7 @@ class Mix:
                 weights[task] = float(weight) if weight else 1.0
             except ValueError:
                 raise SettingsError(f"{text!r} is no mix: {weight!r} is not a number", key="mixes") from None
-        return cls.of(weights, budget)
+        return replace(cls.of(weights, budget), recipe=recipe)
 
     def with_as_much(self, task: str, other: Mix) -> Mix:
         """The mix with the budget at which it holds as much of ``task`` as ``other`` does; both must hold it."""
@@ -99,12 +107,17 @@ class Mix:
     @cached_property
     def name(self) -> str:
         """``add+prod``; with unequal shares ``add:2+prod:1`` (relative to the smallest), with a budget of its own
-        ``add+prod x2``."""
+        ``add+prod x2``, under a recipe ``add+prod @ wide``."""
+        return f"{self.plain_name}{RECIPE}{self.recipe}" if self.recipe else self.plain_name
+
+    @property
+    def plain_name(self) -> str:
+        """The name without the recipe."""
         return self.composition if self.budget == 1 else f"{self.composition} x{self.budget:.6g}"
 
     @property
     def composition(self) -> str:
-        """The name without the budget."""
+        """The name without budget and recipe."""
         least = min(self.shares)
         ratios = [share / least for share in self.shares]
         if max(ratios) < 1 + 1e-9:

@@ -37,12 +37,13 @@ class InitSettings:
 
     ``scaled``: N(0, ``gain`` / sqrt(fan-in)) (LeCun et al. 1998) for matrices and head; those that write into the
     residual stream (``attention_out``, ``feed_forward_out``) are divided by sqrt(2 x n_layer x n_recurrence) besides,
-    the number of times a block adds to the stream (GPT-2). Token and position embeddings N(0, ``gain``): a token's
-    fan-in is the one row it looks up.
+    the number of times a block adds to the stream (GPT-2). Token and position embeddings N(0, ``gain`` /
+    sqrt(n_embed)), as in Vaswani et al. (2017): of length about ``gain``, so that branches can soon outweigh them.
 
-    ``mup``: as ``scaled``, but the head N(0, ``gain`` / fan-in), and learning rates by tensor: matrices and head get
-    the given one times ``base_width`` / fan-in, embeddings, gains and biases the given one, so that one learning rate
-    serves all widths (Yang et al. 2022, Tensor Programs V, table 8, Adam). Attention scores keep 1/sqrt(head width).
+    ``mup``: as ``scaled`` at n_embed ``base_width``, and from there to other widths by the rules of Yang et al. (2022,
+    Tensor Programs V, table 8, Adam), so that one learning rate serves all: embeddings keep their scale, the head's
+    falls with its fan-in and not with the root of it, and the learning rate of matrices and head is the given one times
+    ``base_width`` / n_embed. Attention scores keep 1/sqrt(head width).
 
     ``std`` belongs to ``normal``, ``gain`` to the other two, ``base_width`` to ``mup``; None stands for 0.02,
     1 and 16. Raises :class:`SettingsError` with the key ``model.init.<field>``.
@@ -84,26 +85,30 @@ class InitSettings:
         is the number of times the model adds to its residual stream."""
         if self.kind == "normal":
             return self.scale
+        base = self._base_width
         if name in EMBEDDINGS:
-            return self.scale
+            return self.scale / math.sqrt(base if self.kind == "mup" else shape[1])
         fan_in = shape[0]
         if name == HEAD and self.kind == "mup":
-            return self.scale / fan_in
+            return self.scale * math.sqrt(base) / fan_in
         into_stream = name.rpartition(".")[2] in INTO_STREAM
         return self.scale / math.sqrt(fan_in * (additions if into_stream else 1))
 
-    def rate(self, name: str, shape: tuple[int, ...]) -> float:
-        """What the learning rate of the parameter ``name`` of this shape is multiplied by."""
-        if self.kind != "mup" or name in EMBEDDINGS or len(shape) < 2:
+    def rate(self, name: str, n_embed: int) -> float:
+        """What the learning rate of the parameter ``name`` is multiplied by in a model of this width."""
+        if self.kind != "mup" or name in EMBEDDINGS or name.endswith("norm"):
             return 1.0
-        base = DEFAULT_BASE_WIDTH if self.base_width is None else self.base_width
-        return base / shape[0]
+        return self._base_width / n_embed
+
+    @property
+    def _base_width(self) -> int:
+        return DEFAULT_BASE_WIDTH if self.base_width is None else self.base_width
 
     def described(self) -> dict[str, Any]:
         """Everything that changes the mathematics, with defaults written out: equal for equal initialisations."""
         own: dict[str, Any] = {"kind": self.kind, "std" if self.kind == "normal" else "gain": self.scale}
         if self.kind == "mup":
-            own["base_width"] = DEFAULT_BASE_WIDTH if self.base_width is None else self.base_width
+            own["base_width"] = self._base_width
         return own
 
 

@@ -205,6 +205,7 @@ def _rates(model: ModelSettings, where: Layout, device: torch.device) -> Tensor 
     if model.init.kind != "mup":
         return None
     rates = torch.ones(1, where.width)
+    n_embed = where.shapes["final_norm"][0]
     for name, view in where.views(rates).items():
-        view.fill_(model.init.rate(name, where.shapes[name]))
+        view.fill_(model.init.rate(name, n_embed))
     return rates[0].to(device)

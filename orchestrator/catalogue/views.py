@@ -14,11 +14,11 @@ from orchestrator.catalogue.lookup import RunPlace
 from orchestrator.catalogue.reading import State, StoredSweep
 from orchestrator.catalogue.status import MixStatus, RunStatus, SweepStatus, transition_words
 from orchestrator.errors import UserError
+from orchestrator.plain import flatten, plain_settings
 from orchestrator.records import RunRecord
 from orchestrator.report import wording
 from orchestrator.report.comparison import Compared, forest_rows
 from orchestrator.report.wording import budget_limited
-from orchestrator.spec import flatten, plain_settings
 from trainables.base import Evaluation, Outcome
 
 STATE_STYLES = {State.RUNNING: "yellow", State.FINISHED: "green", State.INTERRUPTED: "", State.FAILED: "red"}

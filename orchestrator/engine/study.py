@@ -20,7 +20,8 @@ from pydantic import TypeAdapter
 
 from orchestrator.engine.files import Home, write_whole
 from orchestrator.errors import SweepError, UserError
-from orchestrator.spec import SweepSpec, plain_settings
+from orchestrator.plain import plain_settings
+from orchestrator.spec import SweepSpec
 from orchestrator.tuning.objective import LEARNED, TuningRun, mean_score
 from orchestrator.tuning.results import Tuning, TuningTrial, best_trial
 from orchestrator.tuning.space import Tune, Tuned

@@ -24,8 +24,9 @@ from orchestrator.progress import LiveView
 from orchestrator.records import FIGURE, REPORT, RunRecord, Sweep
 from orchestrator.report import table
 from orchestrator.report.answer import Answer, answer
-from orchestrator.report.figures import save_both, transitions_figure
+from orchestrator.report.main_figure import main_figure
 from orchestrator.report.page import PageContent, page
+from orchestrator.report.style import save_both
 from orchestrator.search.base import Problem, Searcher
 from orchestrator.search.registry import make_searcher
 from orchestrator.sizing.sizing import Sizing
@@ -189,7 +190,7 @@ class _Drive:
             self._recorder.end(self._sweep, found, State.FAILED)
             self._close_record(RECORD_TIMEOUT_S)
             raise SweepError(f"every run failed; the first one with:\n{failed[0].strip()}")
-        files = [*save_both(transitions_figure(self._sweep.spec, found), self._files.directory, Path(FIGURE).stem)]
+        files = [*save_both(main_figure(self._sweep.spec, found), self._files.directory, Path(FIGURE).stem)]
         files.append(self._report(found))
         self._recorder.end(self._sweep, found, State.FINISHED, files)
         self._journal.append(Answered())

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from pydantic import TypeAdapter
 
+from orchestrator.recipes import difference
 from orchestrator.spec import SweepSpec
 from orchestrator.transition.transition import synergy, transition
 from orchestrator.transition.types import LEVEL, Estimate, Point, Synergy, Transition, Verdict
@@ -42,6 +43,7 @@ class MixAnswer:
     ``finished`` runs include those that learned nothing; ``diverged`` runs count as the floor, ``failed`` ones are
     no evidence. ``budget_limited`` says whether a run below the target's transition (at any size, where no size
     learned) learned when it was repeated with more steps, None where none was; those runs are counted nowhere else.
+    ``recipe`` names the settings the mix was trained with, ``""`` in a sweep of one recipe.
     """
 
     mix: str
@@ -52,6 +54,7 @@ class MixAnswer:
     synergy_total: Synergy | None
     synergy_core: Synergy | None
     budget_limited: bool | None = None
+    recipe: str = ""
 
     @property
     def runs(self) -> int:
@@ -61,6 +64,14 @@ class MixAnswer:
     @property
     def target(self) -> TaskAnswer:
         return self.tasks[0]
+
+
+@dataclass(frozen=True)
+class RecipeText:
+    """A recipe's name and, in a line, what it changes in the settings."""
+
+    name: str
+    changes: str
 
 
 @dataclass(frozen=True)
@@ -77,7 +88,7 @@ class Answer:
     """The answer to a sweep's question. ``subject`` says in a few words what is learned (``modulus 6``).
 
     ``counts`` holds every size the sweep may use, ascending; ``tuned`` says, a line a mix, which settings were not
-    those of the space.
+    those of the space. ``recipes`` are empty where all was asked under one. ``baseline`` is the first recipe's.
     """
 
     target: str
@@ -88,6 +99,12 @@ class Answer:
     confidence: float
     mixes: tuple[MixAnswer, ...]
     tuned: tuple[str, ...] = ()
+    recipes: tuple[RecipeText, ...] = ()
+
+    def under(self, recipe: str) -> Answer:
+        """The same answer under one of its recipes alone, its mixes without the recipe in their names."""
+        plain = [replace(mix, mix=Mix.parse(mix.mix).plain_name) for mix in self.mixes if mix.recipe == recipe]
+        return replace(self, baseline=plain[0].mix, mixes=tuple(plain), recipes=())
 
     def tested(self, transition: Transition) -> tuple[Count, Count]:
         """The smallest and the largest size with a run; of the sizes to choose from where there is none yet."""
@@ -129,7 +146,6 @@ def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]]) -> An
     def core(size: float) -> float:
         return family.parameters(size).core
 
-    baseline = spec.baseline.name
     tasks = {
         mix.name: tuple(
             _task(task, transition(_points(ended[mix], task), spec.sizes, CONFIDENCE), total, core)
@@ -137,11 +153,12 @@ def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]]) -> An
         )
         for mix in spec.mixes
     }
-    reference = tasks[baseline][0].transition
     mixes = []
     for mix in spec.mixes:
         statuses = Counter(outcome.status for _, outcome in ended[mix])
         found = tasks[mix.name][0].transition
+        baseline = spec.baseline_of(mix)
+        reference = tasks[baseline.name][0].transition
         mixes.append(
             MixAnswer(
                 mix=mix.name,
@@ -149,9 +166,10 @@ def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]]) -> An
                 diverged=statuses[Status.DIVERGED],
                 failed=statuses[Status.FAILED],
                 tasks=tasks[mix.name],
-                synergy_total=None if mix.name == baseline else synergy(reference, found, total),
-                synergy_core=None if mix.name == baseline else synergy(reference, found, core),
+                synergy_total=None if mix == baseline else synergy(reference, found, total),
+                synergy_core=None if mix == baseline else synergy(reference, found, core),
                 budget_limited=_budget_limited(_points(longer[mix], spec.target), found),
+                recipe=mix.recipe,
             )
         )
     return Answer(
@@ -159,10 +177,13 @@ def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]]) -> An
         subject=family.subject(),
         size_axis=family.size_axis,
         counts=tuple(Count(size, total(size), core(size)) for size in sorted({*spec.sizes, *used})),
-        baseline=baseline,
+        baseline=spec.baseline.name,
         confidence=CONFIDENCE,
         mixes=tuple(mixes),
         tuned=tuple(found_text(name, found, spec.tune) for name, found in spec.tuned.items()),
+        recipes=tuple(
+            RecipeText(name, difference(spec.settings, settings)) for name, settings in spec.recipe_settings.items()
+        ),
     )
 
 

@@ -43,7 +43,7 @@ class Series:
 
 def transitions_figure(spec: SweepSpec, answer: Answer) -> Figure:
     """Accuracy of the target against size for every mix, one colour each."""
-    series = [_series(mix.mix, mix.target, place) for place, mix in enumerate(answer.mixes)]
+    series = [series_of(mix.mix, mix.target, place) for place, mix in enumerate(answer.mixes)]
     return _figure(answer, series, spec.question, f"test accuracy of {answer.target}")
 
 
@@ -53,11 +53,12 @@ def curve_figure(spec: SweepSpec, answer: Answer, mix: str) -> Figure:
     own = [each.mix for each in answer.mixes].index(mix)
     others = [place for place in range(len(style.COLOURS)) if place != own % len(style.COLOURS)]
     places = [own, *(others[place % len(others)] for place in range(len(found.tasks) - 1))]
-    series = [_series(task.task, task, place) for task, place in zip(found.tasks, places, strict=True)]
+    series = [series_of(task.task, task, place) for task, place in zip(found.tasks, places, strict=True)]
     return _figure(answer, series, f"{spec.name}: every task of {mix}", "test accuracy")
 
 
-def _series(label: str, answer: TaskAnswer, place: int) -> Series:
+def series_of(label: str, answer: TaskAnswer, place: int) -> Series:
+    """The curve at a place of the figure, in the colour and with the marker of that place."""
     colour = style.COLOURS[place % len(style.COLOURS)]
     return Series(label, answer, colour, style.MARKERS[place % len(style.MARKERS)])
 
@@ -66,9 +67,9 @@ def _figure(answer: Answer, series: Sequence[Series], title: str, y_label: str) 
     strip = STRIP_IN + ROW_IN * len(series)
     figure = style.new_figure(CURVES_IN + strip + 1.1)
     curves, strips = figure.subplots(2, 1, sharex=True, height_ratios=(CURVES_IN, strip))
-    span = _span(answer)
+    span = size_span(answer)
     for row, each in enumerate(series):
-        _draw_runs(curves, each, answer, span)
+        draw_runs(curves, each, answer, span)
         _draw_transition(strips, each, answer, row, span)
     _draw_floors(curves, series)
     _finish_curves(curves, answer, span, y_label)
@@ -77,14 +78,14 @@ def _figure(answer: Answer, series: Sequence[Series], title: str, y_label: str) 
     return figure
 
 
-def _span(answer: Answer) -> tuple[float, float]:
+def size_span(answer: Answer) -> tuple[float, float]:
     """The ends of the size axis, a little outside the sizes on offer."""
     smallest, largest = answer.counts[0].size, answer.counts[-1].size
     room = (largest / smallest) ** EDGE if largest > smallest else 1.5
     return smallest / room, largest * room
 
 
-def _draw_runs(axes: Axes, series: Series, answer: Answer, span: tuple[float, float]) -> None:
+def draw_runs(axes: Axes, series: Series, answer: Answer, span: tuple[float, float]) -> None:
     """Every run as a point; through them the fitted curve, or the means at each size where nothing was fitted."""
     found = series.transition
     sizes = [point.size for point in found.points]
@@ -205,7 +206,7 @@ def _finish_curves(axes: Axes, answer: Answer, span: tuple[float, float], y_labe
     axes.set_ylabel(y_label)
     axes.legend(frameon=False, fontsize=style.TEXT, loc="best", handletextpad=0.4, borderaxespad=0.2)
     style.dress(axes)
-    counts = _labelled(answer)
+    counts = labelled_sizes(answer)
     above = axes.secondary_xaxis("top")
     above.xaxis.set_major_locator(FixedLocator([count.size for count in counts]))
     above.xaxis.set_minor_locator(NullLocator())
@@ -216,7 +217,7 @@ def _finish_curves(axes: Axes, answer: Answer, span: tuple[float, float], y_labe
 
 
 def _finish_strips(axes: Axes, answer: Answer, series: Sequence[Series]) -> None:
-    counts = _labelled(answer)
+    counts = labelled_sizes(answer)
     axes.xaxis.set_major_locator(FixedLocator([count.size for count in counts]))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticklabels([str(count.size) for count in counts])
@@ -230,7 +231,7 @@ def _finish_strips(axes: Axes, answer: Answer, series: Sequence[Series]) -> None
         tick.set_color(each.colour)
 
 
-def _labelled(answer: Answer) -> list[Count]:
+def labelled_sizes(answer: Answer) -> list[Count]:
     """The sizes to label: the ends, and between them those that leave room for each other."""
     ends = [answer.counts[0], answer.counts[-1]] if len(answer.counts) > 1 else list(answer.counts)
     gap = TICK_GAP * np.log(ends[-1].size / ends[0].size)

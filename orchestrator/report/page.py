@@ -10,14 +10,16 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from orchestrator.cost import cost_of
+from orchestrator.plain import flatten
+from orchestrator.recipes import difference
 from orchestrator.records import RunRecord, Sweep
 from orchestrator.report import table, wording
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.figures import transitions_figure
 from orchestrator.report.learning import learning_figure
+from orchestrator.report.main_figure import main_figure
 from orchestrator.report.panels import embeddings_figure
 from orchestrator.report.style import inline_svg
-from orchestrator.spec import SweepSpec, flatten
+from orchestrator.spec import SweepSpec
 from orchestrator.transition.types import LEVEL, PLATEAU, Synergy, Verdict
 from trainables.base import Status
 
@@ -65,7 +67,7 @@ def page(content: PageContent) -> str:
         shown={mix.target.transition.verdict.value for mix in content.answer.mixes},
         level=LEVEL,
         cost=wording.cost(cost_of(spec, content.runs)),
-        warnings=[*spec.make_family().warnings(spec.sizes), *_run_warnings(content.runs)],
+        warnings=[*spec.warnings(), *_run_warnings(content.runs)],
         asked=_asked(spec),
         settings=flatten(spec.to_dict()["settings"]),
         runs=_run_rows(content),
@@ -80,7 +82,7 @@ def _figures(content: PageContent) -> dict[str, Markup | None]:
     """The figures as elements, None where there is nothing to draw."""
     spec, answer, runs = content.sweep.spec, content.answer, content.runs
     drawn = {
-        "curves": transitions_figure(spec, answer),
+        "curves": main_figure(spec, answer),
         "embeddings": embeddings_figure(answer, runs),
         "learning": learning_figure(spec, runs) if any(run.outcome.curve for run in runs) else None,
     }
@@ -115,7 +117,8 @@ def _ratio(found: Synergy) -> str:
 def _asked(spec: SweepSpec) -> dict[str, str]:
     return {
         "target": spec.target,
-        "mixes": ", ".join(f"{mix} (baseline)" if mix == spec.baseline else str(mix) for mix in spec.mixes),
+        "mixes": ", ".join([f"{spec.plain_mixes[0]} (baseline)", *spec.plain_mixes[1:]]),
+        **{f"recipe {name}": difference(spec.settings, found) for name, found in spec.recipe_settings.items()},
         spec.size_axis: " ".join(map(str, spec.sizes)),
         "seeds": " ".join(map(str, spec.seed_list)),
         "search": ", ".join([spec.search.method, *(f"{key} {value}" for key, value in spec.search.settings.items())]),

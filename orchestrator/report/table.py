@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.console import Group
 from rich.table import Table
@@ -12,6 +12,7 @@ from rich.text import Text
 from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer, TaskAnswer
 from orchestrator.report.fairness import standing
+from orchestrator.report.panel import Panel, panel, saving, sentence, variation_text
 from orchestrator.transition.types import LEVEL, Estimate, Verdict
 from trainables.base import Mix
 
@@ -42,18 +43,16 @@ class Report:
 def report(answer: Answer) -> Report:
     """Say an answer in words."""
     subject = f", {answer.subject}" if answer.subject else ""
-    leads = [_row(answer, mix, mix.target, lead=True) for mix in answer.mixes]
-    at_absolute = [_absolute_row(answer, mix.target) if _differs(mix.target) else None for mix in answer.mixes]
-    rows: list[Row] = []
-    for lead, absolute in zip(leads, at_absolute, strict=True):
-        rows += [lead] if absolute is None else [lead, absolute]
-    for mix in answer.mixes:
-        rows += [_row(answer, mix, task, lead=False) for task in mix.tasks[1:]]
+    several = panel(answer)
     return Report(
-        head=f"target {answer.target}{subject}",
+        head=f"target {answer.target}{subject}" + (f", under {len(answer.recipes)} recipes" if several else ""),
         header=("mix", f"{answer.size_axis}*", "parameters*", "runs"),
-        rows=tuple(rows),
-        conclusions=tuple(line for mix in answer.mixes for line in _conclusions(answer, mix)),
+        rows=tuple(_rows(answer) if several is None else _rows_by_recipe(answer)),
+        conclusions=tuple(
+            _panel_lines(answer, several)
+            if several
+            else (line for mix in answer.mixes for line in _conclusions(answer, mix))
+        ),
         notes=tuple(_notes(answer)),
     )
 
@@ -82,6 +81,41 @@ def render(report: Report) -> Group:
         ),
         *(Text(line, style="dim") for line in report.notes),
     )
+
+
+def _rows(answer: Answer) -> list[Row]:
+    """The target in every mix, then the other tasks."""
+    rows: list[Row] = []
+    for mix in answer.mixes:
+        rows.append(_row(answer, mix, mix.target, lead=True))
+        rows += [_absolute_row(answer, mix.target)] if _differs(mix.target) else []
+    for mix in answer.mixes:
+        rows += [_row(answer, mix, task, lead=False) for task in mix.tasks[1:]]
+    return rows
+
+
+def _rows_by_recipe(answer: Answer) -> list[Row]:
+    """The target in every mix, recipe by recipe."""
+    rows: list[Row] = []
+    for recipe in answer.recipes:
+        rows.append(Row((f"recipe {recipe.name}", "", "", ""), lead=False))
+        under = answer.under(recipe.name)
+        for mix in under.mixes:
+            row = _row(under, mix, mix.target, lead=True)
+            rows.append(replace(row, cells=(GAP + row.cells[0], *row.cells[1:])))
+    return rows
+
+
+def _panel_lines(answer: Answer, several: Panel) -> list[str]:
+    """Each finding with what it is under every recipe, and what transitions vary with."""
+    lines = []
+    for finding in several.findings:
+        lines.append(sentence(finding))
+        width = max(len(recipe) for recipe in finding.by_recipe)
+        lines += [f"{GAP}{recipe.ljust(width)}{GAP}{saving(found)}" for recipe, found in finding.by_recipe.items()]
+    if several.variation is not None:
+        lines.append(variation_text(several.variation, answer.size_axis))
+    return lines
 
 
 def _row(answer: Answer, mix: MixAnswer, task: TaskAnswer, *, lead: bool) -> Row:
@@ -144,6 +178,7 @@ def _notes(answer: Answer) -> list[str]:
     ]
     if any(Mix.parse(mix.mix).budget != 1 for mix in answer.mixes):
         notes.append(f"x2 (x3, ...): with as many times the steps and examples, so that {answer.target} gets its share")
+    notes += [f"recipe {recipe.name}: {recipe.changes}" for recipe in answer.recipes]
     notes += answer.tuned
     notes += [line for mix in answer.mixes if (line := wording.budget_limited(mix.mix, mix.budget_limited))]
     plateaus = [found for mix in answer.mixes if (found := mix.target.transition).verdict is Verdict.PLATEAU]

@@ -54,7 +54,7 @@ def _bounds(found: Estimate) -> str:
 
 
 def synergy(mix: str, found: Synergy, kind: str = "parameters", standing: Standing | None = None) -> str:
-    """What a mix saves against the baseline, in one sentence that claims no more than is known.
+    """What a mix saves against the baseline, in one sentence that claims no more than is known: at one recipe.
 
     ``standing`` says how far "no reduction" carries; without it, only to this budget.
     """
@@ -62,11 +62,12 @@ def synergy(mix: str, found: Synergy, kind: str = "parameters", standing: Standi
         return f"{mix}: undecided whether it needs fewer {kind}{_undecided(found)}"
     if found.value is not None and found.low is not None and found.high is not None:
         if found.value >= 1:
-            return f"{mix} needs {times(found.value)} fewer {kind} [{bare(found.low)}, {bare(found.high)}]"
+            span = f"[{bare(found.low)}, {bare(found.high)}]"
+            return f"{mix} needs {times(found.value)} fewer {kind} {span} at this recipe"
         more = f"{times(1 / found.value)} more {kind} [{bare(1 / found.high)}, {bare(1 / found.low)}]"
         return _no_less(mix, more, standing)
     if found.low is not None and found.low >= 1:
-        return f"{mix} needs >= {times(found.low)} fewer {kind}"
+        return f"{mix} needs >= {times(found.low)} fewer {kind} at this recipe"
     if found.high is not None and found.high <= 1:
         return _no_less(mix, f">= {times(1 / found.high)} more {kind}", standing)
     return f"{mix}: undecided whether it needs fewer {kind}{_undecided(found)}"

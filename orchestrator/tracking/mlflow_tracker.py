@@ -24,7 +24,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_PARENT_RUN_ID
 
 from orchestrator.records import FIGURE, RunRecord, Sweep
-from orchestrator.report import figures
+from orchestrator.report import figures, main_figure
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.tracking import content, notes, views
 from orchestrator.tracking.base import State, Tracker
@@ -131,7 +131,7 @@ class MlflowTracker(Tracker):
         kept = {path.name: path for path in files}
         known = run.data.tags.get(DIGEST) == recorded.digest
         if FIGURE not in kept and not known:
-            figure = figures.transitions_figure(sweep.spec, answer)
+            figure = main_figure.main_figure(sweep.spec, answer)
             kept |= {path.name: path for path in figures.save_both(figure, drawn, Path(FIGURE).stem)}
         # Metrics cannot be taken back, so only a finished answer becomes one, and each answer once.
         samples = recorded.samples if state is State.FINISHED and not known else ()

@@ -22,8 +22,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from orchestrator.plain import flatten
 from orchestrator.spaces import load_space
-from orchestrator.spec import flatten
 from tests.bench.machine import describe, write_json
 
 ROOT = Path(__file__).parents[2]

@@ -65,7 +65,7 @@ def test_equal_totals_alone_are_confounded() -> None:
 
 def test_a_reduction_is_said_as_ever() -> None:
     for found in (answer(total=LESS), answer(total=LESS, target=MORE), answer(target=LESS)):
-        assert conclusions(found)[0].split(" needs ")[1] == "2.0x fewer parameters [1.2, 2.5]"
+        assert conclusions(found)[0].split(" needs ")[1] == "2.0x fewer parameters [1.2, 2.5] at this recipe"
 
 
 def test_mixes_with_equal_shares_of_the_target_need_no_second_budget() -> None:

@@ -37,8 +37,8 @@ def test_the_form_of_the_answer() -> None:
         "add               37.1 [33, 41]  371 [330, 410]  14",
         "add+prod          20.3 [18, 23]  203 [180, 230]  12 (1 diverged, 2 failed)",
         "prod in add+prod  20.3 [18, 23]  203 [180, 230]",
-        "add+prod needs 2.8x fewer parameters [2.2, 3.6]",
-        "  add+prod needs 2.8x fewer core parameters [2.2, 3.6]",
+        "add+prod needs 2.8x fewer parameters [2.2, 3.6] at this recipe",
+        "  add+prod needs 2.8x fewer core parameters [2.2, 3.6] at this recipe",
         "* units and parameters at 80% of the asymptote, with 90% intervals; core parameters leave out embeddings, "
         "positions and head",
     ]
@@ -102,9 +102,9 @@ def test_an_absolute_criterion_outside_the_sizes(absolute: Estimate, said: str) 
 @pytest.mark.parametrize(
     ("synergy", "said"),
     [
-        (Synergy(2.8, 2.2, 3.6, decided=True), "add+prod needs 2.8x fewer parameters [2.2, 3.6]"),
-        (Synergy(12.34, 8.0, 20.0, decided=True), "add+prod needs 12x fewer parameters [8.0, 20]"),
-        (Synergy(None, 2.3, None, decided=True), "add+prod needs >= 2.3x fewer parameters"),
+        (Synergy(2.8, 2.2, 3.6, decided=True), "add+prod needs 2.8x fewer parameters [2.2, 3.6] at this recipe"),
+        (Synergy(12.34, 8.0, 20.0, decided=True), "add+prod needs 12x fewer parameters [8.0, 20] at this recipe"),
+        (Synergy(None, 2.3, None, decided=True), "add+prod needs >= 2.3x fewer parameters at this recipe"),
         (
             Synergy(0.5, 0.4, 0.8, decided=True),
             "add+prod needs 2.0x more parameters [1.2, 2.5] at this budget",

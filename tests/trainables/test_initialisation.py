@@ -38,7 +38,7 @@ def with_init(run: RunConfig, **init: Any) -> RunConfig:
 
 def test_scaled_weights_follow_fan_in_and_branches_the_number_of_additions() -> None:
     found = spread(InitSettings("scaled", gain=2.0))
-    assert found["token"] == pytest.approx(2.0, rel=0.06)
+    assert found["token"] == pytest.approx(2 / math.sqrt(WIDTH), rel=0.06)
     assert found["0.qkv"] == pytest.approx(2 / math.sqrt(WIDTH), rel=0.03)
     assert found["head"] == pytest.approx(2 / math.sqrt(WIDTH), rel=0.06)
     assert found["0.attention_out"] == pytest.approx(2 / math.sqrt(WIDTH * 8), rel=0.03)
@@ -47,11 +47,17 @@ def test_scaled_weights_follow_fan_in_and_branches_the_number_of_additions() -> 
 
 def test_mup_starts_the_head_smaller_and_slows_matrices_with_width() -> None:
     init = InitSettings("mup", base_width=16)
-    assert spread(init)["head"] == pytest.approx(1 / WIDTH, rel=0.06)
-    assert init.rate("0.qkv", (WIDTH, 3 * WIDTH)) == 1 / 4
-    assert init.rate("0.feed_forward_out", (4 * WIDTH, WIDTH)) == 1 / 16
-    assert init.rate("head", (WIDTH, VOCABULARY)) == 1 / 4
-    assert init.rate("token", (VOCABULARY, WIDTH)) == init.rate("final_norm", (WIDTH,)) == 1
+    found = spread(init)
+    assert found["head"] == pytest.approx(4 / WIDTH, rel=0.06)
+    assert found["token"] == pytest.approx(1 / 4, rel=0.06)
+    for name in ("0.qkv", "0.attention_out", "0.feed_forward_in", "0.feed_forward_out", "head"):
+        assert init.rate(name, WIDTH) == 1 / 4
+    for name in ("token", "position", "final_norm", "0.attention_norm"):
+        assert init.rate(name, WIDTH) == 1
+
+
+def test_mup_is_scaled_at_its_base_width() -> None:
+    assert spread(InitSettings("mup", base_width=WIDTH)) == spread(InitSettings("scaled"))
 
 
 def test_mup_moves_each_tensor_by_its_own_rate() -> None:
@@ -67,7 +73,7 @@ def test_mup_moves_each_tensor_by_its_own_rate() -> None:
         for name, view in where.views(trainer.state.parameters_SP).items()
     }
     assert moved["0.qkv"] == pytest.approx(moved["head"], rel=1e-3) == pytest.approx(moved["token"] / 2, rel=1e-3)
-    assert moved["0.feed_forward_out"] == pytest.approx(moved["token"] / 8, rel=1e-3)
+    assert moved["0.feed_forward_out"] == pytest.approx(moved["token"] / 2, rel=1e-3)
 
 
 def test_rates_of_one_change_nothing() -> None:
