@@ -33,10 +33,12 @@ FLOOR = 0.1
 
 @dataclass(frozen=True)
 class Curve:
-    """Where accuracy jumps: ``midpoint`` units for one task alone, divided by the number of tasks in the mix."""
+    """Where accuracy jumps: ``midpoint`` units for one task alone, divided by the number of tasks in the mix to the
+    power ``help``: with 0 a mix needs as many units as a task alone."""
 
     midpoint: float = 40.0
     slope: float = 8.0
+    help: float = 1.0
     shape: Literal["logistic", "step"] = "logistic"
 
     def __post_init__(self) -> None:
@@ -69,7 +71,9 @@ class LogisticLearner(Learner):
 
     def accuracy(self, run: RunConfig) -> float:
         curve = run.settings.curve
-        midpoint = math.log(curve.midpoint / len(run.mix.tasks)) + math.log(run.settings.haste / 3) ** 2 / 2
+        midpoint = (
+            math.log(curve.midpoint / len(run.mix.tasks) ** curve.help) + math.log(run.settings.haste / 3) ** 2 / 2
+        )
         height = (math.log(run.size) - midpoint) * curve.slope
         learned = float(height > 0) if curve.shape == "step" else 1 / (1 + math.exp(-height))
         noise = np.random.default_rng([run.seed, run.size, len(run.mix.tasks)]).normal(0, run.settings.noise)

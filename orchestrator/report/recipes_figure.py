@@ -34,7 +34,7 @@ def recipes_figure(spec: SweepSpec, answer: Answer) -> Figure:
     for (curves, saved), recipe in zip(grid, answer.recipes, strict=True):
         _draw_curves(curves, answer.under(recipe.name), recipe.name)
         _draw_savings(saved, several.findings, recipe.name, ratios)
-    grid[0][0].legend(frameon=False, fontsize=style.SMALL, loc="lower right", handletextpad=0.3, borderaxespad=0.1)
+    grid[0][0].legend(frameon=False, fontsize=style.SMALL, loc="upper left", handletextpad=0.3, borderaxespad=0.1)
     grid[-1][0].set_xlabel(f"{answer.size_axis}   (bars: transition, {answer.confidence:.0%} interval)")
     grid[-1][1].set_xlabel(f"times fewer parameters\nthan {several.findings[0].baseline}")
     figure.supylabel(f"test accuracy of {answer.target}", fontsize=style.TEXT, color=style.INK)
@@ -91,6 +91,7 @@ def _draw_savings(axes: Axes, findings: Sequence[Finding], recipe: str, span: tu
             ha="center",
             fontsize=style.SMALL,
             color=style.INK,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
         )
     axes.set_xscale("log")
     axes.set_xlim(*span)
