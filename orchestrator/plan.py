@@ -162,15 +162,18 @@ def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]
 
     ``seconds`` is what a run of each size takes, for searchers that count the cost.
     """
-    problem = Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.seed_list)
+    # Recipes are searched alike, so that one stands for all.
+    mixes = tuple(mix.name for mix in spec.mixes if mix.recipe == spec.baseline.recipe)
+    problem = Problem(mixes, spec.sizes, spec.seed_list)
     transitions = [*spec.sizes, math.inf]
     if len(transitions) > MOST_REHEARSALS:
         places = np.linspace(0, len(transitions) - 1, MOST_REHEARSALS).round().astype(int)
         transitions = [transitions[place] for place in places]
-    return [
+    once = [
         _rehearsal(make_searcher(spec.search.method, problem, **spec.search.settings), transition, seconds)
         for transition in transitions
     ]
+    return [Counter({size: len(spec.mixes) // len(mixes) * runs for size, runs in each.items()}) for each in once]
 
 
 def stacks_at_once(spec: SweepSpec, hardware: Hardware) -> int:

@@ -14,13 +14,14 @@ from orchestrator.validation import STRICT, parse
 
 
 class Needs(BaseModel):
-    """What a profile cannot do without."""
+    """What a profile cannot do without; ``asked`` ones are never chosen by themselves."""
 
     model_config = STRICT | {"frozen": True}
 
     gpu: bool = False
     cpus: int = Field(default=1, ge=1)
     memory_gb: float = Field(default=0.0, ge=0)
+    asked: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,10 @@ def choose(source: str, profiles: Mapping[str, Mapping[str, Any]], asked: str | 
         return Choice(asked, "asked for" + (f", although {' and '.join(lacks)}" if lacks else ""))
     passed_over: list[str] = []
     for name, profile in profiles.items():
-        lacks = list(missing(needs_of(profile), hardware))
+        needs = needs_of(profile)
+        lacks = list(missing(needs, hardware))
+        if needs.asked:
+            continue
         if not lacks:
             return Choice(name, "; ".join([*passed_over, _reason(name, profile, hardware)]))
         passed_over.append(f"not {name}, as {' and '.join(lacks)}")

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from orchestrator.errors import UserError
+from orchestrator.hardware import Hardware
+from orchestrator.plan import make_plan
 from orchestrator.search.base import Request
+from orchestrator.sizing.sizing import Sizing, setting_of
 from orchestrator.spaces import load_space
 from orchestrator.spec import SweepSpec
 from tests.engine.sweeps import spec
@@ -104,3 +107,10 @@ def test_names_of_mixes_keep_their_recipe() -> None:
     mix = Mix.parse("add:2+prod x2 @ fast")
     assert (mix.recipe, mix.budget, mix.plain_name) == ("fast", 2.0, "add:2+prod:1 x2")
     assert Mix.parse(mix.name) == mix
+
+
+def test_a_plan_counts_every_recipes_runs() -> None:
+    hardware = Hardware(cpus=2, memory_gb=16)
+    one, two = (spec(**changes) for changes in ({}, {"recipes": RECIPES}))
+    runs = [make_plan(asked, hardware, Sizing(asked, setting_of(asked, hardware))).runs_at_most for asked in (one, two)]
+    assert runs[1] == 2 * runs[0]

@@ -131,6 +131,12 @@ def test_the_largest_profile_the_hardware_can_finish_is_taken(space: str) -> Non
     assert "no GPU was found" in load_space(space, "paper", hardware=LAPTOP).profile_reason
 
 
+def test_a_profile_to_be_asked_for_is_never_chosen_by_itself(write: Write) -> None:
+    space = write(SPACE.replace("needs: {gpu: true}", "needs: {asked: true}"))
+    assert load_space(space, hardware=SERVER).profile == "laptop"
+    assert load_space(space, "paper", hardware=LAPTOP).profile_reason == "asked for"
+
+
 def test_profiles_merge_deeply_and_replace_lists(space: str) -> None:
     laptop = load_space(space, "laptop", hardware=LAPTOP)
     assert laptop.sizes == (8, 16)
