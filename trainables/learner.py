@@ -232,6 +232,7 @@ class TransformerLearner(Learner):
         measures = {"seconds": self._progress[index].seconds, "passes_over_data": passes}
         for task, examples in dataset.test.items():
             measures[f"test_examples_{task}"] = len(examples.answers)
+            measures[f"test_cases_{task}"] = dataset.cases[task]
             measures[f"nodes_seen_{task}"] = passes * dataset.nodes[task]
         return measures
 

@@ -135,6 +135,13 @@ def test_runs_keep_the_keys_they_had(space: str, profile: str, mix: str) -> None
     assert family.key(family.config(Mix.parse(mix), 16, 3)) == KEYS[space, profile, mix]
 
 
+def test_multisets_held_out_are_other_runs_than_shares_of_tuples_were() -> None:
+    """Under this key runs were trained when ``unordered`` took its share of the ordered tuples."""
+    unordered = ["settings.task.held_out=unordered", "settings.task.held_out_fraction=0.5"]
+    family = load_space("add_vs_add_prod", "smoke", unordered).make_family()
+    assert family.key(family.config(Mix.parse("add"), 16, 3)) != "f529f20e369da60f"
+
+
 @pytest.mark.parametrize(
     ("setting", "default", "other"),
     [("model.bias", "false", "true"), ("training.decay", "matrices", "all")],
