@@ -75,7 +75,8 @@ class HeldOut:
         """
         if self._tuples <= LARGEST_TABLE:
             every = self._digits(np.arange(self._tuples))
-            return every[self.part(every) == part]
+            listed: NDArray[np.int64] = every[self.part(every) == part]
+            return listed
         multisets = self._multisets(part)
         sizes = None if multisets is None else orders(multisets)
         limit = min(limit, int(self._fraction * self._tuples / 4 if sizes is None else sizes.sum() / 2))
