@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -64,9 +65,9 @@ class Oracle(nn.Module):
         logits: Tensor = self.head(self.final_norm(x))
         return logits
 
-    def named(self) -> dict[str, nn.Parameter]:
+    def named(self) -> dict[str, Tensor]:
         """Its parameters by the names they have in a stack; matrices are the other way up there."""
-        found: dict[str, nn.Parameter] = {"token": self.token.weight, "position": self.position.weight}
+        found: dict[str, Tensor] = {"token": self.token.weight, "position": self.position.weight}
         modules: dict[str, tuple[nn.Module, str]] = {"final_norm": (self.final_norm, ""), "head": (self.head, "")}
         for index, layer in enumerate(self.encoder):
             modules |= {
@@ -186,8 +187,9 @@ def test_steps_are_those_of_torchs_adamw(decay: Decay) -> None:
     matrices = [one for one in oracle.parameters() if one.dim() == 2]
     others = [one for one in oracle.parameters() if one.dim() < 2]
     others_decay = training.weight_decay if decay == "all" else 0.0
+    groups: list[dict[str, Any]] = [{"params": matrices}, {"params": others, "weight_decay": others_decay}]
     optimizer = torch.optim.AdamW(
-        [{"params": matrices}, {"params": others, "weight_decay": others_decay}],
+        groups,
         lr=training.learning_rate,
         betas=(training.beta1, training.beta2),
         weight_decay=training.weight_decay,
