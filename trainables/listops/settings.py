@@ -195,7 +195,7 @@ def warnings(settings: TaskSettings) -> list[str]:
         what, asked = "number tuples", ""
         if settings.held_out == "unordered":
             what = f"multisets of {settings.max_arguments} numbers"
-            asked = ", in every order, which makes no more cases of them"
+            asked = "; orders of one are no cases of their own"
         said.append(
             f"only {count} {what} are held out ({count - count // 2} of them for the final score{asked}), so accuracy "
             f"rests on few cases and moves in steps of about {1 / (count - count // 2):.2g}; raise "

@@ -86,7 +86,9 @@ def test_multisets_are_what_is_counted_where_order_does_not_count() -> None:
     settings = TaskSettings(**flat, held_out_fraction=0.1)  # type: ignore[arg-type]
     assert (settings.tuple_count, settings.held_out_tuples) == (126, 12)
     (said,) = warnings(settings)
-    assert "only 12 multisets of 4 numbers are held out (6 of them for the final score, in every order" in said
+    assert (
+        "only 12 multisets of 4 numbers are held out (6 of them for the final score; orders of one are no cases" in said
+    )
     assert "steps of about 0.17" in said
     assert warnings(TaskSettings(**flat, held_out_fraction=0.32)) == []  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match=r"0\.07 of 126 multisets of 4 numbers is 8; at least 10") as caught:
