@@ -5,9 +5,11 @@ from __future__ import annotations
 import pickle
 import textwrap
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +23,7 @@ from orchestrator.spaces import load_space, names, open_space
 from orchestrator.spec import SweepSpec
 from tests.families import LogisticFamily, LogisticSettings
 from trainables.base import Mix
+from trainables.training import TrainingSettings
 
 LAPTOP = Hardware(cpus=2, memory_gb=16)
 SERVER = Hardware(cpus=16, memory_gb=128, gpus=1, gpu_name="H200")
@@ -244,6 +247,46 @@ def test_size_ranges_keep_their_ends_and_multiples(smallest: int, span: int, cou
     assert list(sizes) == sorted(set(sizes))
     assert len(sizes) <= count
     assert all(size % multiple == 0 for size in sizes)
+
+
+def test_the_fair_recipe_differs_from_the_published_one_in_what_its_comment_says() -> None:
+    paper, fair = (load_space("add_vs_add_prod", profile, hardware=SERVER) for profile in ("paper", "paper_fair"))
+    assert paper.differences(fair) == {
+        "settings.model.init.kind": ("normal", "scaled"),
+        "settings.model.init.std": (0.02, None),
+        "settings.model.init.gain": (None, 1.0),
+        "settings.task.held_out": ("ordered", "unordered"),
+        "settings.training.schedule": ("exponential", "cosine"),
+        "settings.training.warmup_steps": (0, 1000),
+        "settings.training.weight_decay": (0.01, 0.1),
+        "settings.training.decay": ("all", "matrices"),
+        "settings.training.beta2": (0.999, 0.98),
+    }
+
+
+def test_the_published_recipe_leaves_the_optimizer_at_torchs_defaults() -> None:
+    training = load_space("add_vs_add_prod", "paper", hardware=SERVER).settings.training
+    optimizer = torch.optim.AdamW([torch.zeros(1)])
+    assert training.weight_decay == optimizer.defaults["weight_decay"]
+    assert (training.beta1, training.beta2) == optimizer.defaults["betas"]
+    assert training.decay == "all"
+    # The defaults of TrainingSettings that are this project's own, and the sibling's number of steps without a sweep.
+    own = asdict(TrainingSettings())
+    assert {name for name, value in asdict(training).items() if value != own[name]} == {
+        "steps",
+        "weight_decay",
+        "decay",
+        "beta2",
+    }
+
+
+@pytest.mark.parametrize(("modulus", "examples"), [(20, 100_000), (43, 215_000), (45, 225_000)])
+@pytest.mark.parametrize("profile", ["paper", "paper_fair"])
+def test_training_examples_of_the_paper_follow_the_modulus(profile: str, modulus: int, examples: int) -> None:
+    spec = load_space("add_vs_add_prod", profile, [f"settings.task.modulus={modulus}"], SERVER)
+    assert spec.settings.task.training_examples == examples
+    doubled = spec.make_family().config(Mix.parse("add+prod x2"), 16, 0)
+    assert doubled.settings.task.training_examples == 2 * examples
 
 
 def test_the_papers_sizes_are_sixteen_log_spaced() -> None:

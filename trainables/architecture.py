@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from trainables.base import Parameters, SettingsError
-from trainables.initialisation import InitSettings
+from trainables.described import ADDED_LATER, described_fields
+from trainables.initialisation import EMBEDDINGS, HEAD, InitSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 ALIGNMENT = 16
 """Parameters start at multiples of this many elements inside a model's flat vector: 64 bytes in float32, which every
 vector unit and matrix library is content with."""
+GAIN, BIAS = "norm", "bias"
+"""What the names of norm gains and of biases end with."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class ModelSettings:
     tied: bool = False
     """Use the token embedding as the output head too."""
     block: int = 128
+    bias: bool = field(default=False, metadata=ADDED_LATER)
+    """Add a bias in every linear map, the head included, and in the layer norms; they start at 0."""
     init: InitSettings = field(default_factory=InitSettings)
 
     def __post_init__(self) -> None:
@@ -64,11 +69,10 @@ class ModelSettings:
     def described(self) -> dict[str, Any]:
         """Everything that changes the mathematics, for run keys.
 
-        Settings that came later are left out where they change nothing, so that runs keep the keys they always had.
+        ``init: {kind: normal, std: x}`` keeps the name ``init_std`` that it had before there were other kinds.
         """
-        described = asdict(self)
-        del described["init"]
-        init = self.init.described()
+        described = described_fields(self)
+        init = described.pop("init")
         return described | ({"init_std": init["std"]} if self.init.kind == "normal" else {"init": init})
 
 
@@ -90,7 +94,10 @@ class Layout:
 
 
 def parameter_shapes(settings: ModelSettings, n_embed: int, vocabulary: int) -> dict[str, tuple[int, ...]]:
-    """Name and shape of every parameter of one model, in the order they lie in its flat vector."""
+    """Name and shape of every parameter of one model, in the order they lie in its flat vector.
+
+    Weights come as [in, out]; the bias of ``x`` is called ``x_bias`` and follows it.
+    """
     width, hidden = n_embed, settings.feed_forward * n_embed
     shapes: dict[str, tuple[int, ...]] = {"token": (vocabulary, width), "position": (settings.block, width)}
     for layer in range(settings.n_layer):
@@ -105,7 +112,17 @@ def parameter_shapes(settings: ModelSettings, n_embed: int, vocabulary: int) -> 
     shapes["final_norm"] = (width,)
     if not settings.tied:
         shapes["head"] = (width, vocabulary)
-    return shapes
+    return _with_biases(shapes, vocabulary) if settings.bias else shapes
+
+
+def _with_biases(shapes: Mapping[str, tuple[int, ...]], vocabulary: int) -> dict[str, tuple[int, ...]]:
+    """The same with a bias after every gain and matrix; a head that is the token embedding has one too."""
+    biased: dict[str, tuple[int, ...]] = {}
+    for name, shape in shapes.items():
+        biased[name] = shape
+        if name not in EMBEDDINGS:
+            biased[f"{name}_{BIAS}"] = shape[-1:]
+    return biased | {f"{HEAD}_{BIAS}": (vocabulary,)}
 
 
 def layout(settings: ModelSettings, n_embed: int, vocabulary: int) -> Layout:
@@ -121,17 +138,21 @@ def layout(settings: ModelSettings, n_embed: int, vocabulary: int) -> Layout:
 def count_parameters(settings: ModelSettings, n_embed: float, vocabulary: int) -> Parameters:
     """Trainable parameters of one model in closed form; ``n_embed`` may be fractional.
 
-    A block holds 3C^2 (query, key, value) + C^2 (output) + 2fC^2 (feed-forward) + 2C (norm gains).
+    A block holds 3C^2 (query, key, value) + C^2 (output) + 2fC^2 (feed-forward) + 2C (norm gains); biases are as many
+    as the columns of these, (4 + f + 1)C, and as the gains. The head's are no part of the core.
     """
     c = n_embed
     core = settings.n_layer * ((4 + 2 * settings.feed_forward) * c**2 + 2 * c) + c
     outside = c * (vocabulary + settings.block) + (0 if settings.tied else c * vocabulary)
+    if settings.bias:
+        core += settings.n_layer * (5 + settings.feed_forward + 2) * c + c
+        outside += vocabulary
     return Parameters(total=core + outside, core=core)
 
 
 def flops_per_token(settings: ModelSettings, n_embed: int, vocabulary: int) -> float:
     """Floating-point operations of one training step per token: 2 a weight forward and 4 backward, plus attention's
-    two T x T products (half of each, being causal)."""
+    two T x T products (half of each, being causal). What is not a product (norms, biases) is not counted."""
     c, t = n_embed, settings.block
     weights = (4 + 2 * settings.feed_forward) * c**2 + t * c
     return 6.0 * (settings.n_layer * settings.n_recurrence * weights + c * vocabulary)

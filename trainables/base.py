@@ -22,6 +22,8 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
+from trainables.described import described_fields
+
 KEY_DIGITS = 16
 """Hex digits of a run key: 64 bits, so a clash among a million runs has probability below 1e-7."""
 
@@ -172,9 +174,9 @@ class Outcome:
 
     ``accuracy`` maps each task of the mix to its score on the test part of the held-out data, in [0, 1]; for a
     diverged run it equals ``floor``, the score of the best constant answer on the same test set. ``measures`` are
-    further numbers worth recording (``seconds``, ``test_examples_add``, ...). ``error`` is the traceback of a
-    failed run, whose ``accuracy`` is empty. ``data`` is a hash (at most 36 characters) of the content of everything the
-    run was trained and scored on, ``""`` where its family has none.
+    further numbers worth recording (``seconds``, ``test_examples_add``, ``test_cases_add``, ...). ``error`` is the
+    traceback of a failed run, whose ``accuracy`` is empty. ``data`` is a hash (at most 36 characters) of the content of
+    everything the run was trained and scored on, ``""`` where its family has none.
     """
 
     status: Status
@@ -367,8 +369,11 @@ class Family(ABC):
         return RunConfig(mix, size, seed, family.scaled(mix.budget * steps_factor, mix.budget), steps_factor)
 
     def described(self, settings: Any) -> dict[str, Any]:
-        """Everything in the settings that changes the mathematics, as plain values: what run keys are made of."""
-        return asdict(settings)
+        """Everything in the settings that changes the mathematics, as plain values: what run keys are made of.
+
+        Fields with the metadata :data:`trainables.described.ADDED_LATER` are left out where they have their default.
+        """
+        return described_fields(settings)
 
     def key(self, run: RunConfig) -> str:
         """The run's identity: a hash of the family, its version and everything that changes the mathematics."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,8 @@ class Dataset:
     first '=' of their expression, with its ``<eos>``; ``starts`` [E] are the offsets of the expressions' first
     tokens, ascending. ``validation`` and ``test`` hold, for every task of the mix, expressions of that task alone;
     ``mixed`` holds test expressions drawn from the mix, None for a mix of one. ``nodes`` counts the operation nodes
-    of each task in the training text. ``digest`` is a hash of all of it, for the record.
+    of each task in the training text, ``cases`` the different held-out tuples (multisets where order does not count)
+    that the test expressions of each task rest on. ``digest`` is a hash of all arrays, for the record.
     """
 
     tokens: NDArray[np.unsignedinteger]
@@ -47,4 +48,5 @@ class Dataset:
     test: Mapping[str, Examples]
     mixed: Examples | None
     nodes: Mapping[str, int]
+    cases: Mapping[str, int] = field(default_factory=dict)
     digest: str = ""

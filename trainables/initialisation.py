@@ -33,7 +33,8 @@ OWNERS: dict[str, tuple[Kind, ...]] = {"std": ("normal",), "gain": ("scaled", "m
 class InitSettings:
     """Standard deviations of the first weights, tensor by tensor; norm gains start at 1, biases at 0.
 
-    ``normal``: every matrix and embedding N(0, ``std``) (Radford et al. 2019, GPT-2, and arXiv 2505.18369: 0.02).
+    ``normal``: every matrix and embedding N(0, ``std``) (Radford et al. 2019, GPT-2, and
+    the sibling code of arXiv 2505.18369: 0.02).
 
     ``scaled``: N(0, ``gain`` / sqrt(fan-in)) (LeCun et al. 1998) for matrices and head; those that write into the
     residual stream (``attention_out``, ``feed_forward_out``) are divided by sqrt(2 x n_layer x n_recurrence) besides,

@@ -71,7 +71,7 @@ class TransformerLearner(Learner):
     """Trains a stack of transformers of one width.
 
     All runs share everything that shapes a step (architecture, batch, steps, schedule of evaluations, betas, clip,
-    loss, precision); mix, seed, first weights, learning rates and weight decay are each run's own.
+    what decays, loss, precision); mix, seed, first weights, learning rates and weight decay are each run's own.
     """
 
     def __init__(self, jobs: Sequence[Job], alphabet: Alphabet, device: str) -> None:
@@ -232,6 +232,7 @@ class TransformerLearner(Learner):
         measures = {"seconds": self._progress[index].seconds, "passes_over_data": passes}
         for task, examples in dataset.test.items():
             measures[f"test_examples_{task}"] = len(examples.answers)
+            measures[f"test_cases_{task}"] = dataset.cases[task]
             measures[f"nodes_seen_{task}"] = passes * dataset.nodes[task]
         return measures
 

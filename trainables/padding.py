@@ -19,7 +19,8 @@ from trainables.architecture import ModelSettings
 def pad_parameters(settings: ModelSettings, parameters: Mapping[str, Tensor], multiple: int) -> Mapping[str, Tensor]:
     """The same stack of models with every inner width, and the head's vocabulary, a multiple of ``multiple``.
 
-    Heads are padded one by one. Norm gains keep the true width, which is how the forward pass knows it.
+    Heads are padded one by one. Norm gains and their biases keep the true width, which is how the forward pass knows
+    it.
     """
     stack, vocabulary, width = parameters["token"].shape
     depth, hidden = width // settings.n_head, settings.feed_forward * width
@@ -43,8 +44,27 @@ def pad_parameters(settings: ModelSettings, parameters: Mapping[str, Tensor], mu
         padded[f"{layer}.feed_forward_out"] = functional.pad(
             parameters[f"{layer}.feed_forward_out"], (*columns, 0, within_hidden)
         )
+    if settings.bias:
+        padded |= _padded_biases(settings, parameters, multiple)
     if not settings.tied:
         padded["head"] = functional.pad(parameters["head"], (0, missing(vocabulary, multiple), *rows[2:]))
+    return padded
+
+
+def _padded_biases(settings: ModelSettings, parameters: Mapping[str, Tensor], multiple: int) -> dict[str, Tensor]:
+    """The biases of the linear maps, as wide as the padded maps are."""
+    stack, vocabulary, width = parameters["token"].shape
+    depth = width // settings.n_head
+    padded = {}
+    for layer in range(settings.n_layer):
+        qkv = parameters[f"{layer}.qkv_bias"].view(stack, 3 * settings.n_head, depth)
+        padded[f"{layer}.qkv_bias"] = functional.pad(qkv, (0, missing(depth, multiple))).flatten(1)
+        for name in (f"{layer}.attention_out_bias", f"{layer}.feed_forward_in_bias", f"{layer}.feed_forward_out_bias"):
+            bias = parameters[name]
+            padded[name] = functional.pad(bias, (0, missing(bias.shape[1], multiple)))
+    # A head that is the padded token embedding has its true vocabulary still.
+    beyond = 0 if settings.tied else missing(vocabulary, multiple)
+    padded["head_bias"] = functional.pad(parameters["head_bias"], (0, beyond))
     return padded
 
 

@@ -19,7 +19,7 @@ from trainables.compiled import can_compile, compiled, let_grow
 from trainables.optimizer import AdamState, adamw_step, step_sizes
 from trainables.padding import pad_parameters
 from trainables.sampling import WindowSampler
-from trainables.training import TrainingSettings
+from trainables.training import Decay, TrainingSettings
 from trainables.transformer import forward
 
 GPU_WIDTHS = 8
@@ -89,7 +89,7 @@ class StackTrainer:
         self._pad_to = GPU_WIDTHS if device.type == "cuda" else 1
         self._compiled = can_compile(device) if compile_step is None else compile_step
         self._losses = compiled(stack_losses) if self._compiled else stack_losses
-        self._decayed_P = _decayed(where).to(device)
+        self._decayed_P = _decayed(where, settings[0].decay).to(device)
         self._rates_P = _rates(model, where, device)
         self._step = torch.zeros((), dtype=torch.int64, device=device)
         self._fix_addresses()
@@ -192,11 +192,11 @@ def mean_loss(logits_SBTV: Tensor, targets_SBT: Tensor, counted_SBT: Tensor) -> 
     return (each.view(stack, -1) * weight_SN).sum(dim=1) / weight_SN.sum(dim=1).clamp(min=1)
 
 
-def _decayed(where: Layout) -> Tensor:
-    """1 for the elements weight decay applies to (matrices), 0 for gains and padding; [P]."""
+def _decayed(where: Layout, decay: Decay) -> Tensor:
+    """1 for the elements weight decay applies to, 0 for the others and for padding; [P]."""
     mask = torch.zeros(1, where.width)
     for name, view in where.views(mask).items():
-        view.fill_(0.0 if name.endswith("norm") else 1.0)
+        view.fill_(1.0 if decay == "all" or len(where.shapes[name]) > 1 else 0.0)
     return mask[0]
 
 

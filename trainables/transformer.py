@@ -5,7 +5,7 @@ over it, so a stack costs far fewer kernel launches than S models and no model s
 is a stack of 1.
 
 ``n_layer`` pre-norm blocks are applied ``n_recurrence`` times with shared weights (arXiv 2505.18369, section 3: one
-block, four times). Linear maps and norms carry no bias. Positions are learned.
+block, four times). Linear maps and norms carry biases where ``bias`` says so. Positions are learned.
 
 Shape suffixes: S stack, B rows, T positions, N = B*T, C n_embed, H heads, D = C/H, F feed-forward width, V vocabulary,
 P parameters of one model (padded), X = B*H.
@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trainables.architecture import Layout, ModelSettings
+from trainables.architecture import BIAS, GAIN, Layout, ModelSettings
 
 LARGEST_ONE_HOT = 256
 """On a GPU, vocabularies up to this size are looked up by a matrix product."""
@@ -29,12 +30,12 @@ SHORT_ROW = 32
 
 
 def initialise(settings: ModelSettings, where: Layout, generator: torch.Generator) -> Tensor:
-    """One model's flat parameter vector [P]: weights as ``settings.init`` says, norm gains 1, padding 0."""
+    """One model's flat parameter vector [P]: weights as ``settings.init`` says, norm gains 1, biases and padding 0."""
     flat = torch.zeros(1, where.width)
     for name, view in where.views(flat).items():
-        if name.endswith("norm"):
+        if name.endswith(GAIN):
             view.fill_(1.0)
-        else:
+        elif not name.endswith(BIAS):
             deviation = settings.init.deviation(name, where.shapes[name], settings.additions)
             view.normal_(0.0, deviation, generator=generator)
     return flat[0]
@@ -46,11 +47,36 @@ def _norm(x_SNC: Tensor, width: int) -> Tensor:
     return functional.pad(normed_SNC, (0, x_SNC.shape[-1] - width)) if x_SNC.shape[-1] > width else normed_SNC
 
 
-def _with_gain(gain_SC: Tensor, matrix_SCK: Tensor) -> Tensor:
-    """The matrix that makes of a norm without gains what the given one makes of a norm with them, (n g) W = n (g W):
-    one small product a step where the gains would take three passes over every token."""
-    padding = matrix_SCK.shape[1] - gain_SC.shape[1]
-    return functional.pad(gain_SC, (0, padding)).unsqueeze(-1) * matrix_SCK
+@dataclass(frozen=True)
+class _Linear:
+    """A map of rows [S, N, C] to [S, N, K], with or without a bias [S, 1, K]."""
+
+    matrix_SCK: Tensor
+    bias_S1K: Tensor | None
+
+    @classmethod
+    def after_norm(cls, parameters: Mapping[str, Tensor], norm: str, name: str, matrix_SCK: Tensor) -> _Linear:
+        """The map that makes of a norm without gain g and bias b what ``name`` makes of one with them:
+        (n g + b) W + c = n (g W) + (b W + c). Two small products a step instead of passes over every token."""
+        gain_SC = parameters[norm]
+        padding = matrix_SCK.shape[1] - gain_SC.shape[1]
+        folded_SCK = functional.pad(gain_SC, (0, padding)).unsqueeze(-1) * matrix_SCK
+        if f"{norm}_{BIAS}" not in parameters:
+            return cls(folded_SCK, None)
+        shift_S1C = functional.pad(parameters[f"{norm}_{BIAS}"], (0, padding)).unsqueeze(1)
+        return cls(folded_SCK, torch.baddbmm(parameters[f"{name}_{BIAS}"].unsqueeze(1), shift_S1C, matrix_SCK))
+
+    def __call__(self, x_SNC: Tensor) -> Tensor:
+        if self.bias_S1K is None:
+            return torch.bmm(x_SNC, self.matrix_SCK)
+        return torch.baddbmm(self.bias_S1K, x_SNC, self.matrix_SCK)
+
+
+def _add(stream_SNC: Tensor, x_SNK: Tensor, parameters: Mapping[str, Tensor], name: str) -> Tensor:
+    """The residual stream with what the map ``name`` makes of ``x`` added."""
+    if f"{name}_{BIAS}" in parameters:
+        stream_SNC = stream_SNC + parameters[f"{name}_{BIAS}"].unsqueeze(1)
+    return torch.baddbmm(stream_SNC, x_SNK, parameters[name])
 
 
 def _attention(qkv_SNK: Tensor, rows: int, n_head: int, scale: float) -> Tensor:
@@ -110,14 +136,18 @@ def forward(settings: ModelSettings, parameters: Mapping[str, Tensor], tokens_SB
     x_SNC = (x_SNC.view(stack, rows, positions, -1) + p["position"][:, None, :positions]).view_as(x_SNC)
     act = functional.relu if settings.activation == "relu" else functional.gelu
     scale = 1 / math.sqrt(n_embed // settings.n_head)
-    into_attention = [_with_gain(p[f"{i}.attention_norm"], p[f"{i}.qkv"]) for i in range(settings.n_layer)]
-    into_hidden = [_with_gain(p[f"{i}.feed_forward_norm"], p[f"{i}.feed_forward_in"]) for i in range(settings.n_layer)]
+    layers = range(settings.n_layer)
+    into_attention = [_Linear.after_norm(p, f"{i}.attention_norm", f"{i}.qkv", p[f"{i}.qkv"]) for i in layers]
+    into_hidden = [
+        _Linear.after_norm(p, f"{i}.feed_forward_norm", f"{i}.feed_forward_in", p[f"{i}.feed_forward_in"])
+        for i in layers
+    ]
     for layer in _steps(settings):
-        qkv_SNK = torch.bmm(_norm(x_SNC, n_embed), into_attention[layer])
+        qkv_SNK = into_attention[layer](_norm(x_SNC, n_embed))
         mixed_SNC = _attention(qkv_SNK, rows, settings.n_head, scale)
-        x_SNC = torch.baddbmm(x_SNC, mixed_SNC, p[f"{layer}.attention_out"])
-        hidden_SNF = act(torch.bmm(_norm(x_SNC, n_embed), into_hidden[layer]))
-        x_SNC = torch.baddbmm(x_SNC, hidden_SNF, p[f"{layer}.feed_forward_out"])
-    head_SCV = _with_gain(p["final_norm"], p["token"].transpose(1, 2) if settings.tied else p["head"])
-    logits_SNV = torch.bmm(_norm(x_SNC, n_embed), head_SCV)[..., :vocabulary]
+        x_SNC = _add(x_SNC, mixed_SNC, p, f"{layer}.attention_out")
+        hidden_SNF = act(into_hidden[layer](_norm(x_SNC, n_embed)))
+        x_SNC = _add(x_SNC, hidden_SNF, p, f"{layer}.feed_forward_out")
+    head = _Linear.after_norm(p, "final_norm", "head", p["token"].transpose(1, 2) if settings.tied else p["head"])
+    logits_SNV = head(_norm(x_SNC, n_embed))[..., :vocabulary]
     return logits_SNV.reshape(stack, rows, positions, vocabulary)

@@ -141,6 +141,34 @@ def test_runs_keep_the_keys_they_had(space: str, profile: str, mix: str) -> None
     assert family.key(family.config(Mix.parse(mix), 16, 3)) == KEYS[space, profile, mix]
 
 
+def test_multisets_held_out_are_other_runs_than_shares_of_tuples_were() -> None:
+    """Under this key runs were trained when ``unordered`` took its share of the ordered tuples."""
+    unordered = ["settings.task.held_out=unordered", "settings.task.held_out_fraction=0.5"]
+    family = load_space("add_vs_add_prod", "smoke", unordered).make_family()
+    assert family.key(family.config(Mix.parse("add"), 16, 3)) != "f529f20e369da60f"
+
+
+@pytest.mark.parametrize(
+    ("setting", "default", "other"),
+    [("model.bias", "false", "true"), ("training.decay", "matrices", "all")],
+)
+def test_settings_added_later_change_keys_and_stacks_only_where_they_change_something(
+    setting: str, default: str, other: str
+) -> None:
+    families = {
+        value: load_space("add_vs_add_prod", "smoke", [f"settings.{setting}={value}"]).make_family()
+        for value in (default, other)
+    }
+    runs = {value: family.config(Mix.parse("add"), 16, 3) for value, family in families.items()}
+    assert families[default].key(runs[default]) == KEYS["add_vs_add_prod", "smoke", "add"]
+    assert families[other].key(runs[other]) != families[default].key(runs[default])
+    assert families[other].shape(runs[other]) != families[default].shape(runs[default])
+    part, name = setting.split(".")
+    described = families[other].described(runs[other].settings)
+    assert str(described[part][name]).lower() == other
+    assert name not in families[default].described(runs[default].settings)[part]
+
+
 def test_the_former_name_is_read_and_means_the_same() -> None:
     old = load_space("add_vs_add_prod", "smoke").to_dict()
     old["settings"]["model"].pop("init")

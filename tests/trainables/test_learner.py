@@ -166,6 +166,8 @@ def test_the_last_report_carries_embeddings_weights_and_counts(data_cache: Path)
     # One node an expression of 8.5 tokens on average: 60 steps of 16 windows of 18 tokens.
     assert seen == pytest.approx(60 * 16 * 18 / 8.5, rel=0.05)
     assert set(last.outcome.accuracy) == {"add", "prod"}
+    # Flat and ordered: every tuple once, half of 43 of them.
+    assert measures["test_examples_add"] == measures["test_cases_add"] == 22
 
 
 def test_bf16_learns_as_float32_does_at_first(data_cache: Path) -> None:

@@ -16,10 +16,14 @@ SMALL = replace(MODEL, n_recurrence=1)
 
 
 @pytest.mark.slow
-def test_compiled_steps_follow_uncompiled_ones_through_a_shrinking_stack() -> None:
+@pytest.mark.parametrize("bias", [False, True])
+def test_compiled_steps_follow_uncompiled_ones_through_a_shrinking_stack(bias: bool) -> None:
     from torch._dynamo.utils import counters
 
-    plain, fast = (make_trainer(range(4), model=SMALL, compile_step=compile_step) for compile_step in (False, True))
+    plain, fast = (
+        make_trainer(range(4), model=replace(SMALL, bias=bias), compile_step=compile_step)
+        for compile_step in (False, True)
+    )
     expected, curve = losses(plain, 6), losses(fast, 6)
     versions = counters["stats"]["unique_graphs"]
     assert versions > 0

@@ -17,11 +17,17 @@ MODELS = {
     "two heads": (ModelSettings(block=9, n_head=2), 10),
     "two blocks, tied, gelu": (ModelSettings(n_layer=2, n_recurrence=1, tied=True, activation="gelu", block=9), 7),
     "odd feed-forward": (ModelSettings(n_recurrence=2, feed_forward=3, block=9), 8),
+    "biases": (ModelSettings(block=9, bias=True), 5),
+    "biases, two heads": (ModelSettings(block=9, n_head=2, bias=True), 10),
+    "biases, two blocks, tied, gelu": (
+        ModelSettings(n_layer=2, n_recurrence=1, tied=True, activation="gelu", block=9, bias=True),
+        7,
+    ),
 }
 
 
 def models(settings: ModelSettings, n_embed: int) -> dict[str, Tensor]:
-    """A stack of two in float64, with gains that are not all 1."""
+    """A stack of two in float64, with gains that are not all 1 and biases that are not 0."""
     where = layout(settings, n_embed, VOCABULARY)
     generator = torch.Generator().manual_seed(0)
     flat = torch.stack([initialise(settings, where, generator) for _ in range(2)]).double() * 10

@@ -34,16 +34,17 @@ def logits(settings: ModelSettings, n_embed: int, flat_SP: Tensor, tokens: Tenso
     n_layer=st.integers(1, 3),
     feed_forward=st.integers(1, 5),
     tied=st.booleans(),
+    bias=st.booleans(),
     block=st.integers(1, 200),
     n_embed=st.integers(1, 70),
 )
 def test_closed_form_counts_every_parameter(
-    n_layer: int, feed_forward: int, tied: bool, block: int, n_embed: int
+    n_layer: int, feed_forward: int, tied: bool, bias: bool, block: int, n_embed: int
 ) -> None:
-    settings = ModelSettings(n_layer=n_layer, feed_forward=feed_forward, tied=tied, block=block)
+    settings = ModelSettings(n_layer=n_layer, feed_forward=feed_forward, tied=tied, bias=bias, block=block)
     shapes = parameter_shapes(settings, n_embed, VOCABULARY)
     sizes = {name: torch.Size(shape).numel() for name, shape in shapes.items()}
-    outside = {"token", "position", "head"}
+    outside = {"token", "position", "head", "head_bias"}
     counted = count_parameters(settings, n_embed, VOCABULARY)
     assert counted.total == sum(sizes.values())
     assert counted.core == sum(size for name, size in sizes.items() if name not in outside)

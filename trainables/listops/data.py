@@ -22,11 +22,13 @@ from trainables.listops.settings import TaskSettings
 from trainables.listops.streams import stream
 from trainables.listops.tokens import Vocabulary
 
-GENERATOR_VERSION = 1
+GENERATOR_VERSION = 2
 """Raise it whenever the same settings, mix and seed give other data."""
-LAYOUT_VERSION = 2
+LAYOUT_VERSION = 3
 """Raise it whenever the same data are kept in other files."""
 DIGEST = "digest.txt"
+CASES = "cases"
+"""The file of what is counted in the data and no part of their digest."""
 
 
 def load_dataset(settings: TaskSettings, mix: Mix, seed: int, cache: Path) -> Dataset:
@@ -54,14 +56,17 @@ def make_dataset(settings: TaskSettings, mix: Mix, seed: int) -> Dataset:
         drawn, _ = expressions.sample(Part.TEST, settings.test_examples, stream(seed, "mixed", *described))
         mixed = _examples(drawn, expressions.vocabulary)
     alone = {task: Expressions(settings, Mix.of({task: 1.0}), seed) for task in mix.tasks}
+    test = {task: _held_out(alone[task], Part.TEST, seed) for task in mix.tasks}
     dataset = Dataset(
         tokens=texts.tokens,
         answer=place >= np.repeat(texts.prompt_lengths, texts.lengths),
         starts=starts,
         validation={task: _held_out(alone[task], Part.VALIDATION, seed) for task in mix.tasks},
-        test={task: _held_out(alone[task], Part.TEST, seed) for task in mix.tasks},
+        test=test,
         mixed=mixed,
         nodes=nodes,
+        # An expression ends with <eos>, so no tuple reaches from one row into the next.
+        cases={task: alone[task].held_out.cases(test[task].tokens.reshape(-1), Part.TEST) for task in mix.tasks},
     )
     return replace(dataset, digest=_digest(dataset))
 
@@ -104,7 +109,8 @@ def _write(dataset: Dataset, directory: Path) -> None:
     aside = directory.with_name(f".{directory.name}-{secrets.token_hex(8)}")
     aside.mkdir()
     try:
-        for name, array in _arrays(dataset).items():
+        counted = {CASES: np.array(list(dataset.cases.values()), dtype=np.int64)}
+        for name, array in (_arrays(dataset) | counted).items():
             with (aside / f"{name}.npy").open("wb") as file:
                 np.save(file, array, allow_pickle=False)
                 _flush(file)
@@ -167,5 +173,6 @@ def _read(directory: Path, mix: Mix) -> Dataset:
         test={task: examples(f"test-{task}") for task in mix.tasks},
         mixed=examples("mixed") if (directory / "mixed-tokens.npy").exists() else None,
         nodes=dict(zip(mix.tasks, array("nodes").tolist(), strict=True)),
+        cases=dict(zip(mix.tasks, array(CASES).tolist(), strict=True)),
         digest=(directory / DIGEST).read_text(),
     )

@@ -93,9 +93,6 @@ class ListOps(Family):
         today = {name: value for name, value in model.items() if name != "init_std"}
         return {**settings, "model": today | {"init": {"kind": "normal", "std": model["init_std"]}}}
 
-    def described(self, settings: ListOpsSettings) -> dict[str, Any]:
-        return super().described(settings) | {"model": settings.model.described()}
-
     def parameters(self, size: float) -> Parameters:
         return count_parameters(self.settings.model, size, self._vocabulary_size)
 
@@ -140,6 +137,7 @@ class ListOps(Family):
         return (
             f"{training.batch} x {model.block} tokens, {model.n_layer} layers x {model.n_recurrence}, {heads}, "
             f"feed-forward {model.feed_forward}, {model.activation}, vocabulary {self._vocabulary_size}"
+            + (", biases" if model.bias else "")
         )
 
     def memory(self, size: int) -> float:

@@ -12,11 +12,12 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from trainables.listops.multisets import MultisetNumbering, orders
 from trainables.listops.settings import TaskSettings
 from trainables.listops.streams import stream
 
 LARGEST_TABLE = 2**20
-"""Up to this many tuples are kept in a table with exact counts; more are told apart by a hash of the tuple."""
+"""Up to this many tuples (multisets) are kept in a table with exact counts; more are told apart by a hash of each."""
 
 
 class Part(IntEnum):
@@ -30,12 +31,14 @@ class Part(IntEnum):
 class HeldOut:
     """The held-out tuples of one seed: a function of modulus, max_arguments, held_out_fraction, held_out and seed.
 
-    Halved once: half of them (rounded up) are for the test, the others for validation.
+    Halved once: half of them (rounded up) are for the test, the others for validation. With ``unordered`` multisets are
+    held out and halved, every tuple going where its multiset goes.
     """
 
     def __init__(self, settings: TaskSettings, seed: int) -> None:
         self._modulus = settings.modulus
         self._length = settings.max_arguments
+        self._tuples = settings.modulus**settings.max_arguments
         self._fraction = settings.held_out_fraction
         self._unordered = settings.held_out == "unordered"
         rng = stream(seed, "held-out")
@@ -43,49 +46,65 @@ class HeldOut:
         self._powers = np.array(
             [pow(self._modulus, place, 2**64) for place in reversed(range(self._length))], dtype=np.uint64
         )
+        self._numbering: MultisetNumbering | None = None
         self._table: NDArray[np.uint8] | None = None
-        if self._modulus**self._length <= LARGEST_TABLE:
-            self._table = self._draw_table(settings.held_out_tuples, rng)
+        if settings.tuple_count <= LARGEST_TABLE:
+            if self._unordered:
+                self._numbering = MultisetNumbering(self._modulus, self._length)
+            self._table = _draw_table(settings.tuple_count, settings.held_out_tuples, rng)
 
     def part(self, arguments: NDArray[np.int64]) -> NDArray[np.uint8]:
         """The :class:`Part` [...] of each tuple of ``arguments`` [..., max_arguments]."""
-        if self._table is not None:
-            return self._table[self._codes(arguments)]
         canonical = np.sort(arguments, axis=-1) if self._unordered else arguments
+        if self._table is not None:
+            numbering = self._codes if self._numbering is None else self._numbering.number
+            return self._table[numbering(canonical)]
         place = _scramble(self._codes(canonical) ^ self._key).astype(np.float64) / 2.0**64
         held, test = place < self._fraction, place < self._fraction / 2
         return held.astype(np.uint8) + test.astype(np.uint8)
 
     def tuples(self, part: Part, limit: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Tuples [T, max_arguments] of one part, each once.
+        """Tuples [T, max_arguments] of one part, each once; with ``unordered`` every order of a multiset is a tuple.
 
         All of them in ascending order; where there are too many tuples to list, about ``limit`` of them drawn at
         random, and no more than half of the part.
+
+        So an accuracy over them means the same under ``ordered`` and ``unordered``, and for operations that depend on
+        the order: the share of held-out tuples, all equally likely, that come out right. What it rests on are fewer
+        cases (:meth:`cases`): orders of one multiset are no independent ones, least of all for ``add``.
         """
-        if self._table is not None:
-            return self._digits(np.flatnonzero(self._table == part))
-        limit = min(limit, int(self._fraction * self._modulus**self._length / 4))
+        if self._tuples <= LARGEST_TABLE:
+            every = self._digits(np.arange(self._tuples))
+            listed: NDArray[np.int64] = every[self.part(every) == part]
+            return listed
+        multisets = self._multisets(part)
+        sizes = None if multisets is None else orders(multisets)
+        limit = min(limit, int(self._fraction * self._tuples / 4 if sizes is None else sizes.sum() / 2))
         found = np.empty((0, self._length), dtype=np.int64)
         while len(found) < limit:
-            drawn = rng.integers(self._modulus, size=(LARGEST_TABLE // self._length, self._length))
-            found = np.unique(np.concatenate([found, drawn[self.part(drawn) == part]]), axis=0)
+            count = LARGEST_TABLE // self._length
+            if multisets is None or sizes is None:
+                drawn = rng.integers(self._modulus, size=(count, self._length))
+                drawn = drawn[self.part(drawn) == part]
+            else:
+                # A multiset as often as it stands for tuples, in any of its orders: any tuple, equally likely.
+                drawn = rng.permuted(multisets[rng.choice(len(sizes), size=count, p=sizes / sizes.sum())], axis=1)
+            found = np.unique(np.concatenate([found, drawn]), axis=0)
         return found[np.sort(rng.choice(len(found), size=limit, replace=False))]
 
-    def _draw_table(self, wanted: int, rng: np.random.Generator) -> NDArray[np.uint8]:
-        """The part of every tuple, by code. Units (a tuple, or all its permutations) are dealt out in turn."""
-        codes = np.arange(self._modulus**self._length)
-        if self._unordered:
-            canonical = self._codes(np.sort(self._digits(codes), axis=-1))
-            _, unit, sizes = np.unique(canonical, return_inverse=True, return_counts=True)
-        else:
-            unit, sizes = codes, np.ones_like(codes)
-        order = rng.permutation(len(sizes))
-        # At least two units, so that neither part is empty.
-        taken = max(2, int(np.searchsorted(np.cumsum(sizes[order]), wanted)) + 1)
-        parts = np.full(len(sizes), Part.TRAINED, dtype=np.uint8)
-        parts[order[0:taken:2]] = Part.TEST
-        parts[order[1:taken:2]] = Part.VALIDATION
-        return parts[unit]
+    def cases(self, tokens: NDArray[np.unsignedinteger], part: Part) -> int:
+        """How many different tuples (with ``unordered``, multisets) of a part occur in a text of token ids [L], whose
+        numbers are the ids below the modulus."""
+        windows = np.lib.stride_tricks.sliding_window_view(tokens, self._length)
+        rows = windows[(windows < self._modulus).all(axis=1)].astype(np.int64)
+        found = np.unique(np.sort(rows, axis=1) if self._unordered else rows, axis=0)
+        return int(np.count_nonzero(self.part(found) == part))
+
+    def _multisets(self, part: Part) -> NDArray[np.int64] | None:
+        """The multisets [M, max_arguments] of a part; None where they are not what is listed."""
+        if self._table is None or self._numbering is None:
+            return None
+        return self._numbering.multisets(np.flatnonzero(self._table == part))
 
     def _codes(self, arguments: NDArray[np.int64]) -> NDArray[np.uint64]:
         """Tuples read as numbers in base ``modulus``, modulo 2**64."""
@@ -94,6 +113,15 @@ class HeldOut:
     def _digits(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """The tuples [N, max_arguments] of codes [N]; the inverse of :meth:`_codes`."""
         return codes[:, None] // self._powers.astype(np.int64) % self._modulus
+
+
+def _draw_table(count: int, held_out: int, rng: np.random.Generator) -> NDArray[np.uint8]:
+    """The part of each of ``count`` tuples: a random order of them is dealt out in turn."""
+    order = rng.permutation(count)
+    parts = np.full(count, Part.TRAINED, dtype=np.uint8)
+    parts[order[0:held_out:2]] = Part.TEST
+    parts[order[1:held_out:2]] = Part.VALIDATION
+    return parts
 
 
 def _scramble(values: NDArray[np.uint64]) -> NDArray[np.uint64]:

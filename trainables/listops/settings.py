@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from trainables.base import SettingsError
+from trainables.described import described_fields
+from trainables.listops.multisets import multiset_count, tuple_share
 from trainables.listops.operations import OPERATIONS
 
 LARGEST_MODULUS = 65_000
@@ -37,14 +39,16 @@ class TaskSettings:
     ``nesting``
         Probability in [0, 1] that an argument is itself an operation while depth is left.
     ``held_out_fraction``
-        Share of all modulus**max_arguments ordered number tuples that never stand side by side in training text.
+        Share of all number tuples, ``tuple_count`` of them, that never stand side by side in training text.
     ``held_out``
-        ``ordered``: permutations of a held-out tuple may be trained on (the paper); ``unordered``: they are not.
+        What a tuple is. ``ordered``: of modulus**max_arguments tuples some are held out, and permutations of them may
+        be trained on (the paper). ``unordered``: of the multisets of max_arguments numbers some are held out, in every
+        order. A flat test set asks each order; as cases they count once (``test_cases_*`` in a run's record).
     ``train_examples``
         Training expressions; None means 5000 times the modulus.
     ``validation_examples``, ``test_examples``
-        Expressions for each operation where expressions nest. Flat expressions use every tuple of the split once, or
-        about so many tuples where modulus**max_arguments is over a million.
+        Expressions for each operation where expressions nest. Flat expressions use every tuple of the split once (of a
+        multiset every order), or about so many tuples where modulus**max_arguments is over a million.
 
     Raises :class:`SettingsError` with the key ``task.<field>``.
     """
@@ -98,20 +102,39 @@ class TaskSettings:
         return (operations + 1) + (k + 2) * operations * (operations + 1) // 2 + operations + 1
 
     @property
-    def held_out_tuples(self) -> int:
-        """Ordered tuples held out, validation and test together.
+    def tuple_count(self) -> int:
+        """Tuples of max_arguments numbers there are; with ``unordered`` multisets, (n + k - 1 over k) of them."""
+        if self.held_out == "unordered":
+            return multiset_count(self.modulus, self.max_arguments)
+        return int(self.modulus**self.max_arguments)
 
-        With ``unordered`` up to max_arguments! - 1 more, so that no set of permutations is torn apart.
-        """
-        return int(self.held_out_fraction * self.modulus**self.max_arguments + 1e-9)
+    @property
+    def held_out_tuples(self) -> int:
+        """Tuples held out (with ``unordered`` multisets), validation and test together."""
+        return int(self.held_out_fraction * self.tuple_count + 1e-9)
 
     @property
     def training_examples(self) -> int:
         """``train_examples`` with its default resolved."""
         return TRAIN_EXAMPLES_PER_NUMBER * self.modulus if self.train_examples is None else self.train_examples
 
+    def described(self) -> dict[str, Any]:
+        """Everything that decides the data, for run keys. ``unordered`` once meant a share of the ordered tuples."""
+        said = {"held_out": "multisets"} if self.held_out == "unordered" else {}
+        return described_fields(self) | said
+
+    def tuple_share(self, fraction: float) -> tuple[float, float]:
+        """Least and most share of all ordered tuples that ``fraction`` of ``tuple_count`` are, whatever the seed.
+
+        With ``unordered`` it depends on the seed: on average it is ``fraction``, and hardly ever outside these
+        (multisets.py).
+        """
+        if self.held_out == "unordered":
+            return tuple_share(self.modulus, self.max_arguments, fraction)
+        return fraction, fraction
+
     def share_clean(self, fraction: float) -> float:
-        """Share of random expressions that contain none of ``fraction`` of all tuples, for uniform values.
+        """Share of random expressions that contain none of ``fraction`` of all ordered tuples, for uniform values.
 
         From the innermost level out: an operation is clean if each nested argument is, and its own argument list is
         no such tuple (only the longest lists can be).
@@ -137,7 +160,10 @@ class TaskSettings:
         )
 
     def _check_held_out(self) -> None:
-        described = f"task.held_out_fraction {self.held_out_fraction:g} of {self.modulus}^{self.max_arguments} tuples"
+        of = f"{self.modulus}^{self.max_arguments} tuples"
+        if self.held_out == "unordered":
+            of = f"{self.tuple_count} multisets of {self.max_arguments} numbers"
+        described = f"task.held_out_fraction {self.held_out_fraction:g} of {of}"
         key, given = "task.held_out_fraction", f"{self.held_out_fraction:g}"
         if self.held_out_tuples < FEWEST_HELD_OUT:
             raise SettingsError(
@@ -146,14 +172,14 @@ class TaskSettings:
                 key=key,
                 given=given,
             )
-        if self.share_clean(self.held_out_fraction) < RAREST_TRAINED:
+        if self.share_clean(self.tuple_share(self.held_out_fraction)[1]) < RAREST_TRAINED:
             raise SettingsError(
                 f"{described} leaves under {RAREST_TRAINED:.0%} of all expressions for training: lower the fraction, "
                 "task.depth or task.nesting",
                 key=key,
                 given=given,
             )
-        if 1 - self.share_clean(self.held_out_fraction / 2) < RAREST_HELD_OUT:
+        if 1 - self.share_clean(self.tuple_share(self.held_out_fraction / 2)[0]) < RAREST_HELD_OUT:
             raise SettingsError(
                 f"{described} are met by fewer than 1 in {1 / RAREST_HELD_OUT:.0f} expressions: raise the fraction",
                 key=key,
@@ -166,8 +192,12 @@ def warnings(settings: TaskSettings) -> list[str]:
     said = []
     count = settings.held_out_tuples
     if count < FEW_HELD_OUT:
+        what, asked = "number tuples", ""
+        if settings.held_out == "unordered":
+            what = f"multisets of {settings.max_arguments} numbers"
+            asked = "; orders of one are no cases of their own"
         said.append(
-            f"only {count} number tuples are held out ({count - count // 2} of them for the final score), so accuracy "
+            f"only {count} {what} are held out ({count - count // 2} of them for the final score{asked}), so accuracy "
             f"rests on few cases and moves in steps of about {1 / (count - count // 2):.2g}; raise "
             "task.held_out_fraction for finer ones."
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from typing import Any, Literal
 
@@ -16,8 +17,16 @@ from trainables.listops.heldout import LARGEST_TABLE, HeldOut, Part
 from trainables.listops.settings import TaskSettings
 
 
+def multisets_of(tuples: np.ndarray[Any, np.dtype[np.int64]]) -> set[tuple[int, ...]]:
+    return {tuple(sorted(row)) for row in tuples.tolist()}
+
+
 def all_tuples(settings: TaskSettings) -> np.ndarray[Any, np.dtype[np.int64]]:
-    return np.array(list(itertools.product(range(settings.modulus), repeat=settings.max_arguments)))
+    return grid(settings.modulus, settings.max_arguments)
+
+
+def grid(modulus: int, length: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.array(list(itertools.product(range(modulus), repeat=length)))
 
 
 @hypothesis_settings(max_examples=50, deadline=None)
@@ -31,9 +40,9 @@ def all_tuples(settings: TaskSettings) -> np.ndarray[Any, np.dtype[np.int64]]:
 def test_counts_halves_and_permutations(
     modulus: int, max_arguments: int, fraction: float, how: Literal["ordered", "unordered"], seed: int
 ) -> None:
-    if int(fraction * modulus**max_arguments) < 10:
-        fraction = 0.5 if modulus**max_arguments < 100 else 0.1
-    if int(fraction * modulus**max_arguments) < 10:
+    there_are = modulus**max_arguments if how == "ordered" else len(multisets_of(grid(modulus, max_arguments)))
+    fraction = max(fraction, 10 / there_are + 1e-9)
+    if fraction > 0.5:
         return
     settings = TaskSettings(
         modulus=modulus, max_arguments=max_arguments, held_out_fraction=fraction, held_out=how, depth=1
@@ -47,11 +56,14 @@ def test_counts_halves_and_permutations(
     for part in (Part.VALIDATION, Part.TEST):
         assert counts[part] > 0
         assert np.array_equal(held_out.tuples(part, 1, rng), tuples[parts == part]), "all of them, whatever the limit"
+    assert settings.held_out_tuples == int(fraction * there_are + 1e-9)
     if how == "ordered":
         assert held == settings.held_out_tuples
         assert counts[Part.TEST] - counts[Part.VALIDATION] in (0, 1)
     else:
-        assert settings.held_out_tuples <= held < settings.held_out_tuples + 2 * 24
+        test, validation = (len(multisets_of(tuples[parts == part])) for part in (Part.TEST, Part.VALIDATION))
+        assert test + validation == settings.held_out_tuples
+        assert test - validation in (0, 1)
         for order in itertools.permutations(range(max_arguments)):
             assert np.array_equal(parts, held_out.part(tuples[:, order]))
 
@@ -88,3 +100,38 @@ def test_a_sample_never_waits_for_tuples_that_do_not_exist() -> None:
     settings = TaskSettings(modulus=102, max_arguments=3, depth=1, held_out_fraction=0.001)
     tuples = HeldOut(settings, 0).tuples(Part.VALIDATION, 10_000, np.random.default_rng(0))
     assert len(tuples) == int(0.001 * 102**3 / 4)
+
+
+def test_multisets_are_counted_exactly_where_their_orders_are_too_many_to_list() -> None:
+    """45^4 tuples are four times as many as fit into a table, their multisets a fifth."""
+    settings = TaskSettings(modulus=45, max_arguments=4, depth=1, held_out="unordered")
+    held_out = HeldOut(settings, 2)
+    multisets = np.array(list(itertools.combinations_with_replacement(range(45), 4)))
+    counts = np.bincount(held_out.part(multisets), minlength=3)
+    assert counts[Part.VALIDATION] + counts[Part.TEST] == settings.held_out_tuples == int(0.05 * math.comb(48, 4))
+    assert counts[Part.TEST] - counts[Part.VALIDATION] in (0, 1)
+
+
+@pytest.mark.parametrize(("modulus", "max_arguments"), [(2, 21), (3, 14)])
+def test_few_multisets_of_many_numbers_are_sampled_in_any_of_their_orders(modulus: int, max_arguments: int) -> None:
+    settings = TaskSettings(
+        modulus=modulus, max_arguments=max_arguments, depth=1, held_out="unordered", held_out_fraction=0.5
+    )
+    assert modulus**max_arguments > LARGEST_TABLE
+    for seed in range(5):
+        held_out = HeldOut(settings, seed)
+        tuples = held_out.tuples(Part.TEST, 500, np.random.default_rng(0))
+        assert len({tuple(row) for row in tuples.tolist()}) == len(tuples) <= 500
+        assert (held_out.part(tuples) == Part.TEST).all()
+        first, last = tuples[:, 0].mean(), tuples[:, -1].mean()
+        assert first == pytest.approx(last, abs=0.25), "an order is no likelier than another"
+
+
+def test_cases_are_multisets_where_order_does_not_count() -> None:
+    text = np.array([9, 0, 1, 2, 9, 2, 1, 0, 9, 3, 3, 1, 9, 1, 9], dtype=np.uint8)
+    for how, expected in (("ordered", {(0, 1, 2), (2, 1, 0), (3, 3, 1)}), ("unordered", {(0, 1, 2), (1, 3, 3)})):
+        settings = TaskSettings(modulus=6, held_out_fraction=0.5, held_out=how)  # type: ignore[arg-type]
+        for seed in range(4):
+            held_out = HeldOut(settings, seed)
+            parts = [int(held_out.part(np.array(row))) for row in expected]
+            assert [held_out.cases(text, part) for part in Part] == [parts.count(part) for part in Part]

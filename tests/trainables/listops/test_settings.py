@@ -52,6 +52,9 @@ def test_paper_numbers() -> None:
     assert TaskSettings(depth=1).longest_expression == 9
     assert TaskSettings(modulus=6).held_out_tuples == 10
     assert TaskSettings(modulus=6, held_out_fraction=0.2).held_out_tuples == 43
+    assert TaskSettings(modulus=43).training_examples == 215_000
+    unordered = TaskSettings(held_out="unordered")
+    assert (unordered.tuple_count, unordered.held_out_tuples) == (1540, 77)
 
 
 def test_without_nesting_depth_is_one() -> None:
@@ -76,6 +79,29 @@ def test_few_held_out_tuples() -> None:
     few = warnings(TaskSettings(modulus=6, held_out_fraction=0.05))
     assert any("only 10 number tuples" in said for said in few)
     assert not any("number tuples" in said for said in warnings(TaskSettings(modulus=6, held_out_fraction=0.2)))
+
+
+def test_multisets_are_what_is_counted_where_order_does_not_count() -> None:
+    flat = {"modulus": 6, "depth": 1, "max_arguments": 4, "held_out": "unordered"}
+    settings = TaskSettings(**flat, held_out_fraction=0.1)  # type: ignore[arg-type]
+    assert (settings.tuple_count, settings.held_out_tuples) == (126, 12)
+    (said,) = warnings(settings)
+    assert (
+        "only 12 multisets of 4 numbers are held out (6 of them for the final score; orders of one are no cases" in said
+    )
+    assert "steps of about 0.17" in said
+    assert warnings(TaskSettings(**flat, held_out_fraction=0.32)) == []  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match=r"0\.07 of 126 multisets of 4 numbers is 8; at least 10") as caught:
+        TaskSettings(**flat, held_out_fraction=0.07)  # type: ignore[arg-type]
+    assert caught.value.key == "task.held_out_fraction"
+
+
+def test_shares_of_multisets_are_reckoned_with_at_their_worst() -> None:
+    """The same share of ordered tuples is just small enough."""
+    deep = {"depth": 6, "max_arguments": 2, "nesting": 1.0, "modulus": 20, "held_out_fraction": 0.069}
+    assert TaskSettings(**deep).held_out_tuples == 27  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match="leaves under 1% of all expressions"):
+        TaskSettings(**deep, held_out="unordered")  # type: ignore[arg-type]
 
 
 def test_leak_of_permutations_is_disclosed() -> None:

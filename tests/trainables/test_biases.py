@@ -1,0 +1,246 @@
+"""Biases, and what weight decay shrinks, against torch's own encoder layer and torch's own AdamW."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from tests.trainables.trainers import TRAINING, VOCABULARY, losses, make_trainer
+from trainables.architecture import ModelSettings, count_parameters, flops_per_token, layout
+from trainables.initialisation import InitSettings
+from trainables.stack import StackState
+from trainables.training import Decay
+from trainables.transformer import forward, initialise
+
+WIDTH = 12
+SETTINGS = {
+    "one block four times": ModelSettings(block=9, bias=True),
+    "two blocks, two heads, gelu": ModelSettings(
+        block=9, n_layer=2, n_recurrence=2, n_head=2, activation="gelu", bias=True
+    ),
+    "tied": ModelSettings(block=9, n_recurrence=1, feed_forward=3, tied=True, bias=True),
+    "no biases": ModelSettings(block=9, n_head=2),
+}
+
+
+class Oracle(nn.Module):
+    """The model as torch's library has it: pre-norm encoder layers applied again and again, under a causal mask."""
+
+    def __init__(self, settings: ModelSettings, width: int) -> None:
+        super().__init__()
+        self.settings = settings
+        self.token = nn.Embedding(VOCABULARY, width)
+        self.position = nn.Embedding(settings.block, width)
+        self.encoder = [
+            nn.TransformerEncoderLayer(
+                width,
+                settings.n_head,
+                settings.feed_forward * width,
+                dropout=0.0,
+                activation=settings.activation,
+                batch_first=True,
+                norm_first=True,
+                bias=settings.bias,
+            )
+            for _ in range(settings.n_layer)
+        ]
+        self.layers = nn.ModuleList(self.encoder)
+        self.final_norm = nn.LayerNorm(width, bias=settings.bias)
+        self.head = nn.Linear(width, VOCABULARY, bias=settings.bias)
+        if settings.tied:
+            self.head.weight = self.token.weight
+
+    def forward(self, tokens_BT: Tensor) -> Tensor:
+        positions = tokens_BT.shape[1]
+        x = self.token(tokens_BT) + self.position.weight[:positions]
+        mask = nn.Transformer.generate_square_subsequent_mask(positions, dtype=x.dtype)
+        for _ in range(self.settings.n_recurrence):
+            for layer in self.encoder:
+                x = layer(x, src_mask=mask)
+        logits: Tensor = self.head(self.final_norm(x))
+        return logits
+
+    def named(self) -> dict[str, Tensor]:
+        """Its parameters by the names they have in a stack; matrices are the other way up there."""
+        found: dict[str, Tensor] = {"token": self.token.weight, "position": self.position.weight}
+        modules: dict[str, tuple[nn.Module, str]] = {"final_norm": (self.final_norm, ""), "head": (self.head, "")}
+        for index, layer in enumerate(self.encoder):
+            modules |= {
+                f"{index}.attention_norm": (layer.norm1, ""),
+                f"{index}.qkv": (layer.self_attn, "in_proj_"),
+                f"{index}.attention_out": (layer.self_attn.out_proj, ""),
+                f"{index}.feed_forward_norm": (layer.norm2, ""),
+                f"{index}.feed_forward_in": (layer.linear1, ""),
+                f"{index}.feed_forward_out": (layer.linear2, ""),
+            }
+        for name, (module, prefix) in modules.items():
+            if not (name == "head" and self.settings.tied):
+                found[name] = getattr(module, f"{prefix}weight")
+            if self.settings.bias:
+                found[f"{name}_bias"] = getattr(module, f"{prefix}bias")
+        return found
+
+
+def way_up(name: str, tensor: Tensor) -> Tensor:
+    """An oracle's parameter (or its gradient) as a stack holds it."""
+    return tensor if name in ("token", "position") or tensor.dim() == 1 else tensor.T
+
+
+def random_stack(settings: ModelSettings, stack: int, width: int = WIDTH) -> Tensor:
+    """Models [S, P] whose gains, biases and weights are all random."""
+    generator = torch.Generator().manual_seed(0)
+    where = layout(settings, width, VOCABULARY)
+    flat = torch.stack([initialise(settings, where, generator) for _ in range(stack)])
+    noise = torch.zeros_like(flat)
+    for view in where.views(noise).values():
+        view.normal_(0.0, 0.3, generator=generator)
+    return flat + noise
+
+
+def oracle_of(settings: ModelSettings, flat_1P: Tensor, width: int = WIDTH) -> Oracle:
+    """The oracle with the parameters of a stack of one, in their precision."""
+    oracle = Oracle(settings, width).to(flat_1P.dtype)
+    views = layout(settings, width, VOCABULARY).views(flat_1P)
+    named = oracle.named()
+    assert named.keys() == views.keys()
+    assert {id(one) for one in named.values()} == {id(one) for one in oracle.parameters()}
+    with torch.no_grad():
+        for name, parameter in named.items():
+            way_up(name, parameter).copy_(views[name][0])
+    return oracle
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_logits_and_gradients_are_those_of_torchs_encoder_layer(name: str) -> None:
+    settings = SETTINGS[name]
+    flat = random_stack(settings, 1).double().requires_grad_()
+    tokens = torch.randint(0, VOCABULARY, (5, 9), generator=torch.Generator().manual_seed(1))
+    weights = torch.randn(5, 9, VOCABULARY, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    where = layout(settings, WIDTH, VOCABULARY)
+    logits = forward(settings, where.views(flat), tokens.unsqueeze(0))[0]
+    oracle = oracle_of(settings, flat.detach())
+    expected = oracle(tokens)
+    torch.testing.assert_close(logits, expected, rtol=1e-9, atol=1e-9)
+    (gradient,) = torch.autograd.grad((logits * weights).sum(), flat)
+    (expected * weights).sum().backward()
+    views = where.views(gradient)
+    for key, parameter in oracle.named().items():
+        assert parameter.grad is not None
+        torch.testing.assert_close(views[key][0], way_up(key, parameter.grad), rtol=1e-8, atol=1e-8, msg=key)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_stack_with_biases_computes_what_its_members_compute_alone(name: str) -> None:
+    settings = SETTINGS[name]
+    where = layout(settings, WIDTH, VOCABULARY)
+    flat = random_stack(settings, 3)
+    tokens = torch.randint(0, VOCABULARY, (3, 5, 9), generator=torch.Generator().manual_seed(0))
+    together = forward(settings, where.views(flat), tokens)
+    alone = [forward(settings, where.views(flat[i : i + 1]), tokens[i : i + 1]) for i in range(3)]
+    torch.testing.assert_close(together, torch.cat(alone), rtol=1e-4, atol=1e-5)
+
+
+def test_biases_start_at_zero_beside_the_weights_of_a_model_without() -> None:
+    plain, biased = ModelSettings(block=9), ModelSettings(block=9, bias=True)
+    views = {}
+    for settings in (plain, biased):
+        where = layout(settings, WIDTH, VOCABULARY)
+        flat = initialise(settings, where, torch.Generator().manual_seed(4)).unsqueeze(0)
+        views[settings.bias] = where.views(flat)
+    biases = views[True].keys() - views[False].keys()
+    assert len(biases) == 8
+    assert all(bool((views[True][name] == 0).all()) for name in biases)
+    assert all(torch.equal(views[True][name], views[False][name]) for name in views[False])
+
+
+def test_biases_are_counted_and_cost_no_products() -> None:
+    plain, biased = ModelSettings(n_layer=2), ModelSettings(n_layer=2, bias=True)
+    without, with_them = (count_parameters(settings, 10, 32) for settings in (plain, biased))
+    # Two blocks of qkv 30, attention out 10, hidden 40, feed-forward out 10, two norms 20; the last norm; the head.
+    assert with_them.core - without.core == 2 * 110 + 10
+    assert with_them.total - without.total == 2 * 110 + 10 + 32
+    assert flops_per_token(plain, 10, 32) == flops_per_token(biased, 10, 32)
+
+
+def test_mup_gives_biases_the_learning_rate_itself() -> None:
+    init = InitSettings("mup", base_width=8)
+    model = ModelSettings(block=12, n_recurrence=2, bias=True, init=init)
+    trainer = make_trainer([0], n_embed=16, model=model)
+    where = layout(model, 16, VOCABULARY)
+    assert trainer._rates_P is not None
+    rates = where.views(trainer._rates_P.unsqueeze(0))
+    assert all(bool((view == 1).all()) for name, view in rates.items() if name.endswith("bias"))
+    assert bool((rates["0.qkv"] == 0.5).all())
+
+
+@pytest.mark.parametrize("decay", ["matrices", "all"])
+def test_steps_are_those_of_torchs_adamw(decay: Decay) -> None:
+    model = ModelSettings(block=12, n_recurrence=2, bias=True)
+    training = replace(TRAINING, weight_decay=0.5, decay=decay, beta2=0.999, clip=0.5)
+    flat = random_stack(model, 1, width=16)
+    oracle = oracle_of(model, flat, width=16)
+    matrices = [one for one in oracle.parameters() if one.dim() == 2]
+    others = [one for one in oracle.parameters() if one.dim() < 2]
+    others_decay = training.weight_decay if decay == "all" else 0.0
+    groups: list[dict[str, Any]] = [{"params": matrices}, {"params": others, "weight_decay": others_decay}]
+    optimizer = torch.optim.AdamW(
+        groups,
+        lr=training.learning_rate,
+        betas=(training.beta1, training.beta2),
+        weight_decay=training.weight_decay,
+    )
+    trainer = make_trainer([0], model=model, settings=[training], state=StackState.start(flat.clone()))
+    for step in range(12):
+        windows = trainer._sampler.draw(torch.tensor(step))[0][0]
+        optimizer.zero_grad()
+        logits = oracle(windows[:, :-1])
+        loss = functional.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(oracle.parameters(), training.clip)
+        for group in optimizer.param_groups:
+            group["lr"] = float(training.learning_rates(step, step + 1)[0])
+        optimizer.step()
+        trainer.run(step, step + 1)
+    views = layout(model, 16, VOCABULARY).views(trainer.state.parameters_SP)
+    for name, parameter in oracle.named().items():
+        ours, theirs = views[name][0], way_up(name, parameter.detach())
+        if name == "0.qkv_bias":
+            # A bias of the keys adds the same to all scores of a query: its gradient is noise, which Adam scales up.
+            ours, theirs = (torch.cat((each[:16], each[32:])) for each in (ours, theirs))
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4, msg=name)
+
+
+def test_what_does_not_decay_stays_where_no_gradient_moves_it() -> None:
+    """A learning rate of nearly 0 times an enormous decay shrinks what decays and moves nothing else."""
+    model = ModelSettings(block=12, n_recurrence=2, bias=True)
+    flat = random_stack(model, 1, width=16)
+    where = layout(model, 16, VOCABULARY)
+    for decay, shrunk in (("matrices", False), ("all", True)):
+        training = replace(
+            TRAINING,
+            learning_rate=1e-9,
+            learning_rate_end=1e-9,
+            weight_decay=5e8,
+            decay=decay,  # type: ignore[arg-type]
+        )
+        trainer = make_trainer([0], model=model, settings=[training], state=StackState.start(flat.clone()))
+        trainer.run(0, 1)
+        after, before = where.views(trainer.state.parameters_SP), where.views(flat)
+        for name, view in after.items():
+            factor = 0.5 if view.dim() > 2 or shrunk else 1.0
+            torch.testing.assert_close(view, factor * before[name], rtol=1e-5, atol=1e-7, msg=name)
+
+
+def test_a_biased_stack_learns_and_its_runs_are_their_own() -> None:
+    model = ModelSettings(block=12, n_recurrence=2, bias=True)
+    seeds = (3, 1)
+    together = losses(make_trainer(seeds, model=model), 40)
+    for row, seed in enumerate(seeds):
+        alone = losses(make_trainer([seed], model=model), 40)
+        torch.testing.assert_close(together[:, row], alone[:, 0], rtol=1e-3, atol=1e-4)
+    assert bool((together[-5:].mean(dim=0) < together[:5].mean(dim=0) - 0.5).all()), "nothing was learned"
