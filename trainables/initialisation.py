@@ -97,7 +97,7 @@ class InitSettings:
 
     def rate(self, name: str, n_embed: int) -> float:
         """What the learning rate of the parameter ``name`` is multiplied by in a model of this width."""
-        if self.kind != "mup" or name in EMBEDDINGS or name.endswith("norm"):
+        if self.kind != "mup" or name in EMBEDDINGS or name.endswith(("norm", "bias")):
             return 1.0
         return self._base_width / n_embed
 

@@ -52,7 +52,7 @@ def test_mup_starts_the_head_smaller_and_slows_matrices_with_width() -> None:
     assert found["token"] == pytest.approx(1 / 4, rel=0.06)
     for name in ("0.qkv", "0.attention_out", "0.feed_forward_in", "0.feed_forward_out", "head"):
         assert init.rate(name, WIDTH) == 1 / 4
-    for name in ("token", "position", "final_norm", "0.attention_norm"):
+    for name in ("token", "position", "final_norm", "0.attention_norm", "0.qkv_bias", "head_bias"):
         assert init.rate(name, WIDTH) == 1
 
 
