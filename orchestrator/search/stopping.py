@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from orchestrator.search.audit import audits, longer_run, unseen
+from orchestrator.search.audit import CONFIRMATIONS, audits, climb, longer_run, unseen
 from orchestrator.search.base import Problem, Request, Results
 from orchestrator.search.bayes_settings import BayesSettings
 from orchestrator.search.belief import Belief
@@ -15,8 +15,6 @@ from orchestrator.search.evidence import free_runs, missing_runs
 from orchestrator.search.view import View
 from orchestrator.transition.transition import SURE, contested
 
-CONFIRMATIONS = 2
-"""Finished runs at the largest (smallest) size before a transition is called above (below) it."""
 SECOND_THOUGHTS = 4
 """Finished runs, at most, at a size where some learn although larger ones do not: one of four is luck."""
 WIDE, MOST_EASE = 2.0, 2.0
@@ -90,13 +88,16 @@ class Stopping:
 
     def _found(self, view: View, results: Results, costs: CostModel, note: str) -> Plan:
         """The plan for a mix whose interval is as good as it gets: larger sizes are audited for tasks that are lost
-        again."""
+        again, or that level off too low."""
         belief = view.belief
         transition = math.exp(belief.median)
         checks = audits(view.points, view.learned, self.problem.sizes, transition, costs, self.settings.audit)
         lost = [size for size, good in view.learned.items() if not good and math.log(size) > belief.high]
         note += f"; non-monotone: fails again at {lost[0]}" if lost else ""
-        return self._settle(view, (*_confirming(view), *checks), results, note)
+        checks = (*_confirming(view), *checks)
+        if not any(self._lacks(view, *check, results) for check in checks):
+            checks = climb(view.points, self.problem.sizes)
+        return self._settle(view, checks, results, note)
 
     def _settle(self, view: View, checks: Checks, results: Results, note: str) -> Plan:
         """Done, unless one of the checks still lacks runs that can be had."""

@@ -12,8 +12,8 @@ import numpy as np
 from orchestrator.search.base import Problem, Results
 from orchestrator.search.belief import Belief
 from orchestrator.search.evidence import points, requests
+from orchestrator.transition.curves import Evidence, curves_for
 from orchestrator.transition.fit import fit
-from orchestrator.transition.posterior import Curves, Floats, curves_for
 from orchestrator.transition.transition import learned_sizes, levels_off
 from orchestrator.transition.types import LEVEL, PLATEAU, Point
 
@@ -31,8 +31,7 @@ class View:
     points: tuple[Point, ...]
     ended: int
     untried: int
-    curves: Curves
-    log_likelihood: Floats
+    evidence: Evidence
     belief: Belief
     plateau: float | None
 
@@ -69,15 +68,14 @@ def view_of(problem: Problem, results: Results, mix: str, kept: View | None) -> 
     untried = sum(run not in results for run in cells)
     floor = float(np.mean([point.floor for point in seen])) if seen else 0.0
     curves = curves_for(problem.sizes, FLOOR_STEP * round(floor / FLOOR_STEP))
-    new, total = list(seen), np.zeros(curves.all_cells)
-    if kept is not None and kept.curves is curves and set(kept.points) <= set(seen):
+    new, evidence = list(seen), Evidence.none(curves)
+    if kept is not None and kept.evidence.curves is curves and set(kept.points) <= set(seen):
         # Log likelihoods are rounded so that sums are exact: adding to one is the same as starting afresh.
         known = set(kept.points)
-        new, total = [point for point in seen if point not in known], kept.log_likelihood.copy()
-    for point in new:
-        total += curves.log_likelihood(point.size, point.accuracy)
-    belief = Belief(curves, total, problem.sizes)
-    return View(mix, seen, ended, untried, curves, total, belief, _plateau(seen, problem.sizes))
+        new, evidence = [point for point in seen if point not in known], kept.evidence
+    evidence = evidence.plus(new)
+    belief = Belief(curves, evidence.total, problem.sizes)
+    return View(mix, seen, ended, untried, evidence, belief, _plateau(seen, problem.sizes))
 
 
 def _plateau(seen: Sequence[Point], sizes: Sequence[int]) -> float | None:

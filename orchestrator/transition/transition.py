@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.special import bdtr, bdtrc
 
+from orchestrator.transition.crossing import Crossing
+from orchestrator.transition.curves import LAPSES, curves_for
 from orchestrator.transition.fit import fit
-from orchestrator.transition.posterior import LAPSES, Crossing, Posterior, curves_for
+from orchestrator.transition.posterior import Posterior, posterior_of
 from orchestrator.transition.types import (
     LEVEL,
     PLATEAU,
@@ -50,7 +52,7 @@ def transition(points: Sequence[Point], sizes: Sequence[int], confidence: float 
     if not ordered:
         return Transition(Verdict.UNDECIDED, UNKNOWN, UNKNOWN, None, (), confidence)
     curves = curves_for([*sizes, *(point.size for point in ordered)], _floor(ordered))
-    posterior = curves.posterior(ordered)
+    posterior = posterior_of(ordered, curves)
     fitted = fit(ordered)
     above = posterior.probability_above(ordered[-1].size)
     below = posterior.probability_below(ordered[0].size)

@@ -26,7 +26,7 @@ from orchestrator.search.evidence import points
 from orchestrator.search.grading import Grade, grade
 from orchestrator.search.registry import METHODS, make_searcher
 from orchestrator.search.simulator import Cluster, simulate, truths_world
-from orchestrator.search.truths import Kind, Truth, draw
+from orchestrator.search.truths import OTHER_SHAPES, Kind, Truth, draw
 from orchestrator.simulation.printing import print_replays
 from orchestrator.simulation.recorded import read_table, table_costs, table_problem
 from orchestrator.simulation.study import Reference, Replayed, Setting, against_table, references_of
@@ -93,9 +93,9 @@ def scenarios() -> list[Scenario]:
         Scenario("bayes, 8 workers", workers=8, jitter=0.2),
         Scenario("bayes, 8 workers, 8 mixes", workers=8, mixes=8, jitter=0.2),
     ]
-    for kind in (Kind.MISSPECIFIED, Kind.HALVES, Kind.SCATTERED):
+    for kind in OTHER_SHAPES:
         rows += [Scenario(method, method, kind) for method in ("grid", "bisection", "bayes")]
-    odd = (Kind.NON_MONOTONE, Kind.NEVER, Kind.ABOVE, Kind.BELOW)
+    odd = (Kind.NON_MONOTONE, Kind.LEVELS_OFF, Kind.NEVER, Kind.ABOVE, Kind.BELOW)
     return rows + [Scenario(method, method, kind) for kind in odd for method in ("bisection", "bayes")]
 
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.transition.posterior import SPLIT, Posterior, curves_for
+from orchestrator.transition.curves import SPLIT, Evidence, curves_for
+from orchestrator.transition.posterior import Posterior, posterior_of
 from orchestrator.transition.transition import synergy, transition
 from orchestrator.transition.types import Density, Estimate, Point, Transition, Verdict
 
@@ -93,10 +94,10 @@ def test_many_runs_are_weighed_as_one_after_another() -> None:
     accuracies = np.round(rng.uniform(0.1, 1.0, 2 * SPLIT), 3)
     points = [Point(SIZES[place % len(SIZES)], place, float(each), 0.2) for place, each in enumerate(accuracies)]
     curves = curves_for(SIZES, 0.2)
-    total = np.zeros(curves.all_cells)
+    evidence = Evidence.none(curves)
     for point in points:
-        total += curves.log_likelihood(point.size, point.accuracy)
-    expected, found = Posterior(curves, total), curves.posterior(points)
+        evidence = evidence.plus([point])
+    expected, found = Posterior(curves, evidence.total), posterior_of(points, curves)
     assert np.array_equal(found.weights, expected.weights)
     assert np.array_equal(found.flat, expected.flat)
 
