@@ -13,7 +13,8 @@ from orchestrator.search.choice import best_choice
 from orchestrator.search.costs import CostModel, stack_cost
 from orchestrator.search.evidence import free_runs, missing_runs
 from orchestrator.search.view import View
-from orchestrator.transition.transition import SURE, contested
+from orchestrator.transition.plateau import contested
+from orchestrator.transition.transition import SURE
 
 SECOND_THOUGHTS = 4
 """Finished runs, at most, at a size where some learn although larger ones do not: one of four is luck."""
@@ -59,6 +60,9 @@ class Stopping:
         if outside is not None:
             return outside
         note = str(view)
+        climbing = climb(view.points, self.problem.sizes) if view.levelling else ()
+        if any(self._lacks(view, *check, results) for check in climbing):
+            return Plan(False, climbing, f"seems to level off; checking size {climbing[0][0]}")
         if not self._narrow(view):
             # Once what is believed is narrow, only the bracket keeps the interval wide.
             telling = view.belief.width > self._wanted_width(view.belief) and self._worthwhile(view, results, costs)
@@ -75,13 +79,13 @@ class Stopping:
         """The plan for a mix that has no transition within the sizes, as far as is known; None for the others."""
         belief, sizes = view.belief, self.problem.sizes
         # A size where a run learned although larger ones do not gets a second opinion: it may have been luck.
-        lucky = contested(view.points)
+        lucky = contested(view.points, view.plateau)
         unlearned = ((sizes[-1], CONFIRMATIONS), *((size, SECOND_THOUGHTS) for size in lucky))
         if belief.above >= SURE:
             return self._settle(view, (*unlearned, *unseen(view.points, sizes)), results, f"above {sizes[-1]}")
         if belief.below >= SURE:
             return self._settle(view, ((sizes[0], CONFIRMATIONS),), results, f"below {sizes[0]}")
-        if view.plateau is None or len(view.points) < self.settings.min_runs:
+        if view.plateau is None:
             return None
         luck = f"; non-monotone: some runs learn at {lucky[0]}" if lucky else ""
         return self._settle(view, unlearned, results, f"levels off at {view.plateau:.2f}{luck}")

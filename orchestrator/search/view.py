@@ -14,8 +14,9 @@ from orchestrator.search.belief import Belief
 from orchestrator.search.evidence import points, requests
 from orchestrator.transition.curves import Evidence, curves_for
 from orchestrator.transition.fit import fit
-from orchestrator.transition.transition import learned_sizes, levels_off
-from orchestrator.transition.types import LEVEL, PLATEAU, Point
+from orchestrator.transition.plateau import levelling, plateau
+from orchestrator.transition.transition import learned_sizes
+from orchestrator.transition.types import LEVEL, PLATEAU, SCATTER, Point
 
 FLOOR_STEP = 0.05
 """The constant-answer floor is rounded to this when choosing runs, so that a new seed rarely changes the grid."""
@@ -25,7 +26,8 @@ FLOOR_STEP = 0.05
 class View:
     """One mix: its evidence and what is believed from it. ``ended`` counts its finished runs, failed ones too;
     ``untried`` the runs of the problem that have not ended. ``plateau`` is the level that accuracy settles at where
-    that is too low to be learned, else None."""
+    that is too low to be learned, else None; ``levelling`` whether it seems to, as far as sizes were
+    tested."""
 
     mix: str
     points: tuple[Point, ...]
@@ -34,6 +36,7 @@ class View:
     evidence: Evidence
     belief: Belief
     plateau: float | None
+    levelling: bool
 
     @property
     def level(self) -> float:
@@ -75,13 +78,13 @@ def view_of(problem: Problem, results: Results, mix: str, kept: View | None) -> 
         new, evidence = [point for point in seen if point not in known], kept.evidence
     evidence = evidence.plus(new)
     belief = Belief(curves, evidence.total, problem.sizes)
-    return View(mix, seen, ended, untried, evidence, belief, _plateau(seen, problem.sizes))
+    return View(mix, seen, ended, untried, evidence, belief, *_levels(seen, problem.sizes))
 
 
-def _plateau(seen: Sequence[Point], sizes: Sequence[int]) -> float | None:
-    """The level that accuracy settles at by the largest size, where that is a plateau."""
-    last = [point.accuracy for point in seen if point.size == sizes[-1]]
-    if not last or float(np.mean(last)) >= PLATEAU:
-        return None
+def _levels(seen: Sequence[Point], sizes: Sequence[int]) -> tuple[float | None, bool]:
+    """Where accuracy levels off, and whether it seems to: see :class:`View`."""
+    last = [point.accuracy for point in seen if point.size == seen[-1].size]
+    if not last or float(np.mean(last)) >= PLATEAU - SCATTER:
+        return None, False
     fitted = fit(seen)
-    return fitted.asymptote if fitted is not None and levels_off(fitted, seen, sizes) else None
+    return plateau(fitted, seen, sizes), levelling(fitted, seen)

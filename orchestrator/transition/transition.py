@@ -6,19 +6,16 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.special import bdtr, bdtrc
 
 from orchestrator.transition.crossing import Crossing
-from orchestrator.transition.curves import LAPSES, curves_for
+from orchestrator.transition.curves import curves_for
 from orchestrator.transition.fit import fit
+from orchestrator.transition.plateau import contested, plateau
 from orchestrator.transition.posterior import Posterior, posterior_of
 from orchestrator.transition.types import (
     LEVEL,
-    PLATEAU,
-    SCATTER,
     Density,
     Estimate,
-    Fit,
     Point,
     Synergy,
     Transition,
@@ -29,12 +26,6 @@ SURE = 0.95
 """Posterior probability at which a transition is declared outside the candidate sizes."""
 LIKELY = 0.5
 """The same where no size tested contradicts it: none learned, or all did."""
-LEVELLED = 0.95
-"""A fitted curve has levelled off where it is at this share of its asymptote."""
-CHANCE = 0.05
-"""Runs under the plateau level are put down to lapses unless that many are less likely than this,"""
-NO_CHANCE = 0.001
-"""or than this where most runs at the largest size are above the level."""
 UNKNOWN = Estimate(None, None, None)
 
 
@@ -60,9 +51,12 @@ def transition(points: Sequence[Point], sizes: Sequence[int], confidence: float 
     learned = learned_sizes(ordered, level).values()
     relative = _estimate(posterior, curves.relative, ordered, level, confidence)
     absolute = _estimate(posterior, curves.absolute, ordered, LEVEL, confidence)
-    if levels_off(fitted, ordered, sizes):
+    level_off = plateau(fitted, ordered, sizes)
+    if level_off is not None:
         # The posterior knows no low asymptotes: what is left is whether any size tested was learned at all.
-        relative = absolute = UNKNOWN if contested(ordered) else Estimate(None, float(ordered[-1].size), None)
+        relative = absolute = (
+            UNKNOWN if contested(ordered, level_off) else Estimate(None, float(ordered[-1].size), None)
+        )
         verdict = Verdict.PLATEAU
     elif ordered[-1].size >= max(sizes) and above >= (SURE if any(learned) else LIKELY):
         verdict, relative = Verdict.ABOVE, Estimate(None, min(float(ordered[-1].size), relative.low or math.inf), None)
@@ -107,40 +101,6 @@ def learned_sizes(points: Sequence[Point], level: float) -> dict[int, bool]:
     for point in sorted(points):
         accuracies.setdefault(point.size, []).append(point.accuracy)
     return {size: float(np.mean(found)) >= level for size, found in accuracies.items()}
-
-
-def levels_off(fitted: Fit | None, points: Sequence[Point], sizes: Sequence[int]) -> bool:
-    """Whether accuracy has levelled off under :data:`PLATEAU`, and not by a few lapsed runs alone.
-
-    ``fitted`` is the curve through ``points`` (ascending). The largest of the candidate ``sizes`` has to be tested and
-    its mean under the plateau; and either most runs there are, or failures among the levelled runs are beyond all
-    chance.
-    """
-    if fitted is None or not points or points[-1].size < max(sizes):
-        return False
-    largest = points[-1].size
-    if fitted.asymptote >= PLATEAU or fitted.accuracy(largest) < LEVELLED * fitted.asymptote:
-        return False
-    levelled = [point for point in points if fitted.accuracy(point.size) >= LEVELLED * fitted.asymptote]
-    low = sum(point.accuracy < PLATEAU - SCATTER for point in levelled)
-    chance = float(bdtrc(low - 1, len(levelled), LAPSES[-1]))
-    last = [point.accuracy for point in levelled if point.size == largest]
-    if float(np.mean(last)) >= PLATEAU - SCATTER:
-        return False
-    return chance < (CHANCE if float(np.median(last)) < PLATEAU - SCATTER else NO_CHANCE)
-
-
-def contested(points: Sequence[Point]) -> list[int]:
-    """The sizes under the largest tested that may be learned by most seeds whatever becomes of the largest, ascending.
-
-    That is where a run learned and too few failed beside it to rule out that :data:`LEVEL` of all seeds learn.
-    """
-    found = []
-    for size in sorted({point.size for point in points})[:-1]:
-        learned = [point.accuracy >= LEVEL for point in points if point.size == size]
-        if any(learned) and float(bdtr(sum(learned), len(learned), LEVEL)) >= CHANCE:
-            found.append(size)
-    return found
 
 
 def synergy(baseline: Transition, mix: Transition, parameters: Callable[[float], float]) -> Synergy:

@@ -1,0 +1,84 @@
+"""Whether accuracy levels off too low for a task to be called learned, and which sizes may be learned all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import bdtr, bdtrc
+
+from orchestrator.transition.curves import LAPSES
+from orchestrator.transition.fit import MIN_RISE
+from orchestrator.transition.types import LEVEL, PLATEAU, SCATTER, Fit, Point
+
+LEVELLED = 0.95
+"""A fitted curve has levelled off where it is at this share of its asymptote."""
+CHANCE = 0.05
+"""Runs under the plateau level are put down to lapses unless that many are less likely than this,"""
+NO_CHANCE = 0.001
+"""or than this where most runs at the largest size are above the level."""
+STANDS_OUT = 2 * MIN_RISE
+"""Runs of all sizes alike have levelled off where their mean is this far above the best constant answer."""
+HALF_LEARNED = 0.45
+"""A level from which on it is worth looking whether more size helps; under it a task is as good as not learned."""
+STRETCH = 1.4
+"""Runs show a level where their sizes lie this factor apart."""
+
+
+def plateau(fitted: Fit | None, points: Sequence[Point], sizes: Sequence[int]) -> float | None:
+    """The accuracy that ``points`` (ascending) level off at where that is under :data:`PLATEAU`, else None.
+
+    ``fitted`` is the curve through them. The largest of the candidate ``sizes`` has to be tested and its mean under the
+    plateau; and either most runs there are, or failures among the levelled runs are beyond all chance.
+    """
+    if not points or points[-1].size < max(sizes):
+        return None
+    return _level(fitted, points)
+
+
+def levelling(fitted: Fit | None, points: Sequence[Point]) -> bool:
+    """Whether accuracy seems to level off too low as far as sizes were tested, so that larger ones are worth a look."""
+    level = _level(fitted, points) if points else None
+    if level is None or level < HALF_LEARNED:
+        return False
+    levelled = _levelled(fitted, points)
+    return levelled[-1].size >= STRETCH * levelled[0].size
+
+
+def _level(fitted: Fit | None, points: Sequence[Point]) -> float | None:
+    """The level, under :data:`PLATEAU`, of the runs at the largest sizes tested; None where they may be on their way up
+    or above it but for chance."""
+    levelled = _levelled(fitted, points)
+    if not levelled or levelled[-1].size < points[-1].size:
+        return None
+    level = float(np.mean([point.accuracy for point in levelled])) if fitted is None else fitted.asymptote
+    last = [point.accuracy for point in levelled if point.size == points[-1].size]
+    if level >= PLATEAU or float(np.mean(last)) >= PLATEAU - SCATTER:
+        return None
+    low = sum(point.accuracy < PLATEAU - SCATTER for point in levelled)
+    chance = float(bdtrc(low - 1, len(levelled), LAPSES[-1]))
+    return level if chance < (CHANCE if float(np.median(last)) < PLATEAU - SCATTER else NO_CHANCE) else None
+
+
+def _levelled(fitted: Fit | None, points: Sequence[Point]) -> list[Point]:
+    """The runs at sizes where the curve through all has levelled off: all of them where there is no curve, but each got
+    what no constant answer explains."""
+    if fitted is not None:
+        return [point for point in points if fitted.accuracy(point.size) >= LEVELLED * fitted.asymptote]
+    above = [point.accuracy - point.floor for point in points]
+    return list(points) if min(above) >= MIN_RISE and float(np.mean(above)) >= STANDS_OUT else []
+
+
+def contested(points: Sequence[Point], plateau: float | None = None) -> list[int]:
+    """The sizes under the largest tested that may be learned by most seeds whatever becomes of the largest, ascending.
+
+    That is where a run learned and too few failed beside it to rule out that :data:`LEVEL` of all seeds learn. A run
+    learned that reached :data:`LEVEL` and is clearly above the ``plateau``, where accuracy levels off at one.
+    """
+    bar = LEVEL if plateau is None else max(LEVEL, min(plateau + 2 * SCATTER, PLATEAU - SCATTER))
+    found = []
+    for size in sorted({point.size for point in points})[:-1]:
+        learned = [point.accuracy >= bar for point in points if point.size == size]
+        if any(learned) and float(bdtr(sum(learned), len(learned), LEVEL)) >= CHANCE:
+            found.append(size)
+    return found
