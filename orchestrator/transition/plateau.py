@@ -20,7 +20,7 @@ NO_CHANCE = 0.001
 STANDS_OUT = 2 * MIN_RISE
 """Runs of all sizes alike have levelled off where their mean is this far above the best constant answer."""
 HALF_LEARNED = 0.45
-"""A level from which on it is worth looking whether more size helps; under it a task is as good as not learned."""
+"""An accuracy from which on it is worth looking whether more size helps; under it a task is as good as not learned."""
 STRETCH = 1.4
 """Runs show a level where their sizes lie this factor apart."""
 
@@ -37,12 +37,15 @@ def plateau(fitted: Fit | None, points: Sequence[Point], sizes: Sequence[int]) -
 
 
 def levelling(fitted: Fit | None, points: Sequence[Point]) -> bool:
-    """Whether accuracy seems to level off too low as far as sizes were tested, so that larger ones are worth a look."""
-    level = _level(fitted, points) if points else None
-    if level is None or level < HALF_LEARNED:
+    """Whether accuracy seems to level off too low as far as sizes were tested, so that larger ones are worth a look.
+
+    Most runs have to lie in between themselves: where some learn and some do not, their mean is no level.
+    """
+    if not points or _level(fitted, points) is None:
         return False
     levelled = _levelled(fitted, points)
-    return levelled[-1].size >= STRETCH * levelled[0].size
+    between = [HALF_LEARNED <= point.accuracy < PLATEAU - SCATTER for point in levelled]
+    return float(np.mean(between)) > 0.5 and levelled[-1].size >= STRETCH * levelled[0].size
 
 
 def _level(fitted: Fit | None, points: Sequence[Point]) -> float | None:
