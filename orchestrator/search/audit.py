@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-import numpy as np
-
 from orchestrator.search.base import Problem, Request, Results
 from orchestrator.search.choice import LIKELY_ABOVE
 from orchestrator.search.costs import CostModel
@@ -66,13 +64,14 @@ def climb(points: Sequence[Point], sizes: Sequence[int]) -> tuple[tuple[int, int
     low to be called learned: whether accuracy levels off there, only larger sizes say.
 
     In steps of :data:`STRETCH`, since the largest size costs most and one good run ends the climb; there, where a
-    plateau would be declared, two runs.
+    plateau would be declared, two runs, and a third where they disagree.
     """
     top = max(point.size for point in points)
-    if float(np.median([point.accuracy for point in points if point.size == top])) >= PLATEAU - SCATTER:
+    low = [point.accuracy < PLATEAU - SCATTER for point in points if point.size == top]
+    if 2 * sum(low) < len(low):
         return ()
     if top >= sizes[-1]:
-        return ((top, CONFIRMATIONS),)
+        return ((top, CONFIRMATIONS + (2 * sum(low) == len(low))),)
     further = [size for size in sizes if size > top]
     within_reach = [size for size in further if size <= STRETCH * top] or further[:1]
     return ((within_reach[-1], 1),)

@@ -16,7 +16,10 @@ LEVELLED = 0.95
 CHANCE = 0.05
 """Runs under the plateau level are put down to lapses unless that many are less likely than this,"""
 NO_CHANCE = 0.001
-"""or than this where most runs at the largest size are above the level."""
+"""or, where most runs at the largest sizes are above the level, unless as many failures there are less likely than
+this."""
+TOP = 2.0
+"""The largest sizes lie within this factor of the largest of all."""
 STANDS_OUT = 2 * MIN_RISE
 """Runs of all sizes alike have levelled off where their mean is this far above the best constant answer."""
 HALF_LEARNED = 0.45
@@ -28,8 +31,8 @@ STRETCH = 1.4
 def plateau(fitted: Fit | None, points: Sequence[Point], sizes: Sequence[int]) -> float | None:
     """The accuracy that ``points`` (ascending) level off at where that is under :data:`PLATEAU`, else None.
 
-    ``fitted`` is the curve through them. The largest of the candidate ``sizes`` has to be tested and its mean under the
-    plateau; and either most runs there are, or failures among the levelled runs are beyond all chance.
+    ``fitted`` is the curve through them. The largest of the candidate ``sizes`` has to be tested, and the mean at the
+    largest ones under the plateau; and either most runs there are, or failures there are beyond all chance.
     """
     if not points or points[-1].size < max(sizes):
         return None
@@ -55,12 +58,21 @@ def _level(fitted: Fit | None, points: Sequence[Point]) -> float | None:
     if not levelled or levelled[-1].size < points[-1].size:
         return None
     level = float(np.mean([point.accuracy for point in levelled])) if fitted is None else fitted.asymptote
-    last = [point.accuracy for point in levelled if point.size == points[-1].size]
-    if level >= PLATEAU or float(np.mean(last)) >= PLATEAU - SCATTER:
+    last = [point for point in levelled if TOP * point.size >= points[-1].size]
+    if level >= PLATEAU or float(np.mean([point.accuracy for point in last])) >= PLATEAU - SCATTER:
         return None
-    low = sum(point.accuracy < PLATEAU - SCATTER for point in levelled)
-    chance = float(bdtrc(low - 1, len(levelled), LAPSES[-1]))
-    return level if chance < (CHANCE if float(np.median(last)) < PLATEAU - SCATTER else NO_CHANCE) else None
+    mostly_low = 2 * sum(_is_low(point) for point in last) > len(last)
+    sure = _chance(levelled) < CHANCE if mostly_low else _chance(last) < NO_CHANCE
+    return level if sure else None
+
+
+def _is_low(point: Point) -> bool:
+    return point.accuracy < PLATEAU - SCATTER
+
+
+def _chance(points: Sequence[Point]) -> float:
+    """The probability that as many runs as these, or more, lapse of so many."""
+    return float(bdtrc(sum(map(_is_low, points)) - 1, len(points), LAPSES[-1]))
 
 
 def _levelled(fitted: Fit | None, points: Sequence[Point]) -> list[Point]:

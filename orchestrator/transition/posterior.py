@@ -22,24 +22,30 @@ def posterior_of(points: Iterable[Point], curves: Curves) -> Posterior:
 
 
 class Posterior:
-    """Weights over :class:`Curves`, kinds taken together, from a summed log likelihood."""
+    """Weights over :class:`Curves`, from a summed log likelihood: kind by kind, and kinds taken together."""
 
     def __init__(self, curves: Curves, log_likelihood: Floats) -> None:
         self.curves = curves
         unnormalised = curves.log_prior + log_likelihood
         weights = np.exp((unnormalised - unnormalised.max()).astype(np.float32)).astype(np.float64)
         total = float(weights.sum())
-        self.weights: Floats = weights[: curves.cells].reshape(len(KINDS), -1).sum(axis=0) / total
+        self.by_kind: Floats = weights[: curves.cells]
+        self.by_kind /= total
+        self.weights: Floats = self.by_kind.reshape(len(KINDS), -1).sum(axis=0)
         self.flat: Floats = weights[curves.cells :].reshape(len(LUCK), -1).sum(axis=1) / total
         self._masses: dict[int, Floats] = {}
 
     def _cumulative(self, crossing: Crossing) -> Floats:
         if id(crossing) not in self._masses:
-            self._masses[id(crossing)] = np.cumsum(crossing.masses(self.weights))
+            weights = self.weights if len(crossing.bin) == len(self.weights) else self.by_kind
+            self._masses[id(crossing)] = np.cumsum(crossing.masses(weights))
         return self._masses[id(crossing)]
 
     def quantiles(self, crossing: Crossing, probabilities: Iterable[float]) -> list[float]:
-        """Quantiles of the crossing, in ln size; infinite where flat curves hold that much."""
+        """Quantiles of the crossing, in ln size; infinite where flat curves hold that much.
+
+        The crossing is one of all curves kind by kind, or of curves that cross alike whatever their kind.
+        """
         cumulative = self._cumulative(crossing)
         wanted = np.asarray(list(probabilities))
         index = np.searchsorted(cumulative, np.minimum(wanted, cumulative[-1]))

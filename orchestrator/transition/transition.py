@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -12,11 +12,15 @@ from orchestrator.transition.curves import curves_for
 from orchestrator.transition.fit import fit
 from orchestrator.transition.plateau import contested, plateau
 from orchestrator.transition.posterior import Posterior, posterior_of
+from orchestrator.transition.shares import half_crossing, is_bimodal, size_shares
 from orchestrator.transition.types import (
     LEVEL,
+    NEAR_LEVEL,
     Density,
     Estimate,
+    Fit,
     Point,
+    SizeShare,
     Synergy,
     Transition,
     Verdict,
@@ -45,46 +49,74 @@ def transition(points: Sequence[Point], sizes: Sequence[int], confidence: float 
     curves = curves_for([*sizes, *(point.size for point in ordered)], _floor(ordered))
     posterior = posterior_of(ordered, curves)
     fitted = fit(ordered)
-    above = posterior.probability_above(ordered[-1].size)
-    below = posterior.probability_below(ordered[0].size)
     level = LEVEL * posterior.mean_top()
-    learned = learned_sizes(ordered, level).values()
-    relative = _estimate(posterior, curves.relative, ordered, level, confidence)
-    absolute = _estimate(posterior, curves.absolute, ordered, LEVEL, confidence)
-    level_off = plateau(fitted, ordered, sizes)
+    if _floor(ordered) > level - NEAR_LEVEL:
+        return Transition(Verdict.NEAR_FLOOR, UNKNOWN, UNKNOWN, fitted, ordered, confidence, level=level)
+    verdict, relative, absolute = _judge(posterior, fitted, ordered, sizes, level, confidence)
+    shares = size_shares(ordered, level, confidence)
+    return Transition(
+        verdict,
+        relative,
+        absolute,
+        fitted,
+        ordered,
+        confidence,
+        posterior.probability_above(ordered[-1].size),
+        posterior.probability_below(ordered[0].size),
+        posterior.density(curves.relative),
+        shares,
+        level,
+        UNKNOWN if verdict is Verdict.PLATEAU else _half(posterior, shares, confidence),
+        is_bimodal(ordered, level, posterior.mean_top(), posterior.mean_floor()),
+    )
+
+
+def _judge(
+    posterior: Posterior,
+    fitted: Fit | None,
+    points: Sequence[Point],
+    sizes: Sequence[int],
+    level: float,
+    confidence: float,
+) -> tuple[Verdict, Estimate, Estimate]:
+    """The verdict, and the transition by its own asymptote and by absolute accuracy."""
+    smallest, largest = points[0].size, points[-1].size
+    above, below = posterior.probability_above(largest), posterior.probability_below(smallest)
+    learned = learned_sizes(points, level)
+    relative = _estimate(posterior, posterior.curves.relative, learned, confidence)
+    absolute = _estimate(posterior, posterior.curves.absolute, learned_sizes(points, LEVEL), confidence)
+    level_off = plateau(fitted, points, sizes)
     if level_off is not None:
         # The posterior knows no low asymptotes: what is left is whether any size tested was learned at all.
-        relative = absolute = (
-            UNKNOWN if contested(ordered, level_off) else Estimate(None, float(ordered[-1].size), None)
-        )
-        verdict = Verdict.PLATEAU
-    elif ordered[-1].size >= max(sizes) and above >= (SURE if any(learned) else LIKELY):
-        verdict, relative = Verdict.ABOVE, Estimate(None, min(float(ordered[-1].size), relative.low or math.inf), None)
-    elif ordered[0].size <= min(sizes) and below >= (LIKELY if all(learned) else SURE):
-        verdict, relative = Verdict.BELOW, Estimate(None, None, max(float(ordered[0].size), relative.high or 0.0))
-    else:
-        verdict = Verdict.UNDECIDED if relative.value is None else Verdict.FOUND
-    density = posterior.density(curves.relative)
-    return Transition(verdict, relative, absolute, fitted, ordered, confidence, above, below, density)
+        alone = UNKNOWN if contested(points, level_off) else Estimate(None, float(largest), None)
+        return Verdict.PLATEAU, alone, alone
+    if largest >= max(sizes) and above >= (SURE if any(learned.values()) else LIKELY):
+        return Verdict.ABOVE, Estimate(None, min(float(largest), relative.low or math.inf), None), absolute
+    if smallest <= min(sizes) and below >= (LIKELY if all(learned.values()) else SURE):
+        return Verdict.BELOW, Estimate(None, None, max(float(smallest), relative.high or 0.0)), absolute
+    return Verdict.UNDECIDED if relative.value is None else Verdict.FOUND, relative, absolute
 
 
 def _floor(points: Sequence[Point]) -> float:
     return float(np.mean([point.floor for point in points]))
 
 
-def _estimate(
-    posterior: Posterior, crossing: Crossing, points: Sequence[Point], level: float, confidence: float
-) -> Estimate:
+def _half(posterior: Posterior, shares: Sequence[SizeShare], confidence: float) -> Estimate:
+    """The size at which half of all seeds learn, by the sizes that at least half of the seeds tried learned."""
+    most = {share.size: 2 * share.learned >= share.tried for share in shares}
+    return _estimate(posterior, half_crossing(posterior.curves), most, confidence)
+
+
+def _estimate(posterior: Posterior, crossing: Crossing, learned: Mapping[int, bool], confidence: float) -> Estimate:
     """Median and interval of a crossing, kept within what the runs can say.
 
-    The interval holds the tested sizes that bracket the median: the largest with mean accuracy under ``level``
-    below it, the smallest at ``level`` or more above it. A side whose quantile leaves the candidate sizes is
-    censored, and so is the median; it also needs a size that learned and one that did not.
+    The interval holds the tested sizes that bracket the median: the largest one not ``learned`` below it, the smallest
+    one learned above it. A side whose quantile leaves the candidate sizes is censored, and so is the median; it also
+    needs a size that learned and one that did not.
     """
     tail = (1 - confidence) / 2
     low, middle, high = (math.exp(place) for place in posterior.quantiles(crossing, (tail, 0.5, 1 - tail)))
     smallest, largest = posterior.curves.smallest, posterior.curves.largest
-    learned = learned_sizes(points, level)
     under = [size for size, good in learned.items() if not good and size <= middle]
     over = [size for size, good in learned.items() if good and size >= middle]
     both = len(set(learned.values())) == 2
