@@ -59,7 +59,7 @@ MIDPOINT_STEP = 0.05
 MAX_MIDPOINTS = 160
 BETWEEN = 0.45
 """Runs on a graded curve scatter by this times s (1 - s) of its rise, where it has risen by the share s."""
-SIZE_EFFECT = 0.08
+SIZE_EFFECT = 0.1
 """Standard deviation, in ln size, of what a size is easier or harder than its curve says."""
 REACH = 3.0
 """Size effects are cut off at so many standard deviations."""
@@ -249,12 +249,12 @@ def _steps_at(curves: Curves, size: float) -> Floats32:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The log likelihood of a mix's runs: ``total`` in each cell, and ``by_size`` before the average over what a size
-    may be easier or harder. Sums of rounded numbers: the same in whatever order the runs came."""
+    """The log likelihood of a mix's runs: ``total`` in each cell, and ``by_size`` before and after the average over what
+    a size may be easier or harder. Sums of rounded numbers: the same in whatever order the runs came."""
 
     curves: Curves
     total: Floats
-    by_size: Mapping[int, Floats32]
+    by_size: Mapping[int, tuple[Floats32, Floats32]]
 
     @classmethod
     def none(cls, curves: Curves) -> Evidence:
@@ -275,18 +275,19 @@ class Evidence:
             with ThreadPoolExecutor(max_workers=2) as cores:
                 found = list(cores.map(lambda size: self._at(size, counted[size]), sizes))
         total, by_size = self.total.copy(), dict(self.by_size)
-        for size, sum_D in zip(sizes, found, strict=True):
+        for size, sums in zip(sizes, found, strict=True):
             if size in by_size:
-                total -= self.curves.averaged(by_size[size])
-            by_size[size] = sum_D
-            total += self.curves.averaged(sum_D)
+                total -= by_size[size][1]
+            by_size[size] = sums
+            total += sums[1]
         return Evidence(self.curves, total, by_size)
 
-    def _at(self, size: int, counted: Counter[float]) -> Floats32:
-        """The summed log likelihood of all runs of one size, those counted added."""
-        total = np.zeros(self.curves.all_cells, np.float32) if size not in self.by_size else self.by_size[size].copy()
+    def _at(self, size: int, counted: Counter[float]) -> tuple[Floats32, Floats32]:
+        """The summed log likelihood of all runs of one size, those counted added, before and after the average."""
+        known = self.by_size.get(size)
+        total = np.zeros(self.curves.all_cells, np.float32) if known is None else known[0].copy()
         for accuracy, runs in counted.items():
             seen = self.curves.log_likelihood(size, accuracy)
             seen *= runs
             total += seen
-        return total
+        return total, self.curves.averaged(total)

@@ -162,10 +162,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--truths", type=int, default=300, help="truths a scenario (default 300)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
     parser.add_argument("--only", default="", help="only scenarios whose name holds this")
+    parser.add_argument("--kinds", default="", help="only truths of these kinds, a comma between (default: all)")
     parser.add_argument("--replays", type=int, default=20, help="replays of the recorded table a method (default 20)")
     parser.add_argument("--out", type=Path, default=Path("bench-results"), help="where JSON and plot go")
     given = parser.parse_args(arguments)
-    chosen = [scenario for scenario in scenarios() if given.only in scenario.name]
+    kinds = [Kind(kind) for kind in given.kinds.split(",")] if given.kinds else list(Kind)
+    chosen = [scenario for scenario in scenarios() if given.only in scenario.name and scenario.kind in kinds]
     started = time.monotonic()
     with ProcessPoolExecutor(given.jobs) as pool:
         rows = list(pool.map(measure, chosen, [given.truths] * len(chosen)))
