@@ -13,7 +13,7 @@ from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.search.base import MixProgress, Problem, Request
 from orchestrator.search.registry import make_searcher
-from orchestrator.transition.types import LEVEL, Verdict
+from orchestrator.transition.types import LEVEL
 from trainables.base import RunConfig
 
 
@@ -106,7 +106,7 @@ def transition_words(found: Answer, mix: MixAnswer) -> tuple[str, str]:
     asymptote = transition.fit.asymptote if transition.fit else None
     verdict = transition.verdict
     size = wording.estimate(transition.relative, smallest.size, largest.size, verdict, asymptote)
-    if verdict is Verdict.PLATEAU:
+    if verdict in wording.NO_SIZE:
         return size, "-"
     return size, wording.estimate(mix.target.total, smallest.total, largest.total, verdict, asymptote)
 

@@ -55,8 +55,8 @@ def forest_row(each: Compared, mix: MixAnswer) -> ForestRow:
         parameters=mix.target.total,
         smallest=smallest.total,
         largest=largest.total,
-        size=size if found.verdict is Verdict.PLATEAU else f"{answer.size_axis} {size}",
-        count="-" if found.verdict is Verdict.PLATEAU else count,
+        size=size if found.verdict in wording.NO_SIZE else f"{answer.size_axis} {size}",
+        count="-" if found.verdict in wording.NO_SIZE else count,
         saving=saving,
         runs=mix.runs,
     )

@@ -163,7 +163,7 @@ def _asymptote(found: Transition) -> float | None:
 
 def _ends(found: Transition, smallest: float, largest: float) -> tuple[float | None, float | None]:
     """Where the bar of a transition starts and ends; censored sides end at the last size tested."""
-    if found.verdict is Verdict.PLATEAU or not found.points:
+    if found.verdict in wording.NO_SIZE or not found.points:
         return None, None
     if found.verdict is Verdict.ABOVE:
         return largest, largest

@@ -91,7 +91,7 @@ def _draw(axes: Axes, row: ForestRow, place: int, colour: str, marker: str, span
 def _ends(row: ForestRow) -> tuple[float | None, float | None]:
     """Where a bar starts and ends; censored sides end at the last size tested."""
     levelled = row.verdict is Verdict.PLATEAU
-    if not row.runs or (levelled and row.parameters.low is None):
+    if not row.runs or row.verdict is Verdict.NEAR_FLOOR or (levelled and row.parameters.low is None):
         return None, None
     if row.verdict is Verdict.ABOVE or levelled:
         return row.largest, row.largest

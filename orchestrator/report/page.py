@@ -29,6 +29,7 @@ VERDICTS = {
     Verdict.ABOVE: "censored: nothing up to the largest size tested learned it, so it lies beyond, if anywhere",
     Verdict.BELOW: "censored: already the smallest size tested learned it",
     Verdict.PLATEAU: f"accuracy levels off under {PLATEAU:g}: more size did not help, so there is none at this budget",
+    Verdict.NEAR_FLOOR: "the best constant answer is nearly as good as what counts as learned: too near to tell",
     Verdict.UNDECIDED: "too few runs to say, or runs that contradict each other",
 }
 

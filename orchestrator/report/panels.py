@@ -109,7 +109,7 @@ def _pair(answer: Answer, mix: MixAnswer, runs: Sequence[RunRecord]) -> Pair:
         return Pair(mix.mix, median(below[-1]) if below else None, median(above[0]) if above else None)
     if verdict is Verdict.BELOW:
         return Pair(mix.mix, None, median(sizes[0]))
-    if verdict is Verdict.UNDECIDED and len(sizes) > 1:
+    if verdict in (Verdict.UNDECIDED, Verdict.NEAR_FLOOR) and len(sizes) > 1:
         return Pair(mix.mix, median(sizes[0]), median(sizes[-1]))
     return Pair(mix.mix, median(sizes[-1]), None)
 

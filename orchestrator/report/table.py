@@ -31,11 +31,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Report:
-    """The answer in words: a head line, a table, what each mix saves, and how to read the stars."""
+    """The answer in words: a head line, a table, how many seeds ``learned`` each mix, what each mix saves, and how to
+    read the stars."""
 
     head: str
     header: tuple[str, str, str, str]
     rows: tuple[Row, ...]
+    learned: tuple[str, ...]
     conclusions: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -48,6 +50,7 @@ def report(answer: Answer) -> Report:
         head=f"target {answer.target}{subject}" + (f", under {len(answer.recipes)} recipes" if several else ""),
         header=("mix", f"{answer.size_axis}*", "parameters*", "runs"),
         rows=tuple(_rows(answer) if several is None else _rows_by_recipe(answer)),
+        learned=tuple(line for mix in answer.mixes if (line := wording.learned(mix.mix, mix.target.transition))),
         conclusions=tuple(
             _panel_lines(answer, several)
             if several
@@ -62,7 +65,7 @@ def plain(report: Report) -> str:
     table = [report.header, *(row.cells for row in report.rows)]
     widths = [max(len(cells[column]) for cells in table) for column in range(len(report.header))]
     lines = [GAP.join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip() for cells in table]
-    return "\n".join([report.head, *lines, *report.conclusions, *report.notes])
+    return "\n".join([report.head, *lines, *report.learned, *report.conclusions, *report.notes])
 
 
 def render(report: Report) -> Group:
@@ -75,6 +78,7 @@ def render(report: Report) -> Group:
     return Group(
         Text(report.head, style="bold"),
         table,
+        *(Text(line) for line in report.learned),
         *(
             Text(line, style="bold" if " fewer " in line and "undecided" not in line else "")
             for line in report.conclusions
@@ -125,7 +129,7 @@ def _row(answer: Answer, mix: MixAnswer, task: TaskAnswer, *, lead: bool) -> Row
     size = wording.estimate(found.relative, smallest.size, largest.size, found.verdict, asymptote)
     count = wording.estimate(task.total, smallest.total, largest.total, found.verdict, asymptote)
     name = mix.mix if lead else f"{task.task} in {mix.mix}"
-    return Row((name, size, "-" if found.verdict is Verdict.PLATEAU else count, _runs(mix) if lead else ""), lead)
+    return Row((name, size, "-" if found.verdict in wording.NO_SIZE else count, _runs(mix) if lead else ""), lead)
 
 
 def _absolute_row(answer: Answer, task: TaskAnswer) -> Row:
@@ -176,6 +180,15 @@ def _notes(answer: Answer) -> list[str]:
         f"with {answer.confidence:.0%} intervals; "
         "core parameters leave out embeddings, positions and head"
     ]
+    if any(mix.target.transition.shares for mix in answer.mixes):
+        notes.append(
+            f"learned: a run at {LEVEL:.0%} of the asymptote or more; the table's sizes are where the mean accuracy "
+            "gets there, not where half of all seeds do"
+        )
+    for mix in answer.mixes:
+        for task in mix.tasks:
+            name = mix.mix if task is mix.target else f"{task.task} in {mix.mix}"
+            notes += [line] if (line := wording.near_floor(name, task.transition)) else []
     if any(Mix.parse(mix.mix).budget != 1 for mix in answer.mixes):
         notes.append(f"x2 (x3, ...): with as many times the steps and examples, so that {answer.target} gets its share")
     notes += [f"recipe {recipe.name}: {recipe.changes}" for recipe in answer.recipes]

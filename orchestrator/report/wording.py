@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from orchestrator.cost import Cost
 from orchestrator.report.fairness import Standing
-from orchestrator.transition.types import Estimate, Synergy, Verdict
+from orchestrator.transition.types import Estimate, SizeShare, Synergy, Transition, Verdict
+
+NO_SIZE = (Verdict.PLATEAU, Verdict.NEAR_FLOOR)
+"""Verdicts that name no size, so that there is no count of parameters to give either."""
 
 
 def number(value: float) -> str:
@@ -37,6 +41,8 @@ def estimate(found: Estimate, smallest: float, largest: float, verdict: Verdict,
         return f"below {exact(smallest)}"
     if verdict is Verdict.PLATEAU:
         return "plateau" if asymptote is None else f"plateau at {asymptote:.2f}"
+    if verdict is Verdict.NEAR_FLOOR:
+        return "too near to tell"
     if verdict is Verdict.UNDECIDED or found.value is None:
         return f"undecided{_bounds(found)}"
     low = f"below {exact(smallest)}" if found.low is None else number(found.low)
@@ -51,6 +57,53 @@ def _bounds(found: Estimate) -> str:
     if found.low is not None:
         return f", at least {number(found.low)}"
     return "" if found.high is None else f", at most {number(found.high)}"
+
+
+def learned(name: str, found: Transition) -> str:
+    """How many of the seeds tried learned, from the last size that none did to the first that all do from there on, and
+    where half of all seeds learn; ``""`` where that is not known.
+
+    ``add: learned by 0/2 at 8, 1/4 at 10, 5/5 at 14; half of all seeds learn at 10.4 [9.2, 11.9]``
+    """
+    if not found.shares:
+        return ""
+    counts = ", ".join(f"{each.learned}/{each.tried} at {exact(each.size)}" for each in _telling(found.shares))
+    half = _half(found.half)
+    said = f"{name}: learned by {counts}" + (f"; half of all seeds learn {half}" if half else "")
+    return f"{said}; single runs learn or do not, with little in between" if found.bimodal else said
+
+
+def _telling(shares: Sequence[SizeShare]) -> Sequence[SizeShare]:
+    """The sizes without those under the last one, of the smallest, that nobody learned, and those beyond the first one,
+    of the largest, that everybody did."""
+    start, end = 0, len(shares)
+    while start + 1 < end and shares[start + 1].learned == 0:
+        start += 1
+    while end - 2 >= start and all(share.learned == share.tried for share in shares[end - 2 : end]):
+        end -= 1
+    return shares[start:end]
+
+
+def _half(found: Estimate) -> str:
+    if found.value is not None:
+        low = "below" if found.low is None else number(found.low)
+        high = "above" if found.high is None else number(found.high)
+        return f"at {number(found.value)} [{low}, {high}]"
+    if found.low is not None and found.high is not None:
+        return f"between {number(found.low)} and {number(found.high)}"
+    if found.low is not None:
+        return f"above {number(found.low)}"
+    return "" if found.high is None else f"below {number(found.high)}"
+
+
+def near_floor(name: str, found: Transition) -> str:
+    """Why nothing is said of a task whose best constant answer is nearly good enough; ``""`` for the others."""
+    if found.verdict is not Verdict.NEAR_FLOOR or found.floor is None or found.level is None:
+        return ""
+    return (
+        f"{name}: its best constant answer scores {found.floor:.2f}, and {found.level:.2f} counts as learned: "
+        "too near to tell"
+    )
 
 
 def synergy(mix: str, found: Synergy, kind: str = "parameters", standing: Standing | None = None) -> str:

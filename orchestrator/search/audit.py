@@ -11,7 +11,7 @@ from orchestrator.search.base import Problem, Request, Results
 from orchestrator.search.choice import LIKELY_ABOVE
 from orchestrator.search.costs import CostModel
 from orchestrator.search.evidence import requests
-from orchestrator.transition.types import Point
+from orchestrator.transition.types import PLATEAU, SCATTER, Point
 
 BEYOND = 1.4
 """Sizes larger than this times the transition should have learned, but for a lapse."""
@@ -20,6 +20,8 @@ AS_GOOD = 1.25
 """A size smaller than the one wanted by no more than this factor does as well."""
 STRETCH = 3.0
 """Before nothing is said to learn, no two neighbouring sizes among those tried lie further apart than this factor."""
+CONFIRMATIONS = 2
+"""Finished runs at the largest (smallest) size before a transition is called above (below) it, or a plateau."""
 LONGER = 2
 """A transition is one of the budget where a run just below it learns in so many times the steps."""
 
@@ -55,6 +57,24 @@ def audits(
     failed = [size for size in sorted(tested) if not learned[size]]
     wanted += [(size, 2) for size in failed if costs.cost(size) <= share * spent]
     return tuple(dict(sorted(wanted)).items())
+
+
+def climb(points: Sequence[Point], sizes: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """A larger size to check, and how many finished runs it needs, where most runs at the largest size tried are too
+    low to be called learned: whether accuracy levels off there, only larger sizes say.
+
+    In steps of :data:`STRETCH`, since the largest size costs most and one good run ends the climb; there, where a
+    plateau would be declared, two runs, and a third where they disagree.
+    """
+    top = max(point.size for point in points)
+    low = [point.accuracy < PLATEAU - SCATTER for point in points if point.size == top]
+    if 2 * sum(low) < len(low):
+        return ()
+    if top >= sizes[-1]:
+        return ((top, CONFIRMATIONS + (2 * sum(low) == len(low))),)
+    further = [size for size in sizes if size > top]
+    within_reach = [size for size in further if size <= STRETCH * top] or further[:1]
+    return ((within_reach[-1], 1),)
 
 
 def unseen(points: Sequence[Point], sizes: Sequence[int]) -> tuple[tuple[int, int], ...]:

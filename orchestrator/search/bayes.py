@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from orchestrator.search.audit import next_step
+from orchestrator.search.audit import CONFIRMATIONS, next_step
 from orchestrator.search.base import MixProgress, Problem, Request, Results, Searcher, SearchSettings
 from orchestrator.search.bayes_settings import BayesSettings
 from orchestrator.search.belief import Belief, Fantasy
 from orchestrator.search.choice import best_choice
 from orchestrator.search.costs import CostModel, cost_model
 from orchestrator.search.evidence import free_runs, missing_runs
-from orchestrator.search.stopping import CONFIRMATIONS, Plan, Stopping
+from orchestrator.search.stopping import Plan, Stopping
 from orchestrator.search.view import View, view_of
 
 LENIENCE = 0.5

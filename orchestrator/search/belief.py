@@ -13,7 +13,9 @@ from functools import cached_property
 
 import numpy as np
 
-from orchestrator.transition.posterior import LAPSES, LUCK, SLOPES, Curves, Floats, Posterior
+from orchestrator.transition.curves import LAPSES, LUCK, SLOPES, Curves
+from orchestrator.transition.kinds import Floats
+from orchestrator.transition.posterior import Posterior
 from orchestrator.transition.types import LEVEL
 
 BIN = 0.05
@@ -76,7 +78,7 @@ class Belief:
     def learns(self) -> Floats:
         """Probability that a run at each size learns, curve by curve."""
         share_CD = np.stack(
-            [np.append(self.curves.share(size).ravel(), np.maximum(LUCK, STRAY)) for size in self.sizes]
+            [np.append(self.curves.expected_share(size).ravel(), np.maximum(LUCK, STRAY)) for size in self.sizes]
         )
         learns: Floats = np.clip(share_CD * self._kept_D, 1e-6, 1 - 1e-6)
         return learns

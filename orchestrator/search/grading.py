@@ -15,8 +15,14 @@ from orchestrator.transition.fit import fit
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Point, Verdict
 
-RIGHT = {Kind.NEVER: Verdict.ABOVE, Kind.ABOVE: Verdict.ABOVE, Kind.BELOW: Verdict.BELOW}
-"""What has to be declared of truths without a transition among the sizes."""
+RIGHT = {
+    Kind.NEVER: (Verdict.ABOVE,),
+    Kind.ABOVE: (Verdict.ABOVE,),
+    Kind.BELOW: (Verdict.BELOW,),
+    Kind.LEVELS_OFF: (Verdict.PLATEAU, Verdict.ABOVE),
+}
+"""What has to be declared of truths without a transition among the sizes. Bisection ends where the largest size is not
+learned, and cannot see whether accuracy has levelled off there: "above" says no more than it saw."""
 CENSORED = (Verdict.ABOVE, Verdict.BELOW, Verdict.PLATEAU)
 NO_ESTIMATE = 1.0
 """The error of a truth that got no estimate: a factor of e."""
@@ -88,7 +94,7 @@ def summarise(kind: Kind, grades: Sequence[Grade]) -> Summary:
     """The figures of truths of one kind, at least one. A truth without an estimate errs by :data:`NO_ESTIMATE`."""
     cost, runs = (float(np.mean([getattr(each, name) for each in grades])) for name in ("cost", "runs"))
     if kind in RIGHT:
-        declared = float(np.mean([each.verdict is RIGHT[kind] for each in grades]))
+        declared = float(np.mean([each.verdict in RIGHT[kind] for each in grades]))
         return Summary(cost, runs, None, None, None, None, declared, None)
     errors = np.array([NO_ESTIMATE if each.error is None else each.error for each in grades])
     widths = [each.width for each in grades if each.width is not None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from orchestrator.search.audit import audits, longer_run, unseen
+from orchestrator.search.audit import CONFIRMATIONS, audits, climb, longer_run, unseen
 from orchestrator.search.base import Problem, Request, Results
 from orchestrator.search.bayes_settings import BayesSettings
 from orchestrator.search.belief import Belief
@@ -13,10 +13,9 @@ from orchestrator.search.choice import best_choice
 from orchestrator.search.costs import CostModel, stack_cost
 from orchestrator.search.evidence import free_runs, missing_runs
 from orchestrator.search.view import View
-from orchestrator.transition.transition import SURE, contested
+from orchestrator.transition.plateau import contested
+from orchestrator.transition.transition import SURE
 
-CONFIRMATIONS = 2
-"""Finished runs at the largest (smallest) size before a transition is called above (below) it."""
 SECOND_THOUGHTS = 4
 """Finished runs, at most, at a size where some learn although larger ones do not: one of four is luck."""
 WIDE, MOST_EASE = 2.0, 2.0
@@ -61,6 +60,9 @@ class Stopping:
         if outside is not None:
             return outside
         note = str(view)
+        climbing = climb(view.points, self.problem.sizes) if view.levelling else ()
+        if any(self._lacks(view, *check, results) for check in climbing):
+            return Plan(False, climbing, f"seems to level off; checking size {climbing[0][0]}")
         if not self._narrow(view):
             # Once what is believed is narrow, only the bracket keeps the interval wide.
             telling = view.belief.width > self._wanted_width(view.belief) and self._worthwhile(view, results, costs)
@@ -77,26 +79,29 @@ class Stopping:
         """The plan for a mix that has no transition within the sizes, as far as is known; None for the others."""
         belief, sizes = view.belief, self.problem.sizes
         # A size where a run learned although larger ones do not gets a second opinion: it may have been luck.
-        lucky = contested(view.points)
+        lucky = contested(view.points, view.plateau)
         unlearned = ((sizes[-1], CONFIRMATIONS), *((size, SECOND_THOUGHTS) for size in lucky))
         if belief.above >= SURE:
             return self._settle(view, (*unlearned, *unseen(view.points, sizes)), results, f"above {sizes[-1]}")
         if belief.below >= SURE:
             return self._settle(view, ((sizes[0], CONFIRMATIONS),), results, f"below {sizes[0]}")
-        if view.plateau is None or len(view.points) < self.settings.min_runs:
+        if view.plateau is None:
             return None
         luck = f"; non-monotone: some runs learn at {lucky[0]}" if lucky else ""
         return self._settle(view, unlearned, results, f"levels off at {view.plateau:.2f}{luck}")
 
     def _found(self, view: View, results: Results, costs: CostModel, note: str) -> Plan:
         """The plan for a mix whose interval is as good as it gets: larger sizes are audited for tasks that are lost
-        again."""
+        again, or that level off too low."""
         belief = view.belief
         transition = math.exp(belief.median)
         checks = audits(view.points, view.learned, self.problem.sizes, transition, costs, self.settings.audit)
         lost = [size for size, good in view.learned.items() if not good and math.log(size) > belief.high]
         note += f"; non-monotone: fails again at {lost[0]}" if lost else ""
-        return self._settle(view, (*_confirming(view), *checks), results, note)
+        checks = (*_confirming(view), *checks)
+        if not any(self._lacks(view, *check, results) for check in checks):
+            checks = climb(view.points, self.problem.sizes)
+        return self._settle(view, checks, results, note)
 
     def _settle(self, view: View, checks: Checks, results: Results, note: str) -> Plan:
         """Done, unless one of the checks still lacks runs that can be had."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
+from scipy.optimize import brentq
 
 from orchestrator.search.base import Observation, Problem
 from orchestrator.transition.types import LEVEL
@@ -35,8 +36,18 @@ class Kind(StrEnum):
     SCATTERED = "scattered"
     """As small real tasks are: some runs get part of the way, some that learn still make mistakes, and accuracy is the
     share of a small test set."""
+    GOMPERTZ = "gompertz"
+    """A Gompertz curve; a run gets a beta distributed share of the way, scored on a small test set."""
+    WEIBULL = "weibull"
+    """A Weibull curve: it rises slowly and ends at once."""
+    SHOULDER = "shoulder"
+    """Two steps of half the rise each, the second at a size some 65 % larger."""
+    LEVELS_OFF = "levels-off"
+    """Accuracy levels off too low to be called learned: a plateau, at whatever size it is reached."""
 
 
+OTHER_SHAPES = (Kind.MISSPECIFIED, Kind.HALVES, Kind.SCATTERED, Kind.GOMPERTZ, Kind.WEIBULL, Kind.SHOULDER)
+"""Truths with one transition, of another shape than the matched ones."""
 JITTER = 0.08
 """Standard deviation, in ln size, of what a size is easier or harder on a misspecified truth."""
 DIP = (0.5, 0.9)
@@ -52,7 +63,16 @@ MISTAKEN, MISTAKES = 0.25, 0.05
 """Scattered truths: share of the runs that learn which still make mistakes, and how many, in the mean."""
 TEST_EXAMPLES = 64
 GOMPERTZ_LEVEL = -math.log(math.log(2))
-"""Shifts a Gompertz curve so that it passes 0.5 at its midpoint."""
+"""Shifts a Gompertz curve so that it passes 0.5 at its midpoint; a Weibull curve, the other way."""
+CONCENTRATIONS = (1.0, 10.0)
+"""Gompertz truths: the range of the sum of both parameters of the beta distribution, drawn evenly in its logarithm."""
+STEPS_APART = 0.5
+"""How far apart, in ln size, the steps of a shoulder lie."""
+STEEPEST = 60.0
+SHOULDER_SLOPE = 8.0
+"""The least slope of a shoulder's steps: under it they run together."""
+LOW_ASYMPTOTES = (0.6, 0.85)
+"""Where truths level off that level off low."""
 
 
 @dataclass(frozen=True)
@@ -73,20 +93,37 @@ class Truth:
     """Share of the runs that do not learn which get part of the way, on a scattered truth."""
     mistaken: float = 0.0
     """Share of the runs that learn which still make mistakes, on a scattered truth."""
+    concentration: float = math.inf
+    """How closely the shares of the way that runs get lie about the curve, on a Gompertz truth."""
 
     @property
     def transition(self) -> float | None:
-        """The size at :data:`LEVEL` of the asymptote of the mean accuracy; None for "never"."""
-        return None if self.kind is Kind.NEVER else math.exp(self.midpoint + self._offset)
+        """The size at :data:`LEVEL` of the asymptote of the mean accuracy; None where nothing is ever learned."""
+        return None if self.kind in (Kind.NEVER, Kind.LEVELS_OFF) else math.exp(self.midpoint + self._offset)
 
     @property
     def _offset(self) -> float:
         bottom = self.floor + self.partly * PART / 2 * (self.asymptote - self.floor)
         top = (1 - self.lapse) * (self.asymptote - self.mistaken * MISTAKES) + self.lapse * bottom
         share = (LEVEL * top - bottom) / (top - bottom)
-        if self.kind is Kind.MISSPECIFIED:
+        if self.kind in (Kind.MISSPECIFIED, Kind.GOMPERTZ):
             return (-math.log(-math.log(share)) - GOMPERTZ_LEVEL) / self.slope
+        if self.kind is Kind.WEIBULL:
+            return (math.log(-math.log(1 - share)) + GOMPERTZ_LEVEL) / self.slope
+        if self.kind is Kind.SHOULDER:
+            far = STEPS_APART + abs(math.log(share / (1 - share))) / self.slope
+            return float(brentq(lambda apart: self._curve(apart) - share, -far, far))
         return math.log(share / (1 - share)) / self.slope
+
+    def _curve(self, apart: float) -> float:
+        """The learning curve so far from the midpoint, in ln size: 0.5 there."""
+        if self.kind is Kind.SHOULDER:
+            return (_logistic(self.slope, apart + STEPS_APART / 2) + _logistic(self.slope, apart - STEPS_APART / 2)) / 2
+        if self.kind in (Kind.MISSPECIFIED, Kind.GOMPERTZ):
+            return _gompertz(self.slope * apart)
+        if self.kind is Kind.WEIBULL:
+            return 1 - _gompertz(-self.slope * apart)
+        return _logistic(self.slope, apart)
 
     def share(self, size: int) -> float:
         """The learning curve at a size, between 0 and 1, before lapses."""
@@ -95,8 +132,7 @@ class Truth:
         x = math.log(size)
         if self.kind is Kind.MISSPECIFIED:
             x += float(np.random.default_rng([self.key, size]).normal(0, JITTER))
-            return math.exp(-math.exp(-min(max(self.slope * (x - self.midpoint) + GOMPERTZ_LEVEL, -5.0), 500.0)))
-        share = 1 / (1 + math.exp(-min(max(self.slope * (x - self.midpoint), -500.0), 500.0)))
+        share = self._curve(x - self.midpoint)
         beyond = x - self.midpoint - self._offset
         return share * DIP_SHARE if self.kind is Kind.NON_MONOTONE and DIP[0] < beyond < DIP[1] else share
 
@@ -109,6 +145,8 @@ class Truth:
         lapsed, drawn, noise = rng.random(), rng.random(), rng.normal()
         if self.kind is Kind.SCATTERED:
             accuracy = self._scattered(lapsed >= self.lapse and drawn < share, rng)
+        elif self.kind is Kind.GOMPERTZ:
+            accuracy = self._beta_binomial(0.0 if lapsed < self.lapse else share, rng)
         elif self.kind is Kind.HALVES and lapsed >= self.lapse:
             accuracy = self._halves((drawn < share) + (rng.random() < share), noise, rng)
         elif self.kind is Kind.NEVER or lapsed < self.lapse or (not self.graded and drawn >= share):
@@ -134,6 +172,21 @@ class Truth:
             expected = self.floor + (far * PART * (self.asymptote - self.floor) if odd < self.partly else 0.0)
         return float(rng.binomial(TEST_EXAMPLES, max(expected, 0.0))) / TEST_EXAMPLES
 
+    def _beta_binomial(self, share: float, rng: np.random.Generator) -> float:
+        """The accuracy, on a small test set, of a run that gets a share of the way drawn about this one."""
+        inside = min(max(share, 1e-6), 1 - 1e-6)
+        got = rng.beta(self.concentration * inside, self.concentration * (1 - inside))
+        return float(rng.binomial(TEST_EXAMPLES, self.floor + got * (self.asymptote - self.floor))) / TEST_EXAMPLES
+
+
+def _logistic(slope: float, apart: float) -> float:
+    return 1 / (1 + math.exp(-min(max(slope * apart, -500.0), 500.0)))
+
+
+def _gompertz(scaled: float) -> float:
+    """A Gompertz curve that passes 0.5 at 0."""
+    return math.exp(-math.exp(-min(max(scaled + GOMPERTZ_LEVEL, -5.0), 500.0)))
+
 
 def draw(kind: Kind, problem: Problem, rng: np.random.Generator, key: int) -> Truth:
     """A truth of that kind, its transition placed as the kind demands with respect to the problem's sizes."""
@@ -141,7 +194,7 @@ def draw(kind: Kind, problem: Problem, rng: np.random.Generator, key: int) -> Tr
     truth = Truth(
         kind,
         midpoint=0.0,
-        slope=math.exp(rng.uniform(math.log(3), math.log(60))),
+        slope=math.exp(rng.uniform(math.log(3), math.log(STEEPEST))),
         floor=rng.uniform(0.05, 0.30),
         asymptote=rng.uniform(0.9, 1.0),
         lapse=rng.uniform(0.0, 0.05),
@@ -158,6 +211,13 @@ def draw(kind: Kind, problem: Problem, rng: np.random.Generator, key: int) -> Tr
         truth = replace(truth, graded=False, partly=rng.uniform(*PARTLY), mistaken=MISTAKEN)
     if kind is Kind.HALVES:
         truth = replace(truth, graded=False)
+    if kind is Kind.GOMPERTZ:
+        least, most = (math.log(each) for each in CONCENTRATIONS)
+        truth = replace(truth, graded=False, concentration=math.exp(rng.uniform(least, most)))
+    if kind is Kind.SHOULDER:
+        truth = replace(truth, slope=math.exp(rng.uniform(math.log(SHOULDER_SLOPE), math.log(STEEPEST))))
+    if kind is Kind.LEVELS_OFF:
+        truth = replace(truth, asymptote=rng.uniform(*LOW_ASYMPTOTES))
     # Inside the sizes by the share that ln 10..ln 200 leaves of ln 8..ln 256.
     margin = 0.07 * (largest - smallest)
     return replace(truth, midpoint=rng.uniform(smallest + margin, largest - margin) - truth._offset)

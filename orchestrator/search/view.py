@@ -12,10 +12,11 @@ import numpy as np
 from orchestrator.search.base import Problem, Results
 from orchestrator.search.belief import Belief
 from orchestrator.search.evidence import points, requests
+from orchestrator.transition.curves import Evidence, curves_for
 from orchestrator.transition.fit import fit
-from orchestrator.transition.posterior import Curves, Floats, curves_for
-from orchestrator.transition.transition import learned_sizes, levels_off
-from orchestrator.transition.types import LEVEL, PLATEAU, Point
+from orchestrator.transition.plateau import levelling, plateau
+from orchestrator.transition.transition import learned_sizes
+from orchestrator.transition.types import LEVEL, PLATEAU, SCATTER, Point
 
 FLOOR_STEP = 0.05
 """The constant-answer floor is rounded to this when choosing runs, so that a new seed rarely changes the grid."""
@@ -25,16 +26,17 @@ FLOOR_STEP = 0.05
 class View:
     """One mix: its evidence and what is believed from it. ``ended`` counts its finished runs, failed ones too;
     ``untried`` the runs of the problem that have not ended. ``plateau`` is the level that accuracy settles at where
-    that is too low to be learned, else None."""
+    that is too low to be learned, else None; ``levelling`` whether it seems to, as far as sizes were
+    tested."""
 
     mix: str
     points: tuple[Point, ...]
     ended: int
     untried: int
-    curves: Curves
-    log_likelihood: Floats
+    evidence: Evidence
     belief: Belief
     plateau: float | None
+    levelling: bool
 
     @property
     def level(self) -> float:
@@ -69,21 +71,20 @@ def view_of(problem: Problem, results: Results, mix: str, kept: View | None) -> 
     untried = sum(run not in results for run in cells)
     floor = float(np.mean([point.floor for point in seen])) if seen else 0.0
     curves = curves_for(problem.sizes, FLOOR_STEP * round(floor / FLOOR_STEP))
-    new, total = list(seen), np.zeros(curves.all_cells)
-    if kept is not None and kept.curves is curves and set(kept.points) <= set(seen):
+    new, evidence = list(seen), Evidence.none(curves)
+    if kept is not None and kept.evidence.curves is curves and set(kept.points) <= set(seen):
         # Log likelihoods are rounded so that sums are exact: adding to one is the same as starting afresh.
         known = set(kept.points)
-        new, total = [point for point in seen if point not in known], kept.log_likelihood.copy()
-    for point in new:
-        total += curves.log_likelihood(point.size, point.accuracy)
-    belief = Belief(curves, total, problem.sizes)
-    return View(mix, seen, ended, untried, curves, total, belief, _plateau(seen, problem.sizes))
+        new, evidence = [point for point in seen if point not in known], kept.evidence
+    evidence = evidence.plus(new)
+    belief = Belief(curves, evidence.total, problem.sizes)
+    return View(mix, seen, ended, untried, evidence, belief, *_levels(seen, problem.sizes))
 
 
-def _plateau(seen: Sequence[Point], sizes: Sequence[int]) -> float | None:
-    """The level that accuracy settles at by the largest size, where that is a plateau."""
-    last = [point.accuracy for point in seen if point.size == sizes[-1]]
-    if not last or float(np.mean(last)) >= PLATEAU:
-        return None
+def _levels(seen: Sequence[Point], sizes: Sequence[int]) -> tuple[float | None, bool]:
+    """Where accuracy levels off, and whether it seems to: see :class:`View`."""
+    last = [point.accuracy for point in seen if point.size == seen[-1].size]
+    if not last or float(np.mean(last)) >= PLATEAU - SCATTER:
+        return None, False
     fitted = fit(seen)
-    return fitted.asymptote if fitted is not None and levels_off(fitted, seen, sizes) else None
+    return plateau(fitted, seen, sizes), levelling(fitted, seen)

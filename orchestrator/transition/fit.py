@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import minimum_filter
 from scipy.optimize import least_squares
 from scipy.special import expit
 
@@ -22,6 +23,11 @@ MARGIN = math.log(2)
 MIN_SLOPE = 0.5
 SHARPEST = 20.0
 """The steepest slope worth telling apart, times the smallest gap in ln size: 10 to 90 % within a quarter of it."""
+
+STARTS = 4
+"""Least squares ends in the basin it starts in: so many are tried."""
+SAME_COST = 1e-7
+"""Half a sum of squares: what two ends of the solver may differ by in one basin."""
 
 
 def fit(points: Sequence[Point]) -> Fit | None:
@@ -46,13 +52,20 @@ def fit(points: Sequence[Point]) -> Fit | None:
     lower = np.array([levels[0] - MARGIN, MIN_SLOPE, base, base + 0.01])
     upper = np.array([levels[-1] + MARGIN, SHARPEST / np.diff(levels).min(), 0.99, 1.0])
 
-    start = np.clip(_start(x, y, levels, base, lower, upper), lower + 1e-6, upper - 1e-6)
-
     def residuals(parameters: Floats) -> Any:
         return _curve(parameters, x) - y
 
-    found = least_squares(residuals, start, bounds=(lower, upper), x_scale=[0.1, 5.0, 0.1, 0.1])
-    midpoint, slope, floor, asymptote = (float(value) for value in found.x)
+    best = None
+    for start in _starts(x, y, levels, base, lower, upper):
+        inside = np.clip(start, lower + 1e-6, upper - 1e-6)
+        found = least_squares(residuals, inside, bounds=(lower, upper), x_scale=[0.1, 5.0, 0.1, 0.1])
+        # A curve that falls is none. And better by more than the solver's own tolerance: the first start stands where
+        # several end alike.
+        if found.x[3] > found.x[2] and (best is None or found.cost < best.cost - SAME_COST):
+            best = found
+    if best is None:
+        return None
+    midpoint, slope, floor, asymptote = (float(value) for value in best.x)
     return Fit(midpoint, slope, floor, asymptote) if asymptote - floor >= MIN_RISE / 2 else None
 
 
@@ -66,10 +79,11 @@ def _curve(parameters: Floats, x: Floats) -> Any:
     return floor + (asymptote - floor) * expit(slope * (x - midpoint))
 
 
-def _start(x: Floats, y: Floats, levels: Floats, base: float, lower: Floats, upper: Floats) -> Floats:
-    """The best of a coarse grid of midpoints and slopes, floor and asymptote solved for exactly at each.
+def _starts(x: Floats, y: Floats, levels: Floats, base: float, lower: Floats, upper: Floats) -> list[Floats]:
+    """The best of a coarse grid of midpoints and slopes, floor and asymptote solved for exactly at each, and the best
+    of other basins: cells no worse than all around them. At most :data:`STARTS`, best first.
 
-    One start is enough after that, and data that step from one size to the next land midway between the two.
+    Data that step from one size to the next land midway between the two.
     """
     between = (levels[1:] + levels[:-1]) / 2
     midpoints = np.unique(np.concatenate([levels, between]))
@@ -82,8 +96,13 @@ def _start(x: Floats, y: Floats, levels: Floats, base: float, lower: Floats, upp
     floor = np.clip(y.mean() - rise * share.mean(axis=-1), base, 0.99)
     asymptote = np.clip(floor + rise, floor + 0.01, 1.0)
     predicted = floor[..., None] + (asymptote - floor)[..., None] * share
-    # Between equally good slopes the middle one: least squares cannot leave a flat region it starts in.
     errors = np.round(((predicted - y) ** 2).sum(axis=-1), 9)
+    # Between equally good slopes the middle one: least squares cannot leave a flat region it starts in.
     best = np.argwhere(errors == errors.min())
-    row, column = best[len(best) // 2]
-    return np.array([midpoints[row], slopes[column], floor[row, column], asymptote[row, column]])
+    basins = [tuple(best[len(best) // 2])]
+    lowest_around = minimum_filter(errors, size=3, mode="nearest")
+    others = sorted((errors[row, column], row, column) for row, column in np.argwhere(errors == lowest_around))
+    for _, row, column in others:
+        if all(max(abs(row - r), abs(column - c)) > 1 for r, c in basins):
+            basins.append((row, column))
+    return [np.array([midpoints[r], slopes[c], floor[r, c], asymptote[r, c]]) for r, c in basins[:STARTS]]

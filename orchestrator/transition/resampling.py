@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from orchestrator.transition.posterior import Floats, Posterior, curves_for
+from orchestrator.transition.curves import curves_for
+from orchestrator.transition.kinds import Floats
+from orchestrator.transition.posterior import Posterior
 from orchestrator.transition.types import Point
 
 
@@ -23,10 +25,10 @@ def resampled(points: Sequence[Point], sizes: Sequence[int], count: int, rng: np
     cells = [np.flatnonzero([point.size == size for point in ordered]) for size in sorted({p.size for p in ordered})]
     medians = []
     for _ in range(count):
-        times_P = np.zeros(len(ordered), np.float32)
+        total_D = np.zeros(curves.all_cells)
         for places in cells:
-            np.add.at(times_P, rng.choice(places, len(places)), 1)
-        total_D: Floats = (times_P @ likelihood_PD).astype(np.float64)
+            times = np.bincount(rng.choice(len(places), len(places)), minlength=len(places)).astype(np.float32)
+            total_D += curves.averaged(times @ likelihood_PD[places])
         (median,) = Posterior(curves, total_D).quantiles(curves.relative, (0.5,))
         medians.append(math.exp(median))
     return np.array(medians)

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from scipy.special import bdtr, bdtrc
 
+from orchestrator.transition.crossing import Crossing
+from orchestrator.transition.curves import curves_for
 from orchestrator.transition.fit import fit
-from orchestrator.transition.posterior import LAPSES, Crossing, Posterior, curves_for
+from orchestrator.transition.plateau import contested, plateau
+from orchestrator.transition.posterior import Posterior, posterior_of
+from orchestrator.transition.shares import half_crossing, is_bimodal, size_shares
 from orchestrator.transition.types import (
     LEVEL,
-    PLATEAU,
-    SCATTER,
+    NEAR_LEVEL,
     Density,
     Estimate,
     Fit,
     Point,
+    SizeShare,
     Synergy,
     Transition,
     Verdict,
@@ -27,12 +30,6 @@ SURE = 0.95
 """Posterior probability at which a transition is declared outside the candidate sizes."""
 LIKELY = 0.5
 """The same where no size tested contradicts it: none learned, or all did."""
-LEVELLED = 0.95
-"""A fitted curve has levelled off where it is at this share of its asymptote."""
-CHANCE = 0.05
-"""Runs under the plateau level are put down to lapses unless that many are less likely than this,"""
-NO_CHANCE = 0.001
-"""or than this where most runs at the largest size are above the level."""
 UNKNOWN = Estimate(None, None, None)
 
 
@@ -50,45 +47,76 @@ def transition(points: Sequence[Point], sizes: Sequence[int], confidence: float 
     if not ordered:
         return Transition(Verdict.UNDECIDED, UNKNOWN, UNKNOWN, None, (), confidence)
     curves = curves_for([*sizes, *(point.size for point in ordered)], _floor(ordered))
-    posterior = curves.posterior(ordered)
+    posterior = posterior_of(ordered, curves)
     fitted = fit(ordered)
-    above = posterior.probability_above(ordered[-1].size)
-    below = posterior.probability_below(ordered[0].size)
     level = LEVEL * posterior.mean_top()
-    learned = learned_sizes(ordered, level).values()
-    relative = _estimate(posterior, curves.relative, ordered, level, confidence)
-    absolute = _estimate(posterior, curves.absolute, ordered, LEVEL, confidence)
-    if levels_off(fitted, ordered, sizes):
+    if _floor(ordered) > level - NEAR_LEVEL:
+        return Transition(Verdict.NEAR_FLOOR, UNKNOWN, UNKNOWN, fitted, ordered, confidence, level=level)
+    verdict, relative, absolute = _judge(posterior, fitted, ordered, sizes, level, confidence)
+    shares = size_shares(ordered, level, confidence)
+    return Transition(
+        verdict,
+        relative,
+        absolute,
+        fitted,
+        ordered,
+        confidence,
+        posterior.probability_above(ordered[-1].size),
+        posterior.probability_below(ordered[0].size),
+        posterior.density(curves.relative),
+        shares,
+        level,
+        UNKNOWN if verdict is Verdict.PLATEAU else _half(posterior, shares, confidence),
+        is_bimodal(ordered, level, posterior.mean_top(), posterior.mean_floor()),
+    )
+
+
+def _judge(
+    posterior: Posterior,
+    fitted: Fit | None,
+    points: Sequence[Point],
+    sizes: Sequence[int],
+    level: float,
+    confidence: float,
+) -> tuple[Verdict, Estimate, Estimate]:
+    """The verdict, and the transition by its own asymptote and by absolute accuracy."""
+    smallest, largest = points[0].size, points[-1].size
+    above, below = posterior.probability_above(largest), posterior.probability_below(smallest)
+    learned = learned_sizes(points, level)
+    relative = _estimate(posterior, posterior.curves.relative, learned, confidence)
+    absolute = _estimate(posterior, posterior.curves.absolute, learned_sizes(points, LEVEL), confidence)
+    level_off = plateau(fitted, points, sizes)
+    if level_off is not None:
         # The posterior knows no low asymptotes: what is left is whether any size tested was learned at all.
-        relative = absolute = UNKNOWN if contested(ordered) else Estimate(None, float(ordered[-1].size), None)
-        verdict = Verdict.PLATEAU
-    elif ordered[-1].size >= max(sizes) and above >= (SURE if any(learned) else LIKELY):
-        verdict, relative = Verdict.ABOVE, Estimate(None, min(float(ordered[-1].size), relative.low or math.inf), None)
-    elif ordered[0].size <= min(sizes) and below >= (LIKELY if all(learned) else SURE):
-        verdict, relative = Verdict.BELOW, Estimate(None, None, max(float(ordered[0].size), relative.high or 0.0))
-    else:
-        verdict = Verdict.UNDECIDED if relative.value is None else Verdict.FOUND
-    density = posterior.density(curves.relative)
-    return Transition(verdict, relative, absolute, fitted, ordered, confidence, above, below, density)
+        alone = UNKNOWN if contested(points, level_off) else Estimate(None, float(largest), None)
+        return Verdict.PLATEAU, alone, alone
+    if largest >= max(sizes) and above >= (SURE if any(learned.values()) else LIKELY):
+        return Verdict.ABOVE, Estimate(None, min(float(largest), relative.low or math.inf), None), absolute
+    if smallest <= min(sizes) and below >= (LIKELY if all(learned.values()) else SURE):
+        return Verdict.BELOW, Estimate(None, None, max(float(smallest), relative.high or 0.0)), absolute
+    return Verdict.UNDECIDED if relative.value is None else Verdict.FOUND, relative, absolute
 
 
 def _floor(points: Sequence[Point]) -> float:
     return float(np.mean([point.floor for point in points]))
 
 
-def _estimate(
-    posterior: Posterior, crossing: Crossing, points: Sequence[Point], level: float, confidence: float
-) -> Estimate:
+def _half(posterior: Posterior, shares: Sequence[SizeShare], confidence: float) -> Estimate:
+    """The size at which half of all seeds learn, by the sizes that at least half of the seeds tried learned."""
+    most = {share.size: 2 * share.learned >= share.tried for share in shares}
+    return _estimate(posterior, half_crossing(posterior.curves), most, confidence)
+
+
+def _estimate(posterior: Posterior, crossing: Crossing, learned: Mapping[int, bool], confidence: float) -> Estimate:
     """Median and interval of a crossing, kept within what the runs can say.
 
-    The interval holds the tested sizes that bracket the median: the largest with mean accuracy under ``level``
-    below it, the smallest at ``level`` or more above it. A side whose quantile leaves the candidate sizes is
-    censored, and so is the median; it also needs a size that learned and one that did not.
+    The interval holds the tested sizes that bracket the median: the largest one not ``learned`` below it, the smallest
+    one learned above it. A side whose quantile leaves the candidate sizes is censored, and so is the median; it also
+    needs a size that learned and one that did not.
     """
     tail = (1 - confidence) / 2
     low, middle, high = (math.exp(place) for place in posterior.quantiles(crossing, (tail, 0.5, 1 - tail)))
     smallest, largest = posterior.curves.smallest, posterior.curves.largest
-    learned = learned_sizes(points, level)
     under = [size for size, good in learned.items() if not good and size <= middle]
     over = [size for size, good in learned.items() if good and size >= middle]
     both = len(set(learned.values())) == 2
@@ -105,40 +133,6 @@ def learned_sizes(points: Sequence[Point], level: float) -> dict[int, bool]:
     for point in sorted(points):
         accuracies.setdefault(point.size, []).append(point.accuracy)
     return {size: float(np.mean(found)) >= level for size, found in accuracies.items()}
-
-
-def levels_off(fitted: Fit | None, points: Sequence[Point], sizes: Sequence[int]) -> bool:
-    """Whether accuracy has levelled off under :data:`PLATEAU`, and not by a few lapsed runs alone.
-
-    ``fitted`` is the curve through ``points`` (ascending). The largest of the candidate ``sizes`` has to be tested and
-    its mean under the plateau; and either most runs there are, or failures among the levelled runs are beyond all
-    chance.
-    """
-    if fitted is None or not points or points[-1].size < max(sizes):
-        return False
-    largest = points[-1].size
-    if fitted.asymptote >= PLATEAU or fitted.accuracy(largest) < LEVELLED * fitted.asymptote:
-        return False
-    levelled = [point for point in points if fitted.accuracy(point.size) >= LEVELLED * fitted.asymptote]
-    low = sum(point.accuracy < PLATEAU - SCATTER for point in levelled)
-    chance = float(bdtrc(low - 1, len(levelled), LAPSES[-1]))
-    last = [point.accuracy for point in levelled if point.size == largest]
-    if float(np.mean(last)) >= PLATEAU - SCATTER:
-        return False
-    return chance < (CHANCE if float(np.median(last)) < PLATEAU - SCATTER else NO_CHANCE)
-
-
-def contested(points: Sequence[Point]) -> list[int]:
-    """The sizes under the largest tested that may be learned by most seeds whatever becomes of the largest, ascending.
-
-    That is where a run learned and too few failed beside it to rule out that :data:`LEVEL` of all seeds learn.
-    """
-    found = []
-    for size in sorted({point.size for point in points})[:-1]:
-        learned = [point.accuracy >= LEVEL for point in points if point.size == size]
-        if any(learned) and float(bdtr(sum(learned), len(learned), LEVEL)) >= CHANCE:
-            found.append(size)
-    return found
 
 
 def synergy(baseline: Transition, mix: Transition, parameters: Callable[[float], float]) -> Synergy:

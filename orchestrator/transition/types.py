@@ -12,6 +12,9 @@ LEVEL = 0.8
 PLATEAU = 0.9
 """A fitted asymptote below this is a plateau to report, not a transition."""
 
+NEAR_LEVEL = 0.2
+"""A best constant answer within this of :data:`LEVEL` of the asymptote leaves too little to tell learned from not."""
+
 SCATTER = 0.02
 """Spread of accuracies from seed to seed among runs that learned: a run counts as under :data:`PLATEAU` when it is
 under it by more than this."""
@@ -38,6 +41,9 @@ class Verdict(StrEnum):
     PLATEAU = "plateau"
     """Accuracy levels off under :data:`PLATEAU` up to the largest candidate size. Estimates say "larger than the
     largest", as for :attr:`ABOVE`, unless some smaller size may be learned by most seeds: then they say nothing."""
+    NEAR_FLOOR = "near floor"
+    """The best constant answer scores within :data:`NEAR_LEVEL` of the level that counts as learned, or above it: where
+    accuracy passes that level is noise. Estimates say nothing."""
     UNDECIDED = "undecided"
     """Too few points to say."""
 
@@ -82,6 +88,17 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class SizeShare:
+    """How many of the runs ``tried`` at a size ``learned``, and an interval for the share of all seeds that do."""
+
+    size: int
+    learned: int
+    tried: int
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class Density:
     """The posterior of a size, for figures and comparisons.
 
@@ -102,7 +119,12 @@ class Transition:
     are posterior medians and carry a ``confidence`` interval, never narrower than the largest unlearned and smallest
     learned size tested. ``fit`` is the paper's least-squares curve beside it (None where the points show no rise).
     ``p_above`` and ``p_below`` are the posterior probabilities that the relative transition lies outside the tested
-    sizes; ``density`` is its posterior (None without points).
+    sizes; ``density`` is its posterior (None without points, and for :attr:`Verdict.NEAR_FLOOR`).
+
+    ``shares`` says, size by size, how many seeds learned, which is accuracy ``level`` or more; ``half`` is the size at
+    which half of all seeds learn, an estimate as ``relative`` is. ``bimodal`` says that runs learn or do not, with few
+    in between: then ``half`` and ``relative`` differ for that reason alone. (All as if unknown in answers written
+    before there were any.)
     """
 
     verdict: Verdict
@@ -114,6 +136,15 @@ class Transition:
     p_above: float = 0.0
     p_below: float = 0.0
     density: Density | None = None
+    shares: tuple[SizeShare, ...] = ()
+    level: float | None = None
+    half: Estimate = Estimate(None, None, None)
+    bimodal: bool = False
+
+    @property
+    def floor(self) -> float | None:
+        """The best constant answer's accuracy, in the mean over the points; None without any."""
+        return sum(point.floor for point in self.points) / len(self.points) if self.points else None
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from orchestrator.search.evidence import points
 from orchestrator.search.grading import Grade, grade
 from orchestrator.search.registry import METHODS, make_searcher
 from orchestrator.search.simulator import Cluster, simulate, truths_world
-from orchestrator.search.truths import Kind, Truth, draw
+from orchestrator.search.truths import OTHER_SHAPES, Kind, Truth, draw
 from orchestrator.simulation.printing import print_replays
 from orchestrator.simulation.recorded import read_table, table_costs, table_problem
 from orchestrator.simulation.study import Reference, Replayed, Setting, against_table, references_of
@@ -93,9 +93,9 @@ def scenarios() -> list[Scenario]:
         Scenario("bayes, 8 workers", workers=8, jitter=0.2),
         Scenario("bayes, 8 workers, 8 mixes", workers=8, mixes=8, jitter=0.2),
     ]
-    for kind in (Kind.MISSPECIFIED, Kind.HALVES, Kind.SCATTERED):
+    for kind in OTHER_SHAPES:
         rows += [Scenario(method, method, kind) for method in ("grid", "bisection", "bayes")]
-    odd = (Kind.NON_MONOTONE, Kind.NEVER, Kind.ABOVE, Kind.BELOW)
+    odd = (Kind.NON_MONOTONE, Kind.LEVELS_OFF, Kind.NEVER, Kind.ABOVE, Kind.BELOW)
     return rows + [Scenario(method, method, kind) for kind in odd for method in ("bisection", "bayes")]
 
 
@@ -162,10 +162,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--truths", type=int, default=300, help="truths a scenario (default 300)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
     parser.add_argument("--only", default="", help="only scenarios whose name holds this")
+    parser.add_argument("--kinds", default="", help="only truths of these kinds, a comma between (default: all)")
     parser.add_argument("--replays", type=int, default=20, help="replays of the recorded table a method (default 20)")
     parser.add_argument("--out", type=Path, default=Path("bench-results"), help="where JSON and plot go")
     given = parser.parse_args(arguments)
-    chosen = [scenario for scenario in scenarios() if given.only in scenario.name]
+    kinds = [Kind(kind) for kind in given.kinds.split(",")] if given.kinds else list(Kind)
+    chosen = [scenario for scenario in scenarios() if given.only in scenario.name and scenario.kind in kinds]
     started = time.monotonic()
     with ProcessPoolExecutor(given.jobs) as pool:
         rows = list(pool.map(measure, chosen, [given.truths] * len(chosen)))

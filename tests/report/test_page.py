@@ -88,7 +88,7 @@ def test_the_answer_comes_first_in_words(whole: tuple[PageContent, str]) -> None
     text = outline(html).text
     places = [text.index(part) for part in (told.sweep.spec.question, said.conclusions[0], "Accuracy against size")]
     assert places == sorted(places)
-    for line in (*said.conclusions, *said.notes):
+    for line in (*said.learned, *said.conclusions, *said.notes):
         assert " ".join(line.split()) in text
     for row in said.rows:
         for cell in row.cells:

@@ -13,7 +13,7 @@ from orchestrator.report import wording
 from orchestrator.report.answer import answer
 from orchestrator.report.table import plain, render, report
 from orchestrator.transition.transition import synergy as ratio
-from orchestrator.transition.types import Estimate, Synergy, Transition, Verdict
+from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Transition, Verdict
 from tests.report.samples import FOUND, NOWHERE, bracketed, make_answer, make_spec, transition
 
 UNKNOWN = Synergy(None, None, None, decided=False)
@@ -68,6 +68,47 @@ def test_the_form_of_the_answer() -> None:
 def test_every_verdict(found: Transition, size: str, parameters: str) -> None:
     row = lines(found, transition(Verdict.FOUND, SMALLER))[2]
     assert cells(row)[1:3] == [size, parameters]
+
+
+SHARES = tuple(
+    SizeShare(size, learned, tried, 0.0, 1.0)
+    for size, learned, tried in ((4, 0, 1), (8, 0, 2), (10, 1, 4), (12, 2, 2), (14, 5, 5), (64, 1, 1))
+)
+
+
+def test_seeds_that_learned_are_counted_under_the_table() -> None:
+    told = replace(transition(Verdict.FOUND, FOUND), shares=SHARES, half=Estimate(10.4, 9.2, 11.9), bimodal=True)
+    found = lines(told, transition(Verdict.FOUND, SMALLER))
+    assert found[5] == (
+        "add: learned by 0/2 at 8, 1/4 at 10, 2/2 at 12; half of all seeds learn at 10.4 [9.2, 11.9]; "
+        "single runs learn or do not, with little in between"
+    )
+    assert any(line.startswith("learned: a run at 80% of the asymptote or more; ") for line in found)
+
+
+@pytest.mark.parametrize(
+    ("half", "said"),
+    [
+        (NOWHERE, ""),
+        (Estimate(None, 64.0, None), "; half of all seeds learn above 64"),
+        (Estimate(None, None, 8.0), "; half of all seeds learn below 8"),
+        (Estimate(None, 8.0, 64.0), "; half of all seeds learn between 8 and 64"),
+        (Estimate(30.0, None, 64.0), "; half of all seeds learn at 30 [below, 64]"),
+    ],
+)
+def test_half_of_all_seeds_in_words(half: Estimate, said: str) -> None:
+    told = replace(transition(Verdict.FOUND, FOUND), shares=SHARES[3:], half=half)
+    assert wording.learned("add", told) == f"add: learned by 2/2 at 12{said}"
+    assert wording.learned("add", transition(Verdict.FOUND, FOUND)) == ""
+
+
+def test_a_constant_answer_that_is_nearly_good_enough_is_explained() -> None:
+    points = tuple(Point(size, seed, 0.9, 0.77) for size in (8, 32, 64) for seed in (0, 1))
+    near = replace(transition(Verdict.NEAR_FLOOR), points=points, level=0.76)
+    found = lines(transition(Verdict.FOUND, FOUND), near)
+    assert cells(found[3])[1:3] == ["too near to tell", "-"]
+    assert "add+prod: its best constant answer scores 0.77, and 0.76 counts as learned: too near to tell" in found
+    assert wording.near_floor("add", transition(Verdict.FOUND, FOUND)) == ""
 
 
 def test_a_plateau_is_explained() -> None:
@@ -188,7 +229,8 @@ def test_a_terminal_shows_the_same_words(width: int) -> None:
     console.print(render(found))
     text = console.export_text()
     words = " ".join(text.split())
-    for line in (*found.conclusions, *found.notes):
+    assert len(found.learned) == 2
+    for line in (*found.learned, *found.conclusions, *found.notes):
         assert line.strip() in words
     if width >= 80:
         for row in found.rows:

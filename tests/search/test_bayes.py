@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from orchestrator.errors import UserError
-from orchestrator.search.audit import STRETCH, audits, next_step
+from orchestrator.search.audit import CONFIRMATIONS, STRETCH, audits, climb, next_step
 from orchestrator.search.base import Observation, Problem, Request
 from orchestrator.search.bayes import Bayes
 from orchestrator.search.belief import Belief, Fantasy
 from orchestrator.search.costs import CostModel, cost_model
 from orchestrator.search.evidence import points
-from orchestrator.transition.posterior import curves_for
+from orchestrator.transition.curves import Evidence, curves_for
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Estimate, Point, Verdict
 from tests.conformance.searchers import drive, flat, mixed, step
@@ -25,10 +25,8 @@ ONE = Problem(("add",), FINE, tuple(range(6)))
 
 def belief(runs: list[tuple[int, float]]) -> Belief:
     curves = curves_for(FINE, 0.2)
-    total = np.zeros(curves.all_cells)
-    for size, accuracy in runs:
-        total += curves.log_likelihood(size, accuracy)
-    return Belief(curves, total, FINE)
+    seen = [Point(size, seed, accuracy, 0.2) for seed, (size, accuracy) in enumerate(runs)]
+    return Belief(curves, Evidence.none(curves).plus(seen).total, FINE)
 
 
 @pytest.mark.parametrize("at", [12, 40, 120])
@@ -149,14 +147,33 @@ def test_a_plateau_is_told_from_lucky_seeds() -> None:
 
 def test_a_transition_does_not_rest_on_one_run_that_learned() -> None:
     problem = Problem(("add",), (4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64, 96), (0, 1, 2, 3, 4))
-    seen = {(10, 0): 0.2, (14, 1): 0.23, (16, 2): 0.3, (16, 3): 0.33, (20, 4): 0.45, (20, 0): 0.5, (24, 1): 0.86}
+    seen = {(10, 0): 0.2, (14, 1): 0.23, (16, 2): 0.3, (16, 3): 0.33, (20, 4): 0.45, (20, 0): 0.5, (24, 1): 0.95}
     searcher = Bayes(problem, audit=0.0, worth=10.0)
     for (size, seed), accuracy in seen.items():
         searcher.tell(Request("add", size, seed), Observation(accuracy, 0.2, 1.0))
     (asked,) = searcher.ask(2)
     assert asked.size == 24
-    searcher.tell(asked, Observation(0.86, 0.2, 1.0))
+    searcher.tell(asked, Observation(0.95, 0.2, 1.0))
     assert searcher.done
+
+
+@pytest.mark.parametrize("level", [0.6, 0.75, 0.84])
+def test_what_levels_off_low_is_seen_to_before_it_passes_for_learned(level: float) -> None:
+    searcher = Bayes(ONE)
+    results = drive(searcher, lambda run: Observation(level if run.size >= 30 else 0.2, 0.2, 1.0))
+    assert sum(run.size == FINE[-1] for run in results) == CONFIRMATIONS
+    assert "levels off" in searcher.progress()[0].note
+    assert transition(points(ONE, results, "add"), FINE).verdict is Verdict.PLATEAU
+
+
+def test_the_climb_ends_where_a_larger_size_is_learned_well() -> None:
+    sizes = (8, 16, 24, 32, 64, 128)
+    low = [Point(8, 0, 0.2, 0.2), Point(16, 0, 0.85, 0.2)]
+    assert climb(low, sizes) == ((32, 1),)
+    assert climb([*low, Point(32, 0, 0.97, 0.2)], sizes) == ()
+    assert climb([*low, Point(32, 0, 0.85, 0.2)], sizes) == ((64, 1),)
+    assert climb([*low, Point(128, 0, 0.85, 0.2)], sizes) == ((128, CONFIRMATIONS),)
+    assert climb(low, (8, 16, 128)) == ((128, 1),)
 
 
 def test_neighbouring_sizes_are_tried_with_different_seeds() -> None:

@@ -56,6 +56,29 @@ def test_mean_accuracy_of_halves_at_the_transition() -> None:
     assert 0.2 < in_between < 0.4
 
 
+@pytest.mark.parametrize("kind", [Kind.GOMPERTZ, Kind.WEIBULL, Kind.SHOULDER])
+def test_mean_accuracy_at_the_transition_of_other_curves(kind: Kind) -> None:
+    mix = truth(kind=kind, midpoint=math.log(400), slope=8.0, concentration=3.0)
+    size = round(mix.transition or 0)
+    seen = [mix.run(size, seed, 1.0).accuracy for seed in range(4000)]
+    assert np.mean(seen) == pytest.approx(0.8 * ((1 - mix.lapse) * mix.asymptote + mix.lapse * mix.floor), abs=0.02)
+    curve = [mix.share(each) for each in (100, 200, 400, 800, 1600)]
+    assert curve == sorted(curve)
+    assert curve[2] == pytest.approx(0.5)
+
+
+def test_a_shoulder_rises_in_two_steps() -> None:
+    mix = truth(kind=Kind.SHOULDER, midpoint=math.log(400), slope=40.0)
+    between = [mix.share(round(400 * math.exp(apart))) for apart in (-0.4, -0.1, 0.1, 0.4)]
+    assert between == pytest.approx([0.0, 0.5, 0.5, 1.0], abs=0.01)
+
+
+def test_runs_of_a_gompertz_truth_scatter_the_more_the_less_concentrated_they_are() -> None:
+    loose, close = (truth(kind=Kind.GOMPERTZ, lapse=0.0, concentration=each) for each in (1.0, 10.0))
+    spread = [np.std([mix.run(40, seed, 1.0).accuracy for seed in range(500)]) for mix in (loose, close)]
+    assert spread[0] > 1.5 * spread[1]
+
+
 def test_a_run_is_the_same_every_time() -> None:
     mix = truth()
     assert mix.run(32, 1, 1.75) == mix.run(32, 1, 1.75)
@@ -72,6 +95,10 @@ def test_transitions_lie_where_their_kind_says(kind: Kind) -> None:
         if kind is Kind.NEVER:
             assert size is None
             assert all(mix.run(256, seed, 1.0).accuracy < 0.5 for seed in range(5))
+        elif kind is Kind.LEVELS_OFF:
+            assert size is None
+            assert 0.6 <= mix.asymptote <= 0.85
+            assert mix.share(SIZES[-1]) > 0.5
         elif kind is Kind.ABOVE:
             assert size is not None
             assert size > SIZES[-1]

@@ -96,6 +96,44 @@ def test_unlearned_runs_above_the_constant_answer_lift_the_floor() -> None:
     assert found.floor == pytest.approx(0.45, abs=0.01)
 
 
+CAUGHT = {
+    6: [0.15, 0.26, 0.23],
+    10: [0.87, 0.17, 1.0],
+    20: [0.94, 0.25, 0.21],
+    24: [0.26, 0.93, 0.91],
+    32: [0.18, 0.24, 0.98],
+    96: [0.96, 0.93, 0.89],
+}
+"""Some seeds learn from 10 on, all at 96: a curve from 6 to 10, and one from 32 to 96, are both better than any between
+them."""
+
+
+def test_the_best_of_several_basins_is_found() -> None:
+    points = points_of(CAUGHT)
+
+    def missed(curve: Fit) -> float:
+        return sum((curve.accuracy(point.size) - point.accuracy) ** 2 for point in points)
+
+    everywhere = [
+        Fit(midpoint, slope, floor, asymptote)
+        for midpoint in np.linspace(math.log(4), math.log(130), 30)
+        for slope in np.geomspace(0.5, 80, 20)
+        for floor in np.linspace(0.2, 0.6, 9)
+        for asymptote in np.linspace(0.6, 1.0, 9)
+    ]
+    found = fit(points)
+    assert found is not None
+    assert missed(found) <= min(map(missed, everywhere)) + 1e-4
+
+
+def test_a_fall_after_a_lucky_size_is_no_curve() -> None:
+    """Falling from .3 is closer to these runs than rising to .27, which is what there is of a curve."""
+    found = fit(points_of({16: [0.2] * 4, 24: [0.2, 0.2, 0.2, 1.0], 96: [0.2] * 4, 128: [0.2] * 4}))
+    assert found is not None
+    assert found.floor == pytest.approx(0.2, abs=1e-3)
+    assert found.asymptote == pytest.approx(0.267, abs=0.01)
+
+
 def test_size_at_inverts_accuracy() -> None:
     curve = Fit(3.0, 8.0, 0.2, 0.95)
     for accuracy in (0.25, 0.5, 0.76, 0.94):

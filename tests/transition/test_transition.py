@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.transition.posterior import SPLIT, Posterior, curves_for
+from orchestrator.transition.curves import SPLIT, Evidence, curves_for
+from orchestrator.transition.posterior import Posterior, posterior_of
 from orchestrator.transition.transition import synergy, transition
 from orchestrator.transition.types import Density, Estimate, Point, Transition, Verdict
 
@@ -93,10 +94,10 @@ def test_many_runs_are_weighed_as_one_after_another() -> None:
     accuracies = np.round(rng.uniform(0.1, 1.0, 2 * SPLIT), 3)
     points = [Point(SIZES[place % len(SIZES)], place, float(each), 0.2) for place, each in enumerate(accuracies)]
     curves = curves_for(SIZES, 0.2)
-    total = np.zeros(curves.all_cells)
+    evidence = Evidence.none(curves)
     for point in points:
-        total += curves.log_likelihood(point.size, point.accuracy)
-    expected, found = Posterior(curves, total), curves.posterior(points)
+        evidence = evidence.plus([point])
+    expected, found = Posterior(curves, evidence.total), posterior_of(points, curves)
     assert np.array_equal(found.weights, expected.weights)
     assert np.array_equal(found.flat, expected.flat)
 
@@ -154,14 +155,28 @@ def test_a_lapsed_run_is_no_plateau() -> None:
     assert transition(points, SIZES).verdict is Verdict.FOUND
 
 
+@pytest.mark.parametrize("floor", [0.62, 0.77, 0.95])
+def test_a_floor_near_the_level_leaves_nothing_to_tell(floor: float) -> None:
+    """PROD modulo 6: the best constant answer is right 62 to 77 % of the time."""
+    points = runs({size: 0.98 if size >= 32 else floor for size in SIZES}, floor=floor)
+    result = transition(points, SIZES)
+    assert result.verdict is Verdict.NEAR_FLOOR
+    assert result.relative == result.absolute == result.half == Estimate(None, None, None)
+    assert result.floor == pytest.approx(floor)
+    assert result.level is not None
+    assert result.level - 0.2 < floor
+    assert (result.shares, result.density) == ((), None)
+    assert not synergy(found(40, 36, 44), result, parameters).decided
+    assert transition(runs({64: floor, 128: floor}, floor=floor), SIZES).verdict is Verdict.NEAR_FLOOR
+
+
 def test_a_high_floor_is_known_to_the_posterior() -> None:
-    """PROD modulo 6: the best constant answer is right 62 % of the time."""
-    points = runs({size: 0.98 if size >= 32 else 0.62 for size in SIZES}, floor=0.62)
+    points = runs({size: 0.98 if size >= 32 else 0.54 for size in SIZES}, floor=0.54)
     result = transition(points, SIZES)
     assert result.verdict is Verdict.FOUND
     assert result.relative.value is not None
     assert 20 < result.relative.value < 36
-    assert transition(runs({64: 0.62, 128: 0.62}, floor=0.62), SIZES).verdict is Verdict.ABOVE
+    assert transition(runs({64: 0.54, 128: 0.54}, floor=0.54), SIZES).verdict is Verdict.ABOVE
 
 
 def test_too_little_to_say() -> None:

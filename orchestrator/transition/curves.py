@@ -1,0 +1,293 @@
+"""Every learning curve on a grid, and how likely each makes the runs seen.
+
+Mean accuracy rises from a floor to an asymptote along a logistic in ln size. How single runs scatter about it makes
+three kinds of curve. *All-or-nothing*: a run learned (accuracy near the asymptote) or did not (near the floor), with a
+probability that follows the logistic. *Shares*: a run learns a share of the task, which is beta distributed about the
+logistic: mostly little or nearly all of it, sometimes anything in between. *Graded*: every run's accuracy follows the
+logistic itself. A share of runs, the lapse, fails at any size. Flat curves, without a transition, say that no size
+learns, or that the same few runs are lucky at every size.
+
+Each size is a little easier or harder than the logistic says: it lies elsewhere on it by an amount, in ln size, that
+all runs of the size share, and over which their likelihood is averaged.
+Axes: kind (3), M midpoint, K slope, L lapse, F floor, A asymptote, R luck.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from scipy.ndimage import correlate1d
+from scipy.special import expit, logit
+
+from orchestrator.transition.crossing import Crossing
+from orchestrator.transition.kinds import (
+    ASYMPTOTES,
+    NEAR_FLOOR,
+    NEAR_TOP,
+    OUTLIER,
+    Floats,
+    Floats32,
+    learned,
+    normal,
+    not_learned,
+    part_of_the_way,
+    share_probabilities,
+)
+from orchestrator.transition.types import LEVEL, Point
+
+SLOPES = np.geomspace(2.5, 80.0, 9)
+LAPSES = np.array([0.005, 0.03, 0.06])
+FLOORS = np.array([0.05, 0.11, 0.17, 0.23, 0.30])
+"""Accuracies of runs that did not learn; the target's constant-answer floor joins them."""
+HIGHEST_FLOOR = 0.7
+"""Of the grid. Targets with a higher one are not reported on: see :data:`orchestrator.transition.types.NEAR_LEVEL`."""
+KINDS = np.array([0.4, 0.35, 0.25])
+"""Prior probabilities of the kinds of curve: all-or-nothing, shares, graded."""
+LUCK = np.array([0.0, 0.1, 0.3, 0.6])
+"""Share of runs that learn on a flat curve, whatever their size: too few at each of these to call the task learned."""
+FLAT = np.array([0.05, 0.01, 0.01, 0.01])
+"""Prior probabilities of the flat curves."""
+BELOW_MARGIN, ABOVE_MARGIN = 0.92, 1.25
+"""How far the midpoint may lie outside the candidate sizes, in ln size."""
+MIDPOINT_STEP = 0.05
+MAX_MIDPOINTS = 160
+BETWEEN = 0.45
+"""Runs on a graded curve scatter by this times s (1 - s) of its rise, where it has risen by the share s."""
+SIZE_EFFECT = 0.1
+"""Standard deviation, in ln size, of what a size is easier or harder than its curve says."""
+REACH = 3.0
+"""Size effects are cut off at so many standard deviations."""
+TEMPER = 0.82
+"""Likelihoods are taken to this power: intervals then cover also when the curve is no logistic."""
+ROUNDING = 2.0**12
+"""Log likelihoods are rounded to 1/ROUNDING nats: sums are then exact, whatever the order of the runs."""
+FAINTEST = np.float32(-80.0)
+"""Log likelihoods this far below the best are all alike: single precision ends there."""
+SPLIT = 100
+"""From this many different runs on a second core helps to weigh them."""
+
+
+def curves_for(sizes: Iterable[int], floor: float) -> Curves:
+    """The curves to consider for candidate ``sizes`` and a constant-answer ``floor`` (rounded to 0.01). Cached."""
+    candidates = list(sizes)
+    return _curves(min(candidates), max(candidates), round(min(max(floor, 0.01), HIGHEST_FLOOR), 2))
+
+
+@lru_cache(maxsize=16)
+def _curves(smallest: int, largest: int, floor: float) -> Curves:
+    return Curves(smallest, largest, floor)
+
+
+def _rounded(log_D: Floats32) -> Floats32:
+    """The array itself, rounded to 1/:data:`ROUNDING`."""
+    log_D *= ROUNDING
+    np.rint(log_D, out=log_D)
+    log_D /= ROUNDING
+    return log_D
+
+
+class Curves:
+    """The grid of curves and what each predicts. Arrays over cells have one axis, the flat curves' R x F cells last."""
+
+    def __init__(self, smallest: int, largest: int, floor: float) -> None:
+        self.smallest, self.largest, self.floor = smallest, largest, floor
+        start, stop = math.log(smallest) - BELOW_MARGIN, math.log(largest) + ABOVE_MARGIN
+        count = min(MAX_MIDPOINTS, math.ceil((stop - start) / MIDPOINT_STEP) + 1)
+        self.midpoints = np.linspace(start, stop, count)
+        spread = FLOORS if floor <= FLOORS[-1] else np.linspace(FLOORS[0], floor, len(FLOORS))
+        self.floors = np.unique(np.append(spread, floor))
+        self.shape = (len(KINDS), count, len(SLOPES), len(LAPSES), len(self.floors), len(ASYMPTOTES))
+        self.cells = math.prod(self.shape)
+        self.all_cells = self.cells + len(LUCK) * len(self.floors)
+        self._share: dict[float, Floats] = {}
+        self._expected: dict[float, Floats] = {}
+
+    @cached_property
+    def log_prior(self) -> Floats:
+        """Log prior probability of each cell: uniform but for the kind of curve and the flat ones."""
+        kind = KINDS * (1 - FLAT.sum()) / (self.cells / len(KINDS))
+        flat = np.repeat(FLAT, len(self.floors)) / len(self.floors)
+        prior: Floats = np.log(np.concatenate([np.repeat(kind, self.cells // len(KINDS)), flat]))
+        return prior
+
+    @cached_property
+    def tops(self) -> Floats:
+        """Asymptote of the mean accuracy, ``(1 - lapse) * A + lapse * f``; L x F x A."""
+        tops: Floats = (1 - LAPSES)[:, None, None] * ASYMPTOTES + LAPSES[:, None, None] * self.floors[:, None]
+        return tops
+
+    @cached_property
+    def _effect(self) -> Floats:
+        """Probability that a size is easier or harder by so many midpoints, no effect in the middle."""
+        step = float(self.midpoints[1] - self.midpoints[0])
+        most = math.ceil(REACH * SIZE_EFFECT / step)
+        weights: Floats = np.exp(-0.5 * (np.arange(-most, most + 1) * step / SIZE_EFFECT) ** 2)
+        return weights / weights.sum()
+
+    def share(self, size: float) -> Floats:
+        """Where ``size`` lies on each logistic, in (0, 1); M x K."""
+        if size not in self._share:
+            self._share[size] = expit(SLOPES * (math.log(size) - self.midpoints[:, None]))
+        return self._share[size]
+
+    def expected_share(self, size: float) -> Floats:
+        """The same in the mean over what the size may be easier or harder; M x K."""
+        if size not in self._expected:
+            self._expected[size] = correlate1d(self.share(size), self._effect, axis=0, mode="nearest")
+        return self._expected[size]
+
+    def log_likelihood(self, size: float, accuracy: float) -> Floats32:
+        """Tempered log likelihood of one run's accuracy in each cell, the size being as the curve says."""
+        not_learned_F = not_learned(accuracy, self.floors)
+        density = np.empty(self.all_cells, np.float32)
+        kinds = density[: self.cells].reshape(self.shape)
+        self._all_or_nothing(size, accuracy, not_learned_F, out=kinds[0])
+        self._shares(size, accuracy, not_learned_F, out=kinds[1])
+        self._graded(size, accuracy, not_learned_F, out=kinds[2])
+        near_top = float(learned(accuracy).mean())
+        density[self.cells :] = (LUCK[:, None] * near_top + (1 - LUCK[:, None]) * not_learned_F + OUTLIER).ravel()
+        np.log(density, out=density)
+        density *= TEMPER
+        return _rounded(density)
+
+    def averaged(self, log_D: Floats32) -> Floats32:
+        """The log likelihood of all runs of one size, averaged over what the size may be easier or harder."""
+        averaged = log_D.copy()
+        kinds = averaged[: self.cells].reshape(len(KINDS), len(self.midpoints), -1)
+        # Relative to the best midpoint of each kind, slope and so on, so that nothing near it is lost.
+        best = kinds.max(axis=1, keepdims=True)
+        kinds -= best
+        np.exp(np.maximum(kinds, FAINTEST, out=kinds), out=kinds)
+        kinds[:] = correlate1d(kinds, self._effect, axis=1, mode="nearest")
+        np.log(kinds, out=kinds)
+        kinds += best
+        return _rounded(averaged)
+
+    # Small arrays are spread over floors and asymptotes first: numpy then runs along 24 cells at a time, not along 4.
+
+    def _all_or_nothing(self, size: float, accuracy: float, not_learned_F: Floats32, out: Floats32) -> None:
+        learned_A = (learned(accuracy) + OUTLIER).astype(np.float32)
+        learned_MKL = (self.share(size)[..., None] * (1 - LAPSES)).astype(np.float32)
+        np.multiply(learned_MKL[..., None, None], learned_A - not_learned_F[:, None], out=out)
+        out += np.repeat(not_learned_F + np.float32(OUTLIER), len(ASYMPTOTES)).reshape(-1, len(ASYMPTOTES))
+
+    def _shares(self, size: float, accuracy: float, not_learned_F: Floats32, out: Floats32) -> None:
+        density_SFA = np.concatenate(
+            [
+                np.broadcast_to(not_learned_F[:, None], (1, len(self.floors), len(ASYMPTOTES))),
+                part_of_the_way(accuracy, self.floors),
+                np.broadcast_to(learned(accuracy), (1, len(self.floors), len(ASYMPTOTES))),
+            ]
+        ).astype(np.float32)
+        steps_MKS = _steps_at(self, size)
+        density_MKFA = (steps_MKS @ density_SFA.reshape(len(density_SFA), -1)).reshape(
+            *steps_MKS.shape[:2], len(self.floors), len(ASYMPTOTES)
+        )
+        self._lapsing(density_MKFA, not_learned_F, out)
+
+    def _graded(self, size: float, accuracy: float, not_learned_F: Floats32, out: Floats32) -> None:
+        risen_MKFA, deviation_MKFA = _graded_at(self, size)
+        above_F = (accuracy - self.floors).astype(np.float32)
+        missed_MKFA = np.repeat(above_F, len(ASYMPTOTES)).reshape(-1, len(ASYMPTOTES)) - risen_MKFA
+        near_MKFA = normal(missed_MKFA, np.float32(0), deviation_MKFA) * np.float32(1 - OUTLIER)
+        self._lapsing(near_MKFA, not_learned_F, out)
+
+    def _lapsing(self, density_MKFA: Floats32, not_learned_F: Floats32, out: Floats32) -> None:
+        """What runs do that may lapse, or be outliers."""
+        lapses_L = LAPSES.astype(np.float32)
+        np.multiply(density_MKFA[:, :, None], 1 - lapses_L[:, None, None], out=out)
+        lapsed_LF = lapses_L[:, None] * not_learned_F + np.float32(OUTLIER)
+        out += np.repeat(lapsed_LF, len(ASYMPTOTES), axis=1).reshape(*lapsed_LF.shape, -1)
+
+    def crossing(self, level: float | None) -> Floats:
+        """Where each cell's mean accuracy reaches ``level``, or :data:`LEVEL` of its own asymptote (None), in ln size.
+
+        One value a curve, M x K x L x F x A, flat.
+        """
+        top_LFA = self.tops
+        reached = LEVEL * top_LFA if level is None else np.full_like(top_LFA, level)
+        share_LFA = (reached - self.floors[:, None]) / (top_LFA - self.floors[:, None])
+        # A floor near the level leaves nothing to rise: the crossing is then taken low on the curve.
+        offset_LFA = logit(np.clip(share_LFA, 0.02, 0.98))
+        place = self.midpoints[:, None, None, None, None] + offset_LFA / SLOPES[:, None, None, None]
+        flat: Floats = place.ravel()
+        return flat
+
+    @cached_property
+    def relative(self) -> Crossing:
+        """Where each curve reaches :data:`LEVEL` of its own asymptote."""
+        return Crossing(self.crossing(None))
+
+    @cached_property
+    def absolute(self) -> Crossing:
+        """Where each curve reaches the accuracy :data:`LEVEL`."""
+        return Crossing(self.crossing(LEVEL))
+
+
+@lru_cache(maxsize=64)
+def _graded_at(curves: Curves, size: float) -> tuple[Floats32, Floats32]:
+    """How far accuracy has risen above the floor on each graded curve, and how far runs scatter; M x K x F x A. Cached:
+    a search has dozens of sizes, each with many runs."""
+    share_MK11 = curves.share(size)[..., None, None].astype(np.float32)
+    rise_FA = (ASYMPTOTES - curves.floors[:, None]).astype(np.float32)
+    ends_MK11 = np.float32(NEAR_FLOOR) + np.float32(NEAR_TOP - NEAR_FLOOR) * share_MK11
+    between_MKFA = np.float32(BETWEEN) * share_MK11 * (1 - share_MK11) * rise_FA
+    return rise_FA * share_MK11, ends_MK11 + between_MKFA
+
+
+@lru_cache(maxsize=64)
+def _steps_at(curves: Curves, size: float) -> Floats32:
+    """Probability of each step of the share of the task that a run of the size learns; M x K x S. Cached."""
+    return share_probabilities(curves.share(size))
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The log likelihood of a mix's runs: ``total`` in each cell, and ``by_size`` before and after the average over what
+    a size may be easier or harder. Sums of rounded numbers: the same in whatever order the runs came."""
+
+    curves: Curves
+    total: Floats
+    by_size: Mapping[int, tuple[Floats32, Floats32]]
+
+    @classmethod
+    def none(cls, curves: Curves) -> Evidence:
+        """No run yet."""
+        return cls(curves, np.zeros(curves.all_cells), {})
+
+    def plus(self, points: Iterable[Point]) -> Evidence:
+        """With these runs besides."""
+        # Accuracies are shares of a test set, so that many runs of a large sweep say the same: at the floor, at 1.
+        counted: dict[int, Counter[float]] = {}
+        for point in points:
+            counted.setdefault(point.size, Counter())[point.accuracy] += 1
+        sizes = sorted(counted)
+        if sum(map(len, counted.values())) < SPLIT:
+            found = [self._at(size, counted[size]) for size in sizes]
+        else:
+            # numpy lets go of Python's lock, and sums are exact: halves give what the whole would.
+            with ThreadPoolExecutor(max_workers=2) as cores:
+                found = list(cores.map(lambda size: self._at(size, counted[size]), sizes))
+        total, by_size = self.total.copy(), dict(self.by_size)
+        for size, sums in zip(sizes, found, strict=True):
+            if size in by_size:
+                total -= by_size[size][1]
+            by_size[size] = sums
+            total += sums[1]
+        return Evidence(self.curves, total, by_size)
+
+    def _at(self, size: int, counted: Counter[float]) -> tuple[Floats32, Floats32]:
+        """The summed log likelihood of all runs of one size, those counted added, before and after the average."""
+        known = self.by_size.get(size)
+        total = np.zeros(self.curves.all_cells, np.float32) if known is None else known[0].copy()
+        for accuracy, runs in counted.items():
+            seen = self.curves.log_likelihood(size, accuracy)
+            seen *= runs
+            total += seen
+        return total, self.curves.averaged(total)

@@ -1,0 +1,90 @@
+"""How single runs scatter about a learning curve: densities of one run's accuracy, on small axes.
+
+A run *learned* (accuracy near the asymptote, now and then with some mistakes), *did not learn* (near the floor, now and
+then part of the way), or got a *share* of the way from floor to asymptote. Axes: F floors, A asymptotes, S shares.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc, expit, logit, ndtr
+
+Floats = NDArray[np.float64]
+Floats32 = NDArray[np.float32]
+
+ASYMPTOTES = np.array([0.90, 0.93, 0.96, 0.99])
+NEAR_FLOOR, NEAR_TOP = 0.06, 0.02
+"""Standard deviations of the accuracy of runs that did not learn, and of those that did. The former is a share of a
+test set, which a small task leaves few expressions for."""
+PARTLY, PARTLY_BELOW = 0.1, 0.75
+"""Share of the runs that did not learn which got part of the way: anywhere between floor and this accuracy. They are
+not counted as learned, so they add nothing to the mean accuracy of a curve."""
+MISTAKEN, SHORTFALL = 0.05, (0.05, 0.06)
+"""Share of the runs that learned which still make mistakes, and mean and deviation of how far they stay below."""
+OUTLIER = 0.03
+"""Density of an accuracy that nothing explains."""
+CONCENTRATION = 2.0
+"""Where runs learn a share of the task, it follows a beta distribution about the curve: Beta(c s, c (1 - s))."""
+SHARES = 8
+"""Equal steps of the share: accuracy has one distribution at 0, one at 1, and one about each step in between."""
+BLUR = 0.03
+"""Standard deviation of the accuracy of a run about its share of the way."""
+TABLE = 513
+"""Places on the curve, even in the logit, at which the beta distribution is tabled, and interpolated between."""
+LOGITS = 12.0
+
+
+def normal(value: Any, mean: Any, deviation: Any) -> Any:
+    """The normal density."""
+    scaled = (value - mean) / deviation
+    return np.exp(-0.5 * (scaled * scaled)) / (deviation * math.sqrt(2 * math.pi))
+
+
+def learned(accuracy: float) -> Floats:
+    """Density of the accuracy of a run that learned; A."""
+    mean, deviation = SHORTFALL
+    mistaken_A = normal(accuracy, ASYMPTOTES - mean, deviation)
+    density_A: Floats = (1 - MISTAKEN) * normal(accuracy, ASYMPTOTES, NEAR_TOP) + MISTAKEN * mistaken_A
+    return density_A
+
+
+def not_learned(accuracy: float, floors: Floats) -> Floats32:
+    """Density of the accuracy of a run that did not learn; F."""
+    partly_F = ((floors < accuracy) & (accuracy < PARTLY_BELOW)) / (PARTLY_BELOW - floors)
+    density_F: Floats = (1 - PARTLY) * normal(accuracy, floors, NEAR_FLOOR) + PARTLY * partly_F
+    return density_F.astype(np.float32)
+
+
+def part_of_the_way(accuracy: float, floors: Floats) -> Floats:
+    """Density of the accuracy of a run about each step of the share, but for 0 and 1; S - 2 x F x A."""
+    edges_S = (np.arange(SHARES) + 0.5) / SHARES
+    rise_FA = ASYMPTOTES - floors[:, None]
+    below_SFA = ndtr((accuracy - floors[:, None] - edges_S[:, None, None] * rise_FA) / BLUR)
+    density_SFA: Floats = (below_SFA[:-1] - below_SFA[1:]) * SHARES / rise_FA
+    return density_SFA
+
+
+@lru_cache(maxsize=1)
+def _table() -> tuple[Floats, Floats]:
+    """Logits of the place on the curve, and the probability of each step of the share there; 513 and 513 x S."""
+    places = np.linspace(-LOGITS, LOGITS, TABLE)
+    at = expit(places)[:, None]
+    edges_S = (np.arange(SHARES) + 0.5) / SHARES
+    below = betainc(CONCENTRATION * at, CONCENTRATION * (1 - at), edges_S)
+    steps = np.diff(np.concatenate([np.zeros_like(at), below, np.ones_like(at)], axis=1), axis=1)
+    return places, steps
+
+
+def share_probabilities(curve: Floats) -> Floats32:
+    """Probability of each step of the share, from 0 to 1, at places on the curve in (0, 1): an axis more, S."""
+    places, steps = _table()
+    at = (logit(np.clip(curve, expit(-LOGITS), expit(LOGITS))) - places[0]) / (places[1] - places[0])
+    below = np.minimum(at.astype(np.intp), TABLE - 2)
+    weight = (at - below)[..., None]
+    probabilities: Floats = steps[below] * (1 - weight) + steps[below + 1] * weight
+    return probabilities.astype(np.float32)
