@@ -11,9 +11,9 @@
     ``accuracy`` (validation).
 
 ``transitions``, one row a mix and task:
-    ``sweep``, ``space``, ``profile``, ``size_axis``; ``mix``, ``task``, ``is_target``, ``verdict``; ``transition``,
-    ``low``, ``high`` on the size axis, the same with ``_parameters``, ``_core_parameters`` and (at accuracy 0.8)
-    ``_absolute`` behind them; ``p_above``, ``p_below``; ``tested_from``, ``tested_to``; ``runs``, ``diverged``,
+    ``sweep``, ``space``, ``profile``, ``size_axis``; ``mix``, ``recipe``, ``task``, ``is_target``, ``verdict``;
+    ``transition``, ``low``, ``high`` on the size axis, the same with ``_parameters``, ``_core_parameters`` and (at
+    accuracy 0.8) ``_absolute`` behind them; ``p_above``, ``p_below``; ``tested_from``, ``tested_to``; ``runs``, ``diverged``,
     ``failed``; for the target of mixes beside the baseline ``synergy``, ``synergy_low``, ``synergy_high``,
     ``synergy_decided``, the same for ``synergy_core``; ``budget_limited``; ``words``.
 
@@ -37,7 +37,7 @@ RUN_COLUMNS = (
 )
 CURVE_COLUMNS = ("sweep", "key", "mix", "size", "seed", "steps_factor", "step", "loss", "task", "accuracy")
 TRANSITION_COLUMNS = (
-    *("sweep", "space", "profile", "size_axis", "mix", "task", "is_target", "verdict"),
+    *("sweep", "space", "profile", "size_axis", "mix", "recipe", "task", "is_target", "verdict"),
     *("transition", "low", "high"),
     *("transition_parameters", "low_parameters", "high_parameters"),
     *("transition_core_parameters", "low_core_parameters", "high_core_parameters"),
@@ -126,6 +126,7 @@ def _transition(found: Answer, mix: MixAnswer, task: TaskAnswer) -> dict[str, An
     is_target = task is mix.target
     return {
         "mix": mix.mix,
+        "recipe": mix.recipe,
         "task": task.task,
         "is_target": is_target,
         "verdict": transition.verdict.value,

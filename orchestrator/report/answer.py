@@ -106,6 +106,10 @@ class Answer:
         plain = [replace(mix, mix=Mix.parse(mix.mix).plain_name) for mix in self.mixes if mix.recipe == recipe]
         return replace(self, baseline=plain[0].mix, mixes=tuple(plain), recipes=())
 
+    def baseline_of(self, mix: MixAnswer) -> str:
+        """The name of the mix that ``mix`` is compared with: the first of its own recipe."""
+        return next(other.mix for other in self.mixes if other.recipe == mix.recipe)
+
     def tested(self, transition: Transition) -> tuple[Count, Count]:
         """The smallest and the largest size with a run; of the sizes to choose from where there is none yet."""
         seen = {point.size for point in transition.points}

@@ -7,9 +7,9 @@ Names are stable, for sorting, filtering and charts:
   metrics ``accuracy/TASK`` and ``loss`` over steps, ``test_accuracy/TASK``, ``floor/TASK``, ``parameters``,
   ``core_parameters``, ``steps`` and the run's own measures; tags ``status`` and ``data``, a hash of what
   the run was trained and scored on.
-* transitions (``kind`` = ``transition``), one a mix: parameters ``mix``, ``target``, ``baseline``, ``verdict`` and the
-  settings; metrics ``transition``, ``low``, ``high`` (on the size axis, at 80 % of the asymptote), the same with
-  ``_parameters`` or ``_core_parameters`` behind them, with ``_absolute`` (at accuracy 0.8), with ``/TASK`` for the
+* transitions (``kind`` = ``transition``), one a mix: parameters ``mix``, ``recipe``, ``target``, ``baseline``,
+  ``verdict`` and the settings; metrics ``transition``, ``low``, ``high`` (on the size axis, at 80 % of the
+  asymptote), the same with ``_parameters`` or ``_core_parameters`` behind them, with ``_absolute`` (at accuracy 0.8), with ``/TASK`` for the
   other tasks; ``p_above``, ``p_below``; ``fit.midpoint``, ``fit.slope``, ``fit.floor``, ``fit.asymptote``;
   ``synergy``, ``synergy_low``, ``synergy_high`` (in all parameters) and ``synergy_core`` ... (in core ones).
 * tunings (``kind`` = ``tuning``), one a mix where settings were tuned: parameters ``mix``, ``target``, ``sizes``, what
@@ -230,7 +230,8 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
     identity = {
         "mix": mix.mix,
         "target": answer.target,
-        "baseline": answer.baseline,
+        "baseline": answer.baseline_of(mix),
+        "recipe": mix.recipe,
         "verdict": found.verdict.value,
         "size_axis": answer.size_axis,
         "family": spec.family,
@@ -244,7 +245,7 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
     return Content(
         name=f"transition {mix.mix}",
         tags={"kind": "transition", "sweep": sweep.id, "mix": mix.mix},
-        params=_with_settings(spec, identity),
+        params=_with_settings(spec, identity, spec.recipe_settings.get(mix.recipe)),
         samples=_finite(tuple(Sample(name, value) for name, value in metrics.items())),
         note=notes.transition(sweep, answer, mix),
         texts={
