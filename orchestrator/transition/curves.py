@@ -249,7 +249,7 @@ def _steps_at(curves: Curves, size: float) -> Floats32:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The log likelihood of a mix's runs: ``total`` in each cell, and ``by_size`` before and after the average over what
+    """The log likelihood of a mix's runs: ``total`` in each cell, ``by_size`` before and after the average over what
     a size may be easier or harder. Sums of rounded numbers: the same in whatever order the runs came."""
 
     curves: Curves

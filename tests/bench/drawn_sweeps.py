@@ -36,6 +36,8 @@ POOL = Path(__file__).parent.parent / "data" / "add_vs_add_prod_laptop_runs.csv"
 METHODS = ("bisection", "bayes")
 WORKERS = 2
 SEED = 20250523
+SEARCHED = ("search.max_cost=null", "search.precision=0.25", "search.worth=0.006")
+"""How the laptop profile searched when the pool's sweeps were made."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,11 @@ class Drawn:
 
 
 @cache
-def asked(method: str, overrides: tuple[str, ...]) -> SweepSpec:
-    """The laptop profile's sweep, searched by a method."""
-    return load_space(SPACE, "laptop", [f"search.method={method}", *overrides])
+def asked(path: Path, method: str, overrides: tuple[str, ...]) -> SweepSpec:
+    """The laptop profile's sweep over the sizes of a pool, searched by a method."""
+    sizes = sorted({size for _, size in pool_of(path).runs})
+    own = SEARCHED if method == "bayes" else ()
+    return load_space(SPACE, "laptop", [f"search.method={method}", f"sizes={sizes}", *own, *overrides])
 
 
 @cache
@@ -72,7 +76,7 @@ def pool_of(path: Path) -> Pool:
 
 def draw(path: Path, method: str, overrides: tuple[str, ...], key: int) -> Drawn:
     """One sweep from the pool in ``path``."""
-    searcher = make_sweep_searcher(asked(method, overrides))
+    searcher = make_sweep_searcher(asked(path, method, overrides))
     problem, cluster = searcher.problem, Cluster(WORKERS, even=False)
     trace = simulate(searcher, pool_of(path).world(key), cluster, np.random.default_rng([SEED, key]))
     found = {mix: transition(points(problem, trace.results, mix), problem.sizes) for mix in problem.mixes}
