@@ -14,8 +14,8 @@
     ``sweep``, ``space``, ``profile``, ``size_axis``; ``mix``, ``recipe``, ``task``, ``is_target``, ``verdict``;
     ``transition``, ``low``, ``high`` on the size axis, the same with ``_parameters``, ``_core_parameters`` and (at
     accuracy 0.8) ``_absolute`` behind them; ``p_above``, ``p_below``; ``tested_from``, ``tested_to``; ``runs``,
-    ``diverged``, ``failed``; for the target of mixes beside the baseline ``synergy``, ``synergy_low``, ``synergy_high``,
-    ``synergy_decided``, the same for ``synergy_core``; ``budget_limited``; ``words``.
+    ``diverged``, ``failed``; for the target of mixes beside the baseline ``synergy``, ``synergy_low``,
+    ``synergy_high``, ``synergy_decided``, the same for ``synergy_core``; ``budget_limited``; ``words``.
 
 What is not known (a censored side, a failed run's accuracy) is missing.
 """

@@ -11,7 +11,7 @@ Names are stable, for sorting, filtering and charts:
   ``verdict`` and the settings; metrics ``transition``, ``low``, ``high`` (on the size axis, at 80 % of the
   asymptote), the same with ``_parameters`` or ``_core_parameters`` behind them, with ``_absolute`` (at accuracy 0.8),
   with ``/TASK`` for the other tasks; ``p_above``, ``p_below``; ``fit.midpoint``, ``fit.slope``, ``fit.floor``,
-  ``fit.asymptote``; ``synergy``, ``synergy_low``, ``synergy_high`` (in all parameters), ``synergy_core`` ... (in core ones).
+  ``fit.asymptote``; ``synergy``, ``synergy_low``, ``synergy_high`` (in all parameters), ``synergy_core`` ....
 * tunings (``kind`` = ``tuning``), one a mix where settings were tuned: parameters ``mix``, ``target``, ``sizes``, what
   was found as ``tuned.SETTING``, and the settings it began from; metrics ``score`` (steps to learn), ``best`` (so far)
   and ``value/SETTING`` over trials.
