@@ -29,7 +29,7 @@ def simulate_command(
     profile: Profile = None,
     override: Override = None,
     truths: Annotated[int, typer.Option(min=1, help="Sweeps to simulate, each with transitions of its own.")] = 40,
-    kind: Annotated[str, typer.Option(help="What is unusual about the truths: matched, misspecified, never, ...")] = (
+    kind: Annotated[str, typer.Option(help="What is unusual about the truths: matched, misspecified, shoulder, levels-off, ...")] = (
         "matched"
     ),
     table: Annotated[
