@@ -29,9 +29,9 @@ def simulate_command(
     profile: Profile = None,
     override: Override = None,
     truths: Annotated[int, typer.Option(min=1, help="Sweeps to simulate, each with transitions of its own.")] = 40,
-    kind: Annotated[str, typer.Option(help="What is unusual about the truths: matched, misspecified, never, ...")] = (
-        "matched"
-    ),
+    kind: Annotated[
+        str, typer.Option(help="What is unusual about the truths: matched, misspecified, shoulder, levels-off, ...")
+    ] = ("matched"),
     table: Annotated[
         Path | None, typer.Option(help="Replay the outcomes recorded in this CSV file, in place of synthetic truths.")
     ] = None,

@@ -127,8 +127,9 @@ class Curves:
         """Probability that a size is easier or harder by so many midpoints, no effect in the middle."""
         step = float(self.midpoints[1] - self.midpoints[0])
         most = math.ceil(REACH * SIZE_EFFECT / step)
-        weights: Floats = np.exp(-0.5 * (np.arange(-most, most + 1) * step / SIZE_EFFECT) ** 2)
-        return weights / weights.sum()
+        weights = np.exp(-0.5 * (np.arange(-most, most + 1) * step / SIZE_EFFECT) ** 2)
+        effect: Floats = weights / weights.sum()
+        return effect
 
     def share(self, size: float) -> Floats:
         """Where ``size`` lies on each logistic, in (0, 1); M x K."""
@@ -249,8 +250,8 @@ def _steps_at(curves: Curves, size: float) -> Floats32:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The log likelihood of a mix's runs: ``total`` in each cell, ``by_size`` before and after the average over what
-    a size may be easier or harder. Sums of rounded numbers: the same in whatever order the runs came."""
+    """The log likelihood of a mix's runs: ``total`` in each cell, and ``by_size`` before and after the average over
+    what a size may be easier or harder. Sums of rounded numbers: the same in whatever order the runs came."""
 
     curves: Curves
     total: Floats
