@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -144,7 +144,9 @@ class Study:
         from orchestrator.engine.proposals import propose  # Optuna takes a second, and few sweeps tune.
 
         if not self._trials:
-            self._trials.append(TuningTrial({path: _look_up(self._spec.settings, path) for path in self.asked.settings}))
+            self._trials.append(
+                TuningTrial({path: _look_up(self._spec.settings, path) for path in self.asked.settings})
+            )
         else:
             self._trials += map(TuningTrial, propose(self.asked, self.trials, self._rungs[0], wanted))
         for number in range(len(self._trials) - wanted, len(self._trials)):

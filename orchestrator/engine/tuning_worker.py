@@ -48,9 +48,7 @@ class TuningWorker:
             return
         if self._learner is None:
             configs = [self._configs[place] for place in self._places]
-            self._learner = self._family.learner(
-                configs, device=self._spec.resources.device, cache=self._home.data
-            )
+            self._learner = self._family.learner(configs, device=self._spec.resources.device, cache=self._home.data)
         for report in self._learner.advance():
             place = self._places[report.index]
             if place not in self._known:

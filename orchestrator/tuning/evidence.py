@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 SURE = 0.8
-"""How probable it must be that a trial's settings are learned by a larger share of runs than the settings as written."""
+"""How probable it must be that more of all runs learn with a trial's settings than with the settings as written."""
 ROUNDING = 1e-9
 """What the probability's sum may be out by: with few runs it may be :data:`SURE` exactly."""
 

@@ -32,12 +32,15 @@ Rungs = tuple[tuple[TuningCell, ...], ...]
 
 
 def rungs_of(sizes: Sequence[int], seeds: Sequence[int]) -> Rungs:
-    """What a trial trains from rung to rung: half of the seeds (rounded up) at the largest size, the other half there,
-    then all seeds at each smaller size. ``sizes`` ascend."""
+    """What a trial trains from rung to rung: half of the seeds (rounded up) at the smallest size, the other half there,
+    then all seeds at each larger size. ``sizes`` ascend.
+
+    The smallest size comes first as it tells most, where the settings as written are learned by few, and costs least.
+    """
     first = math.ceil(len(seeds) / 2)
-    top = [TuningCell(sizes[-1], seed) for seed in seeds]
-    below = [tuple(TuningCell(size, seed) for seed in seeds) for size in reversed(sizes[:-1])]
-    return tuple(rung for rung in (tuple(top[:first]), tuple(top[first:]), *below) if rung)
+    lowest = [TuningCell(sizes[0], seed) for seed in seeds]
+    above = [tuple(TuningCell(size, seed) for seed in seeds) for size in sizes[1:]]
+    return tuple(rung for rung in (tuple(lowest[:first]), tuple(lowest[first:]), *above) if rung)
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,9 @@ SPREAD = 0.2
 
 @dataclass(frozen=True)
 class Law:
-    """One made-up task. ``reliable`` is ln of the most reliable rate, ``middle`` ln of the size half of the runs learn at
-    with it, ``slope`` how steeply their share rises in ln size, ``toll`` what being off by a factor e costs in ln size,
-    ``steps`` what learning takes with the rate as written, falling with ``haste`` in ln rate."""
+    """One made-up task. ``reliable`` is ln of the most reliable rate, ``middle`` ln of the size half of the runs learn
+    at with it, ``slope`` how steeply their share rises in ln size, ``toll`` what being off by a factor e costs in ln
+    size, ``steps`` what learning takes with the rate as written, falling with ``haste`` in ln rate."""
 
     reliable: float
     middle: float
@@ -56,7 +56,7 @@ class Law:
 
     def typical(self, size: float, rate: float) -> float:
         """Median steps to learn, of runs that do."""
-        return self.steps * math.exp(-self.haste * (rate - WRITTEN)) * (size / 11) ** -0.3
+        return self.steps * math.exp(-self.haste * (rate - WRITTEN) - 0.3 * math.log(size / 11))
 
     def share(self, size: float, rate: float) -> float:
         """The share of seeds that learn within their steps."""

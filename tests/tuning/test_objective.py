@@ -94,5 +94,7 @@ def test_what_learns_sooner_but_is_learned_by_fewer_seeds_loses() -> None:
     def mean_steps(ended: list[TuningRun]) -> float:
         return sum(run.score(2.0) for run in ended) / len(ended)
 
-    assert mean_steps(fast) < mean_steps(slow)  # ... and nothing ever would, were it the mean steps to learn that count.
+    assert mean_steps(fast) < mean_steps(
+        slow
+    )  # ... and nothing ever would, were it the mean steps to learn that count.
     assert objective(slow, 2.0) < objective(fast, 2.0)
