@@ -95,6 +95,9 @@ class _StudySearcher(NotPickled, Searcher):
         job = self._study.next_job(self._slots)
         return None if job is None else {"job": job.to_config()}
 
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """What its runs came to was reported with the results."""
+
     def save(self, checkpoint_path: str) -> None:
         """The study is the memory."""
 
