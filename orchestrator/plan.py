@@ -15,10 +15,11 @@ import numpy as np
 
 from orchestrator.hardware import Hardware
 from orchestrator.search.base import Observation, Problem, Request, Searcher
-from orchestrator.search.costs import stack_cost
 from orchestrator.search.registry import make_searcher
 from orchestrator.sizing.sizing import Sizing
 from orchestrator.spec import SweepSpec
+from orchestrator.tuning.halving import dearest
+from orchestrator.tuning.places import possible_places
 from trainables.base import Family
 
 LEARNED, UNLEARNED = 0.98, 0.2
@@ -108,8 +109,7 @@ def make_plan(spec: SweepSpec, hardware: Hardware, sizing: Sizing) -> Plan:
         for size in spec.sizes
     )
     dearest = max(sum(count * seconds[size] for size, count in runs.items()) for runs in rehearsals)
-    tuning_runs, tuning_seconds = _tuning(spec, seconds)
-    tuning_seconds /= at_once
+    tuning_runs, tuning_seconds = _tuning(spec, seconds, at_once)
     at_most = _wall(dearest, at_once) + tuning_seconds
     runs_at_most = max(runs.total() for runs in rehearsals)
     return Plan(sizes, runs_at_most, at_most, at_once, tuning_runs, tuning_seconds)
@@ -127,27 +127,36 @@ def run_seconds(spec: SweepSpec, sizing: Sizing) -> dict[int, float]:
     return seconds
 
 
-def _tuning(spec: SweepSpec, seconds: Mapping[int, float]) -> tuple[int, float]:
-    """Runs of the tuning before a sweep, and the time one slot would take for them at most."""
+def _tuning(spec: SweepSpec, seconds: Mapping[int, float], at_once: int) -> tuple[int, float]:
+    """Runs of the tuning before a sweep, and the time they take, both at most: every trial that may go on does, at the
+    dearest sizes that ``auto`` may choose, and no run shares a stack's costs with another."""
     asked = spec.tune
     if asked is None or spec.tuned:
         return 0, 0.0
-    runs, at_sizes = 0, 0.0
-    if asked.sizes == "auto":
-        # Where the transitions are is not known yet: sizes of average cost, after a bisection with one seed.
-        average = sum(seconds.values()) / len(seconds)
-        pilot = 1 + math.ceil(math.log2(len(spec.sizes)))
-        runs, at_sizes = pilot * len(spec.mixes), 2 * average
-        spent = runs * average
-    else:
-        family = spec.make_family()
-        for size in asked.sizes:
-            typical = _seconds(spec, _dearest(spec, family, size), family.parameters(size).total)
-            at_sizes += seconds.get(size, typical)
-        spent = 0.0
-    trials = asked.trials * len(spec.mixes)
-    sizes = 2 if asked.sizes == "auto" else len(asked.sizes)
-    return runs + trials * sizes * asked.seeds, spent + trials * stack_cost(asked.seeds) * at_sizes
+    family = spec.make_family()
+
+    def run_takes(size: int) -> float:
+        known = seconds.get(size)
+        return _seconds(spec, _dearest(spec, family, size), family.parameters(size).total) if known is None else known
+
+    def takes(sizes: tuple[int, ...]) -> float:
+        steps = dearest(asked.trials, sizes, asked.seeds)
+        return sum(math.ceil(runs / at_once) * run_takes(size) for step in steps for size, runs in step.items())
+
+    mixes = len(spec.mixes)
+    places = possible_places(spec.sizes) if asked.sizes == "auto" else {asked.sizes}
+    counts = max(sum(step.total() for step in dearest(asked.trials, sizes, asked.seeds)) for sizes in places)
+    pilot_runs, pilot_seconds = _pilot(spec, seconds) if asked.sizes == "auto" else (0, 0.0)
+    spent = math.ceil(mixes / at_once) * pilot_seconds + mixes * max(map(takes, places))
+    return mixes * (pilot_runs + counts), spent
+
+
+def _pilot(spec: SweepSpec, seconds: Mapping[int, float]) -> tuple[int, float]:
+    """Runs of one mix's first estimate, and their time one after the other, wherever its transition is."""
+    problem = Problem((spec.baseline.name,), spec.sizes, (spec.seed,))
+    ways = [_rehearsal(make_searcher("bisection", problem), at, seconds) for at in (*spec.sizes, math.inf)]
+    spent = [sum(count * seconds[size] for size, count in runs.items()) for runs in ways]
+    return max(runs.total() for runs in ways), max(spent)
 
 
 def runs_at_once(spec: SweepSpec) -> int:

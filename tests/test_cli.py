@@ -125,8 +125,9 @@ def test_plan_says_what_will_be_done_and_what_it_costs_and_writes_nothing(run: R
 def test_plan_says_what_is_tuned_and_what_it_costs(run: Run, units: str) -> None:
     block = "tune={settings: {haste: {from: 0.1, to: 9, scale: log}}, trials: 4, seeds: 2, sizes: [8, 16]}"
     said = " ".join(run("plan", units, "--set", block).out.split())
-    assert "haste 0.1 to 9 (log): 4 trials for every mix, 2 seeds at sizes 8, 16" in said
-    assert "at most for 32 runs of tuning, less what is tuned" in said
+    assert "haste 0.1 to 9 (log): up to 4 trials for every mix, up to 2 seeds at sizes 8, 16" in said
+    # Each of two mixes: 4 runs as written, one of each of 3 others, one and then 2 of the best of them.
+    assert "at most for 20 runs of tuning, less what is tuned" in said
     assert "tuning" not in run("plan", units).out
 
 

@@ -43,6 +43,7 @@ class Campaign:
     """Decides which stack starts next and takes in what comes back. Called from the driver's thread only.
 
     ``limits`` are the largest stacks, by size, where a larger one ran out of memory; they hold for larger sizes, too.
+    ``seen`` says what the searcher learns from an outcome for the target.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Campaign:
         slots: int,
         sizing: Sizing,
         interrupted: Sequence[Sequence[Request]] = (),
+        seen: Callable[[Outcome, str], Observation | None] | None = None,
     ) -> None:
         self.sweep = sweep
         self.searcher = searcher
@@ -64,6 +66,7 @@ class Campaign:
         self.training: dict[str, Training] = {}
         self._family: Family = sweep.spec.make_family()
         self._journal = journal
+        self._seen = seen or observe
         self._on_end: Callable[[Ended], None] = _ignore
         self._on_change: Callable[[], None] = _do_nothing
         self._behind: Callable[[], bool] = _never
@@ -124,7 +127,7 @@ class Campaign:
             return
         entry = Ended(key, training.ticket.request, outcome)
         self._journal.append(entry)
-        self.searcher.tell(entry.request, observe(outcome, self.sweep.spec.target))
+        self.searcher.tell(entry.request, self._seen(outcome, self.sweep.spec.target))
         self._on_end(entry)
         self._on_change()
 
@@ -188,3 +191,12 @@ def observe(outcome: Outcome, target: str) -> Observation | None:
     if outcome.status is Status.FAILED:
         return None
     return Observation(outcome.accuracy[target], outcome.floor[target], outcome.measures.get("seconds", 0.0))
+
+
+def observe_validation(outcome: Outcome, target: str) -> Observation | None:
+    """The same without a look at the test tuples: the target's last accuracy on the validation tuples, 0 where there is
+    none."""
+    if outcome.status is Status.FAILED:
+        return None
+    accuracy = outcome.curve[-1].accuracy[target] if outcome.curve else 0.0
+    return Observation(accuracy, 0.0, outcome.measures.get("seconds", 0.0))

@@ -11,8 +11,8 @@ from orchestrator.engine.base import Engine, job_of, take_in
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.reports import StackJob
 from orchestrator.engine.study import Study
+from orchestrator.engine.tuning_worker import TuningWorker
 from orchestrator.engine.worker import StackWorker
-from orchestrator.errors import UserError
 
 WAIT_S = 0.01
 """Between two questions for a stack, when there is none to start yet."""
@@ -44,10 +44,14 @@ class LocalEngine(Engine):
                 campaign.stack_ended(stack.id)
 
     def tune(self, study: Study) -> None:
-        raise UserError(
-            f"{study.mix} is not tuned yet, and tuning needs Ray: run once without --local-debug (what it finds stays, "
-            "and used here, too), or leave it out with --set tune=none"
-        )
+        while (job := study.next_job(self.slots)) is not None:
+            worker = TuningWorker(job)
+            while not study.stopping:
+                worker.advance()
+                for number, run in worker.ended:
+                    study.ended(number, run)
+                if worker.done:
+                    break
 
     def _train(self, campaign: Campaign, job: StackJob) -> str:
         """Train a stack to its end, or until the campaign stops; the traceback of what its family raised, or ``""``."""

@@ -158,14 +158,14 @@ class RayEngine(Engine):
         shutil.rmtree(storage, ignore_errors=True)
 
 
-class _NotPickled:
+class NotPickled:
     """Tune pickles what it is given for its snapshots, which nobody reads: these objects leave nothing in them."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
 
 
-class CampaignSearcher(_NotPickled, Searcher):
+class CampaignSearcher(NotPickled, Searcher):
     """The one ``ray.tune`` searcher: whatever strategy chooses the runs, Tune sees stacks being suggested."""
 
     def __init__(self, campaign: Campaign, home: str) -> None:
@@ -207,7 +207,7 @@ class SlotScheduler(FIFOScheduler):
         return None
 
 
-class CampaignCallback(_NotPickled, Callback):
+class CampaignCallback(NotPickled, Callback):
     """Carries results and failures from Tune to the campaign."""
 
     def __init__(self, campaign: Campaign) -> None:
@@ -222,10 +222,10 @@ class CampaignCallback(_NotPickled, Callback):
             take_in(self._campaign, trial.config["job"]["stack_id"], StackReport.from_json(said))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        self._campaign.stack_failed(trial.config["job"]["stack_id"], _traceback(trial))
+        self._campaign.stack_failed(trial.config["job"]["stack_id"], traceback_of(trial))
 
 
-class CampaignStopper(_NotPickled, Stopper):
+class CampaignStopper(NotPickled, Stopper):
     """Ends the experiment when the sweep is being stopped."""
 
     def __init__(self, campaign: Campaign) -> None:
@@ -260,7 +260,7 @@ def _slots_of(has: dict[str, float], resources: Resources) -> int:
     return min(by_cpu, int(has.get("GPU", 0.0)) * int(1 / resources.gpus + slack))
 
 
-def _traceback(trial: Trial) -> str:
+def traceback_of(trial: Trial) -> str:
     """What Tune wrote down when the trial failed. It lies on the driver's disk until Tune moves it."""
     if trial.error_file is None or not Path(trial.error_file).exists():
         return f"trial {trial} failed and Ray left no traceback"

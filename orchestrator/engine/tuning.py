@@ -12,7 +12,7 @@ from rich.console import Console
 
 from orchestrator.engine import lifecycle
 from orchestrator.engine.base import Engine
-from orchestrator.engine.campaign import Campaign, observe
+from orchestrator.engine.campaign import Campaign, observe_validation
 from orchestrator.engine.files import Home, write_whole
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.stopping import stop_on_interrupt
@@ -22,8 +22,9 @@ from orchestrator.search.base import Problem
 from orchestrator.search.bisection import Bisection
 from orchestrator.sizing.sizing import Sizing
 from orchestrator.spec import Search, SweepSpec
+from orchestrator.tuning.places import sizes_around
 from orchestrator.tuning.results import Tuning, TuningTrial
-from orchestrator.tuning.wording import number_of, values_text
+from orchestrator.tuning.wording import chosen_text, trial_text
 from trainables.base import Mix
 
 
@@ -75,28 +76,25 @@ class _Tuner:
         for mix in self._spec.mixes:
             if self._stopping:
                 return None
-            study = Study(self._spec, mix, sizes[mix], self._home)
+            study = Study(self._spec, mix, sizes[mix], self._home, self._sizing.most)
             self._stop_now = partial(setattr, study, "stopping", True)
             self._train(study)
             if self._stopping:
                 return None
             found.append(study.result())
-            self._say(f"tuned {mix}: {values_text(found[-1].best.settings)}")
+            self._say(chosen_text(found[-1]))
         return tuple(found)
 
     def _train(self, study: Study) -> None:
         at = f"{self._spec.size_axis} {' and '.join(map(str, study.sizes))}"
 
         def heard(place: int, trial: TuningTrial) -> None:
-            score = f"{number_of(trial.score or 0.0)} steps to learn"
-            self._say(
-                f"tuning {study.mix}, trial {place + 1} of {study.asked.trials}: {score} ({values_text(trial.values)})"
-            )
+            self._say(f"tuning {study.mix}, trial {place + 1} of {study.asked.trials}: {trial_text(trial)}")
 
         with study.driving():
             if study.done:
                 return
-            self._say(f"tuning {study.mix} at {at}: {study.asked.trials} trials")
+            self._say(f"tuning {study.mix} at {at}: up to {study.asked.trials} trials")
             study.listen(heard)
             self._engine.tune(study)
 
@@ -110,7 +108,8 @@ class _Tuner:
         return self._estimated(asked.seed)
 
     def _estimated(self, seed: int) -> dict[Mix, tuple[int, ...]]:
-        """Two sizes around each mix's transition, from a bisection with one of tuning's seeds and untuned settings."""
+        """Two sizes around each mix's transition, from a bisection with one of tuning's seeds and untuned settings, on
+        the validation tuples."""
         search = Search.model_validate({"method": "bisection"})
         spec = self._spec.model_copy(update={"tune": None, "seed": seed, "seeds": 1, "search": search})
         keys = "|".join(study_key(self._spec, mix, self._spec.sizes) for mix in self._spec.mixes)
@@ -124,8 +123,10 @@ class _Tuner:
                 known = list(lifecycle.recall(files).ended)
                 known += lifecycle.adopt_outcomes(pilot, journal, [entry.key for entry in known])
                 for entry in known:
-                    searcher.tell(entry.request, observe(entry.outcome, spec.target))
-                campaign = Campaign(pilot, searcher, journal, slots=self._engine.slots, sizing=self._sizing)
+                    searcher.tell(entry.request, observe_validation(entry.outcome, spec.target))
+                campaign = Campaign(
+                    pilot, searcher, journal, slots=self._engine.slots, sizing=self._sizing, seen=observe_validation
+                )
                 self._stop_now = partial(setattr, campaign, "stopping", True)
                 if not campaign.done:
                     self._say("tuning: a first estimate of each transition, with untuned settings")
@@ -134,13 +135,3 @@ class _Tuner:
                 journal.close()
         progress = zip(spec.mixes, searcher.progress(), strict=True)
         return {mix: sizes_around(spec.sizes, at.low, at.high) for mix, at in progress}
-
-
-def sizes_around(sizes: tuple[int, ...], low: int | None, high: int | None) -> tuple[int, ...]:
-    """Two neighbouring candidate sizes, of at least two: those that bracket a transition, or the two at the end beyond
-    which it lies. ``low`` is the largest that failed, ``high`` the smallest that learned."""
-    if high is not None:
-        place = max(sizes.index(high), 1)
-    else:
-        place = len(sizes) - 1 if low is None else min(sizes.index(low) + 1, len(sizes) - 1)
-    return sizes[place - 1 : place + 1]

@@ -12,9 +12,10 @@ Names are stable, for sorting, filtering and charts:
   asymptote), the same with ``_parameters`` or ``_core_parameters`` behind them, with ``_absolute`` (at accuracy 0.8),
   with ``/TASK`` for the other tasks; ``p_above``, ``p_below``; ``fit.midpoint``, ``fit.slope``, ``fit.floor``,
   ``fit.asymptote``; ``synergy``, ``synergy_low``, ``synergy_high`` (in all parameters), ``synergy_core`` ....
-* tunings (``kind`` = ``tuning``), one a mix where settings were tuned: parameters ``mix``, ``target``, ``sizes``, what
-  was found as ``tuned.SETTING``, and the settings it began from; metrics ``score`` (steps to learn), ``best`` (so far)
-  and ``value/SETTING`` over trials.
+* tunings (``kind`` = ``tuning``), one a mix where settings were tuned: parameters ``mix``, ``target``, ``sizes``,
+  ``found`` (whether settings better than those as written were), what was found as ``tuned.SETTING``, and the settings
+  it began from; metrics ``score`` (the objective, orchestrator/tuning/objective.py), ``learned`` and ``runs`` (how many
+  of how many runs learned) and ``value/SETTING`` over trials.
 * sweeps (``kind`` = ``sweep``): the metrics of a transition's first line and its synergy as ``transition/MIX`` ...
 
 A censored or unknown value is left out. ``+`` in a mix is written ``.`` in metric names, which may not hold a plus.
@@ -49,7 +50,9 @@ from orchestrator.search.base import Request
 from orchestrator.spec import SweepSpec
 from orchestrator.tracking import notes
 from orchestrator.transition.types import Estimate, Synergy
+from orchestrator.tuning.objective import learned_of
 from orchestrator.tuning.results import Tuning
+from orchestrator.tuning.wording import NOTHING_BETTER
 from trainables.base import Status
 
 
@@ -182,11 +185,10 @@ def run_data(sweep: Sweep, run: RunRecord) -> Data | None:
 
 def tuning_content(sweep: Sweep, tuning: Tuning) -> Content:
     """The record of how one mix was tuned; a step is a trial."""
-    spec, samples, best = sweep.spec, [], math.inf
+    spec, samples = sweep.spec, []
     for place, trial in enumerate(tuning.trials):
         if trial.score is not None:
-            best = min(best, trial.score)
-            named = {"score": trial.score, "best": best}
+            named = {"score": trial.score, "learned": float(learned_of(trial.runs)), "runs": float(len(trial.runs))}
             named |= {f"value/{path}": value for path, value in trial.values.items()}
             samples += [Sample(name, value, place, (place + 1) / len(tuning.trials)) for name, value in named.items()]
     identity = {
@@ -194,6 +196,7 @@ def tuning_content(sweep: Sweep, tuning: Tuning) -> Content:
         "target": spec.target,
         "family": spec.family,
         "sizes": ", ".join(map(str, tuning.sizes)),
+        "found": "better settings" if tuning.best.settings else NOTHING_BETTER,
         **{f"tuned.{path}": str(value) for path, value in tuning.best.settings.items()},
     }
     return Content(

@@ -7,9 +7,10 @@ from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.spec import SweepSpec
 from orchestrator.transition.types import LEVEL
-from orchestrator.tuning.objective import LEARNED
+from orchestrator.tuning.evidence import SURE
+from orchestrator.tuning.objective import LEARNED, learned_of
 from orchestrator.tuning.results import Tuning
-from orchestrator.tuning.wording import values_text
+from orchestrator.tuning.wording import NOTHING_BETTER, values_text
 from trainables.base import Parameters, Status
 
 
@@ -80,12 +81,21 @@ their cosine similarities, `similarity.png` shows them.
 def tuning(about: Sweep, found: Tuning) -> str:
     """How a mix's settings were chosen."""
     axis, sizes = about.spec.size_axis, " and ".join(map(str, found.sizes))
+    outcome = values_text(found.best.settings) if found.best.settings else NOTHING_BETTER
+    rows = "\n".join(
+        f"| {values_text(trial.values)} | {learned_of(trial.runs)} of {len(trial.runs)} |" for trial in found.trials
+    )
     return f"""Before the sweep `{about.id}` began, `{found.mix}` was tuned with {len(found.trials)} trials at
-{axis} {sizes}: **{values_text(found.best.settings)}**.
+{axis} {sizes}: **{outcome}**.
 
-Each trial scores the mean steps until `{about.spec.target}` reaches accuracy {LEARNED} on the validation tuples, with
-seeds that the sweep does not use; the test tuples were not looked at.
-`trials.json` holds every trial and its runs.
+| settings | runs learned |
+|---|---|
+{rows}
+
+A run has learned where `{about.spec.target}` reaches accuracy {LEARNED} on the validation tuples. Trials are judged by
+how many of their runs learned, then by how soon; the better half of each round trained further seeds and sizes. The
+settings as written, the first trial, stay unless another is learned by a larger share of runs with a probability of
+{SURE:.0%}. The seeds are none of the sweep's; the test tuples were not looked at. `trials.json` holds every run.
 """
 
 

@@ -1,4 +1,4 @@
-"""How good a run's settings were: how soon it learned, from its learning curve on the validation tuples alone."""
+"""How good a trial's settings were: how many of its runs learned, then how soon, on the validation tuples alone."""
 
 from __future__ import annotations
 
@@ -35,9 +35,22 @@ class TuningRun:
         return self.steps * (1 + (penalty - 1) * (1 - near))
 
 
-def mean_score(runs: Sequence[TuningRun], penalty: float) -> float:
-    """What a trial's settings are worth: the mean score of its runs, in steps; less is better."""
-    return sum(run.score(penalty) for run in runs) / len(runs)
+def learned_of(runs: Sequence[TuningRun]) -> int:
+    """How many of the runs learned."""
+    return sum(run.learned_at is not None for run in runs)
+
+
+def objective(runs: Sequence[TuningRun], penalty: float) -> float:
+    """What a trial's settings are worth; less is better. Runs learned come first, speed decides between equal counts.
+
+    ``(n - k + u) / n`` for n runs (at least 1) of which k learned. ``u``, in (0, 1], is the mean of the runs'
+    ``score / (steps * penalty)``: their steps to learn as a share of the dearest failure. So the objective lies in
+    (0, 1 + 1 / n], and of two trials with equally many runs the one with more runs learned is always the better:
+    a run more is worth 1 / n, speed less than that. Only trials trained at the same sizes and seeds compare.
+    """
+    count = len(runs)
+    speed = sum(run.score(penalty) / (run.steps * penalty) for run in runs) / count
+    return (count - learned_of(runs) + speed) / count
 
 
 def learned_at(curve: Sequence[Evaluation], task: str) -> float | None:

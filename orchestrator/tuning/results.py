@@ -13,7 +13,7 @@ from orchestrator.tuning.space import Tuned
 
 @dataclass(frozen=True)
 class TuningTrial:
-    """One set of values that was tried. ``runs`` is empty and ``score`` None as long as it has not ended."""
+    """One set of values that was tried, with its runs so far. ``score`` is their objective, None before the first."""
 
     values: dict[str, float]
     runs: tuple[TuningRun, ...] = ()
@@ -22,7 +22,8 @@ class TuningTrial:
 
 @dataclass(frozen=True)
 class Tuning:
-    """The trials of one mix in the order they were begun, and the best of them at ``sizes``."""
+    """The trials of one mix in the order they were begun, the first at the settings as written, and what was chosen at
+    ``sizes``: no settings at all in ``best`` where none was better than those."""
 
     mix: str
     key: str
@@ -44,9 +45,3 @@ class Tuning:
     def from_json(cls, data: Any) -> Tuning:
         """Read what :meth:`to_json` wrote. Raises ``ValueError`` for anything else."""
         return TypeAdapter(Tuning).validate_python(data)
-
-
-def best_trial(trials: tuple[TuningTrial, ...]) -> TuningTrial | None:
-    """The trial with the lowest score, the first of several; None where none has ended."""
-    ended = [trial for trial in trials if trial.score is not None]
-    return min(ended, key=lambda trial: trial.score or 0.0, default=None)

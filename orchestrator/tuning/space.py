@@ -41,19 +41,24 @@ class Tune(BaseModel):
     """Which settings are tuned for each mix, and with how many runs.
 
     ``settings`` mirrors those of the family, with a :class:`Range` for each number to be tuned; here they are kept by
-    their dotted names. Every mix gets ``trials`` trials, each of ``seeds`` runs at each of ``sizes``; ``auto`` takes
-    two sizes around a first estimate of the mix's transition, a bisection with one seed and untuned settings. A trial
-    scores the mean steps to learn; a run that never learns counts as up to ``penalty`` times its steps. The seeds
-    begin at ``seed`` and must not be the sweep's. A learning rate found at the sizes' geometric mean is carried over
-    to others as (size / mean) ** -``size_power``.
+    their dotted names. Every mix gets up to ``trials`` trials, the first at the settings as written, each of up to
+    ``seeds`` runs at each of ``sizes``; ``auto`` takes two sizes around a first estimate of the mix's transition, a
+    bisection with one seed and untuned settings. A trial is judged by how many of its runs learn, then by its steps to
+    learn, where a run that never learns counts as up to ``penalty`` times its steps. The seeds begin at ``seed`` and
+    must not be the sweep's. A learning rate found at the sizes' geometric mean is carried over to others as
+    (size / mean) ** -``size_power``.
+
+    By default a mix costs 26 runs at most: 8 for the settings as written (with fewer than four seeds at two sizes,
+    none but far better settings could be told from those), 2 for each of 5 others, 4 for the better two, 4 for the
+    better one.
     """
 
     model_config = STRICT | {"frozen": True}
 
     settings: dict[str, Range]
-    trials: int = Field(default=16, ge=1)
+    trials: int = Field(default=6, ge=2)
     sizes: tuple[Annotated[int, Field(ge=1)], ...] | Literal["auto"] = "auto"
-    seeds: int = Field(default=2, ge=1)
+    seeds: int = Field(default=4, ge=1)
     seed: int = Field(default=FIRST_SEED, ge=0)
     penalty: float = Field(default=2.0, ge=1)
     size_power: float = 0.0
@@ -90,12 +95,13 @@ class Tune(BaseModel):
 
     @property
     def seed_list(self) -> tuple[int, ...]:
-        """The seeds of a trial's runs."""
+        """The seeds of a trial's runs at one size."""
         return tuple(range(self.seed, self.seed + self.seeds))
 
 
 class Tuned(BaseModel):
-    """What was found for one mix: settings by dotted name, as they are at ``base_size``."""
+    """What was found for one mix: settings by dotted name, as they are at ``base_size``; none where those of the space
+    stay as written."""
 
     model_config = STRICT | {"frozen": True}
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from orchestrator.tuning.evidence import SURE
+from orchestrator.tuning.halving import WRITTEN
+from orchestrator.tuning.objective import learned_of
+from orchestrator.tuning.results import Tuning, TuningTrial
 from orchestrator.tuning.space import Tune, Tuned
+
+NOTHING_BETTER = "found nothing better than the settings as written"
 
 
 def number_of(value: float) -> str:
@@ -26,11 +32,33 @@ def asked_text(asked: Tune | None) -> str:
         for path, span in asked.settings.items()
     )
     sizes = "two sizes around its transition" if asked.sizes == "auto" else f"sizes {', '.join(map(str, asked.sizes))}"
-    return f"{spans}: {asked.trials} trials for every mix, {asked.seeds} seeds at {sizes}"
+    return f"{spans}: up to {asked.trials} trials for every mix, up to {asked.seeds} seeds at {sizes}"
+
+
+def trial_text(trial: TuningTrial) -> str:
+    """What a trial that ended came to: ``3 of 4 runs learned, in 2390 steps (training.learning_rate 0.0031)``."""
+    steps = [run.learned_at for run in trial.runs if run.learned_at is not None]
+    mean = f", in {number_of(sum(steps) / len(steps))} steps" if steps else ""
+    return f"{learned_of(trial.runs)} of {len(trial.runs)} runs learned{mean} ({values_text(trial.values)})"
+
+
+def chosen_text(tuning: Tuning) -> str:
+    """What was chosen for a mix and why, in one line."""
+    written = tuning.trials[WRITTEN].runs
+    as_written = f"{learned_of(written)} of {len(written)} runs learned as written"
+    if not tuning.best.settings:
+        return f"tuning {tuning.mix}: {NOTHING_BETTER} by more than luck ({as_written})"
+    best = next(trial for trial in tuning.trials if trial.values == tuning.best.settings)
+    return (
+        f"tuned {tuning.mix}: {values_text(best.values)}, {learned_of(best.runs)} of {len(best.runs)} runs learned "
+        f"({as_written}; better with a probability of {SURE:.0%} at least)"
+    )
 
 
 def found_text(mix: str, found: Tuned, asked: Tune | None) -> str:
     """What a mix was trained with, in one line."""
-    how = "set" if asked is None else f"tuned ({asked.trials} trials)"
+    if not found.settings:
+        return f"{mix}: {NOTHING_BETTER}"
+    how = "set" if asked is None else "tuned"
     at = f" at size {number_of(found.base_size)}, power {number_of(found.size_power)}" if found.size_power else ""
     return f"{mix}: {how}: {values_text(found.settings)}{at}"

@@ -48,7 +48,7 @@ def test_a_tuned_space_is_written_out_as_it_was_asked(tmp_path: Path) -> None:
         ("{settings: {training: {clip: 3}}}", "must be a range such as {from: 0.1, to: 1}; got 3"),
         ("{settings: {}}", "must hold a range for at least one setting"),
         ("{trials: 3}", "tune.settings: is missing"),
-        (f"{{settings: {{training: {{{RATE}}}}}, trials: 0}}", "greater than or equal to 1"),
+        (f"{{settings: {{training: {{{RATE}}}}}, trials: 1}}", "greater than or equal to 2"),
         (f"{{settings: {{training: {{{RATE}}}}}, trails: 3}}", "Did you mean 'trials'?"),
         (f"{{settings: {{training: {{{RATE}}}}}, sizes: [8]}}", "must be two or more sizes"),
         (f"{{settings: {{training: {{{RATE}}}}}, sizes: [8, 6]}}", "must be two or more sizes"),
