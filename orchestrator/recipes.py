@@ -38,7 +38,8 @@ def expand(value: Any) -> Any:
         raise InvalidDataError([Problem((VARY,), f"makes more than {MOST} recipes")])
     recipes = {name: inner for name, inner in value.items() if name != VARY}
     for combination in itertools.product(*(values for _, values in axes)):
-        names, overlay = [], {}
+        names: list[str] = []
+        overlay: dict[str, Any] = {}
         for (path, _), chosen in zip(axes, combination, strict=True):
             names.append(f"{path[-1]}={_short(chosen)}")
             nested: Any = chosen
@@ -67,7 +68,7 @@ def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) 
             problems.append(Problem((name,), f"must map settings to values, such as training: ...; got {overlay!r}"))
             continue
         try:
-            settings = parse(type(family).Settings, merge(base, family.modernised(overlay)))
+            settings: Any = parse(type(family).Settings, merge(base, family.modernised(overlay)))
         except InvalidDataError as error:
             problems += [replace(each, key=(name, *each.key)) for each in error.problems]
             continue

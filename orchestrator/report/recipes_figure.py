@@ -112,16 +112,15 @@ def _draw_interval(
     colour: str,
     span: tuple[float, float],
 ) -> None:
-    """Value, lower and upper end on one line; an open side is dotted to the edge and ends in an arrow."""
+    """Value, lower and upper end on one line, at least one end known; an open side is dotted to the edge, with an arrow."""
     value, low, high = ends
-    solid = (low if low is not None else high, high if high is not None else low)
-    axes.plot(solid, [height, height], color=colour, linewidth=2.2, solid_capstyle="butt", zorder=2)
+    known = [end for end in (low, high) if end is not None]
+    axes.plot(known, [height] * len(known), color=colour, linewidth=2.2, solid_capstyle="butt", zorder=2)
     for end, edge, arrow in ((low, span[0], "<"), (high, span[1], ">")):
         if end is not None:
             axes.plot(end, height, marker="|", color=colour, markersize=7, markeredgewidth=1.5, zorder=3)
         else:
-            known = high if arrow == "<" else low
-            axes.plot([known, edge], [height, height], color=colour, linewidth=1.8, linestyle=(0, (1, 1)), zorder=2)
+            axes.plot([known[0], edge], [height, height], color=colour, linewidth=1.8, linestyle=(0, (1, 1)), zorder=2)
             axes.plot(edge, height, marker=arrow, color=colour, markersize=5, clip_on=False, zorder=3)
     if value is not None:
         axes.plot(value, height, marker="o", color=colour, markersize=5, zorder=4)

@@ -61,9 +61,10 @@ def variation(
     drawn_D4 = _shares(_components(mean_RM + noise, variance_RM))
     tail = (1 - confidence) / 2
     low, high = np.quantile(drawn_D4, (tail, 1 - tail), axis=0)
-    shares = [Share(*map(float, part)) for part in zip(_shares(found[None])[0], low, high, strict=True)]
+    parts = zip(_shares(found[None])[0], low, high, strict=True)
+    recipe, mix, both, seeds = (Share(*(float(end) for end in part)) for part in parts)
     bounded = any(cell.above > 0.5 for row in table for cell in row)
-    return Variation(*shares, deviation=math.sqrt(float(found.sum())), bounded=bounded)
+    return Variation(recipe, mix, both, seeds, math.sqrt(float(found.sum())), bounded)
 
 
 def _moments(density: Density, largest: float) -> tuple[float, float]:
