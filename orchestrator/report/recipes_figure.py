@@ -112,7 +112,7 @@ def _draw_interval(
     colour: str,
     span: tuple[float, float],
 ) -> None:
-    """Value, lower and upper end on one line, at least one end known; an open side is dotted to the edge, with an arrow."""
+    """Value and both ends on one line, at least one end known; an open side is dotted to the edge, with an arrow."""
     value, low, high = ends
     known = [end for end in (low, high) if end is not None]
     axes.plot(known, [height] * len(known), color=colour, linewidth=2.2, solid_capstyle="butt", zorder=2)
