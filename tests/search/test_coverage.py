@@ -17,6 +17,10 @@ from orchestrator.transition.types import Verdict
 SIZES = tuple(int(size) for size in np.unique(np.geomspace(8, 256, 16).round().astype(int)))
 COVERED = 0.88
 """Share of 90 % intervals, at least, that hold the truth."""
+ERROR = 0.1
+"""The median error in ln size, at most."""
+ERROR_OF_SHOULDERS = 0.15
+"""The same where accuracy rises in two steps .5 apart in ln size: every curve considered has one, in between."""
 PROBLEM = Problem(("mix",), SIZES, (0, 1, 2))
 
 
@@ -47,7 +51,7 @@ def test_intervals_hold_the_truth(method: str) -> None:
     # 40 sweeps: a coverage of 0.90 falls under 0.8 in about one case of fifty. The next test looks closer.
     coverage, error = sweep(method, Kind.MATCHED, 40)
     assert coverage >= 0.8
-    assert error < 0.1
+    assert error < ERROR
 
 
 @pytest.mark.slow
@@ -56,4 +60,4 @@ def test_intervals_hold_the_truth(method: str) -> None:
 def test_intervals_hold_300_truths(method: str, kind: Kind) -> None:
     coverage, error = sweep(method, kind, 300)
     assert coverage >= COVERED
-    assert error < 0.1
+    assert error < (ERROR_OF_SHOULDERS if kind is Kind.SHOULDER else ERROR)
