@@ -1,11 +1,15 @@
-"""How a search space may write a mix."""
+"""How a search space may write mixes, and which of them its budget and recipes make."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
+from orchestrator.errors import unknown
 from trainables.base import Mix
+
+Fairness = Literal["total", "target", "both"]
 
 
 def read_mix(value: Any) -> Mix:
@@ -25,3 +29,27 @@ def read_mix(value: Any) -> Mix:
     else:
         raise ValueError(f"a mix is written add+prod or {{add: 2, prod: 1}}, got {value!r}")
     return Mix.parse(mix.name)
+
+
+def with_budgets(mixes: tuple[Mix, ...], target: str, fairness: Fairness) -> tuple[Mix, ...]:
+    """The mixes with the budgets that ``fairness`` asks for. Mixes that have them already stay as they are."""
+    if fairness == "total" or not all(target in mix.tasks for mix in mixes):
+        return mixes  # A mix without the target is refused later, with the other mixes that lack it.
+    matched = [mix.with_as_much(target, mixes[0]) for mix in mixes]
+    if fairness == "target":
+        return tuple(matched)
+    pairs = [pair for mix, other in zip(mixes, matched, strict=True) for pair in (mix, other)]
+    return tuple(dict.fromkeys(pairs))
+
+
+def with_recipes(mixes: tuple[Mix, ...], recipes: Mapping[str, Any]) -> tuple[Mix, ...]:
+    """The mixes once for each recipe, recipe by recipe. Mixes that name theirs already stay as they are.
+
+    Raises ``ValueError`` for a mix with a recipe that is not there.
+    """
+    for mix in mixes:
+        if mix.recipe and mix.recipe not in recipes:
+            raise unknown("recipe", mix.recipe, recipes, where=f"the mix {mix}")
+    if not recipes or any(mix.recipe for mix in mixes):
+        return mixes
+    return tuple(replace(mix, recipe=recipe) for recipe in recipes for mix in mixes)

@@ -22,7 +22,7 @@ from pydantic import (
 
 from orchestrator import strict_yaml
 from orchestrator.errors import nearest, unknown
-from orchestrator.mixes import read_mix
+from orchestrator.mixes import Fairness, read_mix, with_budgets, with_recipes
 from orchestrator.plain import flatten, plain_settings
 from orchestrator.recipes import expand, resolve
 from orchestrator.search.audit import LONGER
@@ -32,8 +32,6 @@ from orchestrator.sizes import SizeRange
 from orchestrator.tuning.space import Tune, Tuned
 from orchestrator.validation import STRICT, InvalidDataError, Key, Problem, explain, parse
 from trainables.base import Family, Mix, RunConfig, SettingsError, load_family
-
-Fairness = Literal["total", "target", "both"]
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """Names of search spaces and profiles become directories and experiment names."""
@@ -198,8 +196,8 @@ class SweepSpec(BaseModel):
     def _distinct_mixes(cls, value: tuple[Mix, ...], info: ValidationInfo) -> tuple[Mix, ...]:
         if not value:
             raise ValueError("at least one mix is needed, such as [add, add+prod]")
-        value = _with_budgets(value, info.data.get("target", ""), info.data.get("budget", "total"))
-        value = _with_recipes(value, info.data.get("recipes", {}))
+        value = with_budgets(value, info.data.get("target", ""), info.data.get("budget", "total"))
+        value = with_recipes(value, info.data.get("recipes", {}))
         names = [mix.name for mix in value]
         for name in names:
             if names.count(name) > 1:
@@ -425,30 +423,6 @@ class SweepSpec(BaseModel):
             for key in mine | theirs
             if not {key, key.split(".")[0]} & ignored and mine.get(key) != theirs.get(key)
         }
-
-
-def _with_budgets(mixes: tuple[Mix, ...], target: str, fairness: Fairness) -> tuple[Mix, ...]:
-    """The mixes with the budgets that ``fairness`` asks for. Mixes that have them already stay as they are."""
-    if fairness == "total" or not all(target in mix.tasks for mix in mixes):
-        return mixes  # A mix without the target is refused later, with the other mixes that lack it.
-    matched = [mix.with_as_much(target, mixes[0]) for mix in mixes]
-    if fairness == "target":
-        return tuple(matched)
-    pairs = [pair for mix, other in zip(mixes, matched, strict=True) for pair in (mix, other)]
-    return tuple(dict.fromkeys(pairs))
-
-
-def _with_recipes(mixes: tuple[Mix, ...], recipes: Mapping[str, Any]) -> tuple[Mix, ...]:
-    """The mixes once for each recipe, recipe by recipe. Mixes that name theirs already stay as they are.
-
-    Raises ``ValueError`` for a mix with a recipe that is not there.
-    """
-    for mix in mixes:
-        if mix.recipe and mix.recipe not in recipes:
-            raise unknown("recipe", mix.recipe, recipes, where=f"the mix {mix}")
-    if not recipes or any(mix.recipe for mix in mixes):
-        return mixes
-    return tuple(replace(mix, recipe=recipe) for recipe in recipes for mix in mixes)
 
 
 _NO_RESULT = frozenset({"question", "resources", "profile", "profile_reason", "search.stack"})
