@@ -46,7 +46,10 @@ def expand(value: Any) -> Any:
             for part in reversed(path):
                 nested = {part: nested}
             overlay = merge(overlay, nested)
-        recipes[",".join(names)] = overlay
+        named = ",".join(names)
+        if named in recipes:
+            raise InvalidDataError([Problem((VARY,), f"makes a second recipe called {named!r}")])
+        recipes[named] = overlay
     return recipes
 
 
@@ -73,7 +76,8 @@ def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) 
             problems += [replace(each, key=(name, *each.key)) for each in error.problems]
             continue
         problems += _changed(name, family, type(family)(settings), sizes)
-        same = [other for other, theirs in resolved.items() if theirs == settings]
+        # Equal run keys, not equal words: a default written out is the same recipe.
+        same = [other for other, theirs in resolved.items() if family.described(theirs) == family.described(settings)]
         if same:
             problems.append(Problem((name,), f"asks for the very settings of recipe {same[0]!r}"))
         resolved[name] = settings
