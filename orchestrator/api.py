@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from orchestrator.catalogue.reading import StoredSweep, read_arrays, read_sweep
 from orchestrator.catalogue.views import moment, sweep_words
-from orchestrator.engine.files import Home
 from orchestrator.errors import UserError, unknown
-from orchestrator.records import Sweep
 from orchestrator.report.answer import Answer
-from orchestrator.spec import SweepSpec
+from orchestrator.space.spec import SweepSpec
+from orchestrator.store.files import Home
+from orchestrator.store.records import Sweep
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -195,8 +195,8 @@ def run(
     """
     from rich.console import Console
 
-    from orchestrator.engine.sweep import RunOptions, run_sweep
-    from orchestrator.spaces import load_space
+    from orchestrator.drive.sweep import RunOptions, run_sweep
+    from orchestrator.space.spaces import load_space
 
     if isinstance(space, SweepSpec):
         if profile is not None or overrides:

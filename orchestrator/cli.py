@@ -9,7 +9,7 @@ from itertools import zip_longest
 import typer
 
 from orchestrator.commands import asking, keeping, looking, recording, simulating, telling
-from orchestrator.outcry import exit_code_of
+from orchestrator.terminal.outcry import exit_code_of
 
 app = typer.Typer(
     help="Finds the smallest model that learns a task, alone and together with other tasks.",

@@ -12,11 +12,11 @@ import pytest
 from rich.console import Console
 
 import orchestrator as o
-from orchestrator.engine.files import Home
 from orchestrator.errors import UserError
 from orchestrator.report.answer import Answer
+from orchestrator.store.files import Home
 from tests.catalogue.fabricated import failed, runs_of, write_sweep
-from tests.engine.sweeps import spec
+from tests.drive.sweeps import spec
 
 
 @pytest.fixture(scope="module", name="home")

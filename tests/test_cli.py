@@ -23,8 +23,8 @@ import typer
 
 from orchestrator.cli import main, with_bare_resume
 from orchestrator.errors import SweepError, UserError
-from orchestrator.outcry import describe, exit_code_of
-from orchestrator.spaces import load_space
+from orchestrator.space.spaces import load_space
+from orchestrator.terminal.outcry import describe, exit_code_of
 
 ROOT = Path(__file__).resolve().parent.parent
 

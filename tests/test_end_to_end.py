@@ -15,8 +15,8 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from orchestrator.engine.files import Home
-from orchestrator.engine.journal import Ended, read_journal
+from orchestrator.store.files import Home
+from orchestrator.store.journal import Ended, read_journal
 
 COMMAND = [sys.executable, "-m", "orchestrator", "run"]
 SMOKE = ["add_vs_add_prod", "--profile", "smoke", "--set", "sizes=[4, 8]"]

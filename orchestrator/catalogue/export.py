@@ -6,8 +6,8 @@ from pathlib import Path
 
 from orchestrator.catalogue import frames
 from orchestrator.catalogue.reading import StoredSweep
-from orchestrator.engine.files import whole_directory
 from orchestrator.errors import UserError
+from orchestrator.store.files import whole_directory
 
 COLUMNS = "columns.txt"
 """Beside the tables: what each column means."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orchestrator.catalogue.training import in_training
-from orchestrator.engine.files import Home
-from orchestrator.engine.lifecycle import load, recall
 from orchestrator.errors import UserError, nearest
+from orchestrator.store.files import Home
+from orchestrator.store.lifecycle import load, recall
 
 SHOWN = 6
 """At most so many candidates are named in an error."""

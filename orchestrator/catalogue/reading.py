@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from orchestrator.catalogue.lookup import find_sweep
 from orchestrator.catalogue.training import Unfinished, in_training
-from orchestrator.engine import lifecycle
-from orchestrator.engine.files import Home, SweepFiles
 from orchestrator.errors import UserError
-from orchestrator.records import ARRAYS, RunRecord, Sweep
 from orchestrator.report.answer import Answer, answer
-from orchestrator.spec import SweepSpec
+from orchestrator.space.spec import SweepSpec
+from orchestrator.store import lifecycle
+from orchestrator.store.files import Home, SweepFiles
+from orchestrator.store.records import ARRAYS, RunRecord, Sweep
 from trainables.base import Status
 
 

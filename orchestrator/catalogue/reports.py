@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from orchestrator.catalogue.reading import StoredSweep
-from orchestrator.engine.files import write_whole
 from orchestrator.errors import UserError
 from orchestrator.report.comparison import Compared
 from orchestrator.report.page import PageContent, page
+from orchestrator.store.files import write_whole
 
 
 def write_report(stored: StoredSweep, path: Path) -> Path:

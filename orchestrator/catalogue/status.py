@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from orchestrator.bars import by_size
 from orchestrator.catalogue.reading import State, StoredSweep
-from orchestrator.cost import Cost, cost_of
-from orchestrator.engine.campaign import observe
+from orchestrator.cost.spent import Cost, cost_of
 from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.search.base import MixProgress, Problem, Request
-from orchestrator.search.registry import make_searcher
+from orchestrator.search.base import MixProgress, Request
+from orchestrator.space.searching import observe, searcher_of
+from orchestrator.terminal.bars import by_size
 from orchestrator.transition.types import LEVEL
 from trainables.base import RunConfig
 
@@ -159,8 +158,7 @@ def _progress(stored: StoredSweep) -> dict[str, MixProgress]:
     if stored.state is State.FINISHED:
         return {}
     spec = stored.spec
-    problem = Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.seed_list)
-    searcher = make_searcher(spec.search.method, problem, **spec.search.settings)
+    searcher = searcher_of(spec)
     for run in stored.runs:
         config = run.config
         request = Request(config.mix.name, config.size, config.seed, config.steps_factor)

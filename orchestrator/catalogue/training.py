@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from orchestrator.engine.files import SweepFiles
-from orchestrator.engine.remains import read_members, read_progress
-from orchestrator.spec import SweepSpec
+from orchestrator.space.spec import SweepSpec
+from orchestrator.store.files import SweepFiles
+from orchestrator.store.remains import read_members, read_progress
 from trainables.base import Evaluation, RunConfig
 
 

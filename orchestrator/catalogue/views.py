@@ -9,16 +9,16 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.bars import posterior_bar
 from orchestrator.catalogue.lookup import RunPlace
 from orchestrator.catalogue.reading import State, StoredSweep
 from orchestrator.catalogue.status import MixStatus, RunStatus, SweepStatus, transition_words
 from orchestrator.errors import UserError
-from orchestrator.plain import flatten, plain_settings
-from orchestrator.records import RunRecord
 from orchestrator.report import wording
 from orchestrator.report.comparison import Compared, forest_rows
 from orchestrator.report.wording import budget_limited
+from orchestrator.space.plain import flatten, plain_settings
+from orchestrator.store.records import RunRecord
+from orchestrator.terminal.bars import posterior_bar
 from trainables.base import Evaluation, Outcome
 
 STATE_STYLES = {State.RUNNING: "yellow", State.FINISHED: "green", State.INTERRUPTED: "", State.FAILED: "red"}

@@ -23,9 +23,9 @@ from orchestrator.commands.options import (
 from orchestrator.errors import UserError
 
 if TYPE_CHECKING:
-    from orchestrator.hardware import Hardware
-    from orchestrator.plan import Plan
-    from orchestrator.spec import SweepSpec
+    from orchestrator.cost.plan import Plan
+    from orchestrator.space.hardware import Hardware
+    from orchestrator.space.spec import SweepSpec
 
 
 def run_command(
@@ -68,7 +68,7 @@ def run_command(
         )
     console = Console()
     _brief(spec, hardware, home, console)
-    from orchestrator.engine.sweep import RunOptions, run_sweep
+    from orchestrator.drive.sweep import RunOptions, run_sweep
 
     options = RunOptions(
         home=home,
@@ -84,8 +84,8 @@ def run_command(
 
 def list_command(debug: Debug = False) -> None:
     """Name the search spaces that come with the project."""
-    from orchestrator.briefing import print_spaces
-    from orchestrator.spaces import names, open_space
+    from orchestrator.space.spaces import names, open_space
+    from orchestrator.terminal.briefing import print_spaces
 
     print_spaces([open_space(name) for name in names()], Console())
 
@@ -106,7 +106,7 @@ def plan_command(
     debug: Debug = False,
 ) -> None:
     """Print what a sweep would cost, without starting it."""
-    from orchestrator.briefing import print_plan
+    from orchestrator.terminal.briefing import print_plan
 
     spec, hardware = load(space, profile, with_sizes(override, stack, gpu_fraction))
     console = Console()
@@ -115,9 +115,9 @@ def plan_command(
 
 def _brief(spec: SweepSpec, hardware: Hardware, home: Path, console: Console) -> Plan:
     """Say what is about to be done; the plan that was shown."""
-    from orchestrator.briefing import print_briefing
-    from orchestrator.engine.calibration import settle
-    from orchestrator.plan import make_plan
+    from orchestrator.cost.plan import make_plan
+    from orchestrator.stacks.calibration import settle
+    from orchestrator.terminal.briefing import print_briefing
 
     spec, sizing = settle(spec, home, hardware)
     plan = make_plan(spec, hardware, sizing)

@@ -38,8 +38,8 @@ def rm_command(
 
 def _delete(stored: StoredSweep, home: Home) -> int:
     """The record first: as long as the sweep is on disk, the command can be repeated."""
-    from orchestrator.engine import lifecycle
-    from orchestrator.engine.files import Home as Place
+    from orchestrator.store import lifecycle
+    from orchestrator.store.files import Home as Place
     from orchestrator.tracking import store
     from orchestrator.tracking.base import OutageError
     from orchestrator.tracking.removal import remove_sweep

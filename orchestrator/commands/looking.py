@@ -24,7 +24,7 @@ def sweeps_command(home: Home = DEFAULT_HOME, json_: Json = False, debug: Debug 
     from orchestrator.catalogue.reading import read_sweep
     from orchestrator.catalogue.status import status_of
     from orchestrator.catalogue.views import sweeps_view
-    from orchestrator.engine.files import Home as Place
+    from orchestrator.store.files import Home as Place
 
     place = Place(home.resolve())
     sweeps = [read_sweep(place, sweep_id) for sweep_id in place.sweep_ids()]
@@ -46,9 +46,9 @@ def status_command(
     debug: Debug = False,
 ) -> None:
     """Show how far a sweep is, whether it runs here, elsewhere or no more."""
-    from orchestrator.bars import speaks_ascii
     from orchestrator.catalogue.status import status_of
     from orchestrator.catalogue.views import status_view
+    from orchestrator.terminal.bars import speaks_ascii
 
     status = status_of(open_sweep(sweep, home))
     if json_:
@@ -64,11 +64,11 @@ def logs_command(
     debug: Debug = False,
 ) -> None:
     """Show one run: its settings, its learning curve, and why it failed if it did."""
-    from orchestrator.bars import speaks_ascii
     from orchestrator.catalogue.lookup import find_run
     from orchestrator.catalogue.reading import read_sweep
     from orchestrator.catalogue.views import run_view
-    from orchestrator.engine.files import Home as Place
+    from orchestrator.store.files import Home as Place
+    from orchestrator.terminal.bars import speaks_ascii
 
     place = Place(home.resolve())
     found = find_run(place, run)
@@ -79,7 +79,7 @@ def logs_command(
 def open_sweep(sweep: str | None, home: Home) -> StoredSweep:
     """The sweep that is meant: without a name the newest. Raises ``UserError``."""
     from orchestrator.catalogue.reading import read_sweep
-    from orchestrator.engine.files import Home as Place
+    from orchestrator.store.files import Home as Place
 
     place = Place(home.resolve())
     if sweep is None:

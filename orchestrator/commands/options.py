@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from orchestrator.hardware import Hardware
-    from orchestrator.spec import SweepSpec
+    from orchestrator.space.hardware import Hardware
+    from orchestrator.space.spec import SweepSpec
 
 SpaceName = Annotated[str, typer.Argument(metavar="NAME_OR_FILE", help="A search space's name, or a YAML file.")]
 SWEEP_HELP = "A sweep's id, the beginning of it, or a search space's name (its newest)."
@@ -43,13 +43,13 @@ def load(
 ) -> tuple[SweepSpec, Hardware]:
     """The sweep that a name or file, a profile and overrides ask for, and the hardware the profile was chosen by: that
     of the cluster at ``address``, or this machine's."""
-    from orchestrator.hardware import detect
-    from orchestrator.spaces import load_space
+    from orchestrator.space.hardware import detect
+    from orchestrator.space.spaces import load_space
 
     if address is None:
         hardware = detect()
     else:
-        from orchestrator.engine.cluster import cluster_hardware  # Ray takes a second.
+        from orchestrator.engine.ray.cluster import cluster_hardware  # Ray takes a second.
 
         hardware = cluster_hardware(address)
     return load_space(space, profile, overrides or (), hardware), hardware

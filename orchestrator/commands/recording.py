@@ -44,7 +44,7 @@ def sync_command(
     debug: Debug = False,
 ) -> None:
     """Write into MLflow what an outage kept out of it."""
-    from orchestrator.engine import sync
+    from orchestrator.tracking import sync
 
     if rebuild and sweep is not None:
         raise UserError("--rebuild makes the whole store anew: leave the sweep's id out, or --rebuild")

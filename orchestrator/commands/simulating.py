@@ -13,9 +13,9 @@ from orchestrator.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from orchestrator.search.base import Observation, Request
-    from orchestrator.search.simulator import Cluster
-    from orchestrator.search.truths import Kind
+    from orchestrator.simulation.simulator import Cluster
     from orchestrator.simulation.study import Setting
+    from orchestrator.simulation.truths import Kind
 
 GENERIC_SIZES, GENERIC_SEEDS, GENERIC_EXPONENT = 46, 8, 1.75
 """Without a search space: so many sizes between 8 and 256, seeds, and a run that costs size to this power."""
@@ -48,8 +48,8 @@ def simulate_command(
     debug: Debug = False,
 ) -> None:
     """Try the searchers without training: what they would cost, and how far off they would be."""
-    from orchestrator.search.simulator import Cluster
     from orchestrator.simulation import printing, study
+    from orchestrator.simulation.simulator import Cluster
 
     cluster = Cluster(
         workers, stack, even=False, latency=latency, jitter=jitter, stragglers=stragglers, failures=failures
@@ -92,10 +92,10 @@ def _asked(
     """A search space's question, or the general one."""
     import numpy as np
 
-    from orchestrator.plan import run_seconds
+    from orchestrator.cost.plan import run_seconds
     from orchestrator.search.base import Problem
     from orchestrator.simulation.study import Setting
-    from orchestrator.sizing.sizing import Sizing, setting_of
+    from orchestrator.stacks.sizing import Sizing, setting_of
 
     if space is None:
         if profile or override:
@@ -124,7 +124,7 @@ def _methods(names: list[str] | None, stack: int) -> dict[str, dict[str, Any]]:
 
 
 def _kind(given: str) -> Kind:
-    from orchestrator.search.truths import Kind
+    from orchestrator.simulation.truths import Kind
 
     if given not in list(Kind):
         raise unknown("kind of truths", given, [each.value for each in Kind], where="--kind")

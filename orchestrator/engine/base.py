@@ -10,9 +10,9 @@ from typing import Self
 
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.reports import StackJob, StackReport
-from orchestrator.engine.stacking import Stack
 from orchestrator.engine.study import Study
-from orchestrator.progress import Snapshot
+from orchestrator.stacks.stacking import Stack
+from orchestrator.terminal.progress import Snapshot
 
 
 class Engine(ABC):

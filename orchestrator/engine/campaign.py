@@ -10,11 +10,12 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from orchestrator.engine.journal import Ended, Journal
-from orchestrator.engine.stacking import Stack, Ticket, next_stack
-from orchestrator.records import Sweep
 from orchestrator.search.base import Observation, Request, Searcher
-from orchestrator.sizing.sizing import Sizing
+from orchestrator.space.searching import observe
+from orchestrator.stacks.sizing import Sizing
+from orchestrator.stacks.stacking import Stack, Ticket, next_stack
+from orchestrator.store.journal import Ended, Journal
+from orchestrator.store.records import Sweep
 from trainables.base import Evaluation, Family, Outcome, Status
 
 
@@ -184,19 +185,3 @@ class Campaign:
             if ticket in stack.tickets:
                 return self._interrupted.pop(place)
         return None
-
-
-def observe(outcome: Outcome, target: str) -> Observation | None:
-    """What a searcher learns from an outcome; None for a failed run, which is no evidence."""
-    if outcome.status is Status.FAILED:
-        return None
-    return Observation(outcome.accuracy[target], outcome.floor[target], outcome.measures.get("seconds", 0.0))
-
-
-def observe_validation(outcome: Outcome, target: str) -> Observation | None:
-    """The same without a look at the test tuples: the target's last accuracy on the validation tuples, 0 where there is
-    none."""
-    if outcome.status is Status.FAILED:
-        return None
-    accuracy = outcome.curve[-1].accuracy[target] if outcome.curve else 0.0
-    return Observation(accuracy, 0.0, outcome.measures.get("seconds", 0.0))

@@ -6,9 +6,9 @@ import functools
 
 import torch
 
-from orchestrator import hardware
-from orchestrator.hardware import Hardware
-from orchestrator.spec import Resources
+from orchestrator.space import hardware
+from orchestrator.space.hardware import Hardware
+from orchestrator.space.spec import Resources
 
 
 def prepare_device(resources: Resources) -> None:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from orchestrator.search.base import Request
-from orchestrator.sizing.measured import Measured
+from orchestrator.stacks.measured import Measured
 from trainables.base import Evaluation, Outcome
 
 

@@ -18,17 +18,17 @@ from typing import Any
 from filelock import FileLock, Timeout
 from pydantic import TypeAdapter
 
-from orchestrator.engine.files import Home, write_whole
-from orchestrator.engine.stacking import Ticket, next_stack
 from orchestrator.engine.tuning_job import TuningJob, read_run, run_file
 from orchestrator.errors import SweepError, UserError
-from orchestrator.plain import plain_settings
 from orchestrator.search.base import Request
-from orchestrator.spec import SweepSpec
+from orchestrator.space.plain import plain_settings
+from orchestrator.space.spec import SweepSpec
+from orchestrator.space.tuning import Tune, Tuned
+from orchestrator.stacks.stacking import Ticket, next_stack
+from orchestrator.store.files import Home, write_whole
 from orchestrator.tuning.halving import WRITTEN, Step, TuningCell, chosen, next_step, rungs_of
 from orchestrator.tuning.objective import LEARNED, TuningRun, objective
 from orchestrator.tuning.results import Tuning, TuningTrial
-from orchestrator.tuning.space import Tune, Tuned
 from trainables.base import Mix
 
 KEY_DIGITS = 16
@@ -142,7 +142,7 @@ class Study:
         """Begin the trials that are wanted now: first the one at the space's own values, then what Optuna suggests."""
         if not (wanted := self._step.begin):
             return
-        from orchestrator.engine.proposals import propose  # Optuna takes a second, and few sweeps tune.
+        from orchestrator.tuning.proposals import propose  # Optuna takes a second, and few sweeps tune.
 
         if not self._trials:
             self._trials.append(

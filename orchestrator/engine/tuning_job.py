@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from orchestrator.engine.files import Home, write_whole
+from orchestrator.store.files import Home, write_whole
 from orchestrator.tuning.objective import TuningRun
 
 

@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 
 from orchestrator.engine.device import prepare_device
-from orchestrator.engine.files import Home
 from orchestrator.engine.tuning_job import TuningJob, read_run, run_file, write_run
 from orchestrator.search.base import Request
-from orchestrator.spec import SweepSpec
+from orchestrator.space.spec import SweepSpec
+from orchestrator.space.tuning import Tuned
+from orchestrator.store.files import Home
 from orchestrator.tuning.objective import TuningRun, learned_at
-from orchestrator.tuning.space import Tuned
 from trainables.base import Evaluation, Learner, Report, RunConfig, Status
 
 

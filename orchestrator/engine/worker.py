@@ -14,8 +14,17 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from orchestrator.engine.device import device_bytes, free_memory, is_out_of_memory, prepare_device, this_machine
-from orchestrator.engine.files import Home, SweepFiles, whole_directory
-from orchestrator.engine.remains import (
+from orchestrator.engine.reports import RunReport, StackJob, StackReport
+from orchestrator.report.similarity import SimilarityPicture
+from orchestrator.report.style import save
+from orchestrator.space.spec import SweepSpec
+from orchestrator.stacks.choice import PAYS, fits
+from orchestrator.stacks.measured import Measured
+from orchestrator.stacks.sizing import setting_of
+from orchestrator.stacks.stacking import stack_id
+from orchestrator.store.files import Home, SweepFiles, whole_directory
+from orchestrator.store.records import ARRAYS, PICTURE
+from orchestrator.store.remains import (
     CHECKPOINT,
     OUTCOME,
     WEIGHTS,
@@ -24,15 +33,6 @@ from orchestrator.engine.remains import (
     read_outcome,
     write_members,
 )
-from orchestrator.engine.reports import RunReport, StackJob, StackReport
-from orchestrator.engine.stacking import stack_id
-from orchestrator.records import ARRAYS, PICTURE
-from orchestrator.report.similarity import SimilarityPicture
-from orchestrator.report.style import save
-from orchestrator.sizing.choice import PAYS, fits
-from orchestrator.sizing.measured import Measured
-from orchestrator.sizing.sizing import setting_of
-from orchestrator.spec import SweepSpec
 from trainables.base import Learner, Outcome, Report, StepCost
 
 

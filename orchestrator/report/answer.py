@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from orchestrator.recipes import difference
-from orchestrator.spec import SweepSpec
+from orchestrator.space.recipes import difference
+from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.transition import synergy, transition
 from orchestrator.transition.types import LEVEL, Estimate, Point, Synergy, Transition, Verdict
 from orchestrator.tuning.wording import found_text

@@ -14,7 +14,7 @@ from orchestrator.report import style, wording
 from orchestrator.report.answer import Answer, Count, TaskAnswer
 from orchestrator.report.similarity import similarity_figure
 from orchestrator.report.style import save, save_both
-from orchestrator.spec import SweepSpec
+from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import LEVEL, Transition, Verdict
 
 __all__ = ["curve_figure", "save", "save_both", "similarity_figure", "transitions_figure"]

@@ -9,9 +9,9 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from orchestrator.records import RunRecord
 from orchestrator.report import style
-from orchestrator.spec import SweepSpec
+from orchestrator.space.spec import SweepSpec
+from orchestrator.store.records import RunRecord
 
 COLUMNS = 3
 ROW_IN, ABOVE_IN, BELOW_IN = 2.4, 0.24, 0.45

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures import transitions_figure
 from orchestrator.report.recipes_figure import recipes_figure
-from orchestrator.spec import SweepSpec
+from orchestrator.space.spec import SweepSpec
 
 
 def main_figure(spec: SweepSpec, answer: Answer) -> Figure:

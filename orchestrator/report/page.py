@@ -9,17 +9,17 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from orchestrator.cost import cost_of
-from orchestrator.plain import flatten
-from orchestrator.recipes import difference
-from orchestrator.records import RunRecord, Sweep
+from orchestrator.cost.spent import cost_of
 from orchestrator.report import table, wording
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.learning import learning_figure
 from orchestrator.report.main_figure import main_figure
 from orchestrator.report.panels import embeddings_figure
 from orchestrator.report.style import inline_svg
-from orchestrator.spec import SweepSpec
+from orchestrator.space.plain import flatten
+from orchestrator.space.recipes import difference
+from orchestrator.space.spec import SweepSpec
+from orchestrator.store.records import RunRecord, Sweep
 from orchestrator.transition.types import LEVEL, PLATEAU, Synergy, Verdict
 from trainables.base import Status
 

@@ -12,10 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from orchestrator.records import ARRAYS, RunRecord
 from orchestrator.report import style
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.similarity import dress_bar, heat_map, principal_plane
+from orchestrator.store.records import ARRAYS, RunRecord
 from orchestrator.transition.types import Verdict
 from trainables.base import Status
 

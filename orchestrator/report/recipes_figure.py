@@ -12,7 +12,7 @@ from orchestrator.report import style, wording
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.figures import draw_runs, labelled_sizes, series_of, size_span
 from orchestrator.report.panel import Finding, Panel, panel, saving
-from orchestrator.spec import SweepSpec
+from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import Estimate, Synergy, Verdict
 
 ROW_IN, EDGES_IN = 1.45, 1.15

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from orchestrator.cost import Cost
+from orchestrator.cost.spent import Cost
 from orchestrator.report.fairness import Standing
 from orchestrator.transition.types import Estimate, SizeShare, Synergy, Transition, Verdict
 

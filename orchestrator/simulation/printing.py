@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.report import wording
-from orchestrator.search.grading import Spread
-from orchestrator.search.truths import Kind
+from orchestrator.simulation.grading import Spread
 from orchestrator.simulation.study import Graded, Reference, Replayed, Tried
+from orchestrator.simulation.truths import Kind
 
 COSTS = ("runs", "cost", "wall", "busy")
 COSTS_NOTE = "runs of one sweep; cost and wall clock relative to the full grid's; busy: share of the workers' time"

@@ -13,10 +13,10 @@ import numpy as np
 
 from orchestrator.search.base import Observation, Problem, Request, Results
 from orchestrator.search.evidence import points
-from orchestrator.search.grading import Grade, Summary, grade, summarise
 from orchestrator.search.registry import make_searcher
-from orchestrator.search.simulator import Cluster, Trace, World, simulate, table_world
-from orchestrator.search.truths import Kind, Truth, draw
+from orchestrator.simulation.grading import Grade, Summary, grade, summarise
+from orchestrator.simulation.simulator import Cluster, Trace, World, simulate, table_world
+from orchestrator.simulation.truths import Kind, Truth, draw
 from orchestrator.transition.resampling import resampled
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Estimate, Point, Transition

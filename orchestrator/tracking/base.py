@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from orchestrator.records import RunRecord, Sweep
 from orchestrator.report.answer import Answer
+from orchestrator.store.records import RunRecord, Sweep
 from orchestrator.tracking.system import SystemSample
 
 

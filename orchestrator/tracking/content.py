@@ -42,12 +42,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from orchestrator.plain import flatten, plain_settings
-from orchestrator.records import ARRAYS, PICTURE, RunRecord, Sweep
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.table import plain, report
 from orchestrator.search.base import Request
-from orchestrator.spec import SweepSpec
+from orchestrator.space.plain import flatten, plain_settings
+from orchestrator.space.spec import SweepSpec
+from orchestrator.store.records import ARRAYS, PICTURE, RunRecord, Sweep
 from orchestrator.tracking import notes
 from orchestrator.transition.types import Estimate, Synergy
 from orchestrator.tuning.objective import learned_of

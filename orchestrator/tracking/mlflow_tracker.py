@@ -23,9 +23,9 @@ from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric,
 from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_PARENT_RUN_ID
 
-from orchestrator.records import FIGURE, RunRecord, Sweep
 from orchestrator.report import figures, main_figure
 from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.store.records import FIGURE, RunRecord, Sweep
 from orchestrator.tracking import content, notes, views
 from orchestrator.tracking.base import State, Tracker
 from orchestrator.tracking.content import Content, Data

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from orchestrator.records import RunRecord, Sweep
 from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.spec import SweepSpec
+from orchestrator.space.spec import SweepSpec
+from orchestrator.store.records import RunRecord, Sweep
 from orchestrator.transition.types import LEVEL
 from orchestrator.tuning.evidence import SURE
 from orchestrator.tuning.objective import LEARNED, learned_of

@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from orchestrator.records import RunRecord, Sweep
 from orchestrator.report.answer import Answer
+from orchestrator.store.records import RunRecord, Sweep
 from orchestrator.tracking.base import OutageError, State, Tracker
 from orchestrator.tracking.system import SystemSample
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from orchestrator.records import Sweep
+from orchestrator.store.records import Sweep
 from orchestrator.tracking.content import metric_name
 
 TAG = "mlflow.sharedViewState."

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from orchestrator.space.tuning import Tuned
 from orchestrator.tuning.objective import TuningRun
-from orchestrator.tuning.space import Tuned
 
 
 @dataclass(frozen=True)

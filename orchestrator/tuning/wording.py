@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from orchestrator.space.tuning import Tune, Tuned
 from orchestrator.tuning.evidence import SURE
 from orchestrator.tuning.halving import WRITTEN
 from orchestrator.tuning.objective import learned_of
 from orchestrator.tuning.results import Tuning, TuningTrial
-from orchestrator.tuning.space import Tune, Tuned
 
 NOTHING_BETTER = "found nothing better than the settings as written"
 

@@ -21,11 +21,11 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.engine.sweep import make_sweep_searcher
 from orchestrator.search.evidence import points
-from orchestrator.search.simulator import Cluster, simulate
-from orchestrator.spaces import load_space
-from orchestrator.spec import SweepSpec
+from orchestrator.simulation.simulator import Cluster, simulate
+from orchestrator.space.searching import searcher_of
+from orchestrator.space.spaces import load_space
+from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import LEVEL, Verdict
 from tests.bench.laptop_sweeps import SPACE
@@ -76,7 +76,7 @@ def pool_of(path: Path) -> Pool:
 
 def draw(path: Path, method: str, overrides: tuple[str, ...], key: int) -> Drawn:
     """One sweep from the pool in ``path``."""
-    searcher = make_sweep_searcher(asked(path, method, overrides))
+    searcher = searcher_of(asked(path, method, overrides))
     problem, cluster = searcher.problem, Cluster(WORKERS, even=False)
     trace = simulate(searcher, pool_of(path).world(key), cluster, np.random.default_rng([SEED, key]))
     found = {mix: transition(points(problem, trace.results, mix), problem.sizes) for mix in problem.mixes}

@@ -22,8 +22,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from orchestrator.plain import flatten
-from orchestrator.spaces import load_space
+from orchestrator.space.plain import flatten
+from orchestrator.space.spaces import load_space
 from tests.bench.machine import describe, write_json
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +43,7 @@ from pathlib import Path
 begun = time.process_time()
 import torch
 torch.set_num_threads(1)
-from orchestrator.spaces import load_space
+from orchestrator.space.spaces import load_space
 size, stack, steps, tasks = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 spec = load_space("add_vs_add_prod", "laptop", [
     *sys.argv[5:], f"settings.training.evaluate_every={steps}", "settings.training.stop_when_solved=false"])
@@ -97,12 +97,12 @@ import sys, tempfile
 from pathlib import Path
 import torch
 torch.set_num_threads(1)
-from orchestrator import hardware
-from orchestrator.engine import calibration
+from orchestrator.space import hardware
+from orchestrator.stacks import calibration
 from orchestrator.engine.reports import StackJob
 from orchestrator.engine.worker import StackWorker
 from orchestrator.search.base import Request
-from orchestrator.spaces import load_space
+from orchestrator.space.spaces import load_space
 size, runs = int(sys.argv[1]), int(sys.argv[2])
 spec = load_space("add_vs_add_prod", "laptop", ["settings.training.evaluate_every=1"])
 home = Path(tempfile.mkdtemp())

@@ -26,8 +26,8 @@ from typing import Any, ClassVar
 import numpy as np
 from rich.console import Console
 
-from orchestrator.engine.sweep import RunOptions, run_sweep
-from orchestrator.spec import SweepSpec
+from orchestrator.drive.sweep import RunOptions, run_sweep
+from orchestrator.space.spec import SweepSpec
 from tests.bench.machine import describe, write_json
 from tests.families import LogisticFamily, LogisticLearner
 from trainables.base import Evaluation, Learner, Report, RunConfig

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from orchestrator.engine.files import Home
-from orchestrator.spec import SweepSpec
+from orchestrator.space.spec import SweepSpec
+from orchestrator.store.files import Home
 from tests.catalogue.fabricated import runs_of, write_sweep
-from tests.engine.sweeps import spec
+from tests.drive.sweeps import spec
 
 GOAL_S = 5.0
 """What each of them may take."""

@@ -22,7 +22,7 @@ from typing import Any
 
 from mlflow import MlflowClient
 
-from orchestrator.records import RunRecord, Sweep
+from orchestrator.store.records import RunRecord, Sweep
 from orchestrator.tracking.mlflow_tracker import MlflowTracker
 from orchestrator.tracking.store import Store, choose
 from tests.bench.machine import describe, write_json

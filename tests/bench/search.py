@@ -23,13 +23,13 @@ from rich.console import Console
 from orchestrator.search.base import Problem, Request, Searcher
 from orchestrator.search.costs import stack_cost
 from orchestrator.search.evidence import points
-from orchestrator.search.grading import Grade, grade
 from orchestrator.search.registry import METHODS, make_searcher
-from orchestrator.search.simulator import Cluster, simulate, truths_world
-from orchestrator.search.truths import OTHER_SHAPES, Kind, Truth, draw
+from orchestrator.simulation.grading import Grade, grade
 from orchestrator.simulation.printing import print_replays
 from orchestrator.simulation.recorded import read_table, table_costs, table_problem
+from orchestrator.simulation.simulator import Cluster, simulate, truths_world
 from orchestrator.simulation.study import Reference, Replayed, Setting, against_table, references_of
+from orchestrator.simulation.truths import OTHER_SHAPES, Kind, Truth, draw
 from tests.bench.quest import Quest
 
 RECORDED = Path(__file__).parent.parent / "data" / "add_vs_add_prod_2000_steps.csv"

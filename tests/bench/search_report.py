@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.search.grading import RIGHT, Spread, Summary, summarise
-from orchestrator.search.truths import OTHER_SHAPES, Kind
+from orchestrator.simulation.grading import RIGHT, Spread, Summary, summarise
 from orchestrator.simulation.study import Replayed
+from orchestrator.simulation.truths import OTHER_SHAPES, Kind
 from tests.bench.search import Row
 
 COVERED = 0.88

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.search.truths import Kind
+from orchestrator.simulation.truths import Kind
 from tests.bench.search import Scenario, grid_cost, main, measure, scenarios
 from tests.bench.search_report import figures, goals, print_goals
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from orchestrator.hardware import detect
-from orchestrator.plan import make_plan
-from orchestrator.sizing.sizing import Sizing, setting_of
-from orchestrator.spaces import load_space
+from orchestrator.cost.plan import make_plan
+from orchestrator.space.hardware import detect
+from orchestrator.space.spaces import load_space
+from orchestrator.stacks.sizing import Sizing, setting_of
 from trainables.base import Mix
 
 STEPS = 200

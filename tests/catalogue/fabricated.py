@@ -11,15 +11,15 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.engine import lifecycle
-from orchestrator.engine.files import Home, whole_directory
-from orchestrator.engine.journal import Answered, Ended, Journal
-from orchestrator.engine.remains import OUTCOME, note_progress, write_members
-from orchestrator.records import ARRAYS, PICTURE, Sweep
 from orchestrator.report.figures import save, similarity_figure
 from orchestrator.search.base import Request
-from orchestrator.spec import SweepSpec
-from tests.engine.sweeps import spec
+from orchestrator.space.spec import SweepSpec
+from orchestrator.store import lifecycle
+from orchestrator.store.files import Home, whole_directory
+from orchestrator.store.journal import Answered, Ended, Journal
+from orchestrator.store.records import ARRAYS, PICTURE, Sweep
+from orchestrator.store.remains import OUTCOME, note_progress, write_members
+from tests.drive.sweeps import spec
 from tests.families import FLOOR, LogisticLearner
 from trainables.base import Evaluation, Outcome, RunConfig, Status
 

@@ -10,10 +10,10 @@ import pytest
 from orchestrator.catalogue import frames
 from orchestrator.catalogue.export import export
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
-from orchestrator.engine.files import Home
 from orchestrator.errors import UserError
+from orchestrator.store.files import Home
 from tests.catalogue.fabricated import EVALUATIONS, diverged, failed, runs_of, write_sweep
-from tests.engine.sweeps import spec
+from tests.drive.sweeps import spec
 
 
 @pytest.fixture(scope="module", name="stored")

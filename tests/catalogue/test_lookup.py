@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalogue.lookup import find_run, find_sweep, space_of
-from orchestrator.engine.files import Home
 from orchestrator.errors import UserError
+from orchestrator.store.files import Home
 from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
-from tests.engine.sweeps import spec
+from tests.drive.sweeps import spec
 
 IDS = (
     "alone-20260101-000000-aaaa",

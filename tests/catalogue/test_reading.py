@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from orchestrator.catalogue.reading import State, directory_bytes, read_arrays, read_sweep
-from orchestrator.engine import lifecycle
-from orchestrator.engine.files import Home
 from orchestrator.errors import UserError
+from orchestrator.store import lifecycle
+from orchestrator.store.files import Home
 from tests.catalogue.fabricated import diverged, failed, leave_stack, runs_of, write_sweep
-from tests.engine.sweeps import spec
+from tests.drive.sweeps import spec
 from trainables.base import Status
 
 
@@ -150,7 +150,7 @@ def test_reading_loads_neither_torch_nor_ray_nor_mlflow(tmp_path: Path) -> None:
     write_sweep(home, runs=runs_of(spec())[:1])
     code = (
         "import sys\nfrom pathlib import Path\n"
-        "from orchestrator.catalogue.reading import read_sweep\nfrom orchestrator.engine.files import Home\n"
+        "from orchestrator.catalogue.reading import read_sweep\nfrom orchestrator.store.files import Home\n"
         "from orchestrator.catalogue.status import status_of\n"
         f"status_of(read_sweep(Home(Path({str(tmp_path)!r})), 'logistic'))\n"
         "print([name for name in ('torch', 'ray', 'mlflow', 'pandas', 'matplotlib') if name in sys.modules])"

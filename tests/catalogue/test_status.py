@@ -25,11 +25,11 @@ from orchestrator.catalogue.views import (
     status_view,
     sweeps_view,
 )
-from orchestrator.cost import cost_of
-from orchestrator.engine import lifecycle
-from orchestrator.engine.files import Home
+from orchestrator.cost.spent import cost_of
+from orchestrator.store import lifecycle
+from orchestrator.store.files import Home
 from tests.catalogue.fabricated import diverged, failed, leave_stack, runs_of, write_sweep
-from tests.engine.sweeps import spec
+from tests.drive.sweeps import spec
 
 
 def shown(view: RenderableType, width: int = 200) -> str:

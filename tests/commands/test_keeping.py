@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 from mlflow.entities import ViewType
+from tests.drive.sweeps import quiet, spec
 
-from orchestrator.engine import lifecycle
-from orchestrator.engine.files import Home
-from orchestrator.engine.sweep import RunOptions, run_sweep
+from orchestrator.drive.sweep import RunOptions, run_sweep
+from orchestrator.store import lifecycle
+from orchestrator.store.files import Home
 from orchestrator.tracking.store import choose
 from tests.catalogue.fabricated import write_sweep
 from tests.commands.program import Program, program
-from tests.engine.sweeps import quiet, spec
 
 
 @pytest.fixture(name="run")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.engine.files import Home
+from orchestrator.store.files import Home
 from tests.catalogue.fabricated import write_sweep
 from tests.commands.program import Program, program
-from tests.engine.sweeps import spec
+from tests.drive.sweeps import spec
 
 
 @pytest.fixture(name="run")

@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.search.audit import LONGER
 from orchestrator.search.base import Observation, Problem, Request, Results, Searcher
-from orchestrator.search.truths import Kind, Truth, draw
+from orchestrator.simulation.truths import Kind, Truth, draw
 
 Make = Callable[[Problem], Searcher]
 World = Callable[[Request], Observation | None]

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from orchestrator.engine.metrics import METRICS, PREFIX, values
-from orchestrator.progress import Counts, RunProgress, Snapshot
+from orchestrator.engine.ray.metrics import METRICS, PREFIX, values
 from orchestrator.search.base import MixProgress
+from orchestrator.terminal.progress import Counts, RunProgress, Snapshot
 from tests.tracking.servers import free_port
 
 ROOT = Path(__file__).resolve().parents[2]

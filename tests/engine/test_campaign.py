@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.drive.sweeps import spec
 
 from orchestrator.engine.campaign import Campaign
-from orchestrator.engine.journal import Ended, Journal, read_journal
-from orchestrator.engine.sweep import make_sweep_searcher
-from orchestrator.hardware import Hardware
-from orchestrator.records import Sweep
 from orchestrator.search.base import Request
-from orchestrator.sizing.sizing import Sizing, setting_of
-from tests.engine.sweeps import spec
+from orchestrator.space.hardware import Hardware
+from orchestrator.space.searching import searcher_of
+from orchestrator.stacks.sizing import Sizing, setting_of
+from orchestrator.store.journal import Ended, Journal, read_journal
+from orchestrator.store.records import Sweep
 from trainables.base import Evaluation, Outcome, Status
 
 GOOD = Outcome(Status.FINISHED, 3, {"add": 0.9, "prod": 0.9}, {"add": 0.1, "prod": 0.1})
@@ -29,9 +29,7 @@ def make(path: Path, *, slots: int = 2, interrupted: list[list[Request]] | None 
     sweep = Sweep("logistic-1", asked, path.parent, "now", {})
     sizing = Sizing(asked, setting_of(asked, Hardware(2, 16)))
     journal = Journal(path)
-    return Campaign(
-        sweep, make_sweep_searcher(asked), journal, slots=slots, sizing=sizing, interrupted=interrupted or []
-    )
+    return Campaign(sweep, searcher_of(asked), journal, slots=slots, sizing=sizing, interrupted=interrupted or [])
 
 
 def test_an_end_is_journalled_then_told_then_heard(files: Path) -> None:

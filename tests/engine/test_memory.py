@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.drive.sweeps import ended, printed, quiet, spec
 
+from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.engine.device import is_out_of_memory
-from orchestrator.engine.files import Home
-from orchestrator.engine.sweep import RunOptions, run_sweep
+from orchestrator.store.files import Home
 from tests.engine.hungry import FAMILY
-from tests.engine.sweeps import ended, printed, quiet, spec
 from trainables.base import Status
 
 

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 import ray
 from ray.cluster_utils import Cluster
+from tests.drive.sweeps import ended, printed, quiet, spec
 
-from orchestrator.engine.cluster import cluster_hardware
-from orchestrator.engine.files import Home
-from orchestrator.engine.ray_engine import RayEngine
-from orchestrator.engine.sweep import RunOptions, run_sweep
-from orchestrator.spaces import load_space
-from orchestrator.spec import Resources
+from orchestrator.drive.sweep import RunOptions, run_sweep
+from orchestrator.engine.ray.cluster import cluster_hardware
+from orchestrator.engine.ray.engine import RayEngine
+from orchestrator.space.spaces import load_space
+from orchestrator.space.spec import Resources
+from orchestrator.store.files import Home
 from tests.engine.sleepers import FAMILY, Turn, occupancy, turns
-from tests.engine.sweeps import ended, printed, quiet, spec
 
 pytestmark = pytest.mark.slow
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.engine import lifecycle
-from orchestrator.engine.files import Home
-from orchestrator.engine.remains import CHECKPOINT, read_outcome, read_progress
 from orchestrator.engine.reports import RunReport, StackJob
 from orchestrator.engine.worker import StackWorker
 from orchestrator.search.base import Request
-from tests.engine.sweeps import spec
+from orchestrator.store import lifecycle
+from orchestrator.store.files import Home
+from orchestrator.store.remains import CHECKPOINT, read_outcome, read_progress
+from tests.drive.sweeps import spec
 from tests.families import LogisticFamily
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.report.answer import Answer, Count, MixAnswer, TaskAnswer
-from orchestrator.spec import SweepSpec
+from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import Estimate, Fit, Point, Synergy, Transition, Verdict
 from tests.families import LogisticFamily
 from trainables.base import Mix, Outcome, RunConfig, Status

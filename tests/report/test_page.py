@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalogue.reading import read_sweep
-from orchestrator.engine.files import Home
 from orchestrator.report import table
 from orchestrator.report.page import PageContent, page
-from orchestrator.spec import SweepSpec
+from orchestrator.space.spec import SweepSpec
+from orchestrator.store.files import Home
 from tests.catalogue.fabricated import diverged, failed, runs_of, write_sweep
-from tests.engine.sweeps import spec
+from tests.drive.sweeps import spec
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 

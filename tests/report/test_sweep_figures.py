@@ -10,15 +10,15 @@ import pytest
 from matplotlib.collections import LineCollection, PathCollection
 
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
-from orchestrator.engine.files import Home
 from orchestrator.report import style
 from orchestrator.report.comparison import Compared, forest_rows
 from orchestrator.report.forest import forest_figure
 from orchestrator.report.learning import learning_figure
 from orchestrator.report.panels import embeddings_figure, pairs
+from orchestrator.store.files import Home
 from orchestrator.transition.types import Estimate, Synergy, Verdict
 from tests.catalogue.fabricated import failed, runs_of, write_sweep
-from tests.engine.sweeps import spec
+from tests.drive.sweeps import spec
 from tests.report.samples import NOWHERE, make_answer, transition
 from tests.report.test_figures import texts
 

@@ -10,7 +10,7 @@ import pytest
 from orchestrator.search.base import Problem
 from orchestrator.search.evidence import points
 from orchestrator.search.registry import METHODS, make_searcher
-from orchestrator.search.truths import OTHER_SHAPES, Kind, draw
+from orchestrator.simulation.truths import OTHER_SHAPES, Kind, draw
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Verdict
 

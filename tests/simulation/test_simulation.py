@@ -11,10 +11,10 @@ import pytest
 from orchestrator.cli import main
 from orchestrator.errors import UserError
 from orchestrator.search.base import Observation, Problem, Request
-from orchestrator.search.simulator import Cluster
-from orchestrator.search.truths import Kind, Truth, draw
 from orchestrator.simulation.recorded import COLUMNS, read_table, table_costs, table_problem
+from orchestrator.simulation.simulator import Cluster
 from orchestrator.simulation.study import Setting, against_table, against_truths, references_of
+from orchestrator.simulation.truths import Kind, Truth, draw
 
 SIZES = (4, 6, 8, 12, 16, 24, 32, 48)
 PROBLEM = Problem(("alone", "joint"), SIZES, (0, 1, 2))

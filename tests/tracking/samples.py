@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.records import ARRAYS, PICTURE, RunRecord, Sweep
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.figures import save, similarity_figure
-from orchestrator.spec import SweepSpec
+from orchestrator.space.spec import SweepSpec
+from orchestrator.store.records import ARRAYS, PICTURE, RunRecord, Sweep
 from tests.report.samples import diverged, failed, make_spec, train
 from trainables.base import Evaluation, Outcome, RunConfig
 

@@ -18,12 +18,12 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from orchestrator.report.answer import Answer, answer
-from orchestrator.spec import SweepSpec
+from orchestrator.space.spec import SweepSpec
+from orchestrator.space.validation import parse
 from orchestrator.tracking.base import State
 from orchestrator.tracking.mlflow_tracker import MlflowTracker
 from orchestrator.tracking.store import DATABASE, Store, choose
 from orchestrator.tracking.system import SystemSample
-from orchestrator.validation import parse
 from tests.report.samples import make_spec
 from tests.tracking.samples import Finished, finish
 

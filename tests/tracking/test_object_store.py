@@ -12,7 +12,7 @@ import pytest
 from boto3.exceptions import S3UploadFailedError
 from mlflow import MlflowClient
 
-from orchestrator.records import ARRAYS
+from orchestrator.store.records import ARRAYS
 from orchestrator.tracking.base import OutageError
 from orchestrator.tracking.mlflow_tracker import MlflowTracker
 from orchestrator.tracking.store import Store

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.records import RunRecord, Sweep
 from orchestrator.report.answer import Answer
+from orchestrator.store.records import RunRecord, Sweep
 from orchestrator.tracking.base import OutageError, State, Tracker
 from orchestrator.tracking.recorder import MOST_WAITING, Recorder
 from orchestrator.tracking.system import SystemSample

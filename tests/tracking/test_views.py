@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.records import Sweep
 from orchestrator.report.answer import answer
+from orchestrator.store.records import Sweep
 from orchestrator.tracking import content, views
 from orchestrator.tracking.content import Content
 from tests.report.samples import bracketed

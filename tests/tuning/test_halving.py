@@ -11,12 +11,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.engine.proposals import propose
+from orchestrator.space.tuning import Tune
 from orchestrator.tuning.halving import WRITTEN, TuningCell, chosen, dearest, next_step, rungs_of
 from orchestrator.tuning.objective import TuningRun, learned_of
 from orchestrator.tuning.places import sizes_around
+from orchestrator.tuning.proposals import propose
 from orchestrator.tuning.results import TuningTrial
-from orchestrator.tuning.space import Tune
 from tests.tuning import learning
 from tests.tuning.learning import Law
 

@@ -1,0 +1,211 @@
+"""What a sweep will probably cost, without starting it: runs, floating-point operations, time, disk.
+
+How many runs an adaptive searcher needs depends on where the transitions are, so the searcher itself is rehearsed
+against made-up transitions between all neighbouring sizes: their mean is the expectation, the dearest the worst case.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from orchestrator.search.base import Observation, Problem, Request, Searcher
+from orchestrator.search.registry import make_searcher
+from orchestrator.space.hardware import Hardware
+from orchestrator.space.spec import SweepSpec
+from orchestrator.stacks.sizing import Sizing
+from orchestrator.tuning.halving import dearest
+from orchestrator.tuning.places import possible_places
+from trainables.base import Family
+
+LEARNED, UNLEARNED = 0.98, 0.2
+"""Made-up accuracies of runs at and above, and of runs below, a made-up transition."""
+MOST_REHEARSALS = 16
+
+CPU_RATE, CPU_HALF = 4.5e10, 17_000.0
+GPU_RATE, GPU_HALF = 1.0e13, 1_000_000.0
+"""Operations a second of one core (one GPU) on a large model, and the parameters at which a model gets half of that,
+the rest going to overhead. The CPU's are fitted to float32 training of ListOps models of 1 200 to 116 000 parameters on
+one core of a shared server (within 30 % there; expect a factor of three elsewhere). The GPU's are a guess."""
+STARTUP_S = 15.0
+"""Ray's and the workers' own start."""
+WEIGHT_BYTES_PER_PARAMETER = 4
+"""Float32. Checkpoints (three times as much while a stack trains) are removed when it ends."""
+RECORD_BYTES, SWEEP_BYTES = 200_000, 1_500_000
+"""What a run leaves beside its weights, in its directory and in MLflow: embeddings, picture, learning curves, measured
+as 194 kB a run over 144 runs modulo 6 (250 kB over 8 modulo 10, whose pictures are larger); and what a sweep has
+once: an empty MLflow database and the figures. Training data, which sweeps share, are not counted."""
+
+
+@dataclass(frozen=True)
+class SizePlan:
+    """What one size contributes. ``flops`` and ``seconds`` are those of one run, at most; ``runs`` is expected;
+    ``stack`` is the most runs trained together; ``measured`` says that the time was, on this kind of device."""
+
+    size: int
+    parameters: float
+    flops: float
+    seconds: float
+    runs: float
+    stack: int = 1
+    measured: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The expected cost of a sweep, ``stacks_at_once`` stacks training at a time. ``tuning_runs`` come before it; they
+    take at most ``tuning_seconds``, and nothing where another sweep tuned the same before."""
+
+    sizes: tuple[SizePlan, ...]
+    runs_at_most: int
+    seconds_at_most: float
+    stacks_at_once: int
+    tuning_runs: int = 0
+    tuning_seconds: float = 0.0
+
+    @property
+    def runs(self) -> float:
+        """Runs expected."""
+        return sum(size.runs for size in self.sizes)
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations expected."""
+        return sum(size.runs * size.flops for size in self.sizes)
+
+    @property
+    def seconds(self) -> float:
+        """Time expected, from start to answer."""
+        return _wall(sum(size.runs * size.seconds for size in self.sizes), self.stacks_at_once) + self.tuning_seconds
+
+    @property
+    def disk_bytes(self) -> float:
+        """Disk space needed by the expected runs once they have ended."""
+        each = ((size.runs, WEIGHT_BYTES_PER_PARAMETER * size.parameters + RECORD_BYTES) for size in self.sizes)
+        return SWEEP_BYTES + sum(runs * kept for runs, kept in each)
+
+
+def make_plan(spec: SweepSpec, hardware: Hardware, sizing: Sizing) -> Plan:
+    """The cost of ``spec`` on ``hardware``."""
+    family = spec.make_family()
+    flops = {size: _dearest(spec, family, size) for size in spec.sizes}
+    seconds = run_seconds(spec, sizing)
+    rehearsals = rehearse(spec, seconds)
+    at_once = stacks_at_once(spec, hardware)
+    sizes = tuple(
+        SizePlan(
+            size,
+            family.parameters(size).total,
+            flops[size],
+            seconds[size],
+            sum(runs[size] for runs in rehearsals) / len(rehearsals),
+            sizing.most(size),
+            sizing.seconds_a_step(size) is not None,
+        )
+        for size in spec.sizes
+    )
+    dearest = max(sum(count * seconds[size] for size, count in runs.items()) for runs in rehearsals)
+    tuning_runs, tuning_seconds = _tuning(spec, seconds, at_once)
+    at_most = _wall(dearest, at_once) + tuning_seconds
+    runs_at_most = max(runs.total() for runs in rehearsals)
+    return Plan(sizes, runs_at_most, at_most, at_once, tuning_runs, tuning_seconds)
+
+
+def run_seconds(spec: SweepSpec, sizing: Sizing) -> dict[int, float]:
+    """What a run of each size takes at most: as measured, or at typical rates where nothing near was."""
+    family = spec.make_family()
+    seconds = {}
+    for size in spec.sizes:
+        step = sizing.seconds_a_step(size)
+        steps = max(family.steps(spec.config(Request(mix.name, size, spec.seed))) for mix in spec.mixes)
+        typical = _seconds(spec, _dearest(spec, family, size), family.parameters(size).total)
+        seconds[size] = typical if step is None else steps * step
+    return seconds
+
+
+def _tuning(spec: SweepSpec, seconds: Mapping[int, float], at_once: int) -> tuple[int, float]:
+    """Runs of the tuning before a sweep, and the time they take, both at most: every trial that may go on does, at the
+    dearest sizes that ``auto`` may choose, and no run shares a stack's costs with another."""
+    asked = spec.tune
+    if asked is None or spec.tuned:
+        return 0, 0.0
+    family = spec.make_family()
+
+    def run_takes(size: int) -> float:
+        known = seconds.get(size)
+        return _seconds(spec, _dearest(spec, family, size), family.parameters(size).total) if known is None else known
+
+    def takes(sizes: tuple[int, ...]) -> float:
+        steps = dearest(asked.trials, sizes, asked.seeds)
+        return sum(math.ceil(runs / at_once) * run_takes(size) for step in steps for size, runs in step.items())
+
+    mixes = len(spec.mixes)
+    places = possible_places(spec.sizes) if asked.sizes == "auto" else {asked.sizes}
+    counts = max(sum(step.total() for step in dearest(asked.trials, sizes, asked.seeds)) for sizes in places)
+    pilot_runs, pilot_seconds = _pilot(spec, seconds) if asked.sizes == "auto" else (0, 0.0)
+    spent = math.ceil(mixes / at_once) * pilot_seconds + mixes * max(map(takes, places))
+    return mixes * (pilot_runs + counts), spent
+
+
+def _pilot(spec: SweepSpec, seconds: Mapping[int, float]) -> tuple[int, float]:
+    """Runs of one mix's first estimate, and their time one after the other, wherever its transition is."""
+    problem = Problem((spec.baseline.name,), spec.sizes, (spec.seed,))
+    ways = [_rehearsal(make_searcher("bisection", problem), at, seconds) for at in (*spec.sizes, math.inf)]
+    spent = [sum(count * seconds[size] for size, count in runs.items()) for runs in ways]
+    return max(runs.total() for runs in ways), max(spent)
+
+
+def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]]:
+    """How many runs of each size the searcher asks for, once for each of several made-up transitions.
+
+    ``seconds`` is what a run of each size takes, for searchers that count the cost.
+    """
+    # Recipes are searched alike, so that one stands for all.
+    mixes = tuple(mix.name for mix in spec.mixes if mix.recipe == spec.baseline.recipe)
+    problem = Problem(mixes, spec.sizes, spec.seed_list)
+    transitions = [*spec.sizes, math.inf]
+    if len(transitions) > MOST_REHEARSALS:
+        places = np.linspace(0, len(transitions) - 1, MOST_REHEARSALS).round().astype(int)
+        transitions = [transitions[place] for place in places]
+    once = [
+        _rehearsal(make_searcher(spec.search.method, problem, **spec.search.settings), transition, seconds)
+        for transition in transitions
+    ]
+    return [Counter({size: len(spec.mixes) // len(mixes) * runs for size, runs in each.items()}) for each in once]
+
+
+def stacks_at_once(spec: SweepSpec, hardware: Hardware) -> int:
+    """How many stacks train at the same time; at least 1, for a machine that is too small is found out elsewhere."""
+    resources = spec.resources
+    fits = hardware.cpus / resources.cpu_per_stack
+    if resources.gpu_per_stack:
+        fits = min(fits, hardware.gpus / resources.gpus)
+    return max(1, int(fits))
+
+
+def _rehearsal(searcher: Searcher, transition: float, seconds: Mapping[int, float]) -> Counter[int]:
+    runs: Counter[int] = Counter()
+    while wanted := searcher.ask(4):
+        for request in wanted:
+            runs[request.size] += request.steps_factor  # A run of twice the steps costs as much as two.
+            accuracy = LEARNED if request.size >= transition else UNLEARNED
+            searcher.tell(request, Observation(accuracy, UNLEARNED, seconds[request.size]))
+    return runs
+
+
+def _dearest(spec: SweepSpec, family: Family, size: int) -> float:
+    """Operations of the mix with the largest budget."""
+    return max(family.flops(spec.config(Request(mix.name, size, spec.seed))) for mix in spec.mixes)
+
+
+def _seconds(spec: SweepSpec, flops: float, parameters: float) -> float:
+    rate, half = (GPU_RATE, GPU_HALF) if spec.resources.gpu_per_stack else (CPU_RATE, CPU_HALF)
+    return flops / (rate * parameters / (parameters + half))
+
+
+def _wall(run_seconds: float, at_once: int) -> float:
+    return STARTUP_S + run_seconds / at_once

@@ -1,0 +1,156 @@
+"""A campaign as the person at the terminal sees it: one immutable snapshot, replaced whenever something happens."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import replace
+
+from orchestrator.cost.spent import cost_of
+from orchestrator.engine.campaign import Campaign, Training
+from orchestrator.store.journal import Ended
+from orchestrator.store.records import RunRecord
+from orchestrator.terminal.bars import by_size
+from orchestrator.terminal.progress import Counts, RunProgress, Snapshot
+from orchestrator.transition.transition import transition
+from orchestrator.transition.types import Point
+from trainables.base import Status
+
+SNAPSHOT_EVERY_S = 0.2
+"""A snapshot looks through all runs there were: with thousands of short ones, taking one at every event would take
+longer than the events."""
+WINDOW_S = 60.0
+"""Throughput is that of the last so many seconds."""
+
+
+class Monitor:
+    """Keeps :attr:`snapshot` up to date. ``expected_s`` is what a run takes as far as is known before one has ended.
+
+    :meth:`ended`, :meth:`changed` and :meth:`refresh` are called from the driver's thread; the snapshot may be read
+    from any."""
+
+    def __init__(self, campaign: Campaign, warning: Callable[[], str], expected_s: float) -> None:
+        self._campaign = campaign
+        self._warning = warning
+        self._expected_s = expected_s
+        self._begun = time.monotonic()
+        spec = campaign.sweep.spec
+        self._counts: dict[str, Counter[Status]] = {mix.name: Counter() for mix in spec.mixes}
+        self._points: dict[str, tuple[Point, ...]] = {mix.name: () for mix in spec.mixes}
+        self._posteriors: dict[str, tuple[int, tuple[float, ...]]] = {}
+        self._known: list[RunRecord] = []
+        self._trained = 0
+        self._trained_s = 0.0
+        self._grid: tuple[int, float | None] = (0, None)
+        self._steps_ended = 0
+        self._begun_at: dict[str, float] = {}
+        self._progressed: deque[tuple[float, int]] = deque()
+        self._family = spec.make_family()
+        self.refresh()
+
+    def snapshot(self) -> Snapshot:
+        """The sweep at its last event, with the clock of now and what follows from its runs."""
+        return replace(
+            self._latest,
+            elapsed_s=time.monotonic() - self._begun,
+            grid_s=self._grid_s(),
+            posteriors={mix: found for mix in self._points if (found := self._posterior(mix))},
+            warnings=self._warnings(),
+        )
+
+    def ended(self, entry: Ended) -> None:
+        """Count a run that ended."""
+        request, outcome = entry.request, entry.outcome
+        self._counts[request.mix][outcome.status] += 1
+        if outcome.status is not Status.FAILED and request.steps_factor == 1:
+            target = self._campaign.sweep.spec.target
+            point = Point(request.size, request.seed, outcome.accuracy[target], outcome.floor[target])
+            self._points[request.mix] += (point,)
+        sweep = self._campaign.sweep
+        self._known.append(RunRecord(entry.key, sweep.spec.config(request), outcome, sweep.directory))
+        if not entry.reused_from:
+            self._trained += 1
+            self._trained_s += outcome.measures.get("seconds", 0.0)
+            self._steps_ended += outcome.steps
+
+    def changed(self) -> None:
+        """Something happened: take a new snapshot, unless the last one is hardly older."""
+        if time.monotonic() - self._taken >= SNAPSHOT_EVERY_S:
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Take a new snapshot."""
+        self._taken = time.monotonic()
+        campaign = self._campaign
+        spec = campaign.sweep.spec
+        mixes = tuple(campaign.searcher.progress())
+        in_flight = tuple(self._progress(training) for training in campaign.training.values())
+        self._latest = Snapshot(
+            size_axis=spec.size_axis,
+            sizes=spec.sizes,
+            mixes=mixes,
+            counts={mix: _counts(counted) for mix, counted in self._counts.items()},
+            in_flight=in_flight,
+            left_s=self._left_s(sum(mix.runs_left for mix in mixes)),
+            trained_s=self._trained_s,
+            steps_per_s=self._steps_per_s(self._steps_ended + sum(run.step for run in in_flight)),
+            warnings=self._limits(),
+        )
+
+    def _warnings(self) -> tuple[str, ...]:
+        said = self._warning()
+        return ((said,) if said else ()) + self._latest.warnings
+
+    def _limits(self) -> tuple[str, ...]:
+        axis = self._campaign.sweep.spec.size_axis
+        return tuple(
+            f"out of memory at {axis} {size}: stacks of at most {most} there from now on"
+            for size, most in sorted(self._campaign.limits.items())
+        )
+
+    def _left_s(self, runs_left: int) -> float:
+        """Time left at most, if the runs to come take as long as those that ended."""
+        each = self._trained_s / self._trained if self._trained else self._expected_s
+        return runs_left * each / self._campaign.slots
+
+    def _steps_per_s(self, steps: int) -> float | None:
+        """Steps of all runs a second over the last minute; None before two moments can be compared."""
+        now = time.monotonic()
+        self._progressed.append((now, steps))
+        while len(self._progressed) > 2 and now - self._progressed[1][0] >= WINDOW_S:
+            self._progressed.popleft()
+        then, steps_then = self._progressed[0]
+        return (steps - steps_then) / (now - then) if now > then and steps > steps_then else None
+
+    def _progress(self, training: Training) -> RunProgress:
+        request, evaluation = training.ticket.request, training.evaluation
+        step = 0 if evaluation is None else evaluation.step
+        accuracy = None if evaluation is None else evaluation.accuracy.get(self._campaign.sweep.spec.target)
+        steps = self._family.steps(training.ticket.config)
+        took_s = time.monotonic() - self._begun_at.setdefault(training.ticket.key, time.monotonic())
+        left_s = took_s * (steps - step) / step if step else None
+        return RunProgress(request.mix, request.size, request.seed, step, steps, accuracy, left_s)
+
+    def _grid_s(self) -> float | None:
+        """What the whole grid would take, computed once for every run that ended, when somebody looks."""
+        known, found = self._grid
+        if known != len(self._known):
+            ended = tuple(self._known)
+            found = cost_of(self._campaign.sweep.spec, ended).grid_s
+            self._grid = (len(ended), found)
+        return found
+
+    def _posterior(self, mix: str) -> tuple[float, ...]:
+        """Where a mix's transition may lie, computed once for every run that ended, when somebody looks."""
+        points, sizes = self._points[mix], self._campaign.sweep.spec.sizes
+        known, found = self._posteriors.get(mix, (0, ()))
+        if known != len(points):
+            density = transition(points, sizes).density
+            found = () if density is None else by_size(density, sizes)
+            self._posteriors[mix] = (len(points), found)
+        return found
+
+
+def _counts(counted: Counter[Status]) -> Counts:
+    return Counts(counted[Status.FINISHED], counted[Status.DIVERGED], counted[Status.FAILED])

@@ -1,0 +1,279 @@
+"""Runs a sweep from its specification to its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+
+from orchestrator.cost.plan import run_seconds
+from orchestrator.drive import tuning
+from orchestrator.drive.monitor import Monitor
+from orchestrator.drive.stopping import stop_on_interrupt
+from orchestrator.engine.base import Engine
+from orchestrator.engine.campaign import Campaign
+from orchestrator.errors import SweepError
+from orchestrator.report import table
+from orchestrator.report.answer import Answer, answer
+from orchestrator.report.main_figure import main_figure
+from orchestrator.report.page import PageContent, page
+from orchestrator.report.style import save_both
+from orchestrator.space import hardware
+from orchestrator.space.hardware import Hardware
+from orchestrator.space.searching import observe, searcher_of
+from orchestrator.space.spec import SweepSpec
+from orchestrator.stacks import calibration
+from orchestrator.stacks.sizing import Sizing
+from orchestrator.store import lifecycle
+from orchestrator.store.files import Home, SweepFiles, write_whole
+from orchestrator.store.journal import Answered, Ended, Journal
+from orchestrator.store.records import FIGURE, REPORT, RunRecord, Sweep
+from orchestrator.terminal.progress import LiveView
+from orchestrator.tracking import store
+from orchestrator.tracking.base import State
+from orchestrator.tracking.mlflow_tracker import MlflowTracker
+from orchestrator.tracking.recorder import Recorder
+from orchestrator.tracking.system import SystemMonitor
+from trainables.base import Status
+
+RECORD_TIMEOUT_S, INTERRUPTED_TIMEOUT_S = 60.0, 10.0
+"""How long the end of a sweep, and an interruption, wait for the record; the rest stays in the journal."""
+
+
+def _ignore(sweep: Sweep) -> None:
+    """Nobody asks which sweep it became."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a sweep is run, beside what it asks.
+
+    ``resume`` is the id of a sweep to continue, ``""`` for the newest unfinished one of the same specification, None
+    for a new sweep; ``extend`` the id of one whose finished runs a new sweep reuses. Stacks are sized for ``hardware``,
+    where it is not given for this machine. ``dashboard`` starts Ray's, too. ``begun`` is called with the sweep as soon
+    as it has its id.
+    """
+
+    home: Path
+    address: str | None = None
+    hardware: Hardware | None = None
+    resume: str | None = None
+    extend: str | None = None
+    local_debug: bool = False
+    dashboard: bool = False
+    begun: Callable[[Sweep], object] = _ignore
+
+
+def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
+    """Run a sweep, print its answer and return it.
+
+    Raises :class:`UserError` for options that do not fit, :class:`SweepError` when a part fails, and
+    ``KeyboardInterrupt`` after an interruption, which leaves a sweep that can be resumed.
+    """
+    home = Home(options.home.resolve())
+    chosen = store.choose(home.root)
+    store.check(chosen)
+    spec, sizing = calibration.settle(spec, home.root, options.hardware or hardware.detect())
+    resumed = None if options.resume is None else _resumed(spec, home, options.resume)
+    extended = None if options.extend is None else lifecycle.load(home, options.extend)
+    with _engine(spec, home, options) as engine:
+        console.print(engine.describe(), markup=False, highlight=False, soft_wrap=True)
+        sweep = lifecycle.create(spec, home) if resumed is None else _on_these_devices(resumed, spec)
+        options.begun(sweep)
+        files = home.sweep(sweep.id)
+        console.print(f"sweep {sweep.id}", highlight=False, soft_wrap=True)
+        with lifecycle.driving(files), _journal(files) as journal:
+            sweep = tuning.tuned(sweep, home, engine, sizing, console)
+            known = _known_runs(sweep, home, extended, journal)
+            recorder = Recorder(MlflowTracker(chosen))
+            recorder.begin(sweep)
+            try:
+                return _Drive(sweep, files, journal, recorder, sizing, console).run(engine, known)
+            finally:
+                calibration.add(home.root, sizing.known)
+
+
+class _Drive:
+    """One process's share in a sweep: from what is known to the answer, or to an interruption."""
+
+    def __init__(
+        self,
+        sweep: Sweep,
+        files: SweepFiles,
+        journal: Journal,
+        recorder: Recorder,
+        sizing: Sizing,
+        console: Console,
+    ) -> None:
+        self._sweep = sweep
+        self._files = files
+        self._journal = journal
+        self._recorder = recorder
+        self._sizing = sizing
+        self._console = console
+        self._ended: list[Ended] = []
+
+    def run(self, engine: Engine, known: Sequence[Ended]) -> Answer:
+        campaign = self._campaign(engine, known)
+        expected = run_seconds(self._sweep.spec, self._sizing)
+        monitor = Monitor(campaign, lambda: self._recorder.warning, sum(expected.values()) / len(expected))
+        for entry in known:
+            self._note(entry)
+            monitor.ended(entry)
+        view = LiveView(self._console, monitor.snapshot)
+
+        def heard(entry: Ended) -> None:
+            self._note(entry)
+            monitor.ended(entry)
+            view.run_ended(entry.request.mix, entry.request.size, entry.request.seed, self._outcome_text(entry))
+
+        def stop() -> None:
+            campaign.stopping = True
+
+        campaign.listen(heard, monitor.changed, lambda: self._recorder.behind)
+        monitor.refresh()
+        with stop_on_interrupt(stop):
+            if not campaign.done:
+                with view, self._measuring(), engine.exporting(self._sweep.id, monitor.snapshot):
+                    engine.execute(campaign)
+                    monitor.refresh()
+            if campaign.stopping:
+                self._leave_resumable()
+            return self._finish()
+
+    def _campaign(self, engine: Engine, known: Sequence[Ended]) -> Campaign:
+        searcher = searcher_of(self._sweep.spec)
+        for entry in known:
+            searcher.tell(entry.request, observe(entry.outcome, self._sweep.spec.target))
+        interrupted = lifecycle.interrupted_stacks(self._files)
+        return Campaign(
+            self._sweep, searcher, self._journal, slots=engine.slots, sizing=self._sizing, interrupted=interrupted
+        )
+
+    def _measuring(self) -> SystemMonitor:
+        return SystemMonitor(self._files.directory, lambda sample: self._recorder.measured(self._sweep, sample))
+
+    def _note(self, entry: Ended) -> None:
+        """Remember a run for the answer and queue its record."""
+        self._ended.append(entry)
+        self._recorder.run_ended(self._sweep, lifecycle.record_of(self._sweep, self._files, entry))
+
+    def _outcome_text(self, entry: Ended) -> str:
+        outcome = entry.outcome
+        if outcome.status is Status.FAILED:
+            return f"failed: {_last_line(outcome.error)}"
+        said = f"{self._sweep.spec.target} {outcome.accuracy[self._sweep.spec.target]:.2f}"
+        longer = f" of {entry.request.steps_factor} times as many" if entry.request.steps_factor > 1 else ""
+        return f"{said}, {outcome.status}, {outcome.steps} steps{longer}"
+
+    def _leave_resumable(self) -> None:
+        self._recorder.end(self._sweep, self._answer(), State.INTERRUPTED)
+        left = self._close_record(INTERRUPTED_TIMEOUT_S)
+        self._say(
+            f"Stopped; {len(self._ended)} runs are kept{left}. Continue with the same command and "
+            f"--resume {self._sweep.id}"
+        )
+        raise KeyboardInterrupt
+
+    def _finish(self) -> Answer:
+        failed = [entry.outcome.error for entry in self._ended if entry.outcome.status is Status.FAILED]
+        found = self._answer()
+        if failed and len(failed) == len(self._ended):
+            self._recorder.end(self._sweep, found, State.FAILED)
+            self._close_record(RECORD_TIMEOUT_S)
+            raise SweepError(f"every run failed; the first one with:\n{failed[0].strip()}")
+        files = [*save_both(main_figure(self._sweep.spec, found), self._files.directory, Path(FIGURE).stem)]
+        files.append(self._report(found))
+        self._recorder.end(self._sweep, found, State.FINISHED, files)
+        self._journal.append(Answered())
+        lifecycle.drop_checkpoints(self._files)
+        self._print(found)
+        if failed:
+            self._say(f"{len(failed)} runs failed; their tracebacks are in the record.")
+        left = self._close_record(RECORD_TIMEOUT_S)
+        self._say(f"figure  {self._files.directory / FIGURE}")
+        self._say(f"report  {self._files.directory / REPORT}")
+        self._say(f"record  python -m orchestrator ui --home {self._files.directory.parent.parent}{left}")
+        return found
+
+    def _answer(self) -> Answer:
+        """What the runs ended so far say."""
+        return answer(self._sweep.spec, [(record.config, record.outcome) for record in self._records()])
+
+    def _records(self) -> list[RunRecord]:
+        return [lifecycle.record_of(self._sweep, self._files, entry) for entry in self._ended]
+
+    def _report(self, found: Answer) -> Path:
+        """The sweep as a page, beside its figure."""
+        reused = {entry.key: entry.reused_from for entry in self._ended if entry.reused_from}
+        content = PageContent(self._sweep, State.FINISHED.value, found, self._records(), reused)
+        write_whole(self._files.directory / REPORT, page(content))
+        return self._files.directory / REPORT
+
+    def _close_record(self, timeout_s: float) -> str:
+        """Wait for the record; a clause for the user about what did not get there, ``""`` when all did."""
+        left = self._recorder.close(timeout_s)
+        return f"; {left} records wait for `python -m orchestrator sync`" if left else ""
+
+    def _print(self, found: Answer) -> None:
+        said = table.report(found)
+        self._console.print()
+        if self._console.is_terminal:
+            self._console.print(table.render(said))
+        else:
+            self._say(table.plain(said))
+        self._console.print()
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _engine(spec: SweepSpec, home: Home, options: RunOptions) -> Engine:
+    if options.local_debug:
+        from orchestrator.engine.local_engine import LocalEngine
+
+        return LocalEngine(str(home.root))
+    from orchestrator.engine.ray.engine import RayEngine  # Takes a second, and debugging without Ray needs no Ray.
+
+    return RayEngine(str(home.root), spec.resources, options.address, dashboard=options.dashboard)
+
+
+def _resumed(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
+    """The sweep to go on with: the one of this id, or for ``""`` the newest unfinished one."""
+    if sweep_id == "":
+        return lifecycle.find_unfinished(spec, home)
+    sweep = lifecycle.load(home, sweep_id)
+    lifecycle.check_same(spec, sweep)
+    return sweep
+
+
+def _on_these_devices(sweep: Sweep, spec: SweepSpec) -> Sweep:
+    """A resumed sweep with the resources asked for now: they change no result."""
+    return replace(sweep, spec=sweep.spec.model_copy(update={"resources": spec.resources}))
+
+
+def _known_runs(sweep: Sweep, home: Home, extended: Sweep | None, journal: Journal) -> list[Ended]:
+    """The runs that need no training: journalled, left on disk by a crash, or reused from another sweep."""
+    files = home.sweep(sweep.id)
+    known = list(lifecycle.recall(files).ended)
+    known += lifecycle.adopt_outcomes(sweep, journal, [entry.key for entry in known])
+    if extended is not None:
+        known += lifecycle.reuse_runs(extended, home, sweep, journal)
+    return known
+
+
+@contextmanager
+def _journal(files: SweepFiles) -> Iterator[Journal]:
+    journal = Journal(files.journal)
+    try:
+        yield journal
+    finally:
+        journal.close()
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else ""

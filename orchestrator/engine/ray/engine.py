@@ -1,0 +1,286 @@
+"""Ray Tune as the engine: trials are stacks, placed on whatever machines there are.
+
+Tune schedules and retries; it remembers nothing that matters (its snapshots can lag and fail silently). The journal
+is the memory, and this file is the only place that knows Tune's searchers, callbacks and stoppers.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import ray
+from ray import tune
+from ray.tune import Callback, Stopper
+from ray.tune.execution.tune_controller import TuneController
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import FIFOScheduler
+from ray.tune.search import Searcher
+
+from orchestrator.engine.base import Engine, job_of, take_in
+from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.ray.metrics import Exporter
+from orchestrator.engine.ray.trial import REPORT, StackTrial
+from orchestrator.engine.reports import StackReport
+from orchestrator.engine.study import Study
+from orchestrator.errors import SweepError, UserError
+from orchestrator.space.spec import Resources
+from orchestrator.store.files import Home
+from orchestrator.terminal.progress import Snapshot
+
+TUNE_ENVIRONMENT = {
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # CSV, JSON and TensorBoard files nobody reads
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # the sweep has its own, which leaves something to resume
+    "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal is the memory
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # a failed run's traceback is in its record
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # who asks for no GPU sees none; StackTrial sees to it elsewhere, too
+}
+
+DASHBOARD_HOST = "127.0.0.1"
+DASHBOARD_NEEDS = ("aiohttp", "aiohttp_cors", "colorful", "grpc", "opencensus", "prometheus_client")
+"""Modules that ``ray[default]`` installs and the dashboard and its exporters import."""
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class RayEngine(Engine):
+    """Stacks as trials of one Tuner, on this machine or, with ``address``, on a Ray cluster that is there already."""
+
+    def __init__(self, home: str, resources: Resources, address: str | None = None, *, dashboard: bool = False) -> None:
+        self._home = home
+        self._resources = resources
+        self._address = address
+        self._with_dashboard = dashboard
+        self._dashboard = ""
+
+    @property
+    def slots(self) -> int:
+        return slots_on(ray.nodes(), self._resources)
+
+    def describe(self) -> str:
+        nodes = [node for node in ray.nodes() if node["Alive"]]
+        totals = ray.cluster_resources()
+        where = f"Ray at {self._address}" if self._address else "Ray on this machine"
+        gpus = f", {totals['GPU']:g} GPUs" if totals.get("GPU") else ""
+        dashboard = self._dashboard or ("none" if self._address else "off (--dashboard starts it)")
+        return (
+            f"{where}: {len(nodes)} node{'s' if len(nodes) > 1 else ''}, {totals.get('CPU', 0):g} CPU cores{gpus}, "
+            f"{self.slots} stacks at a time; dashboard: {dashboard}"
+        )
+
+    def exporting(self, sweep_id: str, snapshot: Callable[[], Snapshot]) -> AbstractContextManager[object]:
+        return Exporter(sweep_id, snapshot) if self._dashboard else nullcontext()
+
+    def __enter__(self) -> Self:
+        if self._with_dashboard:
+            check_dashboard(self._address)
+        os.environ.update(TUNE_ENVIRONMENT)
+        if self._address is None:
+            # Actors inherit it, so that a family found from here (a module in this directory, say) is found there.
+            os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+        try:
+            context = ray.init(
+                # Without an address Ray would join the cluster that was started last on this machine, whosever it is.
+                address=self._address or "local",
+                logging_level=logging.ERROR,
+                log_to_driver=False,
+                configure_logging=True,
+                include_dashboard=None if self._address else self._with_dashboard,
+                dashboard_host=DASHBOARD_HOST,
+            )
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            if self._address is None:
+                raise SweepError(f"Ray does not start on this machine: {error}") from error
+            raise SweepError(f"no Ray cluster answers at {self._address!r}: {error}") from error
+        _protect_token()
+        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # Failed trials are reported by the sweep.
+        self._dashboard = f"http://{context.dashboard_url}" if context.dashboard_url else ""
+        if self.slots < 1:
+            asked = self._resources
+            ray.shutdown()
+            raise UserError(
+                f"no node has room for a stack: resources.cpu_per_stack is {asked.cpu_per_stack:g} and "
+                f"resources.gpu_per_stack {asked.gpus:g}; lower them or add machines"
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        ray.shutdown()
+
+    def execute(self, campaign: Campaign) -> None:
+        files = Home(Path(self._home)).sweep(campaign.sweep.id)
+        adapter = CampaignSearcher(campaign, self._home)
+        needs = {"cpu": self._resources.cpu_per_stack, "gpu": self._resources.gpus}
+        tuner = tune.Tuner(
+            tune.with_resources(tune.with_parameters(StackTrial, space=campaign.sweep.spec.to_dict()), needs),
+            tune_config=tune.TuneConfig(
+                search_alg=adapter,
+                scheduler=SlotScheduler(),  # type: ignore[no-untyped-call] # its base has no types
+                num_samples=-1,
+                max_concurrent_trials=self.slots,
+                reuse_actors=True,
+                trial_name_creator=lambda trial: trial_name(trial.config["job"]),
+                trial_dirname_creator=lambda trial: str(trial.config["job"]["stack_id"]),
+            ),
+            run_config=tune.RunConfig(
+                name="tune",
+                storage_path=str(files.directory.resolve()),
+                verbose=0,
+                stop=CampaignStopper(campaign),
+                callbacks=[CampaignCallback(campaign)],
+                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),  # StackTrial keeps its own.
+                failure_config=tune.FailureConfig(max_failures=self._resources.retries),
+            ),
+        )
+        tuner.fit()
+        if not campaign.done:
+            raise SweepError(f"Ray Tune ended before the sweep did; its files lie in {files.tune}")
+        shutil.rmtree(files.tune, ignore_errors=True)
+
+    def tune(self, study: Study) -> None:
+        from orchestrator.engine.ray.tuning import run_study  # Optuna takes a second, and few sweeps tune.
+
+        storage = study.directory / "tune"
+        run_study(study, self.slots, self._resources, storage)
+        if not study.done:
+            raise SweepError(f"Ray Tune ended before the tuning of {study.mix} did; its files lie in {storage}")
+        shutil.rmtree(storage, ignore_errors=True)
+
+
+class NotPickled:
+    """Tune pickles what it is given for its snapshots, which nobody reads: these objects leave nothing in them."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+class CampaignSearcher(NotPickled, Searcher):
+    """The one ``ray.tune`` searcher: whatever strategy chooses the runs, Tune sees stacks being suggested."""
+
+    def __init__(self, campaign: Campaign, home: str) -> None:
+        super().__init__(metric="training_iteration", mode="max")
+        self._campaign = campaign
+        self._home = home
+        self._stacks: dict[str, str] = {}
+
+    def suggest(self, trial_id: str) -> Any:
+        if self._campaign.done:
+            return Searcher.FINISHED
+        stack = self._campaign.next_stack()
+        if stack is None:
+            return Searcher.FINISHED if self._campaign.done else None
+        self._stacks[trial_id] = stack.id
+        return {"job": job_of(self._campaign, self._home, stack).to_config()}
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        if not error:
+            self._campaign.stack_ended(self._stacks[trial_id])
+
+    def save(self, checkpoint_path: str) -> None:
+        """The journal is the memory."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """The journal is the memory."""
+
+
+class SlotScheduler(FIFOScheduler):
+    """Starts trials in the order they come, each on the actor it was given.
+
+    Tune's own first-in-first-out also hands a trial that waits for its new process to any actor that has become free,
+    and gives the new process up: where runs are shorter than a process's start, one slot then does all the work and the
+    others never open. Nor is there a need to look through all trials there ever were for the next one.
+    """
+
+    def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
+        """No trial is preferred; the controller starts those that are pending."""
+        return None
+
+
+class CampaignCallback(NotPickled, Callback):
+    """Carries results and failures from Tune to the campaign."""
+
+    def __init__(self, campaign: Campaign) -> None:
+        self._campaign = campaign
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+    ) -> None:
+        # Taken out of the result, which Tune keeps of every trial there was.
+        said = result.pop(REPORT, None)
+        if said is not None:
+            take_in(self._campaign, trial.config["job"]["stack_id"], StackReport.from_json(said))
+
+    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        self._campaign.stack_failed(trial.config["job"]["stack_id"], traceback_of(trial))
+
+
+class CampaignStopper(NotPickled, Stopper):
+    """Ends the experiment when the sweep is being stopped."""
+
+    def __init__(self, campaign: Campaign) -> None:
+        self._campaign = campaign
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        return self._campaign.stopping
+
+
+def _protect_token() -> None:
+    """Ray writes the token that guards its ports readable for all users of the machine: keep it to this one."""
+    token = Path(os.environ.get("RAY_AUTH_TOKEN_PATH", Path.home() / ".ray" / "auth_token"))
+    if token.is_file():
+        token.chmod(0o600)
+
+
+def slots_on(nodes: list[dict[str, Any]], resources: Resources) -> int:
+    """Stacks that fit on these nodes at once, by cores and devices; fractions of one device never span two."""
+    return sum(_slots_of(node["Resources"], resources) for node in nodes if node["Alive"])
+
+
+def _slots_of(has: dict[str, float], resources: Resources) -> int:
+    slack = 1e-9  # 0.1 fits ten times into 1
+    by_cpu = int(has.get("CPU", 0.0) / resources.cpu_per_stack + slack)
+    if resources.gpus == 0:
+        return by_cpu
+    if resources.gpus > 1:
+        return min(by_cpu, int(has.get("GPU", 0.0) / resources.gpus + slack))
+    return min(by_cpu, int(has.get("GPU", 0.0)) * int(1 / resources.gpus + slack))
+
+
+def traceback_of(trial: Trial) -> str:
+    """What Tune wrote down when the trial failed. It lies on the driver's disk until Tune moves it."""
+    if trial.error_file is None or not Path(trial.error_file).exists():
+        return f"trial {trial} failed and Ray left no traceback"
+    return COLOUR.sub("", Path(trial.error_file).read_text(encoding="utf-8"))
+
+
+def trial_name(job: Mapping[str, Any]) -> str:
+    """What a stack is called where Ray shows its trials: ``add+prod_add size 16 x6 1f2e3d4c``."""
+    requests = job["requests"]
+    mixes = "_".join(dict.fromkeys(request["mix"] for request in requests))
+    return f"{mixes} size {requests[0]['size']} x{len(requests)} {job['stack_id'].rpartition('-')[2]}"
+
+
+def check_dashboard(address: str | None) -> None:
+    """Raise :class:`UserError` where ``--dashboard`` cannot be had."""
+    if address is not None:
+        raise UserError(f"the cluster at {address} has a dashboard of its own or none; leave --dashboard out")
+    missing = [name for name in DASHBOARD_NEEDS if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UserError(
+            f"Ray's dashboard needs packages that are not installed ({', '.join(missing)}). Install them with "
+            'pip install "ray[default]", or leave --dashboard out.'
+        )

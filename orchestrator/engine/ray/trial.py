@@ -1,0 +1,72 @@
+"""A trial of Ray Tune: one stack in training, one result per evaluation."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import ray
+import torch
+from ray import tune
+from ray.util.metrics import Gauge
+
+from orchestrator.engine.ray.metrics import GPU_MEMORY, gauge
+from orchestrator.engine.reports import StackJob
+from orchestrator.engine.worker import StackWorker
+
+REPORT = "report"
+"""Key of a result that holds what the stack has to say (``StackReport.to_json``)."""
+
+
+class StackTrial(tune.Trainable):
+    """Reused from trial to trial, so that a slot pays for its process and its imports once.
+
+    Checkpoints are the worker's own, found by the stack's id: they serve retries, lost nodes and resumed sweeps alike.
+    """
+
+    def setup(self, config: dict[str, Any], **shared: Any) -> None:
+        """``shared`` holds the sweep's ``space``, of which every trial would otherwise carry a copy around."""
+        hide_unasked_gpus()
+        self._space: dict[str, Any] = shared["space"]
+        self._worker: StackWorker | None = None
+        self._gpu_memory: Gauge | None = None
+        self._begin(config)
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        self._begin(new_config)
+        return True
+
+    def step(self) -> dict[str, Any]:
+        if self._worker is None:
+            raise RuntimeError("step() on a trial without a stack")
+        report = self._worker.advance()
+        self._export()
+        return {REPORT: report.to_json(), "done": self._worker.done}
+
+    def cleanup(self) -> None:
+        """Called when the trial is stopped, also in the middle: keep what was trained."""
+        if self._worker is not None and not self._worker.done:
+            self._worker.save()
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """Ray keeps none; see the class."""
+
+    def load_checkpoint(self, checkpoint: dict[str, Any] | None) -> None:
+        """Ray keeps none; see the class."""
+
+    def _begin(self, config: dict[str, Any]) -> None:
+        self._job = StackJob.from_config(config["job"] | {"space": self._space})
+        self._worker = StackWorker(self._job)
+
+    def _export(self) -> None:
+        """The memory a GPU holds for this worker, as a metric that Ray's agents collect where there are any."""
+        if held := torch.cuda.max_memory_reserved():  # 0 where nothing was put on a GPU.
+            self._gpu_memory = self._gpu_memory or gauge(GPU_MEMORY)
+            self._gpu_memory.set(held, {"sweep": self._job.sweep_id})
+
+
+def hide_unasked_gpus() -> None:
+    """Without a GPU of its own a trial would see all of them: Ray leaves the variable alone then, unless every node was
+    started with a setting of its own. Called before anything touches CUDA, which reads the variable once."""
+    if not ray.get_runtime_context().get_accelerator_ids().get("GPU"):
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""

@@ -1,0 +1,159 @@
+"""A search against a known world: the real searchers, an event queue and a clock of its own, no training.
+
+The engine's rules hold: free workers take stacks, a stack holds runs of one size out of what ``ask`` returned
+now, and every run is told when its stack ends.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from orchestrator.search.base import Observation, Request, Results, Searcher
+from orchestrator.search.costs import stack_cost
+from orchestrator.simulation.truths import Truth
+
+World = Callable[[Request], Observation | None]
+"""How a run ends: the same answer for the same request, None for one that failed."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What runs are trained on.
+
+    ``workers`` stacks of at most ``stack`` runs go at once. A stack takes as long as it costs, or, with ``even``,
+    one unit of time; on top ``latency`` to start it. ``jitter`` is the standard deviation of ln duration; a
+    ``straggler`` share of stacks takes ``straggler_factor`` times as long; a ``failures`` share of runs fails.
+    """
+
+    workers: int = 1
+    stack: int = 1
+    even: bool = True
+    latency: float = 0.0
+    jitter: float = 0.0
+    stragglers: float = 0.0
+    straggler_factor: float = 5.0
+    failures: float = 0.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """One stack as it was trained, ``start`` and ``end`` on the simulator's clock."""
+
+    requests: tuple[Request, ...]
+    start: float
+    end: float
+    cost: float
+
+
+@dataclass
+class Trace:
+    """What a simulated search did."""
+
+    workers: int
+    jobs: list[Job] = field(default_factory=list)
+    results: Results = field(default_factory=dict)
+
+    @property
+    def runs(self) -> int:
+        return len(self.results)
+
+    @property
+    def cost(self) -> float:
+        return sum(job.cost for job in self.jobs)
+
+    @property
+    def makespan(self) -> float:
+        return max((job.end for job in self.jobs), default=0.0)
+
+    @property
+    def busy(self) -> float:
+        """Share of the workers' time spent on runs, in [0, 1]."""
+        span = self.makespan * self.workers
+        return sum(job.end - job.start for job in self.jobs) / span if span else 1.0
+
+    def mix_cost(self, mix: str) -> float:
+        """What the runs of one mix cost; a stack's cost is shared evenly."""
+        return sum(
+            job.cost * sum(request.mix == mix for request in job.requests) / len(job.requests) for job in self.jobs
+        )
+
+
+def truths_world(truths: Mapping[str, Truth], cost_exponent: float) -> World:
+    """A world of synthetic mixes, by name."""
+    return lambda request: truths[request.mix].run(request.size, request.seed, cost_exponent, request.steps_factor)
+
+
+def table_world(table: Mapping[Request, Observation | None]) -> World:
+    """A world of recorded outcomes. Raises ``KeyError`` for a run that was not recorded."""
+
+    def outcome(request: Request) -> Observation | None:
+        if request not in table:
+            raise KeyError(f"no outcome is recorded for {request}")
+        return table[request]
+
+    return outcome
+
+
+def simulate(
+    searcher: Searcher,
+    world: World,
+    cluster: Cluster,
+    rng: np.random.Generator,
+    on_result: Callable[[float, Request, Observation | None], None] | None = None,
+) -> Trace:
+    """Run a searcher to its end. ``on_result`` hears of every run that ends, with the time.
+
+    Raises ``RuntimeError`` when the searcher neither wants a run, waits for one nor is done.
+    """
+    trace = Trace(cluster.workers)
+    waiting: deque[tuple[Request, ...]] = deque()
+    running: list[tuple[float, int, Job, tuple[Observation | None, ...]]] = []
+    now = 0.0
+    while True:
+        free = cluster.workers - len(running) - len(waiting)
+        if free > 0:
+            waiting.extend(stacks(searcher.ask(free * cluster.stack), cluster.stack))
+        while waiting and len(running) < cluster.workers:
+            job, ended = _train(waiting.popleft(), world, cluster, now, rng)
+            trace.jobs.append(job)
+            heapq.heappush(running, (job.end, len(trace.jobs), job, ended))
+        if not running:
+            break
+        now, _, job, ended = heapq.heappop(running)
+        for request, seen in zip(job.requests, ended, strict=True):
+            searcher.tell(request, seen)
+            if on_result is not None:
+                on_result(now, request, seen)
+    if not searcher.done:
+        raise RuntimeError("the searcher is stuck: it is not done, wants nothing and waits for nothing")
+    trace.results = dict(searcher.results)
+    return trace
+
+
+def stacks(wanted: Iterable[Request], most: int) -> list[tuple[Request, ...]]:
+    """Runs of equal size and steps together, at most ``most`` a stack, in the order they were wanted."""
+    by_shape: dict[tuple[int, int], list[Request]] = {}
+    for request in wanted:
+        by_shape.setdefault((request.size, request.steps_factor), []).append(request)
+    return [tuple(group[start : start + most]) for group in by_shape.values() for start in range(0, len(group), most)]
+
+
+def _train(
+    requests: tuple[Request, ...], world: World, cluster: Cluster, now: float, rng: np.random.Generator
+) -> tuple[Job, tuple[Observation | None, ...]]:
+    """One stack from now on: how long it takes, what it costs and how its runs end."""
+    ended = [world(request) for request in requests]
+    load = stack_cost(len(requests))
+    cost = load * max((seen.cost for seen in ended if seen is not None), default=0.0)
+    even = load * requests[0].steps_factor
+    duration = (even if cluster.even else cost) * float(np.exp(cluster.jitter * rng.normal()))
+    if rng.random() < cluster.stragglers:
+        duration *= cluster.straggler_factor
+    lost = rng.random(len(requests)) < cluster.failures
+    told = tuple(None if gone else seen for seen, gone in zip(ended, lost, strict=True))
+    return Job(requests, now, now + cluster.latency + duration, cost), told

@@ -1,0 +1,125 @@
+"""Recipes: the same comparison with other training settings, to see whether its answer depends on them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from orchestrator.space.layers import merge
+from orchestrator.space.plain import flatten, plain_settings
+from orchestrator.space.validation import InvalidDataError, Key, Problem, parse
+from trainables.base import Family
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]*(,[A-Za-z0-9_.=-]+)*")
+LONGEST_NAME = 64
+VARY = "vary"
+"""A recipe of this name holds lists of values: one recipe for each combination."""
+MOST = 64
+"""More recipes than this no table shows."""
+
+
+def expand(value: Any) -> Any:
+    """Recipes as written, with ``vary`` written out; anything malformed stays, to be refused where it stands.
+
+    ``vary: {training.learning_rate: [0.002, 0.005], model.init: [{kind: scaled}]}`` becomes a recipe for each
+    combination, named after its values: ``learning_rate=0.002,init=scaled``. Raises :class:`InvalidDataError`.
+    """
+    if not isinstance(value, Mapping) or VARY not in value:
+        return value
+    varied = value[VARY]
+    if not isinstance(varied, Mapping) or not varied:
+        raise InvalidDataError([Problem((VARY,), "must map settings to lists of values")])
+    axes = list(_axes(varied, ()))
+    if math.prod(len(values) for _, values in axes) > MOST:
+        raise InvalidDataError([Problem((VARY,), f"makes more than {MOST} recipes")])
+    recipes = {name: inner for name, inner in value.items() if name != VARY}
+    for combination in itertools.product(*(values for _, values in axes)):
+        names: list[str] = []
+        overlay: dict[str, Any] = {}
+        for (path, _), chosen in zip(axes, combination, strict=True):
+            names.append(f"{path[-1]}={_short(chosen)}")
+            nested: Any = chosen
+            for part in reversed(path):
+                nested = {part: nested}
+            overlay = merge(overlay, nested)
+        named = ",".join(names)
+        if named in recipes:
+            raise InvalidDataError([Problem((VARY,), f"makes a second recipe called {named!r}")])
+        recipes[named] = overlay
+    return recipes
+
+
+def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) -> dict[str, Any]:
+    """The family's settings under each recipe, by its name.
+
+    Raises :class:`InvalidDataError` for names that cannot be used, settings that cannot, recipes that change what is
+    learned or how many parameters there are, and two recipes that are one.
+    """
+    base = plain_settings(family.settings)
+    resolved: dict[str, Any] = {}
+    problems: list[Problem] = []
+    for name, overlay in recipes.items():
+        if not NAME.fullmatch(name) or len(name) > LONGEST_NAME:
+            allowed = f"letters, digits, '_', '.', '=', '-' and ',' between them, {LONGEST_NAME} at most"
+            problems.append(Problem((name,), f"a recipe's name has {allowed}; got {name!r}"))
+            continue
+        if not isinstance(overlay, Mapping):
+            problems.append(Problem((name,), f"must map settings to values, such as training: ...; got {overlay!r}"))
+            continue
+        try:
+            settings: Any = parse(type(family).Settings, merge(base, family.modernised(overlay)))
+        except InvalidDataError as error:
+            problems += [replace(each, key=(name, *each.key)) for each in error.problems]
+            continue
+        problems += _changed(name, family, type(family)(settings), sizes)
+        # Equal run keys, not equal words: a default written out is the same recipe.
+        same = [other for other, theirs in resolved.items() if family.described(theirs) == family.described(settings)]
+        if same:
+            problems.append(Problem((name,), f"asks for the very settings of recipe {same[0]!r}"))
+        resolved[name] = settings
+    if problems:
+        raise InvalidDataError(problems)
+    return resolved
+
+
+def difference(settings: Any, recipe: Any) -> str:
+    """What a recipe changes in the settings, in a line: ``training.learning_rate 0.005``."""
+    before, after = (flatten(plain_settings(each)) for each in (settings, recipe))
+    changed = {key: value for key, value in after.items() if before.get(key) != value and value is not None}
+    return ", ".join(f"{key} {value}" for key, value in changed.items()) or "as written"
+
+
+def _changed(name: str, family: Family, other: Family, sizes: tuple[int, ...]) -> list[Problem]:
+    """What a recipe may not touch: the transition is compared across recipes in parameters and on the same tasks."""
+    if other.tasks() != family.tasks() or other.subject() != family.subject():
+        return [Problem((name,), "changes what is learned; that is a search space of its own")]
+    if any(other.parameters(size) != family.parameters(size) for size in sizes):
+        return [Problem((name,), "changes how many parameters a size has; that is a search space of its own")]
+    return []
+
+
+def _axes(value: Mapping[str, Any], above: Key) -> list[tuple[tuple[str, ...], list[Any]]]:
+    """Every list inside nested mappings, with the dotted path it varies."""
+    found: list[tuple[tuple[str, ...], list[Any]]] = []
+    for name, inner in value.items():
+        key = (*above, str(name))
+        if isinstance(inner, list) and inner:
+            path = tuple(part for piece in key for part in str(piece).split("."))
+            found.append((path, inner))
+        elif isinstance(inner, Mapping) and inner:
+            found += _axes(inner, key)
+        else:
+            raise InvalidDataError([Problem((VARY, *key), f"must be a list of values; got {inner!r}")])
+    return found
+
+
+def _short(value: Any) -> str:
+    """A value as part of a name."""
+    if isinstance(value, Mapping):
+        return "-".join(_short(inner) for inner in value.values())
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", text)

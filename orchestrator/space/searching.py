@@ -1,0 +1,30 @@
+"""What a search space means to its searcher: what it looks for, and what it learns from an outcome."""
+
+from __future__ import annotations
+
+from orchestrator.search.base import Observation, Problem, Searcher
+from orchestrator.search.registry import make_searcher
+from orchestrator.space.spec import SweepSpec
+from trainables.base import Outcome, Status
+
+
+def searcher_of(spec: SweepSpec) -> Searcher:
+    """The searcher a specification names, for its mixes, sizes and seeds."""
+    problem = Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.seed_list)
+    return make_searcher(spec.search.method, problem, **spec.search.settings)
+
+
+def observe(outcome: Outcome, target: str) -> Observation | None:
+    """What a searcher learns from an outcome; None for a failed run, which is no evidence."""
+    if outcome.status is Status.FAILED:
+        return None
+    return Observation(outcome.accuracy[target], outcome.floor[target], outcome.measures.get("seconds", 0.0))
+
+
+def observe_validation(outcome: Outcome, target: str) -> Observation | None:
+    """The same without a look at the test tuples: the target's last accuracy on the validation tuples, 0 where there is
+    none."""
+    if outcome.status is Status.FAILED:
+        return None
+    accuracy = outcome.curve[-1].accuracy[target] if outcome.curve else 0.0
+    return Observation(accuracy, 0.0, outcome.measures.get("seconds", 0.0))

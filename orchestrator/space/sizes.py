@@ -1,0 +1,36 @@
+"""The size axis of a search space: a list, or a range that is spaced evenly in the logarithm."""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import BaseModel, Field, model_validator
+
+from orchestrator.space.validation import STRICT
+
+
+class SizeRange(BaseModel):
+    """``{from: 8, to: 256, count: 16, multiple_of: 4}``: ``count`` sizes from ``from`` to ``to``, both included.
+
+    Sizes are log-spaced and rounded to the nearest multiple; where rounding makes two of them equal, fewer remain.
+    """
+
+    model_config = STRICT | {"frozen": True}
+
+    smallest: int = Field(alias="from", ge=1)
+    largest: int = Field(alias="to", ge=1)
+    count: int = Field(ge=2)
+    multiple_of: int = Field(default=1, ge=1)
+
+    @model_validator(mode="after")
+    def _ends(self) -> SizeRange:
+        if self.largest <= self.smallest:
+            raise ValueError(f"'to' ({self.largest}) must be larger than 'from' ({self.smallest})")
+        for end in (self.smallest, self.largest):
+            if end % self.multiple_of:
+                raise ValueError(f"the ends of a range must be multiples of {self.multiple_of}, {end} is none")
+        return self
+
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes, ascending and distinct."""
+        steps = np.geomspace(self.smallest, self.largest, self.count) / self.multiple_of
+        return tuple(sorted({round(float(step)) * self.multiple_of for step in steps}))

@@ -1,0 +1,108 @@
+"""YAML as search spaces use it: the safe loader, made to refuse what silently loses or changes a value.
+
+A key written twice, an alias (which can blow a small file up to any size) and a key that is no text are errors.
+``1e-3`` is a number here, as everyone expects, and a date is just text. Every key's line is remembered.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from orchestrator.errors import UserError
+from orchestrator.space.validation import Key, dotted
+
+
+@dataclass(frozen=True)
+class Document:
+    """What a YAML text says: plain values, and for the path of each key the line it stands on (from 1)."""
+
+    data: Any
+    lines: dict[Key, int]
+
+
+class _Loader(yaml.SafeLoader):
+    """The safe loader without aliases and dates, and with exponents as everyone writes them."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()  # type: ignore[no-untyped-call]
+            raise yaml.constructor.ConstructorError(None, None, "aliases are not allowed here", event.start_mark)
+        return super().compose_node(parent, index)
+
+
+def _finite(loader: _Loader, node: yaml.ScalarNode) -> float:
+    value = float(loader.construct_yaml_float(node))
+    if not math.isfinite(value):
+        raise yaml.constructor.ConstructorError(None, None, f"{node.value} is no finite number", node.start_mark)
+    return value
+
+
+_Loader.add_constructor("tag:yaml.org,2002:float", _finite)
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+)
+
+
+def read(text: str, source: str) -> Document:
+    """Read one YAML document; ``source`` names it in errors. Raises :class:`UserError`."""
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        if node is None:
+            return Document(None, {})
+        lines = dict(_lines(node, (), source))
+        return Document(loader.construct_document(node), lines)
+    except UserError:
+        raise
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise UserError(f"{source}{place}: this is not readable as YAML: {error.problem or error.context}") from error
+    except (yaml.YAMLError, RecursionError, ValueError) as error:  # Control characters, depth, "0b2" as a number.
+        raise UserError(f"{source}: this is not readable as YAML: {error}") from error
+
+
+def write(data: Mapping[str, Any]) -> str:
+    """Plain values as YAML that :func:`read` reads back: mappings in blocks, lists on one line, order kept."""
+    return str(yaml.dump(dict(data), Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True))
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes lists on one line and mappings in blocks, as a person would."""
+
+
+def _flow_list(dumper: _Dumper, value: list[Any]) -> yaml.Node:
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=True)
+
+
+_Dumper.add_representer(list, _flow_list)
+
+
+def _lines(node: yaml.Node, key: Key, source: str) -> Iterator[tuple[Key, int]]:
+    """The line of every key and list entry below ``node``, refusing keys written twice."""
+    yield key, node.start_mark.line + 1
+    if isinstance(node, yaml.SequenceNode):
+        for place, entry in enumerate(node.value):
+            yield from _lines(entry, (*key, place), source)
+    elif isinstance(node, yaml.MappingNode):
+        first: dict[str, int] = {}
+        for name, value in node.value:
+            line = name.start_mark.line + 1
+            if not isinstance(name, yaml.ScalarNode) or name.tag != "tag:yaml.org,2002:str":
+                raise UserError(f"{source}, line {line}: a key must be text (put it in quotes)")
+            if name.value in first:
+                path = dotted((*key, name.value))
+                raise UserError(f"{source}, line {line}: {path} is written twice; first on line {first[name.value]}")
+            first[name.value] = line
+            yield from _lines(value, (*key, name.value), source)
+            yield (*key, name.value), line

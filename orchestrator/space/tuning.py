@@ -1,0 +1,132 @@
+"""What a search space asks to be tuned (``tune:``), and what tuning found (``tuned:``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, Field, field_serializer, field_validator, model_serializer, model_validator
+
+from orchestrator.space.validation import STRICT, InvalidDataError, Key, Problem, parse
+
+FIRST_SEED = 1_000_000
+"""Far from any seed a sweep is likely to use, also when it is extended."""
+Scale: TypeAlias = Literal["linear", "log"]
+
+
+class Range(BaseModel):
+    """``{from: 0.0005, to: 0.02, scale: log}``: where a setting is looked for, evenly on its scale."""
+
+    model_config = STRICT | {"frozen": True}
+
+    low: float = Field(alias="from")
+    high: float = Field(alias="to")
+    scale: Scale = "linear"
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Range:
+        if self.high <= self.low:
+            raise ValueError(f"the range is empty: 'to' ({self.high:g}) must be larger than 'from' ({self.low:g})")
+        if self.scale == "log" and self.low <= 0:
+            raise ValueError(f"a range on a log scale must begin above 0; 'from' is {self.low:g}")
+        return self
+
+    @model_serializer
+    def _as_written(self) -> dict[str, Any]:
+        return {"from": self.low, "to": self.high, "scale": self.scale}
+
+
+class Tune(BaseModel):
+    """Which settings are tuned for each mix, and with how many runs.
+
+    ``settings`` mirrors those of the family, with a :class:`Range` for each number to be tuned; here they are kept by
+    their dotted names. Every mix gets up to ``trials`` trials, the first at the settings as written, each of up to
+    ``seeds`` runs at each of ``sizes``; ``auto`` takes two sizes around a first estimate of the mix's transition, a
+    bisection with one seed and untuned settings. A trial is judged by how many of its runs learn, then by its steps to
+    learn, where a run that never learns counts as up to ``penalty`` times its steps. The seeds begin at ``seed`` and
+    must not be the sweep's. A learning rate found at the sizes' geometric mean is carried over to others as
+    (size / mean) ** -``size_power``.
+
+    By default a mix costs 26 runs at most: 8 for the settings as written (with fewer than four seeds at two sizes,
+    none but far better settings could be told from those), 2 for each of 5 others, 4 for the better two, 4 for the
+    better one.
+    """
+
+    model_config = STRICT | {"frozen": True}
+
+    settings: dict[str, Range]
+    trials: int = Field(default=6, ge=2)
+    sizes: tuple[Annotated[int, Field(ge=1)], ...] | Literal["auto"] = "auto"
+    seeds: int = Field(default=4, ge=1)
+    seed: int = Field(default=FIRST_SEED, ge=0)
+    penalty: float = Field(default=2.0, ge=1)
+    size_power: float = 0.0
+
+    @field_validator("settings", mode="before")
+    @classmethod
+    def _by_path(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping) or not value:
+            raise ValueError("must hold a range for at least one setting, such as training: {learning_rate: {from: ...")
+        ranges = dict(_ranges(value, ()))
+        return {".".join(map(str, key)): found for key, found in ranges.items()}
+
+    @field_serializer("settings")
+    def _nested(self, value: dict[str, Range]) -> dict[str, Any]:
+        nested: dict[str, Any] = {}
+        for path, found in value.items():
+            *above, last = path.split(".")
+            inner = nested
+            for part in above:
+                inner = inner.setdefault(part, {})
+            inner[last] = found.model_dump()
+        return nested
+
+    @field_validator("sizes", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        if isinstance(value, list):
+            if len(set(value)) < 2 or value != sorted(set(value)):
+                raise ValueError(f"must be two or more sizes, ascending and distinct, or auto; got {value}")
+            return tuple(value)
+        if value != "auto" and not isinstance(value, tuple):
+            raise ValueError(f"must be two or more sizes, ascending and distinct, or auto; got {value!r}")
+        return value
+
+    @property
+    def seed_list(self) -> tuple[int, ...]:
+        """The seeds of a trial's runs at one size."""
+        return tuple(range(self.seed, self.seed + self.seeds))
+
+
+class Tuned(BaseModel):
+    """What was found for one mix: settings by dotted name, as they are at ``base_size``; none where those of the space
+    stay as written."""
+
+    model_config = STRICT | {"frozen": True}
+
+    settings: dict[str, float]
+    base_size: float = Field(gt=0)
+    size_power: float = 0.0
+
+    def at(self, size: int, scaled: tuple[str, ...]) -> dict[str, float]:
+        """The settings at a size; those in ``scaled`` follow the power law."""
+        factor = (size / self.base_size) ** -self.size_power
+        return {path: value * factor if path in scaled else value for path, value in self.settings.items()}
+
+
+def _ranges(value: Mapping[str, Any], above: Key) -> Iterator[tuple[Key, Range]]:
+    """Every range inside nested mappings, with its path. Raises :class:`InvalidDataError`."""
+    for name, inner in value.items():
+        key = (*above, name)
+        if isinstance(inner, Range):
+            yield tuple(str(name).split(".")), inner
+        elif not isinstance(inner, Mapping):
+            raise InvalidDataError([Problem(key, f"must be a range such as {{from: 0.1, to: 1}}; got {inner!r}")])
+        elif inner.keys() & {"from", "to", "scale"}:
+            try:
+                yield key, parse(Range, inner)
+            except InvalidDataError as error:
+                raise InvalidDataError([replace(each, key=key + each.key) for each in error.problems]) from error
+        else:
+            yield from _ranges(inner, key)

@@ -1,0 +1,202 @@
+"""How a sweep begins: new, resumed where it stopped, or as an extension of another one."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from orchestrator.errors import SweepError, UserError, unknown
+from orchestrator.search.base import Request
+from orchestrator.space.spaces import load_space
+from orchestrator.space.spec import SweepSpec
+from orchestrator.store.environment import describe_environment
+from orchestrator.store.files import Home, SweepFiles, write_whole
+from orchestrator.store.journal import Answered, Ended, Journal, read_journal
+from orchestrator.store.records import RunRecord, Sweep
+from orchestrator.store.remains import CHECKPOINT, read_members, read_outcome
+from orchestrator.tuning.results import Tuning
+
+GLANCE_S = 0.5
+"""How long a sweep's lock is waited for: whoever only looks whether it is taken holds it for a moment."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a journal holds."""
+
+    ended: tuple[Ended, ...]
+    answered: bool
+
+
+def create(spec: SweepSpec, home: Home) -> Sweep:
+    """A new sweep, on disk."""
+    now = datetime.now(UTC)
+    sweep_id = f"{spec.name}-{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    files = home.sweep(sweep_id)
+    sweep = Sweep(sweep_id, spec, files.directory, now.isoformat(timespec="seconds"), describe_environment())
+    write_whole(files.spec, spec.to_yaml())
+    about = {"id": sweep.id, "created": sweep.created, "environment": sweep.environment}
+    write_whole(files.about, json.dumps(about, indent=1))
+    return sweep
+
+
+def load(home: Home, sweep_id: str) -> Sweep:
+    """A sweep by its id. Raises :class:`UserError` where there is none."""
+    ids = home.sweep_ids()
+    if sweep_id not in ids:
+        if not ids:
+            raise UserError(f"there is no sweep {sweep_id!r}: {home.root} holds none yet")
+        raise unknown("sweep", sweep_id, ids, where=str(home.root))
+    files = home.sweep(sweep_id)
+    try:
+        about = json.loads(files.about.read_text(encoding="utf-8"))
+        spec, tunings = load_space(str(files.spec)), _tunings(files)
+        return Sweep(sweep_id, spec, files.directory, about["created"], about["environment"], tunings)
+    except (ValueError, KeyError) as error:
+        raise SweepError(f"{files.directory} does not hold a readable sweep: {error}") from error
+
+
+def _tunings(files: SweepFiles) -> tuple[Tuning, ...]:
+    """What was tuned before the sweep began."""
+    if not files.tunings.is_file():
+        return ()
+    return tuple(map(Tuning.from_json, json.loads(files.tunings.read_text(encoding="utf-8"))))
+
+
+def recall(files: SweepFiles) -> Memory:
+    """What a sweep's journal holds."""
+    entries = list(read_journal(files.journal))
+    ended = tuple(entry for entry in entries if isinstance(entry, Ended))
+    return Memory(ended, any(isinstance(entry, Answered) for entry in entries))
+
+
+def find_unfinished(spec: SweepSpec, home: Home) -> Sweep:
+    """The newest unfinished sweep that asks for the same runs. Raises :class:`UserError` where there is none, naming
+    what differs in the newest of the same name."""
+    closest = ""
+    for sweep_id in home.sweep_ids():
+        if not sweep_id.startswith(f"{spec.name}-") or recall(home.sweep(sweep_id)).answered:
+            continue
+        sweep = load(home, sweep_id)
+        if sweep.spec.name != spec.name:
+            continue
+        different = spec.differences(sweep.spec)
+        if not different:
+            return sweep
+        closest = closest or f" The newest, {sweep_id}, differs in {_listed(different)}."
+    raise UserError(f"no unfinished sweep of {spec.name} with these settings lies in {home.root}.{closest}")
+
+
+def check_same(spec: SweepSpec, sweep: Sweep) -> None:
+    """Raise :class:`UserError` unless a sweep asks for the runs of this spec."""
+    different = spec.differences(sweep.spec)
+    if different:
+        raise UserError(
+            f"{sweep.id} cannot be resumed with these settings: they differ in {_listed(different)}. "
+            f"Repeat the settings it was started with, or use --extend {sweep.id} for a new sweep that reuses its runs."
+        )
+
+
+@contextmanager
+def driving(files: SweepFiles) -> Iterator[None]:
+    """Hold a sweep's lock. Raises :class:`UserError` while another process drives it."""
+    lock = FileLock(files.lock)
+    try:
+        lock.acquire(timeout=GLANCE_S)
+    except Timeout:
+        raise UserError(f"{files.directory.name} is being run by another process; wait for it or stop it") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def is_driven(files: SweepFiles) -> bool:
+    """Whether a process, this one or another, holds the sweep's lock."""
+    if not files.lock.exists():
+        return False
+    lock = FileLock(files.lock)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    lock.release()
+    return False
+
+
+def drop_checkpoints(files: SweepFiles) -> None:
+    """Remove what stacks that failed would have gone on from. Those that ended well removed theirs themselves."""
+    for stack in (files.directory / "stacks").glob(f"*/{CHECKPOINT}"):
+        shutil.rmtree(stack, ignore_errors=True)
+
+
+def adopt_outcomes(sweep: Sweep, journal: Journal, known: Iterable[str]) -> list[Ended]:
+    """Journal the runs that finished on disk but that a crash kept out of the journal; returns them."""
+    adopted, runs = set(known), sweep.directory / "runs"
+    found = []
+    for key, request in _usable(sweep.spec).items():
+        if key not in adopted and (runs / key).is_dir():
+            found.append(Ended(key, request, read_outcome(runs / key)))
+            journal.append(found[-1])
+    return found
+
+
+def reuse_runs(older: Sweep, home: Home, sweep: Sweep, journal: Journal) -> list[Ended]:
+    """Take over from another sweep every finished run that the new one may use; returns them.
+
+    Raises :class:`UserError` where the two have no run in common.
+    """
+    usable = _usable(sweep.spec)
+    reused = []
+    for entry in recall(home.sweep(older.id)).ended:
+        if entry.key in usable and not entry.outcome.error:
+            _copy(home.sweep(older.id).run(entry.key), home.sweep(sweep.id).run(entry.key))
+            origin = entry.reused_from or older.id
+            reused.append(Ended(entry.key, usable[entry.key], entry.outcome, reused_from=origin))
+            journal.append(reused[-1])
+    if not reused:
+        different = _listed(sweep.spec.differences(older.spec)) or "nothing"
+        raise UserError(f"{older.id} has no finished run that this sweep could reuse: they differ in {different}")
+    return reused
+
+
+def interrupted_stacks(files: SweepFiles) -> list[list[Request]]:
+    """The stacks an earlier driver left with a checkpoint, as the requests they were made of."""
+    stacks = files.directory / "stacks"
+    if not stacks.is_dir():
+        return []
+    return [list(read_members(path)) for path in sorted(stacks.iterdir()) if (path / CHECKPOINT).is_dir()]
+
+
+def record_of(sweep: Sweep, files: SweepFiles, entry: Ended) -> RunRecord:
+    """A journal entry as trackers and reports know it."""
+    return RunRecord(entry.key, sweep.spec.config(entry.request), entry.outcome, files.run(entry.key))
+
+
+def _usable(spec: SweepSpec) -> dict[str, Request]:
+    """Every run the sweep may use, by key."""
+    family = spec.make_family()
+    return {family.key(spec.config(request)): request for request in spec.requests()}
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Link a finished run's files into another sweep, or copy them where links do not work."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        shutil.copytree(source, target, copy_function=os.link, dirs_exist_ok=True)
+    except (OSError, shutil.Error):
+        shutil.copytree(source, target, dirs_exist_ok=True)
+
+
+def _listed(different: dict[str, tuple[object, object]]) -> str:
+    shown = [f"{key} (now {mine!r}, then {theirs!r})" for key, (mine, theirs) in sorted(different.items())[:6]]
+    return ", ".join(shown) + (f" and {len(different) - 6} more" if len(different) > 6 else "")

@@ -1,0 +1,43 @@
+"""What a sweep is made of once it exists: its identity and its finished runs. Shared by engine, tracking and report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orchestrator.space.spec import SweepSpec
+from orchestrator.tuning.results import Tuning
+from trainables.base import Outcome, RunConfig
+
+ARRAYS = "arrays.npz"
+"""Name of the file in a run's directory holding what is kept of the trained model."""
+PICTURE = "similarity.png"
+"""Name of the file in a run's directory showing its number embeddings' cosine similarities."""
+FIGURE = "transitions.png"
+"""Name of the comparison figure in a sweep's directory."""
+REPORT = "report.html"
+"""Name of the page in a sweep's directory that tells it all."""
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One finished run. ``directory`` holds :data:`ARRAYS` and :data:`PICTURE` unless the run failed."""
+
+    key: str
+    config: RunConfig
+    outcome: Outcome
+    directory: Path
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One asking of one question. ``environment`` states versions, git state and hardware as plain JSON values;
+    ``tunings`` what was tuned before, a mix each."""
+
+    id: str
+    spec: SweepSpec
+    directory: Path
+    created: str
+    environment: dict[str, Any]
+    tunings: tuple[Tuning, ...] = ()

@@ -1,0 +1,69 @@
+"""What training leaves on disk, by name: of a run that ended and of a stack that goes on. Read without torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from orchestrator.search.base import Request
+from orchestrator.store.files import write_whole
+from trainables.base import Evaluation, Outcome
+
+OUTCOME = "outcome.json"
+WEIGHTS = "weights.safetensors"
+CHECKPOINT = "checkpoint"
+"""In a stack's directory: what it goes on from."""
+MEMBERS = "members.json"
+"""In a stack's directory: the requests it was made of, so that it can be put together again, and how often a larger
+stack was halved for lack of memory to make it."""
+PROGRESS = "progress.jsonl"
+"""In a stack's directory: its runs' evaluations, a JSON line each, for people who look from elsewhere."""
+
+
+def read_outcome(directory: Path) -> Outcome:
+    """The outcome in a finished run's directory."""
+    return Outcome.from_json(json.loads((directory / OUTCOME).read_text(encoding="utf-8")))
+
+
+def read_members(directory: Path) -> Sequence[Request]:
+    """The requests of a stack that left a checkpoint."""
+    return [Request(**request) for request in _read_stack(directory)["requests"]]
+
+
+def read_halvings(directory: Path) -> int:
+    """How often a larger stack was halved to make this one; 0 for a stack that has not begun."""
+    return int(_read_stack(directory)["halvings"]) if (directory / MEMBERS).is_file() else 0
+
+
+def write_members(directory: Path, requests: Sequence[Request], halvings: int) -> None:
+    """Say what a stack is made of, in its directory."""
+    said = {"requests": [asdict(request) for request in requests], "halvings": halvings}
+    write_whole(directory / MEMBERS, json.dumps(said))
+
+
+def note_progress(directory: Path, evaluations: Mapping[str, Evaluation]) -> None:
+    """Append evaluations, by the keys of their runs, to what a stack has to show."""
+    lines = [json.dumps({"key": key, **asdict(evaluation)}) for key, evaluation in evaluations.items()]
+    with (directory / PROGRESS).open("a", encoding="utf-8") as file:
+        file.write("".join(f"{line}\n" for line in lines))
+
+
+def read_progress(directory: Path) -> dict[str, tuple[Evaluation, ...]]:
+    """The learning curves so far of a stack's runs, by key; of a step trained twice, the later word. A torn last line
+    does not count."""
+    path = directory / PROGRESS
+    curves: dict[str, dict[int, Evaluation]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else ():
+        if line.endswith("\n"):
+            data = json.loads(line)
+            key = data.pop("key")
+            curves.setdefault(key, {})[data["step"]] = Evaluation(**data)
+    return {key: tuple(curve[step] for step in sorted(curve)) for key, curve in curves.items()}
+
+
+def _read_stack(directory: Path) -> dict[str, Any]:
+    said: dict[str, Any] = json.loads((directory / MEMBERS).read_text(encoding="utf-8"))
+    return said

@@ -1,0 +1,131 @@
+"""What the person at the terminal reads before anything is started."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from orchestrator.cost.plan import Plan
+from orchestrator.report.wording import number
+from orchestrator.space.hardware import Hardware
+from orchestrator.space.recipes import difference
+from orchestrator.space.spaces import Space
+from orchestrator.space.spec import SweepSpec
+from orchestrator.tuning.wording import asked_text, found_text
+
+
+def print_spaces(spaces: list[Space], console: Console) -> None:
+    """The search spaces there are, with their questions and profiles."""
+    table = Table(box=None, pad_edge=False)
+    for header in ("search space", "question", "profiles"):
+        table.add_column(header, overflow="fold", no_wrap=header == "search space")
+    for space in spaces:
+        table.add_row(space.name, Text(str(space.base.get("question", ""))), ", ".join(space.profiles))
+    console.print(table)
+
+
+def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console) -> None:
+    """What is about to be done: mixes, sizes, seeds, method, profile and why, devices, estimate, warnings."""
+    family = spec.make_family()
+    subject = family.subject()
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, value in (
+        ("target", f"{spec.target}, {subject}" if subject else spec.target),
+        ("mixes", ", ".join([f"{spec.plain_mixes[0]} (baseline)", *spec.plain_mixes[1:]])),
+        *(
+            ("recipe", f"{name} ({difference(spec.settings, settings)})")
+            for name, settings in spec.recipe_settings.items()
+        ),
+        ("budget", _budget(spec)),
+        (spec.size_axis, " ".join(map(str, spec.sizes))),
+        ("seeds", " ".join(map(str, spec.seed_list))),
+        ("search", _search(spec)),
+        *([("tune", asked_text(spec.tune))] if spec.tune is not None else []),
+        *(("tuned", found_text(mix, found, spec.tune)) for mix, found in spec.tuned.items()),
+        ("profile", f"{spec.profile} ({spec.profile_reason})" if spec.profile else "none"),
+        ("devices", f"{hardware}; {_stacks(spec, plan)}"),
+        ("estimate", estimate(plan)),
+    ):
+        table.add_row(label, Text(value))
+    console.print(Text(f"{spec.name}: {spec.question}", style="bold"))
+    console.print(table)
+    for warning in spec.warnings():
+        console.print(Text(f"note: {warning}", style="yellow"))
+
+
+def print_plan(spec: SweepSpec, plan: Plan, console: Console) -> None:
+    """The cost of each size."""
+    table = Table(box=None, pad_edge=False)
+    for header in (spec.size_axis, "parameters", "operations a run", "time a run", "stack", "runs expected"):
+        table.add_column(header, justify="right")
+    for size in plan.sizes:
+        table.add_row(
+            str(size.size),
+            number(size.parameters),
+            f"{size.flops:.1e}",
+            duration(size.seconds),
+            str(size.stack),
+            f"{size.runs:.1f}",
+        )
+    console.print(table)
+
+
+def estimate(plan: Plan) -> str:
+    """The cost of the whole sweep in one line."""
+    return (
+        f"about {plan.runs:.0f} runs ({plan.runs_at_most} at most), {duration(plan.seconds)} "
+        f"({duration(plan.seconds_at_most)} at most), {plan.flops:.1e} floating-point operations, "
+        f"{plan.disk_bytes / 1e6:.0f} MB of disk{_before(plan)}; {_source(plan)}"
+    )
+
+
+def _before(plan: Plan) -> str:
+    """What comes before the sweep, as a clause."""
+    if not plan.tuning_runs:
+        return ""
+    return f"; {duration(plan.tuning_seconds)} of it at most for {plan.tuning_runs} runs of tuning, less what is tuned"
+
+
+def duration(seconds: float) -> str:
+    """``45 s``, ``12 min``, ``3.5 h``, ``2.1 days``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 36 * 3600:
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 86400:.1f} days"
+
+
+def _budget(spec: SweepSpec) -> str:
+    as_much = f"as many examples of {spec.target} as {spec.baseline}"
+    return {
+        "total": "the same steps and examples for every mix",
+        "target": f"for every mix {as_much}",
+        "both": f"every mix with the same steps and examples, and with {as_much}",
+    }[spec.budget]
+
+
+def _search(spec: SweepSpec) -> str:
+    settings = ", ".join(f"{name} {value}" for name, value in spec.search.settings.items())
+    return f"{spec.search.method} ({settings})" if settings else spec.search.method
+
+
+def _source(plan: Plan) -> str:
+    """Where the times come from."""
+    measured = sum(size.measured for size in plan.sizes)
+    if measured == len(plan.sizes):
+        return "times as measured on this kind of device"
+    if measured == 0:
+        return "times at typical rates, nothing being measured here yet: expect a factor of three"
+    return f"times as measured here for {measured} of {len(plan.sizes)} sizes, at typical rates for the others"
+
+
+def _stacks(spec: SweepSpec, plan: Plan) -> str:
+    least, most = (pick(size.stack for size in plan.sizes) for pick in (min, max))
+    runs = "1 run" if most == 1 else f"up to {most} runs" + (f" ({least} at the largest size)" if least < most else "")
+    stacks = "1 stack" if plan.stacks_at_once == 1 else f"{plan.stacks_at_once} stacks"
+    return f"{stacks} of {runs} at a time on {spec.resources.device}"

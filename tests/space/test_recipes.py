@@ -1,0 +1,123 @@
+"""Recipes in a search space: every mix under each of them, the same runs as in spaces of their own, mistakes named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.cost.plan import make_plan
+from orchestrator.errors import UserError
+from orchestrator.search.base import Request
+from orchestrator.space.hardware import Hardware
+from orchestrator.space.spaces import load_space
+from orchestrator.space.spec import SweepSpec
+from orchestrator.stacks.sizing import Sizing, setting_of
+from tests.drive.sweeps import spec
+from trainables.base import Mix
+
+RECIPES = {"slow": {"haste": 1.0}, "fast": {"haste": 9.0, "curve": {"help": 0.0}}}
+
+
+def refused(recipes: Any, **changes: object) -> str:
+    with pytest.raises((UserError, ValueError)) as caught:
+        spec(recipes=recipes, **changes)
+    return str(caught.value)
+
+
+def test_every_mix_stands_once_a_recipe_and_is_compared_within_it() -> None:
+    asked = spec(recipes=RECIPES)
+    assert [mix.name for mix in asked.mixes] == ["add @ slow", "add+prod @ slow", "add @ fast", "add+prod @ fast"]
+    assert [asked.baseline_of(mix).name for mix in asked.mixes] == ["add @ slow"] * 2 + ["add @ fast"] * 2
+    assert asked.plain_mixes == ("add", "add+prod")
+
+
+def test_a_run_under_a_recipe_is_the_run_of_a_space_with_those_settings() -> None:
+    under = spec(recipes=RECIPES)
+    own = spec(settings=RECIPES["fast"])
+    mine = under.config(Request("add+prod @ fast", 24, 1))
+    theirs = own.config(Request("add+prod", 24, 1))
+    assert mine.settings == theirs.settings
+    assert under.make_family().key(mine) == own.make_family().key(theirs)
+
+
+def test_written_out_and_read_again_it_asks_for_the_same() -> None:
+    asked = spec(recipes=RECIPES, budget="both")
+    again = SweepSpec.model_validate(asked.to_dict())
+    assert again.mixes == asked.mixes
+    assert not asked.differences(again)
+    assert asked.differences(spec(recipes={"slow": {"haste": 1.5}}))
+
+
+def test_lists_of_values_become_a_recipe_for_each_combination() -> None:
+    asked = spec(recipes={"plain": {}, "vary": {"haste": [1.0, 2.0], "curve": {"help": [0.0, 0.5]}}})
+    names = ["plain", *(f"haste={haste},help={help_}" for haste in (1, 2) for help_ in (0, 0.5))]
+    assert list(asked.recipe_settings) == names
+    assert asked.recipe_settings["haste=2,help=0.5"].haste == 2.0
+    assert asked.recipe_settings["haste=2,help=0.5"].curve.help == 0.5
+
+
+@pytest.mark.parametrize(
+    ("recipes", "said"),
+    [
+        ({"a b": {}}, ["recipes.a b", "letters, digits"]),
+        ({"slow": {"hast": 1.0}}, ["recipes.slow.hast", "Did you mean 'haste'?"]),
+        ({"slow": {"haste": -1.0}}, ["recipes.slow", "haste is -1.0"]),
+        ({"slow": 3}, ["recipes.slow", "must map settings to values"]),
+        ({"one": {"haste": 1.0}, "two": {"haste": 1.0}}, ["recipes.two", "very settings of recipe 'one'"]),
+        ({"haste=1": {"haste": 2.0}, "vary": {"haste": [1.0]}}, ["a second recipe called 'haste=1'"]),
+        ({"vary": {"haste": 1.0}}, ["vary.haste", "must be a list"]),
+        ({"vary": {"haste": [1.0 + place for place in range(65)]}}, ["more than 64 recipes"]),
+    ],
+)
+def test_mistakes_are_named_with_their_place(recipes: Any, said: list[str]) -> None:
+    message = refused(recipes)
+    for part in said:
+        assert part in message
+
+
+def test_a_mix_with_a_recipe_that_is_not_there_is_refused() -> None:
+    assert "unknown recipe 'quick'" in refused(RECIPES, mixes=["add @ quick"])
+
+
+def test_a_recipe_may_not_change_what_is_learned_or_counted() -> None:
+    for overlay, said in (({"model": {"tied": True}}, "how many parameters"), ({"task": {"modulus": 5}}, "is learned")):
+        with pytest.raises(UserError, match=said):
+            load_space("add_vs_add_prod", "smoke", [f"recipes={{other: {overlay}}}".replace("'", "").replace("T", "t")])
+
+
+def test_a_default_written_out_is_the_same_recipe() -> None:
+    overlay = "recipes={one: {}, two: {model: {init: {kind: normal, std: 0.02}}}}"
+    with pytest.raises(UserError, match="very settings of recipe 'one'"):
+        load_space("add_vs_add_prod", "smoke", [overlay])
+
+
+def test_recipes_and_tuning_are_not_asked_together() -> None:
+    assert "not for both" in refused(RECIPES, tune={"settings": {"haste": {"from": 1.0, "to": 9.0}}, "trials": 2})
+
+
+def test_a_file_with_recipes_is_shown_with_its_differences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from orchestrator.cli import main
+
+    path = tmp_path / "panel.yaml"
+    path.write_text("like: add_vs_add_prod\nname: panel\nrecipes: {wide: {model: {init: {kind: scaled}}}, plain: {}}\n")
+    with pytest.raises(SystemExit) as ended:
+        main(["plan", str(path), "--profile", "smoke"])
+    assert ended.value.code in (0, None)
+    said = capsys.readouterr().out
+    assert "wide (model.init.kind scaled)" in said
+    assert "plain (as written)" in said
+
+
+def test_names_of_mixes_keep_their_recipe() -> None:
+    mix = Mix.parse("add:2+prod x2 @ fast")
+    assert (mix.recipe, mix.budget, mix.plain_name) == ("fast", 2.0, "add:2+prod:1 x2")
+    assert Mix.parse(mix.name) == mix
+
+
+def test_a_plan_counts_every_recipes_runs() -> None:
+    hardware = Hardware(cpus=2, memory_gb=16)
+    one, two = (spec(**changes) for changes in ({}, {"recipes": RECIPES}))
+    runs = [make_plan(asked, hardware, Sizing(asked, setting_of(asked, hardware))).runs_at_most for asked in (one, two)]
+    assert runs[1] == 2 * runs[0]

@@ -1,0 +1,465 @@
+"""Search spaces: what is written resolves to what is meant, on any machine; every mistake is named with its place."""
+
+from __future__ import annotations
+
+import pickle
+import textwrap
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.errors import UserError
+from orchestrator.search.base import Request
+from orchestrator.space import strict_yaml
+from orchestrator.space.hardware import Hardware
+from orchestrator.space.layers import merge
+from orchestrator.space.sizes import SizeRange
+from orchestrator.space.spaces import load_space, names, open_space
+from orchestrator.space.spec import SweepSpec
+from tests.families import LogisticFamily, LogisticSettings
+from trainables.base import Mix
+from trainables.training import TrainingSettings
+
+LAPTOP = Hardware(cpus=2, memory_gb=16)
+SERVER = Hardware(cpus=16, memory_gb=128, gpus=1, gpu_name="H200")
+
+SPACE = """
+name: units
+question: Does it work?
+family: tests.families:LogisticFamily
+target: add
+mixes: [add, {prod: 2, add: 1}]
+sizes: {from: 8, to: 64, count: 4, multiple_of: 4}
+seed: 5
+seeds: 3
+settings:
+  curve: {midpoint: 20, slope: 1e1}
+  noise: 0.0
+search: {method: bisection}
+profiles:
+  paper:
+    needs: {gpu: true}
+    resources: {gpu_per_stack: 0.5}
+  laptop:
+    settings: {curve: {midpoint: 12}}
+    sizes: [8, 16]
+  smoke:
+    seeds: 1
+"""
+
+Write = Callable[[str], str]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def write_space(text: str) -> str:
+        path = tmp_path / "units.yaml"
+        path.write_text(textwrap.dedent(text))
+        return str(path)
+
+    return write_space
+
+
+@pytest.fixture
+def space(write: Write) -> str:
+    return write(SPACE)
+
+
+def refused(path: str, *overrides: str, profile: str | None = None) -> str:
+    """The message with which a space is refused, without the directory it lies in."""
+    with pytest.raises(UserError) as caught:
+        load_space(path, profile, overrides, LAPTOP)
+    assert caught.value.exit_code == 2
+    return str(caught.value).replace(f"{Path(path).parent}/", "")
+
+
+def test_a_space_resolves_to_typed_values(space: str) -> None:
+    spec = load_space(space, "paper", hardware=SERVER)
+    assert spec.mixes == (Mix.parse("add"), Mix.parse("add:1+prod:2"))
+    assert spec.baseline.name == "add"
+    assert list(spec.mix_named) == ["add", "add:1+prod:2"]
+    assert spec.sizes == (8, 16, 32, 64)
+    assert spec.seed_list == (5, 6, 7)
+    assert spec.cells[:2] == ((spec.mixes[0], 8), (spec.mixes[0], 16))
+    assert isinstance(spec.settings, LogisticSettings)
+    assert (spec.settings.curve.midpoint, spec.settings.curve.slope, spec.settings.steps) == (20, 10, 3)
+    assert spec.family_class is LogisticFamily
+    assert spec.size_axis == "units"
+    assert spec.resources.device == "cuda"
+
+
+def test_runs_are_every_cell_with_every_seed_at_the_budget_and_at_twice_its_steps(space: str) -> None:
+    spec = load_space(space, hardware=LAPTOP)
+    requests = spec.requests()
+    assert len(requests) == 2 * 2 * 3 * 2
+    family = spec.make_family()
+    runs = [spec.config(request) for request in requests]
+    assert len({family.key(run) for run in runs}) == len(runs)
+    assert {(run.steps_factor, family.steps(run)) for run in runs} == {(1, 3), (2, 6)}
+
+
+@pytest.mark.parametrize("profile", ["paper", "laptop", "smoke"])
+def test_a_resolved_space_is_a_space_that_resolves_to_itself(space: str, write: Write, profile: str) -> None:
+    spec = load_space(space, profile, ["seed=1", "settings.noise=0.125"], LAPTOP)
+    again = load_space(write(spec.to_yaml()), hardware=SERVER)
+    assert again == spec
+    assert again.to_yaml() == spec.to_yaml()
+    assert pickle.loads(pickle.dumps(spec)) == spec
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_shipped_space_resolves_in_every_profile(name: str, write: Write) -> None:
+    shipped = open_space(name)
+    assert shipped.name == name
+    assert "smoke" in shipped.profiles
+    for profile in shipped.profiles:
+        spec = load_space(name, profile, hardware=LAPTOP)
+        assert len(spec.mixes) >= 2
+        assert load_space(write(spec.to_yaml())) == spec
+    assert load_space(name, hardware=SERVER).profile == "paper"
+    assert load_space(name, hardware=LAPTOP).profile == "laptop"
+
+
+def test_the_largest_profile_the_hardware_can_finish_is_taken(space: str) -> None:
+    laptop, server = load_space(space, hardware=LAPTOP), load_space(space, hardware=SERVER)
+    assert (laptop.profile, server.profile) == ("laptop", "paper")
+    assert "no GPU was found" in laptop.profile_reason
+    assert "H200" in server.profile_reason
+    assert load_space(space, "smoke", hardware=SERVER).profile_reason == "asked for"
+    assert "no GPU was found" in load_space(space, "paper", hardware=LAPTOP).profile_reason
+
+
+def test_a_profile_to_be_asked_for_is_never_chosen_by_itself(write: Write) -> None:
+    space = write(SPACE.replace("needs: {gpu: true}", "needs: {asked: true}"))
+    assert load_space(space, hardware=SERVER).profile == "laptop"
+    assert load_space(space, "paper", hardware=LAPTOP).profile_reason == "asked for"
+
+
+def test_profiles_merge_deeply_and_replace_lists(space: str) -> None:
+    laptop = load_space(space, "laptop", hardware=LAPTOP)
+    assert laptop.sizes == (8, 16)
+    assert (laptop.settings.curve.midpoint, laptop.settings.curve.slope) == (12, 10)
+
+
+def test_no_fitting_profile_is_said_with_what_is_missing(write: Write) -> None:
+    path = write(SPACE.replace("  laptop:\n", "  laptop:\n    needs: {cpus: 64}\n").split("  smoke:")[0])
+    assert "it needs 64 CPU cores and 2 were found" in refused(path)
+    assert load_space(path, "laptop", hardware=LAPTOP).profile == "laptop"
+
+
+def test_a_space_like_another_changes_only_what_it_says(space: str, tmp_path: Path) -> None:
+    (tmp_path / "other.yaml").write_text(
+        "like: units.yaml\nmixes: [add, add+max]\nprofiles: {laptop: {sizes: [4]}, huge: {needs: {gpu: true}}}\n"
+    )
+    model, other = load_space(space, hardware=LAPTOP), load_space(str(tmp_path / "other.yaml"), hardware=LAPTOP)
+    assert set(model.differences(other)) == {"name", "mixes", "sizes"}
+    assert (other.name, other.sizes, other.profile) == ("other", (4,), "laptop")
+    assert list(open_space(str(tmp_path / "other.yaml")).profiles) == ["paper", "laptop", "smoke", "huge"]
+
+
+def test_mistakes_in_a_space_like_another_name_the_file_they_are_in(write: Write, tmp_path: Path) -> None:
+    write(SPACE.replace("seed: 5", "seed: x"))
+    other = tmp_path / "other.yaml"
+    other.write_text("like: units.yaml\nseeds: y\n")
+    assert refused(str(other)).splitlines() == [
+        "units.yaml, line 8, seed: must be a valid integer; got 'x'",
+        "other.yaml, line 2, seeds: must be a valid integer; got 'y'",
+    ]
+    other.write_text("like: other.yaml\n")
+    assert "other.yaml is like itself" in refused(str(other))
+    other.write_text("like: [a]\n")
+    assert "other.yaml, line 1, like: must name a search space or a YAML file" in refused(str(other))
+    other.write_text("like: add_vs_add_prdo\n")
+    assert "Did you mean 'add_vs_add_prod'?" in refused(str(other))
+
+
+def test_overrides_come_last_in_yaml(space: str) -> None:
+    spec = load_space(
+        space, "laptop", ["seed=7", "settings.curve.slope=1e1", "mixes=[add+prod, add]", "sizes=[4]"], LAPTOP
+    )
+    assert (spec.seed, spec.settings.curve.slope, spec.baseline.name, spec.sizes) == (7, 10.0, "add+prod", (4,))
+
+
+def test_a_changed_search_method_leaves_the_old_ones_settings_behind() -> None:
+    base = {"search": {"method": "old", "of_old": 1}, "seed": 1}
+    assert merge(base, {"search": {"method": "new"}}) == {"search": {"method": "new"}, "seed": 1}
+    assert merge(base, {"search": {"of_old": 2}})["search"] == {"method": "old", "of_old": 2}
+
+
+def test_the_method_is_overridden_before_its_settings(space: str) -> None:
+    message = refused(space, "search.anything=1", "search.method=grid")
+    assert message.startswith("--set search.anything=1: there is no such key")
+
+
+def test_differences_name_what_changes_a_result(space: str) -> None:
+    spec = load_space(space, "laptop", hardware=LAPTOP)
+    assert spec.differences(load_space(space, "laptop", ["resources.retries=4", "question=What?"], LAPTOP)) == {}
+    other = load_space(space, "laptop", ["settings.curve.midpoint=13", "seeds=4"], LAPTOP)
+    assert spec.differences(other) == {"settings.curve.midpoint": (12.0, 13.0), "seeds": (3, 4)}
+
+
+@pytest.mark.parametrize(
+    ("budget", "mixes"),
+    [
+        ("total", ["add", "add+prod", "add+max+prod"]),
+        ("target", ["add", "add+prod x2", "add+max+prod x3"]),
+        ("both", ["add", "add+prod", "add+prod x2", "add+max+prod", "add+max+prod x3"]),
+    ],
+)
+def test_a_budget_lets_mixes_see_as_much_of_the_target(space: str, write: Write, budget: str, mixes: list[str]) -> None:
+    overrides = [f"budget={budget}", "mixes=[add, add+prod, add+max+prod]"]
+    spec = load_space(space, overrides=overrides, hardware=LAPTOP)
+    assert [mix.name for mix in spec.mixes] == mixes
+    assert load_space(write(spec.to_yaml()), hardware=LAPTOP) == spec
+    family = spec.make_family()
+    for mix in spec.mixes:
+        run, longer = (spec.config(Request(mix.name, 16, 0, factor)) for factor in (1, 2))
+        assert (family.steps(run), family.steps(longer)) == (3 * mix.budget, 6 * mix.budget)
+        if budget == "target":
+            assert mix.budget * mix.shares[mix.tasks.index("add")] == pytest.approx(1)
+
+
+def test_the_baseline_is_the_same_run_under_every_budget(space: str) -> None:
+    keys = []
+    for budget in ("total", "target"):
+        spec = load_space(space, overrides=[f"budget={budget}"], hardware=LAPTOP)
+        family = spec.make_family()
+        keys.append([family.key(spec.config(Request(mix.name, 16, 0))) for mix in spec.mixes])
+    assert keys[0][0] == keys[1][0]
+    assert keys[0][1] != keys[1][1]
+
+
+def test_a_budget_too_small_for_the_other_settings_is_refused() -> None:
+    with pytest.raises(UserError, match=r"training.warmup_steps.*mix add\+prod x0.05.*less than steps \(15\)"):
+        load_space("add_vs_add_prod", "smoke", ["mixes=[add, add+prod x0.05]"])
+
+
+@given(smallest=st.integers(1, 40), span=st.integers(1, 200), count=st.integers(2, 40), multiple=st.integers(1, 16))
+def test_size_ranges_keep_their_ends_and_multiples(smallest: int, span: int, count: int, multiple: int) -> None:
+    ends = {"from": smallest * multiple, "to": (smallest + span) * multiple}
+    sizes = SizeRange.model_validate({**ends, "count": count, "multiple_of": multiple}).sizes()
+    assert (sizes[0], sizes[-1]) == (ends["from"], ends["to"])
+    assert list(sizes) == sorted(set(sizes))
+    assert len(sizes) <= count
+    assert all(size % multiple == 0 for size in sizes)
+
+
+def test_the_fair_recipe_differs_from_the_published_one_in_what_its_comment_says() -> None:
+    paper, fair = (load_space("add_vs_add_prod", profile, hardware=SERVER) for profile in ("paper", "paper_fair"))
+    assert paper.differences(fair) == {
+        "settings.model.init.kind": ("normal", "scaled"),
+        "settings.model.init.std": (0.02, None),
+        "settings.model.init.gain": (None, 1.0),
+        "settings.task.held_out": ("ordered", "unordered"),
+        "settings.training.schedule": ("exponential", "cosine"),
+        "settings.training.warmup_steps": (0, 1000),
+        "settings.training.weight_decay": (0.01, 0.1),
+        "settings.training.decay": ("all", "matrices"),
+        "settings.training.beta2": (0.999, 0.98),
+    }
+
+
+def test_the_published_recipe_leaves_the_optimizer_at_torchs_defaults() -> None:
+    training = load_space("add_vs_add_prod", "paper", hardware=SERVER).settings.training
+    optimizer = torch.optim.AdamW([torch.zeros(1)])
+    assert training.weight_decay == optimizer.defaults["weight_decay"]
+    assert (training.beta1, training.beta2) == optimizer.defaults["betas"]
+    assert training.decay == "all"
+    # The defaults of TrainingSettings that are this project's own, and the sibling's number of steps without a sweep.
+    own = asdict(TrainingSettings())
+    assert {name for name, value in asdict(training).items() if value != own[name]} == {
+        "steps",
+        "weight_decay",
+        "decay",
+        "beta2",
+    }
+
+
+@pytest.mark.parametrize(("modulus", "examples"), [(20, 100_000), (43, 215_000), (45, 225_000)])
+@pytest.mark.parametrize("profile", ["paper", "paper_fair"])
+def test_training_examples_of_the_paper_follow_the_modulus(profile: str, modulus: int, examples: int) -> None:
+    spec = load_space("add_vs_add_prod", profile, [f"settings.task.modulus={modulus}"], SERVER)
+    assert spec.settings.task.training_examples == examples
+    doubled = spec.make_family().config(Mix.parse("add+prod x2"), 16, 0)
+    assert doubled.settings.task.training_examples == 2 * examples
+
+
+def test_the_papers_sizes_are_sixteen_log_spaced() -> None:
+    sizes = load_space("add_vs_add_prod", "paper", hardware=LAPTOP).sizes
+    assert (len(sizes), sizes[0], sizes[-1]) == (16, 8, 256)
+
+
+@given(
+    weights=st.dictionaries(st.sampled_from(["add", "prod", "max"]), st.floats(0.01, 100), min_size=1),
+    budget=st.sampled_from([1.0, 2.0, 0.25]) | st.floats(0.01, 100),
+)
+def test_a_mix_is_what_its_name_says(weights: dict[str, float], budget: float) -> None:
+    spec = SweepSpec(
+        name="x",
+        question="q",
+        family="tests.families:LogisticFamily",
+        target=next(iter(weights)),
+        mixes=(Mix.of(weights, budget),),
+        sizes=(8,),
+        seeds=1,
+    )
+    assert Mix.parse(spec.baseline.name) == spec.baseline
+    assert spec.baseline.tasks == tuple(sorted(weights))
+
+
+# -- mistakes -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("seeds: 3", "sedes: 3", ["units.yaml, line 9, sedes: there is no such key", "Did you mean 'seeds'?"]),
+        ("seeds: 3", "", ["seeds: is missing"]),
+        ("seeds: 3", "seeds: 0", ["line 9, seeds: must be greater than or equal to 1; got 0"]),
+        ("seeds: 3", "seeds: three", ["line 9, seeds: must be a valid integer; got 'three'"]),
+        ("seeds: 3", "seeds: true", ["line 9, seeds: must be a valid integer; got True"]),
+        ("seeds: 3", "seeds: 2.5", ["line 9, seeds: must be a valid integer; got 2.5"]),
+        ("seed: 5", "seed: -1", ["line 8, seed: must be greater than or equal to 0; got -1"]),
+        ("name: units", "name: ../units", ["line 2, name: a name is a letter", "got '../units'"]),
+        (
+            "target: add",
+            "target: ad",
+            ["line 5, target: unknown operation 'ad'", "Did you mean 'add'?", "add, max, prod"],
+        ),
+        ("target: add", "target: max", ["line 5, target: every mix must hold the target 'max'; the mix add does not"]),
+        ("[add, {", "[prod, {", ["target: every mix must hold the target 'add'; the mix prod does not"]),
+        ("[add, {", "[add+pord, {", ["line 6, mixes[0]: unknown operation 'pord'", "Did you mean 'prod'?"]),
+        ("[add, {", "[add+add, {", ["mixes[0]: 'add+add' is no mix: 'add' is named twice"]),
+        ("[add, {", "[add+, {", ["mixes[0]: 'add+' is no mix"]),
+        ("[add, {", "['', {", ["mixes[0]: '' is no mix"]),
+        ("{prod: 2, add: 1}", "{}", ["mixes[1]: a mix needs at least one task"]),
+        ("{prod: 2, add: 1}", "{add: 0}", ["mixes[1]: the weight of 'add' is 0"]),
+        ("{prod: 2, add: 1}", "{add: x}", ["mixes[1]: the weight of 'add' must be a number, got 'x'"]),
+        ("{prod: 2, add: 1}", "add:3", ["mixes: the mix add is named twice"]),
+        ("[add, {prod: 2, add: 1}]", "[]", ["line 6, mixes: at least one mix is needed"]),
+        ("[add, {prod: 2, add: 1}]", "add", ["line 6, mixes: must be a list; got 'add'"]),
+        ("{from: 8, to: 64, count: 4, multiple_of: 4}", "[]", ["line 7, sizes: at least one size is needed"]),
+        ("{from: 8, to: 64, count: 4, multiple_of: 4}", "[8, 8]", ["sizes must be ascending and distinct"]),
+        ("{from: 8, to: 64, count: 4, multiple_of: 4}", "[16, 8]", ["sizes must be ascending and distinct"]),
+        ("{from: 8, to: 64, count: 4, multiple_of: 4}", "[0, 8]", ["sizes[0]: must be greater than or equal to 1"]),
+        (
+            "{from: 8, to: 64, count: 4, multiple_of: 4}",
+            "[7, 8]",
+            ["mix add at units 7: 7 units cannot be divided by 2"],
+        ),
+        ("from: 8", "form: 8", ["sizes.form: there is no such key", "Did you mean 'from'?"]),
+        ("from: 8", "from: 128", ["'to' (64) must be larger than 'from' (128)"]),
+        ("from: 8", "from: 6", ["the ends of a range must be multiples of 4, 6 is none"]),
+        ("midpoint: 20", "midpont: 20", ["line 11, settings.curve.midpont: there is no such key", "'midpoint'"]),
+        ("midpoint: 20", "midpoint: 1", ["settings.curve.midpoint: the midpoint is 1.0; it must be above 1"]),
+        ("midpoint: 20", "midpoint: '20'", ["settings.curve.midpoint: must be a valid number; got '20'"]),
+        ("midpoint: 20", "shape: stepp", ["settings.curve.shape: must be 'logistic' or 'step'; got 'stepp'"]),
+        ("noise: 0.0", "noise: .inf", ["units.yaml, line 12, column 10", ".inf is no finite number"]),
+        ("noise: 0.0", "noise: 1e999", ["1e999 is no finite number"]),
+        ("bisection}", "bisect}", ["search.method: unknown search method 'bisect'", "Did you mean 'bisection'?"]),
+        ("bisection}", "grid, width: 2}", ["search.width: there is no such key"]),
+        ("{method: bisection}", "{}", ["search.method: is missing", "bisection"]),
+        ("tests.families:LogisticFamily", "listop", ["line 4, family: there is no family 'listop'", "'listops'"]),
+        ("tests.families:LogisticFamily", "no.such:Thing", ["family: family 'no.such:Thing' cannot be imported"]),
+        ("tests.families:LogisticFamily", "tests.families:Curve", ["is not a subclass of trainables.base.Family"]),
+        ("tests.families:LogisticFamily", "tests.families:UnfinishedFamily", ["is no complete family: it lacks flops"]),
+        ("gpu_per_stack: 0.5", "gpu_per_stack: 1.5", ["(profile paper)", "only whole devices"]),
+        ("seeds: 3", "seeds: 3\nseeds: 4", ["units.yaml, line 10: seeds is written twice; first on line 9"]),
+        ("midpoint: 20", "slope: 20", ["units.yaml, line 11: settings.curve.slope is written twice"]),
+        ("seeds: 3", "seeds: [3", ["units.yaml, line 10, column 9: this is not readable as YAML"]),
+        ("seeds: 3", "seeds: &a 3\nseed: *a", ["aliases are not allowed"]),
+        ("seeds: 3", "seeds: !!python/object:os.system 3", ["this is not readable as YAML"]),
+        ("seeds: 3", "on: 3", ["line 9: a key must be text"]),
+        ("smoke:\n    seeds: 1", "smoke: 3", ["profiles.smoke: must map keys to values; got a single value"]),
+        ("smoke:\n", "Smoke:\n", ["profiles.Smoke: a name has lower-case letters"]),
+        ("needs: {gpu: true}", "needs: {gpus: 1}", ["profiles.paper.needs.gpus: there is no such key", "'gpu'"]),
+        ("seed: 5", "profile: laptop", ["line 8, profile: is decided by the profiles"]),
+    ],
+)
+def test_a_mistake_in_a_file_is_named_with_its_place(write: Write, old: str, new: str, expected: list[str]) -> None:
+    assert SPACE.count(old) == 1
+    message = refused(write(SPACE.replace(old, new)), profile="paper" if "paper" not in new else None)
+    for part in expected:
+        assert part in message
+
+
+def test_every_mistake_of_a_file_is_named_at_once(write: Write) -> None:
+    message = refused(write(SPACE.replace("seeds: 3", "sedes: 3").replace("seed: 5", "seed: x")))
+    assert [line.split(":")[0] for line in message.splitlines()] == [
+        "units.yaml, line 8, seed",
+        "units.yaml, seeds",
+        "units.yaml, line 9, sedes",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "is empty"),
+        ("- a\n", "is a list"),
+        ("just words", "a single value"),
+        ("profiles: [a]\n", "profiles: must map"),
+    ],
+)
+def test_a_file_that_is_no_mapping_is_refused(write: Write, text: str, expected: str) -> None:
+    assert expected in refused(write(text))
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("seeds", "--set seeds: write it as key.path=value"),
+        ("=3", "write it as key.path=value"),
+        ("seed=[1", "--set seed=[1, line 1, column 3: this is not readable as YAML"),
+        ("seeds=0", "--set seeds=0: must be greater than or equal to 1; got 0"),
+        ("seed=", "--set seed=: must be a valid integer; got None"),
+        ("sed=1", "--set sed=1: there is no such key. Did you mean 'seed'?"),
+        ("settings.curv.slope=1", "--set settings.curv.slope=1: there is no such key. Did you mean 'curve'?"),
+        ("slope=1", "The whole path would be settings.curve.slope"),
+        ("settings.curve={midpoint: 0}", "--set settings.curve={midpoint: 0}, settings.curve.midpoint: the midpoint"),
+        ("target=max", "--set target=max: every mix must hold the target 'max'"),
+        ("mixes=[add, ad]", "--set mixes=[add, ad], mixes[1]: unknown operation 'ad'"),
+        ("search.method=bisect", "--set search.method=bisect: unknown search method 'bisect'"),
+        ("sizes=[7]", "--set sizes=[7]"),
+    ],
+)
+def test_a_mistake_after_set_is_named_with_it(space: str, override: str, expected: str) -> None:
+    assert expected in refused(space, override)
+
+
+def test_misspelt_names_are_answered_with_the_nearest(space: str) -> None:
+    assert "Did you mean 'add_vs_add_prod'?" in refused("add_vs_add_prdo")
+    assert "Did you mean 'laptop'? Allowed: laptop, paper, smoke" in refused(space, profile="labtop")
+    assert "Did you mean 'units.yaml'?" in refused(space.replace("units", "unist"))
+
+
+def test_profiles_of_a_space_that_has_none_cannot_be_asked_for(write: Write, space: str) -> None:
+    resolved = write(load_space(space, "smoke", hardware=LAPTOP).to_yaml())
+    assert load_space(resolved, "smoke").profile == "smoke"
+    assert "has no profiles" in refused(resolved, profile="laptop")
+
+
+def test_unreadable_files_are_refused(tmp_path: Path) -> None:
+    binary = tmp_path / "binary.yaml"
+    binary.write_bytes(b"name: \xff\xfe")
+    assert "not readable as text in UTF-8" in refused(str(binary))
+    assert "cannot be read: Is a directory" in refused(f"{tmp_path}/")
+
+
+def test_yaml_keeps_dates_as_text_and_reads_exponents() -> None:
+    assert strict_yaml.read("a: 2020-01-01\nb: 1e-3\nc: -5E2\nd: 1e5x", "x").data == {
+        "a": "2020-01-01",
+        "b": 0.001,
+        "c": -500.0,
+        "d": "1e5x",
+    }
+
+
+def test_yaml_nested_without_end_is_refused_not_a_crash() -> None:
+    with pytest.raises(UserError, match="not readable as YAML"):
+        strict_yaml.read("[" * 100_000, "x")

@@ -1,0 +1,111 @@
+"""What may be asked to be tuned, what a mistake in it is told, and how what was found carries over sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.errors import UserError
+from orchestrator.search.base import Request
+from orchestrator.space.spaces import load_space
+from orchestrator.space.tuning import Range, Tuned
+from orchestrator.space.validation import parse
+
+RATE = "learning_rate: {from: 5.0e-4, to: 2.0e-2, scale: log}"
+
+
+def load(*overrides: str, profile: str = "laptop") -> object:
+    return load_space("add_vs_add_prod", profile, overrides)
+
+
+def test_a_tuned_space_is_written_out_as_it_was_asked(tmp_path: Path) -> None:
+    asked = load_space("add_vs_add_prod", "laptop", [f"tune={{settings: {{training: {{{RATE}}}}}, sizes: [6, 8]}}"])
+    assert asked.tune is not None
+    assert asked.tune.settings["training.learning_rate"] == parse(Range, {"from": 5e-4, "to": 2e-2, "scale": "log"})
+    (tmp_path / "space.yaml").write_text(asked.to_yaml())
+    assert load_space(str(tmp_path / "space.yaml")) == asked
+    narrower = load_space(str(tmp_path / "space.yaml"), None, ["tune.settings.training.learning_rate.to=0.01"])
+    assert narrower.tune is not None
+    assert narrower.tune.settings["training.learning_rate"].high == 0.01
+    assert load_space(str(tmp_path / "space.yaml"), None, ["tune=none"]).tune is None
+
+
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        ("{settings: {training: {learning_rat: {from: 1.0e-3, to: 1.0e-2}}}}", "Did you mean 'training.learning_rate'"),
+        ("{settings: {training: {steps: {from: 100, to: 200}}}}", "no such setting to tune"),
+        ("{settings: {training: {clip: {from: 1, to: 0.1}}}}", "the range is empty: 'to' (0.1) must be larger"),
+        ("{settings: {training: {clip: {from: 1, to: 1}}}}", "the range is empty"),
+        ("{settings: {training: {weight_decay: {from: 0, to: 1, scale: log}}}}", "must begin above 0; 'from' is 0"),
+        ("{settings: {training: {learning_rate: {from: 0, to: 1}}}}", "learning_rate is 0.0; it must be positive"),
+        ("{settings: {training: {beta1: {from: 0.5, to: 1.5}}}}", "beta1 is 1.5; it must be in [0, 1)"),
+        ("{settings: {training: {clip: {from: 1, too: 2}}}}", "tune.settings.training.clip.to: is missing"),
+        ("{settings: {training: {clip: {from: 1, to: 2, scale: cubic}}}}", "'linear' or 'log'"),
+        ("{settings: {training: {clip: 3}}}", "must be a range such as {from: 0.1, to: 1}; got 3"),
+        ("{settings: {}}", "must hold a range for at least one setting"),
+        ("{trials: 3}", "tune.settings: is missing"),
+        (f"{{settings: {{training: {{{RATE}}}}}, trials: 1}}", "greater than or equal to 2"),
+        (f"{{settings: {{training: {{{RATE}}}}}, trails: 3}}", "Did you mean 'trials'?"),
+        (f"{{settings: {{training: {{{RATE}}}}}, sizes: [8]}}", "must be two or more sizes"),
+        (f"{{settings: {{training: {{{RATE}}}}}, sizes: [8, 6]}}", "must be two or more sizes"),
+        (f"{{settings: {{training: {{{RATE}}}}}, sizes: many}}", "must be two or more sizes"),
+        (f"{{settings: {{training: {{{RATE}}}}}, seed: 1}}", "seed 1 is one of the sweep's own"),
+        (f"{{settings: {{training: {{{RATE}}}}}, penalty: 0.5}}", "greater than or equal to 1"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(block: str, expected: str) -> None:
+    with pytest.raises(UserError) as caught:
+        load(f"tune={block}")
+    assert expected in str(caught.value)
+    assert "--set tune=" in str(caught.value)
+
+
+def test_a_sweep_of_one_size_needs_sizes_to_tune_at() -> None:
+    with pytest.raises(UserError, match="auto needs a sweep of at least two sizes"):
+        load(f"tune={{settings: {{training: {{{RATE}}}}}}}", "sizes=[8]")
+
+
+@pytest.mark.parametrize(
+    ("tuned", "expected"),
+    [
+        ("{add: {settings: {training.steps: 3}, base_size: 8}}", "cannot be tuned"),
+        ("{adds: {settings: {training.clip: 3}, base_size: 8}}", "unknown mix 'adds'. Did you mean 'add'?"),
+        ("{add: {settings: {training.clip: 3}, base_size: 0}}", "greater than 0"),
+        ("{add: {settings: {training.clip: -3}, base_size: 8}}", "clip is -3"),
+    ],
+)
+def test_values_that_cannot_be_used_are_refused(tuned: str, expected: str) -> None:
+    with pytest.raises(UserError) as caught:
+        load(f"tuned={tuned}")
+    assert expected in str(caught.value)
+
+
+def test_tuned_values_are_those_of_their_mix_alone_and_part_of_the_key() -> None:
+    plain = load_space("add_vs_add_prod", "laptop")
+    values = "{training.learning_rate: 0.01, training.weight_decay: 0.3, training.warmup_steps: 9.6}"
+    tuned = load_space("add_vs_add_prod", "laptop", [f"tuned={{add: {{settings: {values}, base_size: 8}}}}"])
+    family = plain.make_family()
+    run, before = tuned.config(Request("add", 8, 0)), plain.config(Request("add", 8, 0))
+    assert run.settings.training.learning_rate == 0.01
+    # The decay of the schedule stays what it was.
+    ratio = before.settings.training.learning_rate_end / before.settings.training.learning_rate
+    assert run.settings.training.learning_rate_end == pytest.approx(0.01 * ratio)
+    assert (run.settings.training.weight_decay, run.settings.training.warmup_steps) == (0.3, 10)
+    assert family.key(run) != family.key(before)
+    assert tuned.config(Request("add+prod", 8, 0)) == plain.config(Request("add+prod", 8, 0))
+    assert "tuned.add.base_size" in plain.differences(tuned)
+
+
+@given(size=st.integers(1, 1000), base=st.floats(1, 1000), power=st.floats(-2, 2))
+def test_a_learning_rate_carries_over_sizes_by_a_power_law(size: int, base: float, power: float) -> None:
+    found = Tuned(settings={"rate": 0.01, "decay": 0.1}, base_size=base, size_power=power).at(size, ("rate",))
+    assert found["decay"] == 0.1
+    assert found["rate"] == pytest.approx(0.01 * (size / base) ** -power)
+
+
+def test_a_power_of_zero_is_the_papers_way() -> None:
+    assert Tuned(settings={"rate": 0.01}, base_size=7.0).at(512, ("rate",)) == {"rate": 0.01}

@@ -1,0 +1,78 @@
+"""The journal: what is appended is read back, whatever a crash does to the last line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.errors import SweepError
+from orchestrator.search.base import Request
+from orchestrator.store.journal import Answered, Ended, Journal, read_journal
+from trainables.base import Evaluation, Outcome, Status
+
+
+def entry(seed: int = 0, status: Status = Status.FINISHED) -> Ended:
+    outcome = Outcome(status, 300, {"add": 0.5}, {"add": 0.2}, (Evaluation(100, 1.5, {"add": 0.25}),), {"seconds": 1.0})
+    return Ended(
+        f"key{seed}", Request("add+prod", 16, seed, 1 + seed % 2), outcome, reused_from="older" if seed % 2 else ""
+    )
+
+
+def write(path: Path, count: int) -> list[Ended]:
+    entries = [entry(seed) for seed in range(count)]
+    journal = Journal(path)
+    for one in entries:
+        journal.append(one)
+    journal.close()
+    return entries
+
+
+def test_a_journal_from_before_runs_of_more_steps_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    (one,) = write(path, 1)
+    path.write_text(path.read_text().replace('"steps_factor":1,', ""))
+    assert "steps_factor" not in path.read_text()
+    assert list(read_journal(path)) == [one]
+
+
+def test_what_was_appended_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "sweep" / "journal.jsonl"
+    entries = write(path, 3)
+    journal = Journal(path)
+    journal.append(Answered())
+    journal.close()
+    assert list(read_journal(path)) == [*entries, Answered()]
+
+
+@given(cut=st.integers(min_value=1, max_value=200))
+def test_a_torn_last_line_is_forgotten_and_written_over(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
+    path = tmp_path_factory.mktemp("torn") / "journal.jsonl"
+    entries = write(path, 3)
+    content = path.read_bytes()
+    last_line = len(content) - content[:-1].rfind(b"\n") - 1
+    path.write_bytes(content[: -min(cut, last_line - 1)])
+    assert list(read_journal(path)) == entries[:2]
+    journal = Journal(path)
+    journal.append(entry(7))
+    journal.close()
+    assert list(read_journal(path)) == [*entries[:2], entry(7)]
+
+
+def test_no_journal_is_an_empty_one(tmp_path: Path) -> None:
+    assert list(read_journal(tmp_path / "none")) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["{}", "nonsense", json.dumps({"kind": "journal", "schema": 99}), json.dumps({"kind": "ended", "key": "x"})]
+)
+def test_a_damaged_line_is_named(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "journal.jsonl"
+    write(path, 1)
+    with path.open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(SweepError, match="line 3"):
+        list(read_journal(path))

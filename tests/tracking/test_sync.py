@@ -1,0 +1,179 @@
+"""A store made anew from the journals alone equals the first one, in everything but MLflow's own ids."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run
+from tests.drive.sweeps import quiet, spec
+
+from orchestrator.drive import sweep
+from orchestrator.drive.sweep import RunOptions, run_sweep
+from orchestrator.engine.reports import StackReport
+from orchestrator.engine.worker import StackWorker
+from orchestrator.errors import SweepError, UserError
+from orchestrator.store import lifecycle
+from orchestrator.store.files import Home
+from orchestrator.tracking.store import ARTIFACTS, DATABASE, VARIABLE
+from orchestrator.tracking.sync import rebuild
+from orchestrator.tracking.system import SystemMonitor
+
+ROOT = Path(__file__).resolve().parents[2]
+SIZES = [16, 32, 64]
+
+
+@pytest.fixture(scope="module", name="swept")
+def swept_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with a sweep that found its answer and one that was interrupted."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        defaults = SystemMonitor.__init__.__kwdefaults__
+        assert defaults is not None
+        patch.setitem(defaults, "every_s", 0.02)
+        patch.setattr(sweep, "INTERRUPTED_TIMEOUT_S", 120.0)  # Nothing may be left to a later sync on a slow machine.
+        run_sweep(spec(sizes=SIZES), RunOptions(home=home, local_debug=True), quiet())
+        _interrupt_after(5, patch)
+        with pytest.raises(KeyboardInterrupt):
+            run_sweep(spec(sizes=SIZES, seed=7), RunOptions(home=home, local_debug=True), quiet())
+    return home
+
+
+def _interrupt_after(reports: int, patch: pytest.MonkeyPatch) -> None:
+    """Send this process a Ctrl-C after so many reports of workers."""
+    advance = StackWorker.advance
+    seen = 0
+
+    def counting(worker: StackWorker) -> StackReport:
+        nonlocal seen
+        seen += 1
+        if seen == reports:
+            os.kill(os.getpid(), signal.SIGINT)
+        return advance(worker)
+
+    patch.setattr(StackWorker, "advance", counting)
+
+
+def everything(home: Path) -> dict[str, Any]:
+    """All a store says, its records named by what they are.
+
+    It is read from a copy: MLflow keeps the files open that a process has read, also those that were moved.
+    """
+    copy = Path(tempfile.mkdtemp(dir=home.parent)) / DATABASE
+    shutil.copyfile(home / DATABASE, copy)
+    client = MlflowClient(f"sqlite:///{copy}")
+    said: dict[str, Any] = {}
+    for experiment in client.search_experiments():
+        if experiment.name == "Default":
+            continue
+        said[experiment.name] = experiment.tags
+        runs = client.search_runs([experiment.experiment_id], max_results=1000)
+        names = {run.info.run_id: _name(run) for run in runs}
+        for run in runs:
+            assert names[run.info.run_id] not in said
+            said[names[run.info.run_id]] = _content(client, run, names)
+    return said
+
+
+def _name(run: Run) -> str:
+    tags = run.data.tags
+    return f"{tags['sweep']} {tags['kind']} {tags.get('mix', '')}{tags.get('run_key', '')}"
+
+
+def _content(client: MlflowClient, run: Run, names: dict[str, str]) -> dict[str, Any]:
+    tags = dict(run.data.tags)
+    parent = tags.pop("mlflow.parentRunId", None)
+    run_id = run.info.run_id
+    histories = {name: client.get_metric_history(run_id, name) for name in run.data.metrics}
+    files = [Path(client.download_artifacts(run_id, each.path)) for each in client.list_artifacts(run_id)]
+    inputs = run.inputs.dataset_inputs if run.inputs else []
+    return {
+        "parent": names[parent] if parent else None,
+        "name": run.info.run_name,
+        "status": run.info.status,
+        "times": (run.info.start_time, run.info.end_time),
+        "tags": tags,
+        "params": run.data.params,
+        "metrics": {
+            name: sorted((each.step, each.timestamp, each.value) for each in history)
+            for name, history in histories.items()
+        },
+        "datasets": sorted((each.dataset.name, each.dataset.digest, each.dataset.source) for each in inputs),
+        "artifacts": {path.name: path.read_bytes() for path in files},
+    }
+
+
+def test_a_rebuilt_store_equals_the_first(swept: Path) -> None:
+    first = everything(swept)
+    done = subprocess.run(
+        [sys.executable, "-m", "orchestrator", "sync", "--rebuild", "--home", str(swept)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "former-store-" in done.stdout
+    again = everything(swept)
+    assert again.keys() == first.keys()
+    for name, content in first.items():
+        for part, said in content.items():
+            assert again[name][part] == said, f"{name}: {part}"
+    kinds = [name.split()[1] for name in first if " " in name]
+    assert kinds.count("sweep") == 2
+    assert kinds.count("run") > 6
+    assert kinds.count("transition") >= 3
+    assert {content["status"] for name, content in first.items() if " sweep " in name} == {"FINISHED", "KILLED"}
+    assert any("system/cpu_utilization_percentage" in content.get("metrics", {}) for content in first.values())
+
+
+def test_a_store_that_is_gone_is_rebuilt(swept: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    shutil.copytree(swept / "sweeps", home / "sweeps")
+    rebuild(home, quiet())
+    assert everything(home).keys() == everything(swept).keys()
+    assert sorted(path.name for path in home.iterdir()) == [ARTIFACTS, DATABASE, "sweeps"]
+
+
+def test_nothing_moves_while_a_sweep_is_run(swept: Path) -> None:
+    before = sorted(path.name for path in swept.iterdir())
+    with lifecycle.driving(Home(swept).sweep(Home(swept).sweep_ids()[-1])), pytest.raises(UserError, match="another"):
+        rebuild(swept, quiet())
+    assert sorted(path.name for path in swept.iterdir()) == before
+
+
+def test_the_store_of_a_server_is_not_ours_to_replace(swept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "http://someone:secret@example.invalid:5000")
+    with pytest.raises(UserError, match="empty database") as refused:
+        rebuild(swept, quiet())
+    assert "secret" not in str(refused.value)
+
+
+def test_a_store_that_cannot_be_moved_stays(swept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rename, before = Path.rename, sorted(path.name for path in swept.iterdir())
+
+    def stuck(path: Path, target: Path) -> Path:
+        if path.name == ARTIFACTS and path.parent == swept:
+            raise PermissionError(13, "Permission denied")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", stuck)
+    with pytest.raises(SweepError, match="cannot be moved"):
+        rebuild(swept, quiet())
+    assert sorted(path.name for path in swept.iterdir()) == before
+    assert everything(swept)
+
+
+def test_no_sweep_no_store(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no sweep yet"):
+        rebuild(tmp_path, quiet())
+    assert list(tmp_path.iterdir()) == []
