@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 from mlflow.entities import ViewType
-from tests.drive.sweeps import quiet, spec
 
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.store import lifecycle
@@ -15,6 +14,7 @@ from orchestrator.store.files import Home
 from orchestrator.tracking.store import choose
 from tests.catalogue.fabricated import write_sweep
 from tests.commands.program import Program, program
+from tests.drive.sweeps import quiet, spec
 
 
 @pytest.fixture(name="run")

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from mlflow import MlflowClient
-from tests.drive.sweeps import ended, printed, quiet, spec
 
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.engine.reports import StackReport
@@ -19,6 +18,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.store.files import Home
 from orchestrator.store.journal import Journal
 from orchestrator.transition.types import Verdict
+from tests.drive.sweeps import ended, printed, quiet, spec
 from trainables.base import Status
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
-from tests.drive.sweeps import printed, quiet, spec
 
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.engine.study import Study
@@ -26,6 +25,7 @@ from orchestrator.store import lifecycle
 from orchestrator.store.files import Home
 from orchestrator.tracking import store
 from orchestrator.tuning.objective import TuningRun, objective
+from tests.drive.sweeps import printed, quiet, spec
 from trainables.base import Mix
 
 HASTE = {"settings": {"haste": {"from": 0.1, "to": 30.0, "scale": "log"}}, "trials": 3, "sizes": [64, 96], "seeds": 2}

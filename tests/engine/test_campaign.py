@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.drive.sweeps import spec
 
 from orchestrator.engine.campaign import Campaign
 from orchestrator.search.base import Request
@@ -14,6 +13,7 @@ from orchestrator.space.searching import searcher_of
 from orchestrator.stacks.sizing import Sizing, setting_of
 from orchestrator.store.journal import Ended, Journal, read_journal
 from orchestrator.store.records import Sweep
+from tests.drive.sweeps import spec
 from trainables.base import Evaluation, Outcome, Status
 
 GOOD = Outcome(Status.FINISHED, 3, {"add": 0.9, "prod": 0.9}, {"add": 0.1, "prod": 0.1})

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.drive.sweeps import ended, printed, quiet, spec
 
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.engine.device import is_out_of_memory
 from orchestrator.store.files import Home
+from tests.drive.sweeps import ended, printed, quiet, spec
 from tests.engine.hungry import FAMILY
 from trainables.base import Status
 

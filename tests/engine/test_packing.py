@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import ray
 from ray.cluster_utils import Cluster
-from tests.drive.sweeps import ended, printed, quiet, spec
 
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.engine.ray.cluster import cluster_hardware
@@ -21,6 +20,7 @@ from orchestrator.engine.ray.engine import RayEngine
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import Resources
 from orchestrator.store.files import Home
+from tests.drive.sweeps import ended, printed, quiet, spec
 from tests.engine.sleepers import FAMILY, Turn, occupancy, turns
 
 pytestmark = pytest.mark.slow

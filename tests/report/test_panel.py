@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.drive.sweeps import printed, quiet, spec
 
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.report import table
@@ -14,6 +13,7 @@ from orchestrator.report.answer import Answer
 from orchestrator.report.main_figure import main_figure
 from orchestrator.report.panel import Finding, panel, saving, sentence
 from orchestrator.transition.types import Synergy
+from tests.drive.sweeps import printed, quiet, spec
 
 FEWER = Synergy(2.8, 2.2, 3.6, decided=True)
 ONE_SIDED = Synergy(None, 2.3, None, decided=True)

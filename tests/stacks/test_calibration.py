@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.drive.sweeps import quiet
 
 from orchestrator.cost.plan import make_plan
 from orchestrator.drive.sweep import RunOptions, run_sweep
@@ -15,6 +14,7 @@ from orchestrator.space import hardware
 from orchestrator.space.spaces import load_space
 from orchestrator.stacks import calibration
 from orchestrator.stacks.measured import Measured, Setting
+from tests.drive.sweeps import quiet
 
 SETTING = Setting("Some CPU, 1 thread", "torch 2.13.0, listops 1", "float32", "64 x 18 tokens")
 

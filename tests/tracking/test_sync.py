@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
-from tests.drive.sweeps import quiet, spec
 
 from orchestrator.drive import sweep
 from orchestrator.drive.sweep import RunOptions, run_sweep
@@ -26,6 +25,7 @@ from orchestrator.store.files import Home
 from orchestrator.tracking.store import ARTIFACTS, DATABASE, VARIABLE
 from orchestrator.tracking.sync import rebuild
 from orchestrator.tracking.system import SystemMonitor
+from tests.drive.sweeps import quiet, spec
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZES = [16, 32, 64]
