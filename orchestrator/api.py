@@ -183,6 +183,7 @@ def run(
     address: str | None = None,
     resume: str | None = None,
     extend: str | None = None,
+    fresh: bool = False,
     local_debug: bool = False,
     console: Console | None = None,
 ) -> SweepResults:
@@ -190,8 +191,9 @@ def run(
 
     ``space`` is a search space's name, a YAML file or a specification; ``overrides`` are ``key.path=value`` texts.
     The other arguments are those of the command line: ``resume`` is an id, or ``""`` for the newest unfinished sweep of
-    the same settings; ``local_debug`` trains in this process, without Ray. Interrupting the cell leaves a sweep that
-    can be resumed. Raises ``UserError`` for what was asked wrongly, ``SweepError`` where a part fails.
+    the same settings; runs that lie in the home already are taken from there, unless ``fresh``; ``local_debug`` trains
+    in this process, without Ray. Interrupting the cell leaves a sweep that can be resumed. Raises ``UserError`` for
+    what was asked wrongly, ``SweepError`` where a part fails.
     """
     from rich.console import Console
 
@@ -206,7 +208,13 @@ def run(
         spec = load_space(str(space), profile, overrides)
     begun: list[Sweep] = []
     options = RunOptions(
-        home=Path(home), address=address, resume=resume, extend=extend, local_debug=local_debug, begun=begun.append
+        home=Path(home),
+        address=address,
+        resume=resume,
+        extend=extend,
+        fresh=fresh,
+        local_debug=local_debug,
+        begun=begun.append,
     )
     run_sweep(spec, options, console or Console())
     return load(begun[0].id, home)

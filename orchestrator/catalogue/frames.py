@@ -72,7 +72,7 @@ def runs_frame(stored: StoredSweep) -> pd.DataFrame:
                 "floor": outcome.floor.get(spec.target),
                 "parameters": counts[config.size].total,
                 "core_parameters": counts[config.size].core,
-                "reused_from": stored.reused.get(run.key, ""),
+                "reused_from": run.found_in,
                 **{f"test_accuracy/{task}": accuracy for task, accuracy in outcome.accuracy.items()},
                 **{f"floor/{task}": floor for task, floor in outcome.floor.items()},
                 **{name: value for name, value in outcome.measures.items() if name not in RUN_COLUMNS},

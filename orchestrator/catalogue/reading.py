@@ -38,13 +38,12 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class StoredSweep:
-    """A sweep on disk at the moment it was read. ``runs`` are in the order they ended; ``reused`` maps the keys of
-    those taken over from another sweep to its id; ``training`` are the runs that were begun and have not ended."""
+    """A sweep on disk at the moment it was read. ``runs`` are in the order they ended; ``training`` are the runs that
+    were begun and have not ended."""
 
     sweep: Sweep
     state: State
     runs: tuple[RunRecord, ...]
-    reused: dict[str, str]
     training: tuple[Unfinished, ...]
 
     @property
@@ -74,8 +73,12 @@ class StoredSweep:
 
     @cached_property
     def disk_bytes(self) -> int:
-        """Bytes of its directory; the record in MLflow and the training data, which sweeps share, lie elsewhere."""
-        return directory_bytes(self.sweep.directory)
+        """Bytes of its directory and of its runs, which other sweeps may share; the record in MLflow and the training
+        data lie elsewhere."""
+        own = directory_bytes(self.sweep.directory)
+        if SweepFiles(self.sweep.directory).keeps_its_runs:
+            return own
+        return own + sum(directory_bytes(run.directory) for run in self.runs)
 
     def run(self, key: str) -> RunRecord:
         """The run with this key or unique prefix of one. Raises :class:`UserError`."""
@@ -102,7 +105,6 @@ def read_sweep(home: Home, given: str) -> StoredSweep:
         sweep,
         _state(driven, memory.answered, runs),
         runs,
-        {entry.key: entry.reused_from for entry in memory.ended if entry.reused_from},
         () if memory.answered else in_training(sweep.spec, files, ended),
     )
 

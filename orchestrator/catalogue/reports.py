@@ -17,7 +17,7 @@ def write_report(stored: StoredSweep, path: Path) -> Path:
     """Write a sweep's report to a file, whole, over an older one. Raises :class:`UserError` for a bad path."""
     if path.is_dir():
         raise UserError(f"{str(path)!r} is a directory; name the file, such as {str(path / 'report.html')!r}")
-    content = PageContent(stored.sweep, stored.state.value, stored.answer, stored.runs, stored.reused)
+    content = PageContent(stored.sweep, stored.state.value, stored.answer, stored.runs)
     write_whole(path, page(content))
     return path
 

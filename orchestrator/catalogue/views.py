@@ -196,7 +196,7 @@ def _sweep_paragraph(each: StoredSweep) -> Text:
 def _status_words(stored: StoredSweep, ended: RunRecord | None) -> str:
     if ended is None:
         return "training" if stored.state is State.RUNNING else "interrupted; `run --resume` goes on with it"
-    reused = stored.reused.get(ended.key)
+    reused = ended.found_in
     return f"{ended.outcome.status}" + (f", trained in {reused}" if reused else "")
 
 

@@ -41,8 +41,11 @@ def run_command(
         typer.Option(metavar="[SWEEP]", help="Continue a sweep; without an id, the newest unfinished one."),
     ] = None,
     extend: Annotated[
-        str | None, typer.Option(metavar="SWEEP", help="Start a new sweep that reuses this one's finished runs.")
+        str | None, typer.Option(metavar="SWEEP", help="Start a new sweep that begins with this one's finished runs.")
     ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Train every run anew, also those that lie in the home already.")
+    ] = False,
     local_debug: Annotated[
         bool, typer.Option("--local-debug", help="Train in this process, without Ray, to step through in a debugger.")
     ] = False,
@@ -54,6 +57,9 @@ def run_command(
     """Run a sweep and print the transitions it finds."""
     if resume is not None and extend is not None:
         raise UserError("--resume continues a sweep and --extend starts a new one: give one of them")
+    if fresh and (resume is not None or extend is not None):
+        other = "--extend" if resume is None else "--resume"
+        raise UserError(f"--fresh trains every run anew and {other} begins with what is there: give one of them")
     if dashboard and local_debug:
         raise UserError("--local-debug trains without Ray, so there is no --dashboard: give one of them")
     if address is not None and local_debug:
@@ -76,6 +82,7 @@ def run_command(
         hardware=hardware,
         resume=resume,
         extend=extend,
+        fresh=fresh,
         local_debug=local_debug,
         dashboard=dashboard,
     )

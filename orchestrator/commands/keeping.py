@@ -21,7 +21,7 @@ def rm_command(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Delete a sweep from disk and from MLflow, artifacts too, after asking."""
+    """Delete a sweep from disk and from MLflow, artifacts and all runs that no other sweep refers to, after asking."""
     from orchestrator.catalogue.reading import State
     from orchestrator.catalogue.views import size_on_disk, sweep_words
 
@@ -38,7 +38,7 @@ def rm_command(
 
 def _delete(stored: StoredSweep, home: Home) -> int:
     """The record first: as long as the sweep is on disk, the command can be repeated."""
-    from orchestrator.store import lifecycle
+    from orchestrator.store import lifecycle, runs
     from orchestrator.store.files import Home as Place
     from orchestrator.tracking import store
     from orchestrator.tracking.base import OutageError
@@ -52,7 +52,9 @@ def _delete(stored: StoredSweep, home: Home) -> int:
             records = remove_sweep(chosen, stored.spec.name, stored.id)
         except OutageError as error:
             raise SweepError(f"the MLflow store {chosen.shown} failed, nothing on disk is deleted: {error}") from error
-        aside = files.directory.with_name(f".{stored.id}")
-        files.directory.rename(aside)  # From here on nobody finds it, whatever happens to the rest.
+        with runs.removal_lock(files.home):
+            runs.remove(files.home, runs.removable(files.home, stored.id))
+            aside = files.directory.with_name(f".{stored.id}")
+            files.directory.rename(aside)  # From here on nobody finds it, whatever happens to the rest.
         shutil.rmtree(aside)
     return records

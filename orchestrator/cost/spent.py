@@ -14,18 +14,21 @@ from orchestrator.store.records import RunRecord
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of training, each run's share of its stack: ``spent_s`` by the runs that ended, ``grid_s`` by every cell
-    with every seed (None before the first run has ended). ``runs`` of ``grid_runs`` have ended."""
+    """Seconds of training, each run's share of its stack: ``spent_s`` by the ``runs`` that were trained for the sweep,
+    ``found_s`` once by the ``found`` runs that were there already, ``grid_s`` by every cell with every seed, of which
+    there are ``grid_runs`` (None before the first run has ended)."""
 
     spent_s: float
     grid_s: float | None
     runs: int
     grid_runs: int
+    found_s: float = 0.0
+    found: int = 0
 
     @property
     def share(self) -> float | None:
-        """Spent, as a share of the grid's."""
-        return self.spent_s / self.grid_s if self.grid_s else None
+        """What the runs that ended take, found ones included, as a share of the grid's."""
+        return (self.spent_s + self.found_s) / self.grid_s if self.grid_s else None
 
 
 def cost_of(spec: SweepSpec, runs: Iterable[RunRecord]) -> Cost:
@@ -41,7 +44,8 @@ def cost_of(spec: SweepSpec, runs: Iterable[RunRecord]) -> Cost:
             cells.setdefault((config.mix.name, config.size), []).append(spent)
             sizes.setdefault(config.size, []).append(spent)
             seen[Request(config.mix.name, config.size, config.seed)] = Observation(0.0, 0.0, spent)
-    spent_s = sum(run.outcome.measures.get("seconds", 0.0) for run in ended)
+    trained = [run for run in ended if not run.found_in]
+    spent_s, all_s = (sum(run.outcome.measures.get("seconds", 0.0) for run in runs) for runs in (trained, ended))
     grid_s = None
     if seen:
         model = cost_model(seen)
@@ -51,4 +55,5 @@ def cost_of(spec: SweepSpec, runs: Iterable[RunRecord]) -> Cost:
             return fmean(measured) if measured else model.cost(size)
 
         grid_s = spec.seeds * sum(expected(mix.name, size) for mix, size in spec.cells)
-    return Cost(spent_s, grid_s, len(ended), spec.seeds * len(spec.cells))
+    found = len(ended) - len(trained)
+    return Cost(spent_s, grid_s, len(trained), spec.seeds * len(spec.cells), all_s - spent_s, found)

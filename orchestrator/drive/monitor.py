@@ -68,7 +68,8 @@ class Monitor:
             point = Point(request.size, request.seed, outcome.accuracy[target], outcome.floor[target])
             self._points[request.mix] += (point,)
         sweep = self._campaign.sweep
-        self._known.append(RunRecord(entry.key, sweep.spec.config(request), outcome, sweep.directory))
+        config = sweep.spec.config(request)
+        self._known.append(RunRecord(entry.key, config, outcome, sweep.directory, entry.reused_from))
         if not entry.reused_from:
             self._trained += 1
             self._trained_s += outcome.measures.get("seconds", 0.0)

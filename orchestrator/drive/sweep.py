@@ -21,6 +21,7 @@ from orchestrator.report.answer import Answer, answer
 from orchestrator.report.main_figure import main_figure
 from orchestrator.report.page import PageContent, page
 from orchestrator.report.style import save_both
+from orchestrator.report.wording import found_runs
 from orchestrator.space import hardware
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.searching import observe, searcher_of
@@ -52,7 +53,8 @@ class RunOptions:
     """How a sweep is run, beside what it asks.
 
     ``resume`` is the id of a sweep to continue, ``""`` for the newest unfinished one of the same specification, None
-    for a new sweep; ``extend`` the id of one whose finished runs a new sweep reuses. Stacks are sized for ``hardware``,
+    for a new sweep; ``extend`` the id of one with whose finished runs a new sweep begins. A new sweep takes every run
+    it wants that lies in the home already; a ``fresh`` one trains all of its runs. Stacks are sized for ``hardware``,
     where it is not given for this machine. ``dashboard`` starts Ray's, too. ``begun`` is called with the sweep as soon
     as it has its id.
     """
@@ -62,6 +64,7 @@ class RunOptions:
     hardware: Hardware | None = None
     resume: str | None = None
     extend: str | None = None
+    fresh: bool = False
     local_debug: bool = False
     dashboard: bool = False
     begun: Callable[[Sweep], object] = _ignore
@@ -81,10 +84,14 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     extended = None if options.extend is None else lifecycle.load(home, options.extend)
     with _engine(spec, home, options) as engine:
         console.print(engine.describe(), markup=False, highlight=False, soft_wrap=True)
-        sweep = lifecycle.create(spec, home) if resumed is None else _on_these_devices(resumed, spec)
+        if resumed is None:
+            sweep = lifecycle.create(spec, home, fresh=options.fresh)
+        else:
+            sweep = _on_these_devices(resumed, spec)
         options.begun(sweep)
         files = home.sweep(sweep.id)
-        console.print(f"sweep {sweep.id}", highlight=False, soft_wrap=True)
+        anew = ", every run trained anew" if sweep.fresh else ""
+        console.print(f"sweep {sweep.id}{anew}", highlight=False, soft_wrap=True)
         with lifecycle.driving(files), _journal(files) as journal:
             sweep = tuning.tuned(sweep, home, engine, sizing, console)
             known = _known_runs(sweep, home, extended, journal)
@@ -167,7 +174,8 @@ class _Drive:
             return f"failed: {_last_line(outcome.error)}"
         said = f"{self._sweep.spec.target} {outcome.accuracy[self._sweep.spec.target]:.2f}"
         longer = f" of {entry.request.steps_factor} times as many" if entry.request.steps_factor > 1 else ""
-        return f"{said}, {outcome.status}, {outcome.steps} steps{longer}"
+        there = f", trained for {entry.reused_from}" if entry.reused_from else ""
+        return f"{said}, {outcome.status}, {outcome.steps} steps{longer}{there}"
 
     def _leave_resumable(self) -> None:
         self._recorder.end(self._sweep, self._answer(), State.INTERRUPTED)
@@ -191,6 +199,8 @@ class _Drive:
         self._journal.append(Answered())
         lifecycle.drop_checkpoints(self._files)
         self._print(found)
+        if there := [entry.reused_from for entry in self._ended if entry.reused_from]:
+            self._say(f"{found_runs(there)}.")
         if failed:
             self._say(f"{len(failed)} runs failed; their tracebacks are in the record.")
         left = self._close_record(RECORD_TIMEOUT_S)
@@ -208,8 +218,7 @@ class _Drive:
 
     def _report(self, found: Answer) -> Path:
         """The sweep as a page, beside its figure."""
-        reused = {entry.key: entry.reused_from for entry in self._ended if entry.reused_from}
-        content = PageContent(self._sweep, State.FINISHED.value, found, self._records(), reused)
+        content = PageContent(self._sweep, State.FINISHED.value, found, self._records())
         write_whole(self._files.directory / REPORT, page(content))
         return self._files.directory / REPORT
 

@@ -1,7 +1,9 @@
 """A sweep under way: what is wanted, what is training, what has ended. It knows no Ray; engines drive it.
 
 The order of events for a run that ends is always the same: its files are on disk (the worker's business), the journal
-holds it, the searcher is told, everybody who listens hears of it. A crash between any two of them loses nothing.
+holds it, the searcher is told, everybody who listens hears of it. A crash between any two of them loses nothing. A run
+that is wanted and lies in the home already goes the same way without training; one that another sweep is training is
+waited for.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ from orchestrator.search.base import Observation, Request, Searcher
 from orchestrator.space.searching import observe
 from orchestrator.stacks.sizing import Sizing
 from orchestrator.stacks.stacking import Stack, Ticket, next_stack
+from orchestrator.store.files import SweepFiles
 from orchestrator.store.journal import Ended, Journal
 from orchestrator.store.records import Sweep
+from orchestrator.store.runs import SweepRuns
 from trainables.base import Evaluation, Family, Outcome, Status
 
 
@@ -71,7 +75,9 @@ class Campaign:
         self._on_end: Callable[[Ended], None] = _ignore
         self._on_change: Callable[[], None] = _do_nothing
         self._behind: Callable[[], bool] = _never
+        self._runs = SweepRuns(SweepFiles(sweep.directory))
         self._waiting: dict[str, Ticket] = {}
+        self._elsewhere: dict[str, Ticket] = {}
         self._running: dict[str, Stack] = {}
         self._alone: set[str] = set()
         self._interrupted = [Stack(tuple(map(self.ticket, requests))) for requests in interrupted]
@@ -79,7 +85,8 @@ class Campaign:
     @property
     def done(self) -> bool:
         """True when nothing is training or waiting and the searcher wants nothing more, or the sweep is stopping."""
-        return self.stopping or (not self.training and not self._waiting and self.searcher.done)
+        out = self.training or self._waiting or self._elsewhere
+        return self.stopping or (not out and self.searcher.done)
 
     def listen(
         self, on_end: Callable[[Ended], None], on_change: Callable[[], None], behind: Callable[[], bool] = _never
@@ -100,13 +107,15 @@ class Campaign:
         # A stack all of whose runs have ended gives its slot back, though its trial may not have been wound up yet.
         busy = sum(any(ticket.key in self.training for ticket in stack.tickets) for stack in self._running.values())
         free = max(1, self.slots - busy)
+        self._look_elsewhere()
         self._ask(free)
         if self._waiting:
             self._ask(free * self._most(next(iter(self._waiting.values()))))
         if not self._waiting:
             return None
-        wanted = list(self._waiting.values())
-        stack = self._continued(wanted[0]) or next_stack(wanted, free, self._most(wanted[0]))
+        stack = self._choose(free)
+        if stack is None:
+            return None
         for ticket in stack.tickets:
             self._waiting.pop(ticket.key, None)
             if ticket.request not in self.searcher.results:
@@ -126,11 +135,8 @@ class Campaign:
         training = self.training.pop(key, None)
         if training is None:
             return
-        entry = Ended(key, training.ticket.request, outcome)
-        self._journal.append(entry)
-        self.searcher.tell(entry.request, self._seen(outcome, self.sweep.spec.target))
-        self._on_end(entry)
-        self._on_change()
+        self._take(training.ticket, outcome, self._runs.trained_for(key))
+        self._runs.free(key)
 
     def stack_ended(self, stack_id: str) -> None:
         """A trial ended well: every run of its stack has been reported."""
@@ -174,10 +180,70 @@ class Campaign:
         return min((most for at, most in self.limits.items() if at <= size), default=sys.maxsize)
 
     def _ask(self, room: int) -> None:
-        for request in self.searcher.ask(room - len(self._waiting)):
-            ticket = self.ticket(request)
-            if ticket.key not in self.training:  # An interrupted stack may already train it.
-                self._waiting[ticket.key] = ticket
+        """Ask the searcher until so many runs wait to be trained, or it wants no more; take those that are there."""
+        found = True
+        while found and not self._behind():
+            found = False
+            for request in self.searcher.ask(room - len(self._waiting)):
+                ticket = self.ticket(request)
+                if ticket.key in self.training:  # An interrupted stack trains it already.
+                    continue
+                if self._found(ticket):
+                    found = True
+                else:
+                    self._waiting[ticket.key] = ticket
+
+    def _choose(self, free: int) -> Stack | None:
+        """The stack to start of the runs that wait, without those that another sweep is training; None where none is
+        left."""
+        while self._waiting:
+            wanted = list(self._waiting.values())
+            stack = self._continued(wanted[0])
+            if stack is not None:  # It goes on whole, or its checkpoint is of no use.
+                for ticket in stack.tickets:
+                    self._runs.claim(ticket.key)
+                return stack
+            ours = [each for each in next_stack(wanted, free, self._most(wanted[0])).tickets if self._claimed(each)]
+            if ours:
+                return Stack(tuple(ours))
+        return None
+
+    def _claimed(self, ticket: Ticket) -> bool:
+        """Whether this sweep is to train a run that waits. Otherwise it waits no more: it was there, or will be."""
+        if not self._runs.claim(ticket.key):
+            self._elsewhere[ticket.key] = self._waiting.pop(ticket.key)
+            return False
+        if self._found(ticket):  # It ended between the question and the claim.
+            self._runs.free(ticket.key)
+            del self._waiting[ticket.key]
+            return False
+        return True
+
+    def _look_elsewhere(self) -> None:
+        """Take the runs that other sweeps have ended, and train those they have given up."""
+        for key, ticket in list(self._elsewhere.items()):
+            if self._found(ticket):
+                del self._elsewhere[key]
+            elif self._runs.claim(key):
+                self._waiting[key] = self._elsewhere.pop(key)
+
+    def _found(self, ticket: Ticket) -> bool:
+        """Take a run that lies in the home; False where there is none."""
+        if not self._runs.has(ticket.key):
+            return False
+        with self._runs.kept():
+            found = self._runs.find(ticket.key)
+            if found is not None:
+                self._take(ticket, found.outcome, found.trained_for)
+        return found is not None
+
+    def _take(self, ticket: Ticket, outcome: Outcome, trained_for: str) -> None:
+        """Journal, searcher, listeners, in this order."""
+        entry = Ended(ticket.key, ticket.request, outcome, trained_for)
+        self._journal.append(entry)
+        self.searcher.tell(entry.request, self._seen(outcome, self.sweep.spec.target))
+        self._on_end(entry)
+        self._on_change()
 
     def _continued(self, ticket: Ticket) -> Stack | None:
         """The interrupted stack this run was part of, whole, since only the same stack can go on from a checkpoint."""

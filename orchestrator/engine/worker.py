@@ -32,6 +32,7 @@ from orchestrator.store.remains import (
     read_halvings,
     read_outcome,
     write_members,
+    write_origin,
 )
 from trainables.base import Learner, Outcome, Report, StepCost
 
@@ -185,8 +186,10 @@ class StackWorker:
                 save(_picture(len(similarity)).show(similarity, title), directory / PICTURE)
             if report.weights:
                 save_file(dict(report.weights), directory / WEIGHTS)
+            write_origin(directory, self._job.sweep_id)
             (directory / OUTCOME).write_text(json.dumps(outcome.to_json()), encoding="utf-8")
-        return outcome
+        # Another sweep may have trained the same run meanwhile; whoever was first is right, for both.
+        return read_outcome(self._files.run(self._keys[report.index]))
 
 
 @functools.cache

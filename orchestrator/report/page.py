@@ -36,14 +36,12 @@ VERDICTS = {
 
 @dataclass(frozen=True)
 class PageContent:
-    """What a page tells. ``state`` is how the sweep stands, in a word; ``reused`` maps the keys of runs that another
-    sweep trained to its id."""
+    """What a page tells. ``state`` is how the sweep stands, in a word."""
 
     sweep: Sweep
     state: str
     answer: Answer
     runs: Sequence[RunRecord]
-    reused: dict[str, str]
 
 
 def page(content: PageContent) -> str:
@@ -68,6 +66,7 @@ def page(content: PageContent) -> str:
         shown={mix.target.transition.verdict.value for mix in content.answer.mixes},
         level=LEVEL,
         cost=wording.cost(cost_of(spec, content.runs)),
+        fresh=content.sweep.fresh,
         warnings=[*spec.warnings(), *_run_warnings(content.runs)],
         asked=_asked(spec),
         settings=flatten(spec.to_dict()["settings"]),
@@ -147,7 +146,7 @@ def _run_rows(content: PageContent) -> list[dict[str, Any]]:
                 f"{task} {accuracy:.3f}" for task, accuracy in run.outcome.accuracy.items() if task != target
             ),
             "seconds": f"{run.outcome.measures.get('seconds', 0.0):.0f}",
-            "from": content.reused.get(run.key, ""),
+            "from": run.found_in,
         }
         for run in ordered
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 from orchestrator.cost.spent import Cost
@@ -174,12 +175,23 @@ def bare(ratio: float) -> str:
 
 
 def cost(found: Cost) -> str:
-    """``3 min 54 s of training in 8 runs; the whole grid: about 12 min in 24 runs, 3.0 times as much``."""
+    """``3 min 54 s of training in 8 runs; the whole grid: about 12 min in 24 runs, 3.0 times as much``. Where runs were
+    there: ``8 s of training in 2 runs, 22 more were there already (3 min 40 s when they were trained); ...``."""
     said = f"{duration(found.spent_s)} of training in {found.runs} runs"
+    if found.found:
+        said += f", {found.found} more were there already ({duration(found.found_s)} when they were trained)"
     if found.grid_s is None or found.share is None:
         return f"{said}; the whole grid has {found.grid_runs}"
     saved = "" if found.share >= 1 else f", {bare(1 / found.share)} times as much"
     return f"{said}; the whole grid: about {duration(found.grid_s)} in {found.grid_runs} runs{saved}"
+
+
+def found_runs(sweeps: Sequence[str]) -> str:
+    """Which runs of a sweep were trained for others: ``12 runs were there already, trained for ID (8) and ID (4)``.
+    ``sweeps`` has the other sweep's id once for each run, at least one."""
+    counts = Counter(sweeps)
+    named = " and ".join(f"{sweep} ({count})" for sweep, count in counts.most_common())
+    return f"{len(sweeps)} run{'s were' if len(sweeps) > 1 else ' was'} there already, trained for {named}"
 
 
 def duration(seconds: float) -> str:

@@ -49,9 +49,24 @@ class SweepFiles:
         """Ray Tune's own files; nothing in them is needed again."""
         return self.directory / "tune"
 
+    @property
+    def home(self) -> Home:
+        """The home the sweep lies in."""
+        return Home(self.directory.parent.parent)
+
+    @property
+    def own_runs(self) -> Path:
+        """The finished runs of a sweep that keeps them by itself; absent where it shares the home's."""
+        return self.directory / "runs"
+
+    @property
+    def keeps_its_runs(self) -> bool:
+        """Whether its runs are not shared: it was asked for afresh, or made before runs were shared."""
+        return self.own_runs.is_dir()
+
     def run(self, key: str) -> Path:
-        """What one finished run left: outcome, weights, embeddings, picture."""
-        return self.directory / "runs" / key
+        """What one finished run left: outcome, weights, embeddings."""
+        return (self.own_runs if self.keeps_its_runs else self.home.runs) / key
 
     def stack(self, stack_id: str) -> Path:
         """Checkpoints of a stack that is still training."""
@@ -60,7 +75,7 @@ class SweepFiles:
 
 @dataclass(frozen=True)
 class Home:
-    """A directory of sweeps with the MLflow store beside them."""
+    """A directory of runs and of the sweeps that asked for them, with the MLflow store beside them."""
 
     root: Path
 
@@ -68,6 +83,16 @@ class Home:
     def data(self) -> Path:
         """Training data, made once per node and shared by all sweeps."""
         return self.root / "data"
+
+    @property
+    def runs(self) -> Path:
+        """Every finished run, once, whichever sweeps refer to it."""
+        return self.root / "runs"
+
+    @property
+    def claims(self) -> Path:
+        """Which sweep trains a run now: a file a key."""
+        return self.root / "claims"
 
     def study(self, key: str) -> Path:
         """The tuning of one mix, shared by all sweeps that ask the same."""

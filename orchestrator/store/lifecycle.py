@@ -19,10 +19,10 @@ from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.environment import describe_environment
-from orchestrator.store.files import Home, SweepFiles, write_whole
+from orchestrator.store.files import Home, SweepFiles, whole_directory, write_whole
 from orchestrator.store.journal import Answered, Ended, Journal, read_journal
 from orchestrator.store.records import RunRecord, Sweep
-from orchestrator.store.remains import CHECKPOINT, read_members, read_outcome
+from orchestrator.store.remains import CHECKPOINT, ORIGIN, read_members, read_origin, read_outcome, write_origin
 from orchestrator.tuning.results import Tuning
 
 GLANCE_S = 0.5
@@ -37,14 +37,17 @@ class Memory:
     answered: bool
 
 
-def create(spec: SweepSpec, home: Home) -> Sweep:
-    """A new sweep, on disk."""
+def create(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
+    """A new sweep, on disk. A ``fresh`` one takes no run that is there already, and keeps its own by itself."""
     now = datetime.now(UTC)
     sweep_id = f"{spec.name}-{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     files = home.sweep(sweep_id)
-    sweep = Sweep(sweep_id, spec, files.directory, now.isoformat(timespec="seconds"), describe_environment())
+    begun = now.isoformat(timespec="seconds")
+    sweep = Sweep(sweep_id, spec, files.directory, begun, describe_environment(), fresh=fresh)
+    if fresh:
+        files.own_runs.mkdir(parents=True)
     write_whole(files.spec, spec.to_yaml())
-    about = {"id": sweep.id, "created": sweep.created, "environment": sweep.environment}
+    about = {"id": sweep.id, "created": sweep.created, "environment": sweep.environment, "fresh": fresh}
     write_whole(files.about, json.dumps(about, indent=1))
     return sweep
 
@@ -60,7 +63,8 @@ def load(home: Home, sweep_id: str) -> Sweep:
     try:
         about = json.loads(files.about.read_text(encoding="utf-8"))
         spec, tunings = load_space(str(files.spec)), _tunings(files)
-        return Sweep(sweep_id, spec, files.directory, about["created"], about["environment"], tunings)
+        fresh = about.get("fresh", False)  # Sweeps of before there was a choice do not say.
+        return Sweep(sweep_id, spec, files.directory, about["created"], about["environment"], tunings, fresh)
     except (ValueError, KeyError) as error:
         raise SweepError(f"{files.directory} does not hold a readable sweep: {error}") from error
 
@@ -141,13 +145,22 @@ def drop_checkpoints(files: SweepFiles) -> None:
 
 def adopt_outcomes(sweep: Sweep, journal: Journal, known: Iterable[str]) -> list[Ended]:
     """Journal the runs that finished on disk but that a crash kept out of the journal; returns them."""
-    adopted, runs = set(known), sweep.directory / "runs"
+    adopted, files = set(known), SweepFiles(sweep.directory)
     found = []
     for key, request in _usable(sweep.spec).items():
-        if key not in adopted and (runs / key).is_dir():
-            found.append(Ended(key, request, read_outcome(runs / key)))
+        if key not in adopted and _was_trained_for(files, key):
+            found.append(Ended(key, request, read_outcome(files.run(key))))
             journal.append(found[-1])
     return found
+
+
+def _was_trained_for(files: SweepFiles, key: str) -> bool:
+    """Whether a finished run is there that was trained for this sweep."""
+    directory = files.run(key)
+    if files.keeps_its_runs:
+        return directory.is_dir()
+    origin = read_origin(directory)
+    return origin is not None and origin.sweep == files.directory.name
 
 
 def reuse_runs(older: Sweep, home: Home, sweep: Sweep, journal: Journal) -> list[Ended]:
@@ -159,7 +172,7 @@ def reuse_runs(older: Sweep, home: Home, sweep: Sweep, journal: Journal) -> list
     reused = []
     for entry in recall(home.sweep(older.id)).ended:
         if entry.key in usable and not entry.outcome.error:
-            _copy(home.sweep(older.id).run(entry.key), home.sweep(sweep.id).run(entry.key))
+            _copy(home.sweep(older.id).run(entry.key), home.sweep(sweep.id).run(entry.key), older.id)
             origin = entry.reused_from or older.id
             reused.append(Ended(entry.key, usable[entry.key], entry.outcome, reused_from=origin))
             journal.append(reused[-1])
@@ -179,7 +192,8 @@ def interrupted_stacks(files: SweepFiles) -> list[list[Request]]:
 
 def record_of(sweep: Sweep, files: SweepFiles, entry: Ended) -> RunRecord:
     """A journal entry as trackers and reports know it."""
-    return RunRecord(entry.key, sweep.spec.config(entry.request), entry.outcome, files.run(entry.key))
+    config = sweep.spec.config(entry.request)
+    return RunRecord(entry.key, config, entry.outcome, files.run(entry.key), entry.reused_from)
 
 
 def _usable(spec: SweepSpec) -> dict[str, Request]:
@@ -188,13 +202,18 @@ def _usable(spec: SweepSpec) -> dict[str, Request]:
     return {family.key(spec.config(request)): request for request in spec.requests()}
 
 
-def _copy(source: Path, target: Path) -> None:
-    """Link a finished run's files into another sweep, or copy them where links do not work."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        shutil.copytree(source, target, copy_function=os.link, dirs_exist_ok=True)
-    except (OSError, shutil.Error):
-        shutil.copytree(source, target, dirs_exist_ok=True)
+def _copy(source: Path, target: Path, sweep_id: str) -> None:
+    """Link a finished run's files to where another sweep looks for them, or copy them where links do not work; nothing
+    where it looks at the same place, or has the run."""
+    if target.is_dir() or not source.is_dir():
+        return
+    with whole_directory(target) as aside:
+        try:
+            shutil.copytree(source, aside, copy_function=os.link, dirs_exist_ok=True)
+        except (OSError, shutil.Error):
+            shutil.copytree(source, aside, dirs_exist_ok=True)
+        if not (aside / ORIGIN).exists():
+            write_origin(aside, sweep_id)
 
 
 def _listed(different: dict[str, tuple[object, object]]) -> str:

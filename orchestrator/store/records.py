@@ -22,18 +22,20 @@ REPORT = "report.html"
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One finished run. ``directory`` holds :data:`ARRAYS` and :data:`PICTURE` unless the run failed."""
+    """One finished run. ``directory`` holds :data:`ARRAYS` and :data:`PICTURE` unless the run failed. ``found_in`` is
+    the id of the sweep it was trained for, ``""`` where it was this one."""
 
     key: str
     config: RunConfig
     outcome: Outcome
     directory: Path
+    found_in: str = ""
 
 
 @dataclass(frozen=True)
 class Sweep:
     """One asking of one question. ``environment`` states versions, git state and hardware as plain JSON values;
-    ``tunings`` what was tuned before, a mix each."""
+    ``tunings`` what was tuned before, a mix each; ``fresh`` is True where every run is trained anew for it."""
 
     id: str
     spec: SweepSpec
@@ -41,3 +43,4 @@ class Sweep:
     created: str
     environment: dict[str, Any]
     tunings: tuple[Tuning, ...] = ()
+    fresh: bool = False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from orchestrator.store.files import write_whole
 from trainables.base import Evaluation, Outcome
 
 OUTCOME = "outcome.json"
+ORIGIN = "origin.json"
+"""In a finished run's directory: for which sweep it was trained, and when it ended."""
 WEIGHTS = "weights.safetensors"
 CHECKPOINT = "checkpoint"
 """In a stack's directory: what it goes on from."""
@@ -21,6 +24,26 @@ MEMBERS = "members.json"
 stack was halved for lack of memory to make it."""
 PROGRESS = "progress.jsonl"
 """In a stack's directory: its runs' evaluations, a JSON line each, for people who look from elsewhere."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a finished run comes from: the id of the sweep it was trained for, and when it ended (ISO 8601, UTC)."""
+
+    sweep: str
+    ended: str
+
+
+def read_origin(directory: Path) -> Origin | None:
+    """Where a finished run comes from; None where its directory does not say."""
+    path = directory / ORIGIN
+    return Origin(**json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+
+
+def write_origin(directory: Path, sweep_id: str) -> None:
+    """Say in a finished run's directory that it was trained for this sweep and ended now."""
+    origin = Origin(sweep_id, datetime.now(UTC).isoformat(timespec="seconds"))
+    (directory / ORIGIN).write_text(json.dumps(asdict(origin)), encoding="utf-8")
 
 
 def read_outcome(directory: Path) -> Outcome:

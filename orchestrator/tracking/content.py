@@ -163,6 +163,7 @@ def run_content(sweep: Sweep, run: RunRecord) -> Content:
             "run_key": run.key,
             "status": outcome.status.value,
             **({"data": outcome.data} if outcome.data else {}),
+            **({"trained_for": run.found_in} if run.found_in else {}),
         },
         params=_with_settings(spec, identity, config.settings),
         samples=_finite((*curve, *(Sample(name, value, outcome.steps) for name, value in final.items()))),

@@ -11,6 +11,7 @@ from orchestrator.search.base import Request
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.searching import searcher_of
 from orchestrator.stacks.sizing import Sizing, setting_of
+from orchestrator.store.files import Home
 from orchestrator.store.journal import Ended, Journal, read_journal
 from orchestrator.store.records import Sweep
 from tests.drive.sweeps import spec
@@ -21,7 +22,7 @@ GOOD = Outcome(Status.FINISHED, 3, {"add": 0.9, "prod": 0.9}, {"add": 0.1, "prod
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    return tmp_path / "journal.jsonl"
+    return Home(tmp_path).sweep("logistic-1").journal
 
 
 def make(path: Path, *, slots: int = 2, interrupted: list[list[Request]] | None = None, **changes: object) -> Campaign:

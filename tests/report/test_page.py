@@ -61,7 +61,7 @@ def outline(html: str) -> Outline:
 
 def content(home: Home, asked: SweepSpec | None = None, **kept: object) -> PageContent:
     stored = read_sweep(home, write_sweep(home, asked, **kept).id)  # type: ignore[arg-type]  # passed through
-    return PageContent(stored.sweep, stored.state.value, stored.answer, stored.runs, stored.reused)
+    return PageContent(stored.sweep, stored.state.value, stored.answer, stored.runs)
 
 
 @pytest.fixture(scope="module", name="whole")

@@ -1,0 +1,162 @@
+"""The finished runs of a home as one sweep sees them: each lies there once, whoever asked for it first.
+
+A run's key holds everything that changes its mathematics, so a finished run of the same key is as good as a new one. A
+sweep asks here before it trains: the run may be there, or another sweep may be training it now.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock
+
+from orchestrator.store.files import Home, SweepFiles, write_whole
+from orchestrator.store.lifecycle import is_driven
+from orchestrator.store.remains import OUTCOME, read_origin, read_outcome
+from trainables.base import Outcome
+
+ALIVE_FOR_S = 0.5
+"""How long a look whether another sweep is being driven holds good."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A run that was there. ``trained_for`` is the id of the sweep it was trained for, ``""`` for the one that asks."""
+
+    outcome: Outcome
+    trained_for: str
+
+
+class SweepRuns:
+    """Used by the process that drives the sweep. A sweep that keeps its runs by itself (``--fresh``, or made before
+    runs were shared) finds none and shares none."""
+
+    def __init__(self, files: SweepFiles) -> None:
+        self._files = files
+        self._id = files.directory.name
+        self._home = files.home
+        self._shared = not files.keeps_its_runs
+        self._alive: dict[str, tuple[float, bool]] = {}
+
+    def has(self, key: str) -> bool:
+        """Whether the finished run of this key is there."""
+        return self._shared and (self._files.run(key) / OUTCOME).is_file()
+
+    def find(self, key: str) -> Found | None:
+        """The finished run of this key; None where it must be trained."""
+        if not self.has(key):
+            return None
+        return Found(read_outcome(self._files.run(key)), self.trained_for(key))
+
+    def trained_for(self, key: str) -> str:
+        """The other sweep a run that is there was trained for; ``""`` where it was this one."""
+        origin = read_origin(self._files.run(key)) if self._shared else None
+        return "" if origin is None or origin.sweep == self._id else origin.sweep
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """A block during which no sweep's runs are removed: what is found in it may be journalled."""
+        with removal_lock(self._home):
+            yield
+
+    def claim(self, key: str) -> bool:
+        """Say that this sweep trains a run from now on; False where another one that is being driven said so before.
+
+        Two sweeps that claim at the very moment in which a third one died may both be told True. Both train then, and
+        the first to finish is right.
+        """
+        if not self._shared:
+            return True
+        claim = self._home.claims / key
+        holder = _read_claim(claim)
+        if holder is None and _create(claim, self._id):
+            return True
+        holder = holder or _read_claim(claim)
+        if holder == self._id:
+            return True
+        if holder is not None and self._is_driven(holder):
+            return False
+        write_whole(claim, self._id)
+        return True
+
+    def free(self, key: str) -> None:
+        """The run has ended, or is given up: whoever wants it may look for it, or train it."""
+        claim = self._home.claims / key
+        if self._shared and _read_claim(claim) == self._id:
+            claim.unlink(missing_ok=True)
+
+    def _is_driven(self, sweep_id: str) -> bool:
+        seen, alive = self._alive.get(sweep_id, (-ALIVE_FOR_S, False))
+        if time.monotonic() - seen >= ALIVE_FOR_S:
+            alive = is_driven(self._home.sweep(sweep_id))
+            self._alive[sweep_id] = (time.monotonic(), alive)
+        return alive
+
+
+def removable(home: Home, sweep_id: str) -> list[str]:
+    """The keys of the runs that no sweep but this one refers to or is training: they can go with it."""
+    shared = home.runs
+    if not shared.is_dir():
+        return []
+    others = [
+        path.read_bytes() for path in (home.root / "sweeps").glob("*/journal.jsonl") if path.parent.name != sweep_id
+    ]
+    own = home.sweep(sweep_id).journal
+    said = own.read_bytes() if own.exists() else b""
+    found = []
+    for path in sorted(shared.iterdir()):
+        key = path.name.encode()
+        origin = read_origin(path)
+        if (key in said or (origin is not None and origin.sweep == sweep_id)) and not any(
+            key in each for each in others
+        ):
+            holder = _read_claim(home.claims / path.name)
+            if not holder or holder == sweep_id or not is_driven(home.sweep(holder)):
+                found.append(path.name)
+    return found
+
+
+def remove(home: Home, keys: list[str]) -> None:
+    """Delete these runs. Called under :func:`removal_lock`."""
+    for key in keys:
+        aside = Path(tempfile.mkdtemp(prefix=f".{key}-", dir=home.runs))
+        (home.runs / key).rename(aside / key)  # From here on nobody finds it, whatever happens to the rest.
+        shutil.rmtree(aside)
+        (home.claims / key).unlink(missing_ok=True)
+
+
+@contextmanager
+def removal_lock(home: Home) -> Iterator[None]:
+    """A block during which nobody else removes runs of this home, or refers to one that was there."""
+    home.root.mkdir(parents=True, exist_ok=True)
+    with FileLock(home.root / ".runs.lock"):
+        yield
+
+
+def _read_claim(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def _create(path: Path, text: str) -> bool:
+    """Write a file that was not there; False where it is. It is never seen empty: linked to its name when whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.link(name, path)
+    except FileExistsError:
+        return False
+    finally:
+        os.unlink(name)
+    return True
