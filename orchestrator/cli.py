@@ -28,6 +28,7 @@ app.command("report")(telling.report_command)
 app.command("compare")(telling.compare_command)
 app.command("export")(telling.export_command)
 app.command("rm")(keeping.rm_command)
+app.command("upgrade")(keeping.upgrade_command)
 app.command("ui")(recording.ui_command)
 app.command("sync")(recording.sync_command)
 

@@ -36,6 +36,23 @@ def rm_command(
     typer.echo(f"deleted {stored.id}: {size_on_disk(stored.disk_bytes)} on disk, {records} records in MLflow")
 
 
+def upgrade_command(home: Home = DEFAULT_HOME, debug: Debug = False) -> None:
+    """Share the runs of a home made by an earlier version, so that no sweep trains again what another one trained."""
+    from orchestrator.store.files import Home as Place
+    from orchestrator.store.upgrade import upgrade
+
+    place = Place(home.resolve())
+    if not place.root.is_dir():
+        raise UserError(f"there is no home at {place.root}; give the one to upgrade as --home")
+    done = upgrade(place)
+    for each in done:
+        said = f"{each.sweep_id}: {each.shared} runs are shared now, {each.there} were already"
+        if each.other:
+            said += f"; of {each.other} the home has another outcome, so that the sweep keeps its own"
+        typer.echo(said)
+    typer.echo(f"{place.root}: " + (f"{len(done)} sweeps upgraded" if done else "nothing to upgrade"))
+
+
 def _delete(stored: StoredSweep, home: Home) -> int:
     """The record first: as long as the sweep is on disk, the command can be repeated."""
     from orchestrator.store import lifecycle, runs

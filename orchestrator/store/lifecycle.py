@@ -172,8 +172,8 @@ def reuse_runs(older: Sweep, home: Home, sweep: Sweep, journal: Journal) -> list
     reused = []
     for entry in recall(home.sweep(older.id)).ended:
         if entry.key in usable and not entry.outcome.error:
-            _copy(home.sweep(older.id).run(entry.key), home.sweep(sweep.id).run(entry.key), older.id)
             origin = entry.reused_from or older.id
+            link_run(home.sweep(older.id).run(entry.key), home.sweep(sweep.id).run(entry.key), origin)
             reused.append(Ended(entry.key, usable[entry.key], entry.outcome, reused_from=origin))
             journal.append(reused[-1])
     if not reused:
@@ -202,9 +202,10 @@ def _usable(spec: SweepSpec) -> dict[str, Request]:
     return {family.key(spec.config(request)): request for request in spec.requests()}
 
 
-def _copy(source: Path, target: Path, sweep_id: str) -> None:
-    """Link a finished run's files to where another sweep looks for them, or copy them where links do not work; nothing
-    where it looks at the same place, or has the run."""
+def link_run(source: Path, target: Path, sweep_id: str, ended: datetime | None = None) -> None:
+    """Link a finished run's files to where other sweeps look for them, or copy them where links do not work; nothing
+    where they look at the same place, or a run is there. ``sweep_id`` and ``ended`` are its origin, unless it has one.
+    """
     if target.is_dir() or not source.is_dir():
         return
     with whole_directory(target) as aside:
@@ -213,7 +214,7 @@ def _copy(source: Path, target: Path, sweep_id: str) -> None:
         except (OSError, shutil.Error):
             shutil.copytree(source, aside, dirs_exist_ok=True)
         if not (aside / ORIGIN).exists():
-            write_origin(aside, sweep_id)
+            write_origin(aside, sweep_id, ended)
 
 
 def _listed(different: dict[str, tuple[object, object]]) -> str:

@@ -40,9 +40,9 @@ def read_origin(directory: Path) -> Origin | None:
     return Origin(**json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
 
 
-def write_origin(directory: Path, sweep_id: str) -> None:
-    """Say in a finished run's directory that it was trained for this sweep and ended now."""
-    origin = Origin(sweep_id, datetime.now(UTC).isoformat(timespec="seconds"))
+def write_origin(directory: Path, sweep_id: str, ended: datetime | None = None) -> None:
+    """Say in a finished run's directory that it was trained for this sweep and ended then, or now."""
+    origin = Origin(sweep_id, (ended or datetime.now(UTC)).isoformat(timespec="seconds"))
     (directory / ORIGIN).write_text(json.dumps(asdict(origin)), encoding="utf-8")
 
 

@@ -25,12 +25,14 @@ from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_PARENT_RUN_I
 
 from orchestrator.report import figures, main_figure
 from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.store.files import SweepFiles
 from orchestrator.store.records import FIGURE, RunRecord, Sweep
+from orchestrator.store.remains import read_origin
 from orchestrator.tracking import content, notes, views
 from orchestrator.tracking.base import State, Tracker
 from orchestrator.tracking.content import Content, Data
 from orchestrator.tracking.outage import outages
-from orchestrator.tracking.store import Store
+from orchestrator.tracking.store import Store, alone
 from orchestrator.tracking.system import SystemSample
 from trainables.base import Status
 
@@ -252,7 +254,10 @@ class MlflowTracker(Tracker):
     def _client(self) -> MlflowClient:
         for name, level in QUIET.items():
             logging.getLogger(name).setLevel(level)
-        return MlflowClient(self.store.uri)
+        with alone(self.store):
+            client = MlflowClient(self.store.uri)
+            client.search_experiments(max_results=1)  # The first call makes a new store's tables.
+        return client
 
 
 def _ended(run: Run) -> bool:
@@ -264,13 +269,15 @@ def _created_ms(sweep: Sweep) -> int:
 
 
 def _ended_ms(run: RunRecord) -> int:
-    """When a run's files were written: the same at every replay. Now, for a run that left none."""
+    """When a run ended: the same at every replay. Now, for a run that left nothing."""
+    if (origin := read_origin(run.directory)) is not None:
+        return int(datetime.fromisoformat(origin.ended).timestamp() * 1000)
     return _newest_ms(run.directory.glob("*"))
 
 
 def _sweep_ended_ms(sweep: Sweep, files: Sequence[Path]) -> int:
-    """When a sweep's figures were written, or else its newest run: the same at every replay. Now, where neither is."""
-    return _newest_ms(files or sweep.directory.glob("runs/*/*"))
+    """When a sweep's figures were written, or else its journal: the same at every replay. Now, where neither is."""
+    return _newest_ms(files or [SweepFiles(sweep.directory).journal])
 
 
 def _newest_ms(files: Iterable[Path]) -> int:

@@ -8,10 +8,13 @@ import sqlite3
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
+
+from filelock import FileLock
 
 from orchestrator.errors import SweepError, UserError
 
@@ -68,6 +71,19 @@ def move_aside(chosen: Store) -> Path | None:
         aside.rmdir()
         raise SweepError(f"the store in {home} cannot be moved aside: {error}") from error
     return aside
+
+
+@contextmanager
+def alone(chosen: Store) -> Iterator[None]:
+    """A block in which no other process of this home makes a store of our own: two that do it at once both fail. A
+    server sees to it by itself."""
+    if chosen.artifacts is None:
+        yield
+        return
+    home = chosen.artifacts.parent
+    home.mkdir(parents=True, exist_ok=True)
+    with FileLock(home / f".{DATABASE}.lock"):
+        yield
 
 
 def without_credentials(uri: str) -> str:

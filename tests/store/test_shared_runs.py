@@ -1,0 +1,212 @@
+"""A run belongs to the home: what one sweep trained is found by the next, through the program."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator.drive.sweep import RunOptions, run_sweep
+from orchestrator.store import lifecycle
+from orchestrator.store.files import Home
+from orchestrator.store.runs import SweepRuns, removable
+from tests.drive.sweeps import ended, quiet, spec
+from tests.store.counting import trained
+
+ROOT = Path(__file__).resolve().parents[2]
+OLD_HOME = ROOT / "tests" / "data" / "home_of_own_runs.tar.gz"
+"""A home of three sweeps, the second begun with the first one's runs, made when every sweep kept its own."""
+
+Spaces = Callable[..., tuple[Path, Path]]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "trained.txt"
+
+
+@pytest.fixture
+def spaces(tmp_path: Path, log: Path) -> Spaces:
+    """Two search spaces that share their baseline, at two sizes with two seeds."""
+
+    def write(sleep_s: float = 0.0) -> tuple[Path, Path]:
+        files = []
+        for name, mix in (("with_prod", "add+prod"), ("with_max", "add+max")):
+            files.append(tmp_path / f"{name}.yaml")
+            files[-1].write_text(
+                f"name: {name}\nquestion: Does it help ADD?\nfamily: tests.store.counting:CountingFamily\ntarget: add\n"
+                f"mixes: [add, {mix}]\nsizes: [8, 96]\nseeds: 2\nsearch: {{method: grid}}\n"
+                f"settings: {{log: {log}, sleep_s: {sleep_s}}}\n"
+            )
+        return files[0], files[1]
+
+    return write
+
+
+def start(home: Path, *words: object) -> subprocess.Popen[str]:
+    """The program, begun in a process of its own."""
+    command = [sys.executable, "-m", "orchestrator", *map(str, words), "--home", str(home)]
+    return subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    """What a program that ends well had to say."""
+    out, _ = process.communicate(timeout=240)
+    assert process.returncode == 0, out
+    return out
+
+
+def sweep_of(home: Path, space: str) -> str:
+    [found] = [each for each in Home(home).sweep_ids() if each.startswith(space)]
+    return found
+
+
+def table_of(out: str) -> list[str]:
+    """The lines of an answer's table."""
+    return [line for line in out.splitlines() if re.match(r"add(\+\w+)? ", line) and "seed" not in line]
+
+
+def test_a_shared_baseline_is_trained_once_and_the_answer_is_the_same(
+    spaces: Spaces, log: Path, tmp_path: Path
+) -> None:
+    first, second = spaces()
+    said(start(tmp_path / "home", "run", first, "--local-debug"))
+    out = said(start(tmp_path / "home", "run", second, "--local-debug"))
+    assert set(trained(log).values()) == {1}
+    assert len(trained(log)) == 12  # 4 of the baseline and 4 of each mix, where two sweeps alone would train 16.
+    there = sweep_of(tmp_path / "home", "with_prod")
+    assert f"4 runs were there already, trained for {there} (4)." in out
+    status = said(start(tmp_path / "home", "status", "with_max"))
+    assert "in 4 runs, 4 more were there already" in status
+    alone = said(start(tmp_path / "other home", "run", second, "--local-debug"))
+    assert table_of(out) == table_of(alone) != []
+
+
+def test_fresh_trains_anew_and_says_so(spaces: Spaces, log: Path, tmp_path: Path) -> None:
+    first, second = spaces()
+    said(start(tmp_path, "run", first, "--local-debug"))
+    out = said(start(tmp_path, "run", second, "--local-debug", "--fresh"))
+    assert "every run trained anew" in out
+    assert "there already" not in out
+    assert trained(log)["add 8 0"] == 2
+    assert "trained anew" in (tmp_path / "sweeps" / sweep_of(tmp_path, "with_max") / "report.html").read_text()
+    assert len(list((tmp_path / "runs").iterdir())) == 8  # Those of the first: a fresh sweep keeps its own.
+
+
+@pytest.mark.parametrize("engine", [["--local-debug"], pytest.param([], marks=pytest.mark.slow)])
+def test_two_sweeps_at_once_train_a_run_once(engine: list[str], spaces: Spaces, log: Path, tmp_path: Path) -> None:
+    both = [start(tmp_path, "run", space, *engine) for space in spaces(sleep_s=0.1)]
+    outs = [said(each) for each in both]
+    assert set(trained(log).values()) == {1}, trained(log)
+    assert len(trained(log)) == 12
+    found = [int(count) for out in outs for count in re.findall(r"^(\d+) runs? w(?:ere|as) there already", out, re.M)]
+    assert sum(found) == 4
+    for space in ("with_prod", "with_max"):
+        assert len(ended(tmp_path, sweep_of(tmp_path, space))) == 8
+
+
+def test_after_a_kill_another_sweep_goes_on_and_the_first_can_be_resumed(
+    spaces: Spaces, log: Path, tmp_path: Path
+) -> None:
+    first, second = spaces(sleep_s=0.3)
+    killed = start(tmp_path, "run", first, "--local-debug")
+    while len(kept := list((tmp_path / "runs").glob("[0-9a-f]*/outcome.json"))) < 2:
+        assert killed.poll() is None, killed.communicate()
+        time.sleep(0.02)
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.communicate()
+    lost = trained(log).total() - len(kept)  # Trained to their end, and killed before they were on disk.
+    out = said(start(tmp_path, "run", second, "--local-debug"))
+    there = re.search(r"^(\d+) runs? w(?:ere|as) there already", out, re.M)
+    assert there is not None
+    assert int(there[1]) >= 1
+    said(start(tmp_path, "run", first, "--local-debug", "--resume"))
+    assert len(trained(log)) == 12
+    assert trained(log).total() - 12 <= lost
+    assert len(ended(tmp_path, sweep_of(tmp_path, "with_prod"))) == 8
+
+
+def test_rm_keeps_the_runs_that_another_sweep_refers_to(spaces: Spaces, log: Path, tmp_path: Path) -> None:
+    first, second = spaces()
+    said(start(tmp_path, "run", first, "--local-debug"))
+    said(start(tmp_path, "run", second, "--local-debug"))
+    said(start(tmp_path, "rm", "with_prod", "--yes"))
+    assert len(list((tmp_path / "runs").iterdir())) == 8
+    kept = said(start(tmp_path, "status", "with_max", "--json"))
+    assert kept.count('"finished"') >= 8
+    said(start(tmp_path, "rm", "with_max", "--yes"))
+    assert list((tmp_path / "runs").iterdir()) == []
+    assert list((tmp_path / "claims").iterdir()) == []
+
+
+def test_a_home_of_before_is_read_and_upgraded(tmp_path: Path) -> None:
+    with tarfile.open(OLD_HOME) as packed:
+        packed.extractall(tmp_path, filter="data")
+    home = tmp_path / "home"
+    before = {each: said(start(home, "export", each, "--output", tmp_path / each)) for each in Home(home).sweep_ids()}
+    assert len(before) == 3
+    [first] = [each for each in before if each.startswith("units")]
+    runs = {each: (tmp_path / each / "runs.csv").read_text() for each in before}
+    out = said(start(home, "upgrade"))
+    assert "3 sweeps upgraded" in out
+    assert out.count("8 were already") == 2
+    assert not list((home / "sweeps").glob("*/runs"))
+    assert len(list((home / "runs").iterdir())) == 24
+    for each in before:
+        said(start(home, "export", each, "--output", tmp_path / f"{each} again"))
+        assert (tmp_path / f"{each} again" / "runs.csv").read_text() == runs[each]
+    assert "nothing to upgrade" in said(start(home, "upgrade"))
+    space = home / "sweeps" / first / "space.yaml"
+    again = said(start(home, "run", space, "--local-debug"))
+    assert f"16 runs were there already, trained for {first} (16)." in again
+
+
+def test_an_outcome_that_differs_stays_with_its_sweep(tmp_path: Path) -> None:
+    with tarfile.open(OLD_HOME) as packed:
+        packed.extractall(tmp_path, filter="data")
+    home = Home(tmp_path / "home")
+    newest, *_ = (each for each in home.sweep_ids() if each.startswith("others"))
+    [outcome, *_] = sorted(home.sweep(newest).own_runs.glob("*/outcome.json"))
+    outcome.write_text(outcome.read_text().replace('"steps": 3', '"steps": 4'))
+    out = said(start(home.root, "upgrade"))
+    assert "of 1 the home has another outcome, so that the sweep keeps its own" in out
+    assert (home.sweep(newest).run(outcome.parent.name) / "outcome.json").read_text() == outcome.read_text()
+
+
+def test_a_claim_holds_while_its_sweep_is_driven(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    mine, other = home.sweep("mine-1"), home.sweep("other-1")
+    for files in (mine, other):
+        files.directory.mkdir(parents=True)
+    with lifecycle.driving(other):
+        assert SweepRuns(other).claim("key")
+        assert SweepRuns(other).claim("key")
+        assert not SweepRuns(mine).claim("key")
+    assert SweepRuns(mine).claim("key")  # Nobody drives the other one any more.
+    with lifecycle.driving(mine):
+        assert not SweepRuns(other).claim("key")
+        SweepRuns(other).free("key")  # Not its own to give up.
+        assert not SweepRuns(other).claim("key")
+        SweepRuns(mine).free("key")
+        assert SweepRuns(other).claim("key")
+
+
+def test_what_a_sweep_is_training_is_not_removed_with_another(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    run_sweep(spec(search={"method": "grid"}, sizes=[8]), RunOptions(home=tmp_path, local_debug=True), quiet())
+    [there] = home.sweep_ids()
+    keys = sorted(path.name for path in home.runs.iterdir())
+    assert removable(home, there) == keys
+    other = home.sweep("other-1")
+    other.directory.mkdir(parents=True)
+    with lifecycle.driving(other):
+        assert SweepRuns(other).claim(keys[0])
+        assert removable(home, there) == keys[1:]
