@@ -16,10 +16,11 @@ COLUMNS = ("mix", "size", "seed", "accuracy", "floor", "seconds")
 """What a recorded table holds, a line a run. ``accuracy`` is empty for a run that failed."""
 
 
-def read_table(path: Path) -> dict[Request, Observation | None]:
+def read_table(path: Path, where: Mapping[str, str] | None = None) -> dict[Request, Observation | None]:
     """A recorded table: CSV with the columns of :data:`COLUMNS`, such as the ``runs.csv`` of an export.
 
-    Other columns are left aside, and so are runs of more steps than the others.
+    Other columns are left aside, and so are runs of more steps than the others, and lines whose columns do not hold the
+    values of ``where``.
 
     Raises :class:`UserError` for a file that is none, saying which line is wrong.
     """
@@ -29,7 +30,12 @@ def read_table(path: Path) -> dict[Request, Observation | None]:
             missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
             if missing:
                 raise UserError(f"{str(path)!r} is no table of outcomes: it has no column {', '.join(missing)}.")
-            lines = (line for line in reader if line.get("steps_factor") in (None, "1"))
+            asked = (where or {}).items()
+            lines = (
+                line
+                for line in reader
+                if line.get("steps_factor") in (None, "1") and all(line.get(name) == value for name, value in asked)
+            )
             return dict(_line(path, reader.line_num, line) for line in lines)
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read the table {str(path)!r}: {error}") from error

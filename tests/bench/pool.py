@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -21,6 +22,16 @@ TOP = 2.0
 RESAMPLES = 1000
 
 
+RECIPE = "recipe"
+"""The column of a table that holds the runs of several recipes."""
+
+
+def recipes_of(path: Path) -> list[str]:
+    """The recipes whose runs a table holds, ``[""]`` where it does not tell them apart."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return sorted({line.get(RECIPE, "") for line in csv.DictReader(file)})
+
+
 @dataclass(frozen=True)
 class Pool:
     """Real runs by mix and size; ``costs`` in seconds by size, of all mixes together."""
@@ -29,9 +40,9 @@ class Pool:
     costs: Mapping[int, float]
 
     @classmethod
-    def read(cls, path: Path) -> Pool:
-        """The pool of a recorded table. Raises ``UserError`` for a file that is none."""
-        table = read_table(path)
+    def read(cls, path: Path, recipe: str = "") -> Pool:
+        """The pool of a recorded table, or of one recipe's lines in it. Raises ``UserError`` for another file."""
+        table = read_table(path, {RECIPE: recipe} if recipe else {})
         runs: dict[tuple[str, int], list[Observation]] = {}
         for request, seen in table.items():
             if seen is not None:

@@ -11,8 +11,8 @@ import pytest
 
 from orchestrator.search.base import Observation, Request
 from orchestrator.transition.types import Verdict
-from tests.bench.drawn_sweeps import POOL, Drawn, against, main
-from tests.bench.pool import FEW, Pool
+from tests.bench.drawn_sweeps import FORMER, RECIPES, Drawn, against, main
+from tests.bench.pool import FEW, Pool, recipes_of
 
 
 def pool(**means: float) -> Pool:
@@ -67,7 +67,7 @@ def test_a_size_with_few_runs_borrows_from_the_nearest() -> None:
 
 
 def test_the_kept_runs_cross_where_the_sweeps_found_it() -> None:
-    kept = Pool.read(POOL)
+    kept = Pool.read(FORMER)
     truth = kept.crossing("add+prod")
     assert truth is not None
     assert 9 < truth < 12
@@ -86,19 +86,34 @@ def test_open_sides_are_wide_and_hold_what_they_do_not_exclude() -> None:
 
 
 def test_intervals_may_be_held_against_a_size_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["--sweeps", "2", "--set", "seeds=3", "--truth", "1000", "--json", str(tmp_path / "drawn.json")])
+    asked = ["--pool", str(FORMER), "--sweeps", "2", "--set", "seeds=3"]
+    main([*asked, "--truth", "1000", "--json", str(tmp_path / "drawn.json")])
     lines = [line for line in capsys.readouterr().out.splitlines() if "| add+prod |" in line]
     assert len(lines) == 2
     assert all("| 0.00 +- 0.00 |" in line for line in lines)
 
 
+def test_a_table_of_several_recipes_holds_a_pool_for_each() -> None:
+    recipes = recipes_of(RECIPES)
+    assert {"start_0.2", "start_fan_in", "rate_0.002", "decay_0.05"} <= set(recipes)
+    assert recipes_of(FORMER) == [""]
+    pools = [Pool.read(RECIPES, recipe) for recipe in recipes]
+    counts = [sum(len(found) for found in pool.runs.values()) for pool in pools]
+    with RECIPES.open(encoding="utf-8") as file:
+        assert sum(counts) == len(file.readlines()) - 1
+    assert all({mix for mix, _ in pool.runs} == {"add", "add+prod"} for pool in pools)
+
+
 def test_one_command_prints_and_writes_what_was_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["--sweeps", "2", "--set", "seeds=3", "--json", str(tmp_path / "drawn.json")])
+    main(["--sweeps", "1", "--set", "seeds=2", "--json", str(tmp_path / "drawn.json")])
     printed = capsys.readouterr().out
-    assert "add+prod: " in printed
-    assert "| bayes | add+prod |" in printed
+    assert "recipe start_0.2\n" in printed
+    assert printed.count("| bayes | add+prod |") == len(recipes_of(RECIPES))
     assert "bayes against bisection: sooner in" in printed
+    assert "over all recipes and mixes: bisection " in printed
     record = json.loads((tmp_path / "drawn.json").read_text())
-    assert record["truths"]["add"] is None
-    assert record["overrides"] == ["seeds=3"]
-    assert {method: len(found) for method, found in record["sweeps"].items()} == {"bisection": 2, "bayes": 2}
+    assert record["overrides"] == ["seeds=2"]
+    assert [each["recipe"] for each in record["recipes"]] == recipes_of(RECIPES)
+    for each in record["recipes"]:
+        assert set(each["truths"]) == {"add", "add+prod"}
+        assert {method: len(found) for method, found in each["sweeps"].items()} == {"bisection": 1, "bayes": 1}
