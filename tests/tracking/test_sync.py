@@ -138,10 +138,12 @@ def test_a_rebuilt_store_equals_the_first(swept: Path) -> None:
 
 def test_a_store_that_is_gone_is_rebuilt(swept: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
-    shutil.copytree(swept / "sweeps", home / "sweeps")
+    for kept in ("sweeps", "runs"):
+        shutil.copytree(swept / kept, home / kept)
     rebuild(home, quiet())
     assert everything(home).keys() == everything(swept).keys()
-    assert sorted(path.name for path in home.iterdir()) == [ARTIFACTS, DATABASE, "sweeps"]
+    there = sorted(path.name for path in home.iterdir() if not path.name.startswith("."))
+    assert there == [ARTIFACTS, DATABASE, "runs", "sweeps"]
 
 
 def test_nothing_moves_while_a_sweep_is_run(swept: Path) -> None:
