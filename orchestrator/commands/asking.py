@@ -84,7 +84,8 @@ def run_command(
 
 def list_command(debug: Debug = False) -> None:
     """Name the search spaces that come with the project."""
-    from orchestrator.space.spaces import names, open_space
+    from orchestrator.space.files import names
+    from orchestrator.space.spaces import open_space
     from orchestrator.terminal.briefing import print_spaces
 
     print_spaces([open_space(name) for name in names()], Console())

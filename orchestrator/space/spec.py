@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from functools import cached_property
@@ -26,16 +25,13 @@ from orchestrator.search.base import Request
 from orchestrator.search.registry import METHODS, settings_type
 from orchestrator.space import strict_yaml
 from orchestrator.space.mixes import Fairness, read_mix, with_budgets, with_recipes
+from orchestrator.space.names import NAME
 from orchestrator.space.plain import flatten, plain_settings
 from orchestrator.space.recipes import expand, resolve
 from orchestrator.space.sizes import SizeRange
 from orchestrator.space.tuning import Tune, Tuned
 from orchestrator.space.validation import STRICT, InvalidDataError, Key, Problem, explain, parse
 from trainables.base import Family, Mix, RunConfig, SettingsError, load_family
-
-NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
-"""Names of search spaces and profiles become directories and experiment names."""
-
 
 DEFAULT_FAMILY = "listops"
 AUTO: Literal["auto"] = "auto"

@@ -21,7 +21,7 @@ def print_spaces(spaces: list[Space], console: Console) -> None:
     for header in ("search space", "question", "profiles"):
         table.add_column(header, overflow="fold", no_wrap=header == "search space")
     for space in spaces:
-        table.add_row(space.name, Text(str(space.base.get("question", ""))), ", ".join(space.profiles))
+        table.add_row(space.name, Text(str(space.top.get("question", ""))), ", ".join(space.profiles))
     console.print(table)
 
 
