@@ -18,6 +18,7 @@ from orchestrator.commands.options import (
     SpaceName,
     Stack,
     load,
+    resolve,
     with_sizes,
 )
 from orchestrator.errors import UserError
@@ -91,10 +92,19 @@ def list_command(debug: Debug = False) -> None:
     print_spaces([open_space(name) for name in names()], Console())
 
 
-def show_command(space: SpaceName, profile: Profile = None, override: Override = None, debug: Debug = False) -> None:
-    """Print a search space resolved: the very sweep, as YAML."""
-    spec, _ = load(space, profile, override)
-    typer.echo(spec.to_yaml(), nl=False)
+def show_command(
+    space: SpaceName,
+    profile: Profile = None,
+    override: Override = None,
+    stack: Stack = None,
+    gpu_fraction: GpuFraction = None,
+    debug: Debug = False,
+) -> None:
+    """Print a search space resolved: the very sweep, as YAML, and beside each value where it is written."""
+    from orchestrator.space.sources import with_sources
+
+    resolved, _ = resolve(space, profile, with_sizes(override, stack, gpu_fraction))
+    typer.echo(with_sources(resolved), nl=False)
 
 
 def plan_command(

@@ -32,7 +32,7 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Override:
+class Assignment:
     """A value from the command line: the dotted ``path`` it sets, the value as YAML, and the option as it was given."""
 
     path: str
@@ -40,7 +40,7 @@ class Override:
     given: str
 
     @classmethod
-    def parse(cls, text: str) -> Override:
+    def parse(cls, text: str) -> Assignment:
         """What follows ``--set``: ``key.path=value``. Raises ``UserError``."""
         path, equals, value = text.partition("=")
         override = cls(path, value, f"--set {text}")
@@ -72,9 +72,9 @@ class Layers:
         kept = {key: origin for key, origin in self.origins.items() if not any(_within(key, top) for top in gone)}
         self.origins = kept | dict(origins)
 
-    def add_overrides(self, overrides: Sequence[str | Override]) -> None:
+    def add_overrides(self, overrides: Sequence[str | Assignment]) -> None:
         """Lay the command line's values over what is there, ``key.path=value`` for text. Raises ``UserError``."""
-        read = [each if isinstance(each, Override) else Override.parse(each) for each in overrides]
+        read = [each if isinstance(each, Assignment) else Assignment.parse(each) for each in overrides]
         # A change of method drops the old method's settings, so it goes before settings of the new one.
         for override in sorted(read, key=lambda each: each.key[-1] not in CHOICES):
             document = strict_yaml.read(override.value, override.given)

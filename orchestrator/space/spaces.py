@@ -15,7 +15,7 @@ from orchestrator.errors import UserError, unknown
 from orchestrator.space import hardware as machine
 from orchestrator.space.files import PROFILE_KEYS, SpaceFile, read_space, source_of
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.layers import Layers, Origin, Override, merge
+from orchestrator.space.layers import Assignment, Layers, Origin, merge
 from orchestrator.space.profiles import Choice, choose
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
 from orchestrator.space.validation import InvalidDataError, Key, Problem, leaf_paths, parse
@@ -92,7 +92,7 @@ def open_space(name_or_path: str) -> Space:
 def load_space(
     name_or_path: str,
     profile: str | None = None,
-    overrides: Sequence[str | Override] = (),
+    overrides: Sequence[str | Assignment] = (),
     hardware: Hardware | None = None,
 ) -> SweepSpec:
     """The sweep a search space asks for: see :func:`resolve_space`."""
@@ -102,7 +102,7 @@ def load_space(
 def resolve_space(
     name_or_path: str,
     profile: str | None = None,
-    overrides: Sequence[str | Override] = (),
+    overrides: Sequence[str | Assignment] = (),
     hardware: Hardware | None = None,
 ) -> Resolved:
     """The sweep a search space asks for, with a profile and ``key.path=value`` overrides, and each value's origin.
