@@ -12,13 +12,13 @@ from orchestrator.commands.options import (
     DEFAULT_HOME,
     Debug,
     GpuFraction,
-    Home,
+    HomeOption,
     Override,
     Profile,
     SpaceName,
-    Stack,
+    StackOption,
     load,
-    resolve,
+    load_resolved,
     with_sizes,
 )
 from orchestrator.errors import UserError
@@ -33,9 +33,9 @@ def run_command(
     space: SpaceName,
     profile: Profile = None,
     override: Override = None,
-    stack: Stack = None,
+    stack: StackOption = None,
     gpu_fraction: GpuFraction = None,
-    home: Home = DEFAULT_HOME,
+    home: HomeOption = DEFAULT_HOME,
     address: Annotated[str | None, typer.Option(help="Use the Ray cluster at this address.")] = None,
     resume: Annotated[
         str | None,
@@ -96,14 +96,14 @@ def show_command(
     space: SpaceName,
     profile: Profile = None,
     override: Override = None,
-    stack: Stack = None,
+    stack: StackOption = None,
     gpu_fraction: GpuFraction = None,
     debug: Debug = False,
 ) -> None:
     """Print a search space resolved: the very sweep, as YAML, and beside each value where it is written."""
     from orchestrator.space.sources import with_sources
 
-    resolved, _ = resolve(space, profile, with_sizes(override, stack, gpu_fraction))
+    resolved, _ = load_resolved(space, profile, with_sizes(override, stack, gpu_fraction))
     typer.echo(with_sources(resolved), nl=False)
 
 
@@ -111,9 +111,9 @@ def plan_command(
     space: SpaceName,
     profile: Profile = None,
     override: Override = None,
-    stack: Stack = None,
+    stack: StackOption = None,
     gpu_fraction: GpuFraction = None,
-    home: Home = DEFAULT_HOME,
+    home: HomeOption = DEFAULT_HOME,
     debug: Debug = False,
 ) -> None:
     """Print what a sweep would cost, without starting it."""

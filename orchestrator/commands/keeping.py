@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from orchestrator.commands.looking import open_sweep
-from orchestrator.commands.options import DEFAULT_HOME, Debug, Home, OneSweep
+from orchestrator.commands.options import DEFAULT_HOME, Debug, HomeOption, OneSweep
 from orchestrator.errors import SweepError, UserError
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def rm_command(
     sweep: OneSweep,
-    home: Home = DEFAULT_HOME,
+    home: HomeOption = DEFAULT_HOME,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -36,15 +37,15 @@ def rm_command(
     typer.echo(f"deleted {stored.id}: {size_on_disk(stored.disk_bytes)} on disk, {records} records in MLflow")
 
 
-def _delete(stored: StoredSweep, home: Home) -> int:
+def _delete(stored: StoredSweep, home: Path) -> int:
     """The record first: as long as the sweep is on disk, the command can be repeated."""
     from orchestrator.store import lifecycle
-    from orchestrator.store.files import Home as Place
+    from orchestrator.store.files import Home
     from orchestrator.tracking import store
     from orchestrator.tracking.base import OutageError
     from orchestrator.tracking.removal import remove_sweep
 
-    files = Place(home.resolve()).sweep(stored.id)
+    files = Home(home.resolve()).sweep(stored.id)
     chosen = store.choose(home)
     store.check(chosen)
     with lifecycle.driving(files):

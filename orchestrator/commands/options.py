@@ -26,7 +26,7 @@ Override = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a field by its path: --set search.method=grid."),
 ]
-Stack = Annotated[
+StackOption = Annotated[
     str | None,
     typer.Option(
         metavar="N|auto", help="Train at most so many runs as one batched model; auto: as many as measurements favour."
@@ -36,7 +36,7 @@ GpuFraction = Annotated[
     str | None,
     typer.Option(metavar="SHARE|auto", help="Give each stack this share of a GPU, such as 0.5; 0 trains on the CPU."),
 ]
-Home = Annotated[Path, typer.Option(help="Where sweeps and the default MLflow store lie.")]
+HomeOption = Annotated[Path, typer.Option(help="Where sweeps and the default MLflow store lie.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")]
 DEFAULT_HOME = Path("results")
 
@@ -44,12 +44,12 @@ DEFAULT_HOME = Path("results")
 def load(
     space: str, profile: str | None, overrides: Sequence[str | Assignment] | None, address: str | None = None
 ) -> tuple[SweepSpec, Hardware]:
-    """The sweep of :func:`resolve`, without where its values are written."""
-    resolved, hardware = resolve(space, profile, overrides, address)
+    """The sweep of :func:`load_resolved`, without where its values are written."""
+    resolved, hardware = load_resolved(space, profile, overrides, address)
     return resolved.spec, hardware
 
 
-def resolve(
+def load_resolved(
     space: str, profile: str | None, overrides: Sequence[str | Assignment] | None, address: str | None = None
 ) -> tuple[Resolved, Hardware]:
     """The sweep that a name or file, a profile and overrides ask for, and the hardware the profile was chosen by: that

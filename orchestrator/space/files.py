@@ -104,8 +104,8 @@ def _check_profiles(file: SpaceFile, profiles: Any) -> None:
         try:
             needs_of(profile)
         except InvalidDataError as error:
-            for problem in error.problems:
-                file.refuse(("profiles", name, "needs", *problem.key), problem.message)
+            for mistake in error.mistakes:
+                file.refuse(("profiles", name, "needs", *mistake.key), mistake.message)
 
 
 def _is_path(name_or_path: str) -> bool:

@@ -16,9 +16,9 @@ from orchestrator.space import hardware as machine
 from orchestrator.space.files import PROFILE_KEYS, SpaceFile, read_space, source_of
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.layers import Assignment, Layers, Origin, merge
-from orchestrator.space.profiles import Choice, choose
+from orchestrator.space.profiles import ChosenProfile, choose
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
-from orchestrator.space.validation import InvalidDataError, Key, Problem, leaf_paths, parse
+from orchestrator.space.validation import InvalidDataError, Key, Mistake, leaf_paths, parse
 from trainables.base import Mix, SettingsError, load_family
 
 
@@ -118,10 +118,10 @@ def resolve_space(
         left_out = _leave_out_other_mixes(layers, space.source)
         return Resolved(parse(SweepSpec, layers.data), layers, left_out)
     except InvalidDataError as error:
-        raise UserError("\n".join(_describe(layers, problem) for problem in error.problems)) from error
+        raise UserError("\n".join(_describe(layers, mistake) for mistake in error.mistakes)) from error
 
 
-def _choice(space: Space, asked: str | None, hardware: Hardware | None) -> Choice | None:
+def _choice(space: Space, asked: str | None, hardware: Hardware | None) -> ChosenProfile | None:
     """The profile to take; None where there are none. Raises ``UserError``."""
     profiles = space.profiles
     if not profiles:
@@ -133,7 +133,7 @@ def _choice(space: Space, asked: str | None, hardware: Hardware | None) -> Choic
     return choose(space.source, profiles, asked, hardware or machine.detect())
 
 
-def _layers(space: Space, choice: Choice | None, *, asked: bool) -> Layers:
+def _layers(space: Space, choice: ChosenProfile | None, *, asked: bool) -> Layers:
     """The files' values with the chosen profile, the nearest file on top."""
     layers = Layers(space.source)
     for file in reversed(space.files):
@@ -177,11 +177,11 @@ def _is_other_mix(name: str, mixes: Mapping[str, Mix]) -> bool:
         return False
 
 
-def _describe(layers: Layers, problem: Problem) -> str:
+def _describe(layers: Layers, mistake: Mistake) -> str:
     """One line: where, what, and for an incomplete path after ``--set`` the whole one."""
-    text = f"{layers.place(problem.key)}: {problem.message}"
-    if problem.unknown_key and layers.overridden(problem.key):
-        last = str(problem.key[-1])
+    text = f"{layers.place(mistake.key)}: {mistake.message}"
+    if mistake.unknown_key and layers.overridden(mistake.key):
+        last = str(mistake.key[-1])
         paths = [path for path in _all_paths(layers.data) if path.endswith(f".{last}")]
         text += f". The whole path would be {' or '.join(paths)}" if paths else ""
     return text

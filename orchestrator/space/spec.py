@@ -30,7 +30,7 @@ from orchestrator.space.plain import flatten, plain_settings
 from orchestrator.space.recipes import expand, resolve
 from orchestrator.space.sizes import SizeRange
 from orchestrator.space.tuning import Tune, Tuned
-from orchestrator.space.validation import STRICT, InvalidDataError, Key, Problem, explain, parse
+from orchestrator.space.validation import STRICT, InvalidDataError, Key, Mistake, explain, parse
 from trainables.base import Family, Mix, RunConfig, SettingsError, load_family
 
 DEFAULT_FAMILY = "listops"
@@ -111,9 +111,9 @@ class Search(BaseModel):
         method = data.get("method")
         if not isinstance(method, str):
             given = "is missing" if method is None else f"must be text; got {method!r}"
-            raise InvalidDataError([Problem(("method",), f"{given}; allowed: {', '.join(METHODS)}")])
+            raise InvalidDataError([Mistake(("method",), f"{given}; allowed: {', '.join(METHODS)}")])
         if method not in METHODS:
-            raise InvalidDataError([Problem(("method",), str(unknown("search method", method, METHODS)))])
+            raise InvalidDataError([Mistake(("method",), str(unknown("search method", method, METHODS)))])
         own = {key: value for key, value in data.items() if key != "method"}
         return {"method": method, "settings": asdict(parse(settings_type(method), own))}
 
@@ -234,34 +234,34 @@ class SweepSpec(BaseModel):
     @model_validator(mode="after")
     def _fits_family(self) -> SweepSpec:
         family = self.make_family()
-        problems = list(self._mix_problems(family)) + list(self._tune_problems(family)) + list(self._recipe_problems())
-        problems = problems or list(self._size_problems(family))
-        if problems:
-            raise InvalidDataError(problems)
+        mistakes = list(self._mix_mistakes(family)) + list(self._tune_mistakes(family)) + list(self._recipe_mistakes())
+        mistakes = mistakes or list(self._size_mistakes(family))
+        if mistakes:
+            raise InvalidDataError(mistakes)
         return self
 
-    def _mix_problems(self, family: Family) -> Iterator[Problem]:
+    def _mix_mistakes(self, family: Family) -> Iterator[Mistake]:
         known = family.tasks()
         if self.target not in known:
-            yield Problem(("target",), str(unknown("operation", self.target, known)))
+            yield Mistake(("target",), str(unknown("operation", self.target, known)))
             return
         for place, mix in enumerate(self.mixes):
             strangers = [task for task in mix.tasks if task not in known]
             for task in strangers:
-                yield Problem(("mixes", place), str(unknown("operation", task, known, where=f"the mix {mix}")))
+                yield Mistake(("mixes", place), str(unknown("operation", task, known, where=f"the mix {mix}")))
             if not strangers and self.target not in mix.tasks:
-                yield Problem(("target",), f"every mix must hold the target {self.target!r}; the mix {mix} does not")
+                yield Mistake(("target",), f"every mix must hold the target {self.target!r}; the mix {mix} does not")
 
-    def _recipe_problems(self) -> Iterator[Problem]:
+    def _recipe_mistakes(self) -> Iterator[Mistake]:
         try:
             resolved: Mapping[str, Any] = self.recipe_settings
         except InvalidDataError as error:
-            yield from (replace(problem, key=("recipes", *problem.key)) for problem in error.problems)
+            yield from (replace(mistake, key=("recipes", *mistake.key)) for mistake in error.mistakes)
             return
         if resolved and self.tune is not None:
-            yield Problem(("tune",), "tunes one recipe; ask for it or for recipes, not for both in one search space")
+            yield Mistake(("tune",), "tunes one recipe; ask for it or for recipes, not for both in one search space")
 
-    def _size_problems(self, family: Family) -> Iterator[Problem]:
+    def _size_mistakes(self, family: Family) -> Iterator[Mistake]:
         for place, mix in enumerate(self.mixes):
             for size in self.sizes:
                 try:
@@ -270,17 +270,17 @@ class SweepSpec(BaseModel):
                 except SettingsError as error:
                     named = tuple(error.key.split(".")) if error.key else ("mixes", place)
                     key = named if named[0] in type(self).model_fields else ("settings", *named)
-                    yield Problem(key, f"mix {mix} at {family.size_axis} {size}: {explain(error)}")
+                    yield Mistake(key, f"mix {mix} at {family.size_axis} {size}: {explain(error)}")
                     return  # The other sizes and mixes would mostly say the same.
 
-    def _tune_problems(self, family: Family) -> Iterator[Problem]:
+    def _tune_mistakes(self, family: Family) -> Iterator[Mistake]:
         allowed = f"Allowed: {', '.join(family.tunable)}" if family.tunable else f"{self.family} lets none be tuned"
         for name, found in self.tuned.items():
             if name not in self.mix_named:
-                yield Problem(("tuned", name), str(unknown("mix", name, self.mix_named)))
+                yield Mistake(("tuned", name), str(unknown("mix", name, self.mix_named)))
             for path in found.settings:
                 if path not in family.tunable:
-                    yield Problem(("tuned", name, "settings", path), f"cannot be tuned. {allowed}")
+                    yield Mistake(("tuned", name, "settings", path), f"cannot be tuned. {allowed}")
         if self.tune is None:
             return
         for path, span in self.tune.settings.items():
@@ -288,27 +288,27 @@ class SweepSpec(BaseModel):
             if path not in family.tunable:
                 guess = nearest(path, family.tunable)
                 hint = f" Did you mean {guess!r}?" if guess else ""
-                yield Problem(key, f"there is no such setting to tune.{hint} {allowed}")
+                yield Mistake(key, f"there is no such setting to tune.{hint} {allowed}")
                 continue
             for end in (span.low, span.high):
                 try:
                     family.adjusted({path: end})
                 except SettingsError as error:
-                    yield Problem(key, explain(error))
+                    yield Mistake(key, explain(error))
         if overlap := sorted(set(self.tune.seed_list) & set(self.seed_list)):
-            yield Problem(
+            yield Mistake(
                 ("tune", "seed"),
                 f"seed {overlap[0]} is one of the sweep's own; tuning needs others, so that it is blind",
             )
         if self.tune.sizes == "auto" and len(self.sizes) < 2:
-            yield Problem(
+            yield Mistake(
                 ("tune", "sizes"), "auto needs a sweep of at least two sizes; name two or more sizes to tune at"
             )
         for size in () if self.tune.sizes == "auto" else self.tune.sizes:
             try:
                 family.check(self.baseline, size)
             except SettingsError as error:
-                yield Problem(("tune", "sizes"), explain(error))
+                yield Mistake(("tune", "sizes"), explain(error))
 
     @property
     def family_class(self) -> type[Family]:
