@@ -7,7 +7,8 @@ from importlib import metadata
 
 from orchestrator.search.base import Request
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.spec import AUTO, SweepSpec
+from orchestrator.space.resources import AUTO
+from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import choice
 from orchestrator.stacks.measured import Conditions, Measured
 
