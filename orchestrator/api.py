@@ -137,7 +137,7 @@ class SweepResults:
     def _repr_html_(self) -> str:
         from orchestrator.report import table
 
-        said = table.report(self.answer)
+        said = table.answer_table(self.answer)
         head = "".join(f"<th>{escape(cell)}</th>" for cell in said.header)
         rows = "".join(
             "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row.cells) + "</tr>" for row in said.rows

@@ -12,12 +12,13 @@ from orchestrator.commands.options import (
     DEFAULT_HOME,
     Debug,
     GpuFraction,
-    Home,
+    HomeOption,
     Override,
     Profile,
     SpaceName,
-    Stack,
+    StackOption,
     load,
+    load_resolved,
     with_sizes,
 )
 from orchestrator.errors import UserError
@@ -32,9 +33,9 @@ def run_command(
     space: SpaceName,
     profile: Profile = None,
     override: Override = None,
-    stack: Stack = None,
+    stack: StackOption = None,
     gpu_fraction: GpuFraction = None,
-    home: Home = DEFAULT_HOME,
+    home: HomeOption = DEFAULT_HOME,
     address: Annotated[str | None, typer.Option(help="Use the Ray cluster at this address.")] = None,
     resume: Annotated[
         str | None,
@@ -91,25 +92,35 @@ def run_command(
 
 def list_command(debug: Debug = False) -> None:
     """Name the search spaces that come with the project."""
-    from orchestrator.space.spaces import names, open_space
+    from orchestrator.space.files import names
+    from orchestrator.space.spaces import open_space
     from orchestrator.terminal.briefing import print_spaces
 
     print_spaces([open_space(name) for name in names()], Console())
 
 
-def show_command(space: SpaceName, profile: Profile = None, override: Override = None, debug: Debug = False) -> None:
-    """Print a search space resolved: the very sweep, as YAML."""
-    spec, _ = load(space, profile, override)
-    typer.echo(spec.to_yaml(), nl=False)
+def show_command(
+    space: SpaceName,
+    profile: Profile = None,
+    override: Override = None,
+    stack: StackOption = None,
+    gpu_fraction: GpuFraction = None,
+    debug: Debug = False,
+) -> None:
+    """Print a search space resolved: the very sweep, as YAML, and beside each value where it is written."""
+    from orchestrator.space.sources import with_sources
+
+    resolved, _ = load_resolved(space, profile, with_sizes(override, stack, gpu_fraction))
+    typer.echo(with_sources(resolved), nl=False)
 
 
 def plan_command(
     space: SpaceName,
     profile: Profile = None,
     override: Override = None,
-    stack: Stack = None,
+    stack: StackOption = None,
     gpu_fraction: GpuFraction = None,
-    home: Home = DEFAULT_HOME,
+    home: HomeOption = DEFAULT_HOME,
     debug: Debug = False,
 ) -> None:
     """Print what a sweep would cost, without starting it."""

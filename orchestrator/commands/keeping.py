@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from orchestrator.commands.looking import open_sweep
-from orchestrator.commands.options import DEFAULT_HOME, Debug, Home, OneSweep
+from orchestrator.commands.options import DEFAULT_HOME, Debug, HomeOption, OneSweep
 from orchestrator.errors import SweepError, UserError
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def rm_command(
     sweep: OneSweep,
-    home: Home = DEFAULT_HOME,
+    home: HomeOption = DEFAULT_HOME,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -36,12 +37,12 @@ def rm_command(
     typer.echo(f"deleted {stored.id}: {size_on_disk(stored.disk_bytes)} on disk, {records} records in MLflow")
 
 
-def upgrade_command(home: Home = DEFAULT_HOME, debug: Debug = False) -> None:
+def upgrade_command(home: HomeOption = DEFAULT_HOME, debug: Debug = False) -> None:
     """Share the runs of a home made by an earlier version, so that no sweep trains again what another one trained."""
-    from orchestrator.store.files import Home as Place
+    from orchestrator.store.files import Home
     from orchestrator.store.upgrade import upgrade
 
-    place = Place(home.resolve())
+    place = Home(home.resolve())
     if not place.root.is_dir():
         raise UserError(f"there is no home at {place.root}; give the one to upgrade as --home")
     done = upgrade(place)
@@ -53,15 +54,15 @@ def upgrade_command(home: Home = DEFAULT_HOME, debug: Debug = False) -> None:
     typer.echo(f"{place.root}: " + (f"{len(done)} sweeps upgraded" if done else "nothing to upgrade"))
 
 
-def _delete(stored: StoredSweep, home: Home) -> int:
+def _delete(stored: StoredSweep, home: Path) -> int:
     """The record first: as long as the sweep is on disk, the command can be repeated."""
     from orchestrator.store import lifecycle, runs
-    from orchestrator.store.files import Home as Place
+    from orchestrator.store.files import Home
     from orchestrator.tracking import store
     from orchestrator.tracking.base import OutageError
     from orchestrator.tracking.removal import remove_sweep
 
-    files = Place(home.resolve()).sweep(stored.id)
+    files = Home(home.resolve()).sweep(stored.id)
     chosen = store.choose(home)
     store.check(chosen)
     with lifecycle.driving(files):

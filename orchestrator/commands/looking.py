@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from orchestrator.commands.options import DEFAULT_HOME, Debug, Home, SweepName
+from orchestrator.commands.options import DEFAULT_HOME, Debug, HomeOption, SweepName
 from orchestrator.errors import UserError
 
 if TYPE_CHECKING:
@@ -19,14 +20,14 @@ PIPED_WIDTH = 200
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 
 
-def sweeps_command(home: Home = DEFAULT_HOME, json_: Json = False, debug: Debug = False) -> None:
+def sweeps_command(home: HomeOption = DEFAULT_HOME, json_: Json = False, debug: Debug = False) -> None:
     """List the sweeps there are: how they stand, what they found, what they take up."""
     from orchestrator.catalogue.reading import read_sweep
     from orchestrator.catalogue.status import status_of
     from orchestrator.catalogue.views import sweeps_view
-    from orchestrator.store.files import Home as Place
+    from orchestrator.store.files import Home
 
-    place = Place(home.resolve())
+    place = Home(home.resolve())
     sweeps = [read_sweep(place, sweep_id) for sweep_id in place.sweep_ids()]
     if json_:
         listed = [status_of(each).to_json() | {"disk_bytes": each.disk_bytes} for each in sweeps]
@@ -40,7 +41,7 @@ def sweeps_command(home: Home = DEFAULT_HOME, json_: Json = False, debug: Debug 
 
 def status_command(
     sweep: SweepName = None,
-    home: Home = DEFAULT_HOME,
+    home: HomeOption = DEFAULT_HOME,
     runs: Annotated[bool, typer.Option("--runs", help="List every run, with the keys `logs` takes.")] = False,
     json_: Json = False,
     debug: Debug = False,
@@ -60,28 +61,28 @@ def status_command(
 
 def logs_command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's key, or the beginning of it.")],
-    home: Home = DEFAULT_HOME,
+    home: HomeOption = DEFAULT_HOME,
     debug: Debug = False,
 ) -> None:
     """Show one run: its settings, its learning curve, and why it failed if it did."""
     from orchestrator.catalogue.lookup import find_run
     from orchestrator.catalogue.reading import read_sweep
     from orchestrator.catalogue.views import run_view
-    from orchestrator.store.files import Home as Place
+    from orchestrator.store.files import Home
     from orchestrator.terminal.bars import speaks_ascii
 
-    place = Place(home.resolve())
+    place = Home(home.resolve())
     found = find_run(place, run)
     console = wide_console()
     console.print(run_view(read_sweep(place, found.sweeps[0]), found, ascii_only=speaks_ascii(console)))
 
 
-def open_sweep(sweep: str | None, home: Home) -> StoredSweep:
+def open_sweep(sweep: str | None, home: Path) -> StoredSweep:
     """The sweep that is meant: without a name the newest. Raises ``UserError``."""
     from orchestrator.catalogue.reading import read_sweep
-    from orchestrator.store.files import Home as Place
+    from orchestrator.store.files import Home
 
-    place = Place(home.resolve())
+    place = Home(home.resolve())
     if sweep is None:
         ids = place.sweep_ids()
         if not ids:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +10,8 @@ import typer
 
 if TYPE_CHECKING:
     from orchestrator.space.hardware import Hardware
+    from orchestrator.space.layers import Assignment
+    from orchestrator.space.spaces import Resolved
     from orchestrator.space.spec import SweepSpec
 
 SpaceName = Annotated[str, typer.Argument(metavar="NAME_OR_FILE", help="A search space's name, or a YAML file.")]
@@ -23,7 +26,7 @@ Override = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a field by its path: --set search.method=grid."),
 ]
-Stack = Annotated[
+StackOption = Annotated[
     str | None,
     typer.Option(
         metavar="N|auto", help="Train at most so many runs as one batched model; auto: as many as measurements favour."
@@ -33,18 +36,26 @@ GpuFraction = Annotated[
     str | None,
     typer.Option(metavar="SHARE|auto", help="Give each stack this share of a GPU, such as 0.5; 0 trains on the CPU."),
 ]
-Home = Annotated[Path, typer.Option(help="Where sweeps and the default MLflow store lie.")]
+HomeOption = Annotated[Path, typer.Option(help="Where sweeps and the default MLflow store lie.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")]
 DEFAULT_HOME = Path("results")
 
 
 def load(
-    space: str, profile: str | None, overrides: list[str] | None, address: str | None = None
+    space: str, profile: str | None, overrides: Sequence[str | Assignment] | None, address: str | None = None
 ) -> tuple[SweepSpec, Hardware]:
+    """The sweep of :func:`load_resolved`, without where its values are written."""
+    resolved, hardware = load_resolved(space, profile, overrides, address)
+    return resolved.spec, hardware
+
+
+def load_resolved(
+    space: str, profile: str | None, overrides: Sequence[str | Assignment] | None, address: str | None = None
+) -> tuple[Resolved, Hardware]:
     """The sweep that a name or file, a profile and overrides ask for, and the hardware the profile was chosen by: that
     of the cluster at ``address``, or this machine's."""
     from orchestrator.space.hardware import detect
-    from orchestrator.space.spaces import load_space
+    from orchestrator.space.spaces import resolve_space
 
     if address is None:
         hardware = detect()
@@ -52,10 +63,13 @@ def load(
         from orchestrator.engine.ray.cluster import cluster_hardware  # Ray takes a second.
 
         hardware = cluster_hardware(address)
-    return load_space(space, profile, overrides or (), hardware), hardware
+    return resolve_space(space, profile, overrides or (), hardware), hardware
 
 
-def with_sizes(overrides: list[str] | None, stack: str | None, gpu_fraction: str | None) -> list[str]:
+def with_sizes(overrides: list[str] | None, stack: str | None, gpu_fraction: str | None) -> list[str | Assignment]:
     """The overrides with ``--stack`` and ``--gpu-fraction``, which are short for two of them."""
-    sizes = {"resources.max_stack": stack, "resources.gpu_per_stack": gpu_fraction}
-    return [*(overrides or ()), *(f"{key}={value}" for key, value in sizes.items() if value is not None)]
+    from orchestrator.space.layers import Assignment
+
+    sizes = (("resources.max_stack", "--stack", stack), ("resources.gpu_per_stack", "--gpu-fraction", gpu_fraction))
+    short = [Assignment(path, value, f"{option} {value}") for path, option, value in sizes if value is not None]
+    return [*(overrides or ()), *short]

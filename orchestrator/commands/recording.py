@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from orchestrator.commands.options import DEFAULT_HOME, Debug, Home
+from orchestrator.commands.options import DEFAULT_HOME, Debug, HomeOption
 from orchestrator.errors import UserError
 
 
 def ui_command(
-    home: Home = DEFAULT_HOME,
+    home: HomeOption = DEFAULT_HOME,
     port: Annotated[
         int, typer.Option(min=1, max=65535, help="Port on this machine; not reachable from others.")
     ] = 5000,
@@ -37,7 +37,7 @@ def ui_command(
 
 def sync_command(
     sweep: Annotated[str | None, typer.Argument(help="A sweep's id; without one, all sweeps of the home.")] = None,
-    home: Home = DEFAULT_HOME,
+    home: HomeOption = DEFAULT_HOME,
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Make the home's store anew from the journals; the former one is kept.")
     ] = False,

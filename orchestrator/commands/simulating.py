@@ -14,8 +14,8 @@ from orchestrator.errors import UserError, unknown
 if TYPE_CHECKING:
     from orchestrator.search.base import Observation, Request
     from orchestrator.simulation.simulator import Cluster
-    from orchestrator.simulation.study import Setting
-    from orchestrator.simulation.truths import Kind
+    from orchestrator.simulation.study import Benchmark
+    from orchestrator.simulation.truths import TruthKind
 
 GENERIC_SIZES, GENERIC_SEEDS, GENERIC_EXPONENT = 46, 8, 1.75
 """Without a search space: so many sizes between 8 and 256, seeds, and a run that costs size to this power."""
@@ -59,26 +59,26 @@ def simulate_command(
         if table is not None:
             if space is not None:
                 raise UserError("--table replays the mixes, sizes and seeds of its file: leave the search space out")
-            outcomes, setting = _recorded(table, method, cluster, seed)
-            references = study.references_of(setting.problem, outcomes, seed)
-            printing.print_replays(study.against_table(setting, outcomes, truths), references, truths, console)
+            outcomes, benchmark = _recorded(table, method, cluster, seed)
+            references = study.references_of(benchmark.problem, outcomes, seed)
+            printing.print_replays(study.against_table(benchmark, outcomes, truths), references, truths, console)
         else:
-            setting = _asked(space, profile, override, method, cluster, seed)
-            graded = study.against_truths(setting, _kind(kind), truths)
-            printing.print_truths(graded, _kind(kind), truths, len(setting.problem.mixes), console)
+            benchmark = _asked(space, profile, override, method, cluster, seed)
+            graded = study.against_truths(benchmark, _kind(kind), truths)
+            printing.print_truths(graded, _kind(kind), truths, len(benchmark.problem.mixes), console)
 
 
 def _recorded(
     table: Path, methods: list[str] | None, cluster: Cluster, seed: int
-) -> tuple[dict[Request, Observation | None], Setting]:
+) -> tuple[dict[Request, Observation | None], Benchmark]:
     """A recorded table and its replay."""
     from orchestrator.simulation import recorded
-    from orchestrator.simulation.study import Setting
+    from orchestrator.simulation.study import Benchmark
 
     outcomes = recorded.read_table(table)
     problem = recorded.table_problem(outcomes)
-    setting = Setting(problem, _methods(methods, cluster.stack), recorded.table_costs(outcomes), cluster, seed)
-    return outcomes, setting
+    benchmark = Benchmark(problem, _methods(methods, cluster.stack), recorded.table_costs(outcomes), cluster, seed)
+    return outcomes, benchmark
 
 
 def _asked(
@@ -88,14 +88,14 @@ def _asked(
     methods: list[str] | None,
     cluster: Cluster,
     seed: int,
-) -> Setting:
+) -> Benchmark:
     """A search space's question, or the general one."""
     import numpy as np
 
     from orchestrator.cost.plan import run_seconds
     from orchestrator.search.base import Problem
-    from orchestrator.simulation.study import Setting
-    from orchestrator.stacks.sizing import Sizing, setting_of
+    from orchestrator.simulation.study import Benchmark
+    from orchestrator.stacks.sizing import Sizing, conditions_of
 
     if space is None:
         if profile or override:
@@ -103,14 +103,14 @@ def _asked(
         sizes = tuple(int(size) for size in np.unique(np.geomspace(8, 256, GENERIC_SIZES).round().astype(int)))
         problem = Problem(("mix",), sizes, tuple(range(GENERIC_SEEDS)))
         costs = {size: float(size) ** GENERIC_EXPONENT for size in sizes}
-        return Setting(problem, _methods(methods, cluster.stack), costs, cluster, seed)
+        return Benchmark(problem, _methods(methods, cluster.stack), costs, cluster, seed)
     spec, hardware = load(space, profile, override)
     problem = Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.seed_list)
-    costs = run_seconds(spec, Sizing(spec, setting_of(spec, hardware)))
+    costs = run_seconds(spec, Sizing(spec, conditions_of(spec, hardware)))
     tried = _methods(methods, cluster.stack)
     if spec.search.method in tried:
         tried[spec.search.method] = spec.search.with_stack(cluster.stack).settings
-    return Setting(problem, tried, costs, cluster, seed)
+    return Benchmark(problem, tried, costs, cluster, seed)
 
 
 def _methods(names: list[str] | None, stack: int) -> dict[str, dict[str, Any]]:
@@ -123,9 +123,9 @@ def _methods(names: list[str] | None, stack: int) -> dict[str, dict[str, Any]]:
     return {name: {"stack": stack} for name in names or METHODS}
 
 
-def _kind(given: str) -> Kind:
-    from orchestrator.simulation.truths import Kind
+def _kind(given: str) -> TruthKind:
+    from orchestrator.simulation.truths import TruthKind
 
-    if given not in list(Kind):
-        raise unknown("kind of truths", given, [each.value for each in Kind], where="--kind")
-    return Kind(given)
+    if given not in list(TruthKind):
+        raise unknown("kind of truths", given, [each.value for each in TruthKind], where="--kind")
+    return TruthKind(given)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from orchestrator.commands.looking import open_sweep, wide_console
-from orchestrator.commands.options import DEFAULT_HOME, SWEEP_HELP, Debug, Home, OneSweep
+from orchestrator.commands.options import DEFAULT_HOME, SWEEP_HELP, Debug, HomeOption, OneSweep
 from orchestrator.errors import UserError
 
 PICTURES = (".svg", ".png", ".pdf")
@@ -19,7 +19,7 @@ def report_command(
     output: Annotated[
         Path | None, typer.Option(help="The HTML file to write; by default SWEEP.html in this directory.")
     ] = None,
-    home: Home = DEFAULT_HOME,
+    home: HomeOption = DEFAULT_HOME,
     debug: Debug = False,
 ) -> None:
     """Write what a sweep found as one HTML file that needs nothing else."""
@@ -34,7 +34,7 @@ def compare_command(
     output: Annotated[
         Path | None, typer.Option(help=f"Draw the comparison into this file ({', '.join(PICTURES)}).")
     ] = None,
-    home: Home = DEFAULT_HOME,
+    home: HomeOption = DEFAULT_HOME,
     debug: Debug = False,
 ) -> None:
     """Compare the transitions of sweeps, of one search space or of several."""
@@ -56,7 +56,7 @@ def compare_command(
 def export_command(
     sweep: OneSweep,
     output: Annotated[Path, typer.Option(help="The directory to make.")],
-    home: Home = DEFAULT_HOME,
+    home: HomeOption = DEFAULT_HOME,
     debug: Debug = False,
 ) -> None:
     """Write a sweep's runs, learning curves and transitions as Parquet and CSV."""

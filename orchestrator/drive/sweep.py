@@ -34,7 +34,7 @@ from orchestrator.store.journal import Answered, Ended, Journal
 from orchestrator.store.records import FIGURE, REPORT, RunRecord, Sweep
 from orchestrator.terminal.progress import LiveView
 from orchestrator.tracking import store
-from orchestrator.tracking.base import State
+from orchestrator.tracking.base import Ending
 from orchestrator.tracking.mlflow_tracker import MlflowTracker
 from orchestrator.tracking.recorder import Recorder
 from orchestrator.tracking.system import SystemMonitor
@@ -178,7 +178,7 @@ class _Drive:
         return f"{said}, {outcome.status}, {outcome.steps} steps{longer}{there}"
 
     def _leave_resumable(self) -> None:
-        self._recorder.end(self._sweep, self._answer(), State.INTERRUPTED)
+        self._recorder.end(self._sweep, self._answer(), Ending.INTERRUPTED)
         left = self._close_record(INTERRUPTED_TIMEOUT_S)
         self._say(
             f"Stopped; {len(self._ended)} runs are kept{left}. Continue with the same command and "
@@ -190,12 +190,12 @@ class _Drive:
         failed = [entry.outcome.error for entry in self._ended if entry.outcome.status is Status.FAILED]
         found = self._answer()
         if failed and len(failed) == len(self._ended):
-            self._recorder.end(self._sweep, found, State.FAILED)
+            self._recorder.end(self._sweep, found, Ending.FAILED)
             self._close_record(RECORD_TIMEOUT_S)
             raise SweepError(f"every run failed; the first one with:\n{failed[0].strip()}")
         files = [*save_both(main_figure(self._sweep.spec, found), self._files.directory, Path(FIGURE).stem)]
         files.append(self._report(found))
-        self._recorder.end(self._sweep, found, State.FINISHED, files)
+        self._recorder.end(self._sweep, found, Ending.FINISHED, files)
         self._journal.append(Answered())
         lifecycle.drop_checkpoints(self._files)
         self._print(found)
@@ -218,7 +218,7 @@ class _Drive:
 
     def _report(self, found: Answer) -> Path:
         """The sweep as a page, beside its figure."""
-        content = PageContent(self._sweep, State.FINISHED.value, found, self._records())
+        content = PageContent(self._sweep, Ending.FINISHED.value, found, self._records())
         write_whole(self._files.directory / REPORT, page(content))
         return self._files.directory / REPORT
 
@@ -228,7 +228,7 @@ class _Drive:
         return f"; {left} records wait for `python -m orchestrator sync`" if left else ""
 
     def _print(self, found: Answer) -> None:
-        said = table.report(found)
+        said = table.answer_table(found)
         self._console.print()
         if self._console.is_terminal:
             self._console.print(table.render(said))

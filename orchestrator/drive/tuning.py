@@ -16,8 +16,9 @@ from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.study import Study, study_key
 from orchestrator.search.base import Problem
 from orchestrator.search.bisection import Bisection
+from orchestrator.space.search import Search
 from orchestrator.space.searching import observe_validation
-from orchestrator.space.spec import Search, SweepSpec
+from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks.sizing import Sizing
 from orchestrator.store import lifecycle
 from orchestrator.store.files import Home, write_whole

@@ -8,7 +8,7 @@ import torch
 
 from orchestrator.space import hardware
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.spec import Resources
+from orchestrator.space.resources import Resources
 
 
 def prepare_device(resources: Resources) -> None:

@@ -20,7 +20,7 @@ from orchestrator.report.style import save
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks.choice import PAYS, fits
 from orchestrator.stacks.measured import Measured
-from orchestrator.stacks.sizing import setting_of
+from orchestrator.stacks.sizing import conditions_of
 from orchestrator.stacks.stacking import stack_id
 from orchestrator.store.files import Home, SweepFiles, whole_directory
 from orchestrator.store.records import ARRAYS, PICTURE
@@ -135,8 +135,8 @@ class StackWorker:
         return measured
 
     def _measured(self, stack: int, cost: StepCost, *, probed: bool) -> Measured:
-        setting = setting_of(self._spec, this_machine())
-        return Measured(setting, self._configs[0].size, stack, cost.seconds, cost.memory_bytes, probed)
+        conditions = conditions_of(self._spec, this_machine())
+        return Measured(conditions, self._configs[0].size, stack, cost.seconds, cost.memory_bytes, probed)
 
     def _has_ended(self, key: str) -> bool:
         return (self._files.run(key) / OUTCOME).is_file()

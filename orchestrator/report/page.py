@@ -47,7 +47,7 @@ class PageContent:
 def page(content: PageContent) -> str:
     """The HTML of a sweep's report. The same content gives the same text."""
     spec = content.sweep.spec
-    said = table.report(content.answer)
+    said = table.answer_table(content.answer)
     environment = Environment(
         loader=PackageLoader("orchestrator.report", "."),
         autoescape=True,

@@ -30,7 +30,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Report:
+class AnswerTable:
     """The answer in words: a head line, a table, how many seeds ``learned`` each mix, what each mix saves, and how to
     read the stars."""
 
@@ -42,11 +42,11 @@ class Report:
     notes: tuple[str, ...]
 
 
-def report(answer: Answer) -> Report:
+def answer_table(answer: Answer) -> AnswerTable:
     """Say an answer in words."""
     subject = f", {answer.subject}" if answer.subject else ""
     several = panel(answer)
-    return Report(
+    return AnswerTable(
         head=f"target {answer.target}{subject}" + (f", under {len(answer.recipes)} recipes" if several else ""),
         header=("mix", f"{answer.size_axis}*", "parameters*", "runs"),
         rows=tuple(_rows(answer) if several is None else _rows_by_recipe(answer)),
@@ -60,30 +60,30 @@ def report(answer: Answer) -> Report:
     )
 
 
-def plain(report: Report) -> str:
-    """The report as plain text, columns aligned, without a trailing newline."""
-    table = [report.header, *(row.cells for row in report.rows)]
-    widths = [max(len(cells[column]) for cells in table) for column in range(len(report.header))]
+def plain(answered: AnswerTable) -> str:
+    """The answer as plain text, columns aligned, without a trailing newline."""
+    table = [answered.header, *(row.cells for row in answered.rows)]
+    widths = [max(len(cells[column]) for cells in table) for column in range(len(answered.header))]
     lines = [GAP.join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip() for cells in table]
-    return "\n".join([report.head, *lines, *report.learned, *report.conclusions, *report.notes])
+    return "\n".join([answered.head, *lines, *answered.learned, *answered.conclusions, *answered.notes])
 
 
-def render(report: Report) -> Group:
-    """The report for a terminal: the same words, wrapped to the console's width."""
+def render(answered: AnswerTable) -> Group:
+    """The answer for a terminal: the same words, wrapped to the console's width."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for column, title in enumerate(report.header):
+    for column, title in enumerate(answered.header):
         table.add_column(title, no_wrap=column in (0, 3), overflow="fold")
-    for row in report.rows:
+    for row in answered.rows:
         table.add_row(*(Text(cell) for cell in row.cells), style="" if row.lead else "dim")
     return Group(
-        Text(report.head, style="bold"),
+        Text(answered.head, style="bold"),
         table,
-        *(Text(line) for line in report.learned),
+        *(Text(line) for line in answered.learned),
         *(
             Text(line, style="bold" if " fewer " in line and "undecided" not in line else "")
-            for line in report.conclusions
+            for line in answered.conclusions
         ),
-        *(Text(line, style="dim") for line in report.notes),
+        *(Text(line, style="dim") for line in answered.notes),
     )
 
 

@@ -14,8 +14,8 @@ from orchestrator.search.belief import Belief, Fantasy
 from orchestrator.search.choice import best_choice
 from orchestrator.search.costs import CostModel, cost_model
 from orchestrator.search.evidence import free_runs, missing_runs
-from orchestrator.search.stopping import Plan, Stopping
-from orchestrator.search.view import View, view_of
+from orchestrator.search.stopping import MixPlan, Stopping
+from orchestrator.search.view import MixView, view_of
 
 LENIENCE = 0.5
 """Beside pending runs, a run of a mix that is alone may promise less the cheaper it is, by this power of its cost."""
@@ -44,7 +44,7 @@ class Bayes(Searcher):
     def __init__(self, problem: Problem, **settings: Any) -> None:
         super().__init__(problem, **settings)
         self._stopping = Stopping(self.problem, self.settings, self.stack)
-        self._views: dict[str, View] = {}
+        self._views: dict[str, MixView] = {}
 
     def choose(self, results: Results, pending: Sequence[Request], limit: int) -> list[Request]:
         costs = cost_model(results)
@@ -95,13 +95,13 @@ class Bayes(Searcher):
         crowded = pending / (pending + self.stack)
         return self.settings.gate * crowded * math.pow(offer.dearness, LENIENCE / going)
 
-    def _leaning(self, mix: str, views: Mapping[str, View]) -> Belief:
+    def _leaning(self, mix: str, views: Mapping[str, MixView]) -> Belief:
         """What runs of a mix are chosen by."""
         others = [view.belief for other, view in views.items() if other != mix and view.points]
         return views[mix].belief.leaning(others if self.settings.share else ())
 
     def _offer(
-        self, view: View, belief: Belief, plan: Plan, results: Results, taken: set[Request], costs: CostModel
+        self, view: MixView, belief: Belief, plan: MixPlan, results: Results, taken: set[Request], costs: CostModel
     ) -> _Offer | None:
         if plan.longer is not None:
             # Whichever seed it went to: runs still pending may change which one would be asked for now.
@@ -137,7 +137,7 @@ class Bayes(Searcher):
         dearness = costs.cost(best.size) / costs.cost(sizes[-1])
         return _Offer((min(share, 1.0), belief.width), free[best.size][: best.runs], dearness)
 
-    def _view(self, mix: str, results: Results) -> View:
+    def _view(self, mix: str, results: Results) -> MixView:
         """What is known of a mix, kept from the last call as far as it still holds."""
         self._views[mix] = view_of(self.problem, results, mix, self._views.get(mix))
         return self._views[mix]

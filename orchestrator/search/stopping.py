@@ -12,7 +12,7 @@ from orchestrator.search.belief import Belief
 from orchestrator.search.choice import best_choice
 from orchestrator.search.costs import CostModel, stack_cost
 from orchestrator.search.evidence import free_runs, missing_runs
-from orchestrator.search.view import View
+from orchestrator.search.view import MixView
 from orchestrator.transition.plateau import contested
 from orchestrator.transition.transition import SURE
 
@@ -31,7 +31,7 @@ Checks = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
-class Plan:
+class MixPlan:
     """What a mix wants, given its results: a search, particular runs (``checks``; ``longer``: one of more steps), or
     nothing."""
 
@@ -52,30 +52,30 @@ class Stopping:
     settings: BayesSettings
     stack: int
 
-    def plan(self, view: View, results: Results, costs: CostModel) -> Plan:
+    def plan(self, view: MixView, results: Results, costs: CostModel) -> MixPlan:
         """What the mix still wants."""
         if not self._has_budget(view, results):
-            return Plan(True, (), f"not converged after {view.ended} runs: {view}")
+            return MixPlan(True, (), f"not converged after {view.ended} runs: {view}")
         outside = self._outside(view, results)
         if outside is not None:
             return outside
         note = str(view)
         climbing = climb(view.points, self.problem.sizes) if view.levelling else ()
         if any(self._lacks(view, *check, results) for check in climbing):
-            return Plan(False, climbing, f"seems to level off; checking size {climbing[0][0]}")
+            return MixPlan(False, climbing, f"seems to level off; checking size {climbing[0][0]}")
         if not self._narrow(view):
             # Once what is believed is narrow, only the bracket keeps the interval wide.
             telling = view.belief.width > self._wanted_width(view.belief) and self._worthwhile(view, results, costs)
             if len(view.points) < self.settings.min_runs or telling or self._may_close_an_end(view, results):
-                return Plan(False, (), note)
+                return MixPlan(False, (), note)
             if (missing := self._closing(view)) is not None:
-                return Plan(False, ((missing, 1),), f"{note}; closing it at size {missing}")
+                return MixPlan(False, ((missing, 1),), f"{note}; closing it at size {missing}")
             note += ", and another run would say too little"
         elif len(view.points) < self.settings.min_runs:
-            return Plan(False, (), note)
+            return MixPlan(False, (), note)
         return self._found(view, results, costs, note)
 
-    def _outside(self, view: View, results: Results) -> Plan | None:
+    def _outside(self, view: MixView, results: Results) -> MixPlan | None:
         """The plan for a mix that has no transition within the sizes, as far as is known; None for the others."""
         belief, sizes = view.belief, self.problem.sizes
         # A size where a run learned although larger ones do not gets a second opinion: it may have been luck.
@@ -90,7 +90,7 @@ class Stopping:
         luck = f"; non-monotone: some runs learn at {lucky[0]}" if lucky else ""
         return self._settle(view, unlearned, results, f"levels off at {view.plateau:.2f}{luck}")
 
-    def _found(self, view: View, results: Results, costs: CostModel, note: str) -> Plan:
+    def _found(self, view: MixView, results: Results, costs: CostModel, note: str) -> MixPlan:
         """The plan for a mix whose interval is as good as it gets: larger sizes are audited for tasks that are lost
         again, or that level off too low."""
         belief = view.belief
@@ -103,30 +103,30 @@ class Stopping:
             checks = climb(view.points, self.problem.sizes)
         return self._settle(view, checks, results, note)
 
-    def _settle(self, view: View, checks: Checks, results: Results, note: str) -> Plan:
+    def _settle(self, view: MixView, checks: Checks, results: Results, note: str) -> MixPlan:
         """Done, unless one of the checks still lacks runs that can be had."""
         open_checks = tuple(check for check in checks if self._lacks(view, *check, results))
         if open_checks:
-            return Plan(False, open_checks, f"{note}; checking size {open_checks[0][0]}")
+            return MixPlan(False, open_checks, f"{note}; checking size {open_checks[0][0]}")
         longer = None
         if self.settings.budget_audit:
             longer = longer_run(self.problem, results, view.mix, view.bracket[0], view.level)
         if longer is not None:
-            return Plan(False, (), f"{note}; size {longer.size} at {longer.steps_factor} times the steps", longer)
-        return Plan(True, (), note)
+            return MixPlan(False, (), f"{note}; size {longer.size} at {longer.steps_factor} times the steps", longer)
+        return MixPlan(True, (), note)
 
-    def _lacks(self, view: View, size: int, count: int, results: Results) -> bool:
+    def _lacks(self, view: MixView, size: int, count: int, results: Results) -> bool:
         """Whether a size lacks runs, of so many, that can be had."""
         return bool(missing_runs(self.problem, results, set(), view.mix, size, count))
 
-    def _has_budget(self, view: View, results: Results) -> bool:
+    def _has_budget(self, view: MixView, results: Results) -> bool:
         if view.ended >= self.settings.max_runs or view.untried == 0:
             return False
         cells = ((run, seen) for run, seen in results.items() if run.mix == view.mix and run.steps_factor == 1)
         spent = sum(seen.cost for _, seen in cells if seen is not None)
         return self.settings.max_cost is None or spent < self.settings.max_cost
 
-    def _worthwhile(self, view: View, results: Results, costs: CostModel) -> bool:
+    def _worthwhile(self, view: MixView, results: Results, costs: CostModel) -> bool:
         """Whether the best next run promises enough for what it costs, in runs at the middle size as full stacks
         train them.
 
@@ -143,14 +143,14 @@ class Stopping:
         ease = (wide / max(view.belief.width, wide / math.sqrt(MOST_EASE))) ** 2
         return best.gain >= settings.worth * ease * stack_cost(best.runs) * costs.cost(best.size) / middle
 
-    def _may_close_an_end(self, view: View, results: Results) -> bool:
+    def _may_close_an_end(self, view: MixView, results: Results) -> bool:
         """Whether the interval leaves the sizes where runs at their end are still to be had. Whatever closes it will
         do: that is cheaper than confirming the end of the sizes."""
         smallest, largest = self.problem.sizes[0], self.problem.sizes[-1]
         ends = (smallest, view.belief.low < math.log(smallest)), (largest, view.belief.high > math.log(largest))
         return any(is_open and self._lacks(view, end, CONFIRMATIONS, results) for end, is_open in ends)
 
-    def _closing(self, view: View) -> int | None:
+    def _closing(self, view: MixView) -> int | None:
         """The size nearest to the transition that nobody tried and that most likely ends the interval nearer to what is
         believed: one that learns above it, or fails below it. None where the bracket is no wider than the belief, or no
         such size is left."""
@@ -170,7 +170,7 @@ class Stopping:
                 return size
         return None
 
-    def _narrow(self, view: View) -> bool:
+    def _narrow(self, view: MixView) -> bool:
         """Whether the interval, bracket included, is as narrow as wanted."""
         under, over = view.bracket
         if under is None or over is None:
@@ -186,7 +186,7 @@ class Stopping:
         return max(self.settings.precision, COARSE * gap)
 
 
-def _confirming(view: View) -> Checks:
+def _confirming(view: MixView) -> Checks:
     """The size of the only run that learned at or above the transition, and one run more than it has: a transition does
     not rest on one run, which may have been lucky."""
     middle = view.belief.median

@@ -23,7 +23,7 @@ FLOOR_STEP = 0.05
 
 
 @dataclass(frozen=True)
-class View:
+class MixView:
     """One mix: its evidence and what is believed from it. ``ended`` counts its finished runs, failed ones too;
     ``untried`` the runs of the problem that have not ended. ``plateau`` is the level that accuracy settles at where
     that is too low to be learned, else None; ``levelling`` whether it seems to, as far as sizes were
@@ -61,7 +61,7 @@ class View:
         return f"{middle:.3g} [{low:.3g}, {high:.3g}], width {belief.width:.2f}"
 
 
-def view_of(problem: Problem, results: Results, mix: str, kept: View | None) -> View:
+def view_of(problem: Problem, results: Results, mix: str, kept: MixView | None) -> MixView:
     """Evidence and belief about a mix; what is ``kept`` of the last time is used as far as it still holds."""
     seen = tuple(points(problem, results, mix))
     ended = sum(request.mix == mix and request.steps_factor == 1 for request in results)
@@ -78,11 +78,11 @@ def view_of(problem: Problem, results: Results, mix: str, kept: View | None) -> 
         new, evidence = [point for point in seen if point not in known], kept.evidence
     evidence = evidence.plus(new)
     belief = Belief(curves, evidence.total, problem.sizes)
-    return View(mix, seen, ended, untried, evidence, belief, *_levels(seen, problem.sizes))
+    return MixView(mix, seen, ended, untried, evidence, belief, *_levels(seen, problem.sizes))
 
 
 def _levels(seen: Sequence[Point], sizes: Sequence[int]) -> tuple[float | None, bool]:
-    """Where accuracy levels off, and whether it seems to: see :class:`View`."""
+    """Where accuracy levels off, and whether it seems to: see :class:`MixView`."""
     last = [point.accuracy for point in seen if point.size == seen[-1].size]
     if not last or float(np.mean(last)) >= PLATEAU - SCATTER:
         return None, False

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.simulation.truths import Kind, Truth
+from orchestrator.simulation.truths import Truth, TruthKind
 from orchestrator.transition.fit import fit
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Point, Verdict
 
 RIGHT = {
-    Kind.NEVER: (Verdict.ABOVE,),
-    Kind.ABOVE: (Verdict.ABOVE,),
-    Kind.BELOW: (Verdict.BELOW,),
-    Kind.LEVELS_OFF: (Verdict.PLATEAU, Verdict.ABOVE),
+    TruthKind.NEVER: (Verdict.ABOVE,),
+    TruthKind.ABOVE: (Verdict.ABOVE,),
+    TruthKind.BELOW: (Verdict.BELOW,),
+    TruthKind.LEVELS_OFF: (Verdict.PLATEAU, Verdict.ABOVE),
 }
 """What has to be declared of truths without a transition among the sizes. Bisection ends where the largest size is not
 learned, and cannot see whether accuracy has levelled off there: "above" says no more than it saw."""
@@ -90,7 +90,7 @@ def grade(runs: Sequence[Point], sizes: Sequence[int], truth: Truth, cost: float
     return Grade(cost, len(runs), found.verdict, error, held, width)
 
 
-def summarise(kind: Kind, grades: Sequence[Grade]) -> Summary:
+def summarise(kind: TruthKind, grades: Sequence[Grade]) -> Summary:
     """The figures of truths of one kind, at least one. A truth without an estimate errs by :data:`NO_ESTIMATE`."""
     cost, runs = (float(np.mean([getattr(each, name) for each in grades])) for name in ("cost", "runs"))
     if kind in RIGHT:

@@ -11,7 +11,7 @@ from rich.text import Text
 from orchestrator.report import wording
 from orchestrator.simulation.grading import Spread
 from orchestrator.simulation.study import Graded, Reference, Replayed, Tried
-from orchestrator.simulation.truths import Kind
+from orchestrator.simulation.truths import TruthKind
 
 COSTS = ("runs", "cost", "wall", "busy")
 COSTS_NOTE = "runs of one sweep; cost and wall clock relative to the full grid's; busy: share of the workers' time"
@@ -24,7 +24,7 @@ ERRORS_NOTE = (
 DECLARED_NOTE = "called: declared to be what they are"
 
 
-def print_truths(graded: Iterable[Graded], kind: Kind, count: int, mixes: int, console: Console) -> None:
+def print_truths(graded: Iterable[Graded], kind: TruthKind, count: int, mixes: int, console: Console) -> None:
     """A line a method, printed when all are known."""
     found = list(graded)
     located = found[0].grades.error_median is not None

@@ -41,7 +41,7 @@ class Cluster:
 
 
 @dataclass(frozen=True)
-class Job:
+class TrainedStack:
     """One stack as it was trained, ``start`` and ``end`` on the simulator's clock."""
 
     requests: tuple[Request, ...]
@@ -55,7 +55,7 @@ class Trace:
     """What a simulated search did."""
 
     workers: int
-    jobs: list[Job] = field(default_factory=list)
+    stacks: list[TrainedStack] = field(default_factory=list)
     results: Results = field(default_factory=dict)
 
     @property
@@ -64,22 +64,23 @@ class Trace:
 
     @property
     def cost(self) -> float:
-        return sum(job.cost for job in self.jobs)
+        return sum(stack.cost for stack in self.stacks)
 
     @property
     def makespan(self) -> float:
-        return max((job.end for job in self.jobs), default=0.0)
+        return max((stack.end for stack in self.stacks), default=0.0)
 
     @property
     def busy(self) -> float:
         """Share of the workers' time spent on runs, in [0, 1]."""
         span = self.makespan * self.workers
-        return sum(job.end - job.start for job in self.jobs) / span if span else 1.0
+        return sum(stack.end - stack.start for stack in self.stacks) / span if span else 1.0
 
     def mix_cost(self, mix: str) -> float:
         """What the runs of one mix cost; a stack's cost is shared evenly."""
         return sum(
-            job.cost * sum(request.mix == mix for request in job.requests) / len(job.requests) for job in self.jobs
+            stack.cost * sum(request.mix == mix for request in stack.requests) / len(stack.requests)
+            for stack in self.stacks
         )
 
 
@@ -112,20 +113,20 @@ def simulate(
     """
     trace = Trace(cluster.workers)
     waiting: deque[tuple[Request, ...]] = deque()
-    running: list[tuple[float, int, Job, tuple[Observation | None, ...]]] = []
+    running: list[tuple[float, int, TrainedStack, tuple[Observation | None, ...]]] = []
     now = 0.0
     while True:
         free = cluster.workers - len(running) - len(waiting)
         if free > 0:
             waiting.extend(stacks(searcher.ask(free * cluster.stack), cluster.stack))
         while waiting and len(running) < cluster.workers:
-            job, ended = _train(waiting.popleft(), world, cluster, now, rng)
-            trace.jobs.append(job)
-            heapq.heappush(running, (job.end, len(trace.jobs), job, ended))
+            stack, ended = _train(waiting.popleft(), world, cluster, now, rng)
+            trace.stacks.append(stack)
+            heapq.heappush(running, (stack.end, len(trace.stacks), stack, ended))
         if not running:
             break
-        now, _, job, ended = heapq.heappop(running)
-        for request, seen in zip(job.requests, ended, strict=True):
+        now, _, stack, ended = heapq.heappop(running)
+        for request, seen in zip(stack.requests, ended, strict=True):
             searcher.tell(request, seen)
             if on_result is not None:
                 on_result(now, request, seen)
@@ -145,7 +146,7 @@ def stacks(wanted: Iterable[Request], most: int) -> list[tuple[Request, ...]]:
 
 def _train(
     requests: tuple[Request, ...], world: World, cluster: Cluster, now: float, rng: np.random.Generator
-) -> tuple[Job, tuple[Observation | None, ...]]:
+) -> tuple[TrainedStack, tuple[Observation | None, ...]]:
     """One stack from now on: how long it takes, what it costs and how its runs end."""
     ended = [world(request) for request in requests]
     load = stack_cost(len(requests))
@@ -156,4 +157,4 @@ def _train(
         duration *= cluster.straggler_factor
     lost = rng.random(len(requests)) < cluster.failures
     told = tuple(None if gone else seen for seen, gone in zip(ended, lost, strict=True))
-    return Job(requests, now, now + cluster.latency + duration, cost), told
+    return TrainedStack(requests, now, now + cluster.latency + duration, cost), told

@@ -16,7 +16,7 @@ from orchestrator.search.evidence import points
 from orchestrator.search.registry import make_searcher
 from orchestrator.simulation.grading import Grade, Summary, grade, summarise
 from orchestrator.simulation.simulator import Cluster, Trace, World, simulate, table_world
-from orchestrator.simulation.truths import Kind, Truth, draw
+from orchestrator.simulation.truths import Truth, TruthKind, draw
 from orchestrator.transition.resampling import resampled
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Estimate, Point, Transition
@@ -27,7 +27,7 @@ RESAMPLES = 100
 
 
 @dataclass(frozen=True)
-class Setting:
+class Benchmark:
     """What is searched and how: ``methods`` by name with their settings, ``costs`` in seconds (or any unit) of a run
     at each size of the problem."""
 
@@ -84,42 +84,45 @@ class Replayed:
     example: Mapping[str, Transition]
 
 
-def against_truths(setting: Setting, kind: Kind, count: int) -> Iterator[Graded]:
+def against_truths(benchmark: Benchmark, kind: TruthKind, count: int) -> Iterator[Graded]:
     """Simulate ``count`` sweeps a method, a fresh truth for each mix of each, the same for every method."""
-    rng = np.random.default_rng([setting.seed, list(Kind).index(kind)])
-    mixes = setting.problem.mixes
+    rng = np.random.default_rng([benchmark.seed, list(TruthKind).index(kind)])
+    mixes = benchmark.problem.mixes
     drawn = [
-        {mix: draw(kind, setting.problem, rng, sweep * len(mixes) + place) for place, mix in enumerate(mixes)}
+        {mix: draw(kind, benchmark.problem, rng, sweep * len(mixes) + place) for place, mix in enumerate(mixes)}
         for sweep in range(count)
     ]
-    worlds = [_world(truths, setting.costs) for truths in drawn]
-    grid = [_simulate(setting, REFERENCE, {}, setting.problem, world, sweep) for sweep, world in enumerate(worlds)]
-    for method, options in setting.methods.items():
+    worlds = [_world(truths, benchmark.costs) for truths in drawn]
+    grid = [_simulate(benchmark, REFERENCE, {}, benchmark.problem, world, sweep) for sweep, world in enumerate(worlds)]
+    for method, options in benchmark.methods.items():
         traces = [
-            _simulate(setting, method, options, setting.problem, world, sweep) for sweep, world in enumerate(worlds)
+            _simulate(benchmark, method, options, benchmark.problem, world, sweep) for sweep, world in enumerate(worlds)
         ]
         grades = [
             each
             for trace, base, truths in zip(traces, grid, drawn, strict=True)
-            for each in _grades(setting.problem, trace, base, truths)
+            for each in _grades(benchmark.problem, trace, base, truths)
         ]
         yield Graded(_tried(method, traces, grid), summarise(kind, grades))
 
 
-def against_table(setting: Setting, table: Results, count: int) -> Iterator[Replayed]:
+def against_table(benchmark: Benchmark, table: Results, count: int) -> Iterator[Replayed]:
     """Replay a recorded table ``count`` times a method, the seeds spent in another order each time.
 
-    The problem of ``setting`` has to lie within the table (:func:`orchestrator.simulation.recorded.table_problem`).
+    The problem of ``benchmark`` has to lie within the table (:func:`orchestrator.simulation.recorded.table_problem`).
     """
-    rng = np.random.default_rng(setting.seed)
-    orders = [_shuffled(setting.problem, rng) for _ in range(count)]
-    references = {each.mix: each for each in references_of(setting.problem, table, setting.seed)}
+    rng = np.random.default_rng(benchmark.seed)
+    orders = [_shuffled(benchmark.problem, rng) for _ in range(count)]
+    references = {each.mix: each for each in references_of(benchmark.problem, table, benchmark.seed)}
     world = table_world(table)
-    grid = [_simulate(setting, REFERENCE, {}, order, world, sweep) for sweep, order in enumerate(orders)]
-    for method, options in setting.methods.items():
-        traces = [_simulate(setting, method, options, order, world, sweep) for sweep, order in enumerate(orders)]
+    grid = [_simulate(benchmark, REFERENCE, {}, order, world, sweep) for sweep, order in enumerate(orders)]
+    for method, options in benchmark.methods.items():
+        traces = [_simulate(benchmark, method, options, order, world, sweep) for sweep, order in enumerate(orders)]
         found = [
-            {mix: transition(points(setting.problem, trace.results, mix), setting.problem.sizes) for mix in references}
+            {
+                mix: transition(points(benchmark.problem, trace.results, mix), benchmark.problem.sizes)
+                for mix in references
+            }
             for trace in traces
         ]
         agreement = {
@@ -145,10 +148,10 @@ def _world(truths: Mapping[str, Truth], costs: Mapping[int, float]) -> World:
 
 
 def _simulate(
-    setting: Setting, method: str, options: Mapping[str, Any], problem: Problem, world: World, sweep: int
+    benchmark: Benchmark, method: str, options: Mapping[str, Any], problem: Problem, world: World, sweep: int
 ) -> Trace:
     searcher = make_searcher(method, problem, **options)
-    return simulate(searcher, world, setting.cluster, np.random.default_rng([setting.seed, sweep]))
+    return simulate(searcher, world, benchmark.cluster, np.random.default_rng([benchmark.seed, sweep]))
 
 
 def _grades(problem: Problem, trace: Trace, grid: Trace, truths: Mapping[str, Truth]) -> list[Grade]:

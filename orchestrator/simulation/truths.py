@@ -17,7 +17,7 @@ from orchestrator.search.base import Observation, Problem
 from orchestrator.transition.types import LEVEL
 
 
-class Kind(StrEnum):
+class TruthKind(StrEnum):
     """What is unusual about a truth."""
 
     MATCHED = "matched"
@@ -46,7 +46,14 @@ class Kind(StrEnum):
     """Accuracy levels off too low to be called learned: a plateau, at whatever size it is reached."""
 
 
-OTHER_SHAPES = (Kind.MISSPECIFIED, Kind.HALVES, Kind.SCATTERED, Kind.GOMPERTZ, Kind.WEIBULL, Kind.SHOULDER)
+OTHER_SHAPES = (
+    TruthKind.MISSPECIFIED,
+    TruthKind.HALVES,
+    TruthKind.SCATTERED,
+    TruthKind.GOMPERTZ,
+    TruthKind.WEIBULL,
+    TruthKind.SHOULDER,
+)
 """Truths with one transition, of another shape than the matched ones."""
 JITTER = 0.08
 """Standard deviation, in ln size, of what a size is easier or harder on a misspecified truth."""
@@ -79,7 +86,7 @@ LOW_ASYMPTOTES = (0.6, 0.85)
 class Truth:
     """One mix whose learning curve over sizes is known. ``key`` seeds everything random about it."""
 
-    kind: Kind
+    kind: TruthKind
     midpoint: float
     slope: float
     floor: float
@@ -99,42 +106,42 @@ class Truth:
     @property
     def transition(self) -> float | None:
         """The size at :data:`LEVEL` of the asymptote of the mean accuracy; None where nothing is ever learned."""
-        return None if self.kind in (Kind.NEVER, Kind.LEVELS_OFF) else math.exp(self.midpoint + self._offset)
+        return None if self.kind in (TruthKind.NEVER, TruthKind.LEVELS_OFF) else math.exp(self.midpoint + self._offset)
 
     @property
     def _offset(self) -> float:
         bottom = self.floor + self.partly * PART / 2 * (self.asymptote - self.floor)
         top = (1 - self.lapse) * (self.asymptote - self.mistaken * MISTAKES) + self.lapse * bottom
         share = (LEVEL * top - bottom) / (top - bottom)
-        if self.kind in (Kind.MISSPECIFIED, Kind.GOMPERTZ):
+        if self.kind in (TruthKind.MISSPECIFIED, TruthKind.GOMPERTZ):
             return (-math.log(-math.log(share)) - GOMPERTZ_LEVEL) / self.slope
-        if self.kind is Kind.WEIBULL:
+        if self.kind is TruthKind.WEIBULL:
             return (math.log(-math.log(1 - share)) + GOMPERTZ_LEVEL) / self.slope
-        if self.kind is Kind.SHOULDER:
+        if self.kind is TruthKind.SHOULDER:
             far = STEPS_APART + abs(math.log(share / (1 - share))) / self.slope
             return float(brentq(lambda apart: self._curve(apart) - share, -far, far))
         return math.log(share / (1 - share)) / self.slope
 
     def _curve(self, apart: float) -> float:
         """The learning curve so far from the midpoint, in ln size: 0.5 there."""
-        if self.kind is Kind.SHOULDER:
+        if self.kind is TruthKind.SHOULDER:
             return (_logistic(self.slope, apart + STEPS_APART / 2) + _logistic(self.slope, apart - STEPS_APART / 2)) / 2
-        if self.kind in (Kind.MISSPECIFIED, Kind.GOMPERTZ):
+        if self.kind in (TruthKind.MISSPECIFIED, TruthKind.GOMPERTZ):
             return _gompertz(self.slope * apart)
-        if self.kind is Kind.WEIBULL:
+        if self.kind is TruthKind.WEIBULL:
             return 1 - _gompertz(-self.slope * apart)
         return _logistic(self.slope, apart)
 
     def share(self, size: int) -> float:
         """The learning curve at a size, between 0 and 1, before lapses."""
-        if self.kind is Kind.NEVER:
+        if self.kind is TruthKind.NEVER:
             return 0.0
         x = math.log(size)
-        if self.kind is Kind.MISSPECIFIED:
+        if self.kind is TruthKind.MISSPECIFIED:
             x += float(np.random.default_rng([self.key, size]).normal(0, JITTER))
         share = self._curve(x - self.midpoint)
         beyond = x - self.midpoint - self._offset
-        return share * DIP_SHARE if self.kind is Kind.NON_MONOTONE and DIP[0] < beyond < DIP[1] else share
+        return share * DIP_SHARE if self.kind is TruthKind.NON_MONOTONE and DIP[0] < beyond < DIP[1] else share
 
     def run(self, size: int, seed: int, cost_exponent: float, steps_factor: int = 1) -> Observation:
         """What one run shows: the same for the same (truth, size, seed, steps). It costs
@@ -143,13 +150,13 @@ class Truth:
         eased = replace(self, midpoint=self.midpoint - self.hurry * math.log2(steps_factor))
         share = eased.share(size)
         lapsed, drawn, noise = rng.random(), rng.random(), rng.normal()
-        if self.kind is Kind.SCATTERED:
+        if self.kind is TruthKind.SCATTERED:
             accuracy = self._scattered(lapsed >= self.lapse and drawn < share, rng)
-        elif self.kind is Kind.GOMPERTZ:
+        elif self.kind is TruthKind.GOMPERTZ:
             accuracy = self._beta_binomial(0.0 if lapsed < self.lapse else share, rng)
-        elif self.kind is Kind.HALVES and lapsed >= self.lapse:
+        elif self.kind is TruthKind.HALVES and lapsed >= self.lapse:
             accuracy = self._halves((drawn < share) + (rng.random() < share), noise, rng)
-        elif self.kind is Kind.NEVER or lapsed < self.lapse or (not self.graded and drawn >= share):
+        elif self.kind is TruthKind.NEVER or lapsed < self.lapse or (not self.graded and drawn >= share):
             accuracy = self.floor + SCATTER_FLOOR * noise
         else:
             rise = self.asymptote - self.floor
@@ -188,7 +195,7 @@ def _gompertz(scaled: float) -> float:
     return math.exp(-math.exp(-min(max(scaled + GOMPERTZ_LEVEL, -5.0), 500.0)))
 
 
-def draw(kind: Kind, problem: Problem, rng: np.random.Generator, key: int) -> Truth:
+def draw(kind: TruthKind, problem: Problem, rng: np.random.Generator, key: int) -> Truth:
     """A truth of that kind, its transition placed as the kind demands with respect to the problem's sizes."""
     smallest, largest = math.log(problem.sizes[0]), math.log(problem.sizes[-1])
     truth = Truth(
@@ -201,22 +208,22 @@ def draw(kind: Kind, problem: Problem, rng: np.random.Generator, key: int) -> Tr
         graded=bool(rng.random() < 0.25),
         key=key,
     )
-    if kind is Kind.ABOVE:
+    if kind is TruthKind.ABOVE:
         return _placed(truth, largest + rng.uniform(0.4, 1.2), largest)
-    if kind is Kind.BELOW:
+    if kind is TruthKind.BELOW:
         return _placed(truth, smallest - rng.uniform(0.4, 1.2), smallest)
-    if kind is Kind.NEVER:
+    if kind is TruthKind.NEVER:
         return truth
-    if kind is Kind.SCATTERED:
+    if kind is TruthKind.SCATTERED:
         truth = replace(truth, graded=False, partly=rng.uniform(*PARTLY), mistaken=MISTAKEN)
-    if kind is Kind.HALVES:
+    if kind is TruthKind.HALVES:
         truth = replace(truth, graded=False)
-    if kind is Kind.GOMPERTZ:
+    if kind is TruthKind.GOMPERTZ:
         least, most = (math.log(each) for each in CONCENTRATIONS)
         truth = replace(truth, graded=False, concentration=math.exp(rng.uniform(least, most)))
-    if kind is Kind.SHOULDER:
+    if kind is TruthKind.SHOULDER:
         truth = replace(truth, slope=math.exp(rng.uniform(math.log(SHOULDER_SLOPE), math.log(STEEPEST))))
-    if kind is Kind.LEVELS_OFF:
+    if kind is TruthKind.LEVELS_OFF:
         truth = replace(truth, asymptote=rng.uniform(*LOW_ASYMPTOTES))
     # Inside the sizes by the share that ln 10..ln 200 leaves of ln 8..ln 256.
     margin = 0.07 * (largest - smallest)

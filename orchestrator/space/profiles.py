@@ -25,18 +25,20 @@ class Needs(BaseModel):
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenProfile:
     """The profile that was chosen and, in a few words, why."""
 
     name: str
     reason: str
 
 
-def choose(source: str, profiles: Mapping[str, Mapping[str, Any]], asked: str | None, hardware: Hardware) -> Choice:
+def choose(
+    source: str, profiles: Mapping[str, Mapping[str, Any]], asked: str | None, hardware: Hardware
+) -> ChosenProfile:
     """The profile asked for, or the first (largest) whose needs ``hardware`` meets. Raises ``UserError``."""
     if asked is not None:
         lacks = list(missing(needs_of(profiles[asked]), hardware))
-        return Choice(asked, "asked for" + (f", although {' and '.join(lacks)}" if lacks else ""))
+        return ChosenProfile(asked, "asked for" + (f", although {' and '.join(lacks)}" if lacks else ""))
     passed_over: list[str] = []
     for name, profile in profiles.items():
         needs = needs_of(profile)
@@ -44,7 +46,7 @@ def choose(source: str, profiles: Mapping[str, Mapping[str, Any]], asked: str | 
         if needs.asked:
             continue
         if not lacks:
-            return Choice(name, "; ".join([*passed_over, _reason(name, profile, hardware)]))
+            return ChosenProfile(name, "; ".join([*passed_over, _reason(name, profile, hardware)]))
         passed_over.append(f"not {name}, as {' and '.join(lacks)}")
     raise UserError(
         f"no profile of {source} fits this machine ({hardware}): {'; '.join(passed_over)}. "

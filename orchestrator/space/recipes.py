@@ -11,7 +11,7 @@ from typing import Any
 
 from orchestrator.space.layers import merge
 from orchestrator.space.plain import flatten, plain_settings
-from orchestrator.space.validation import InvalidDataError, Key, Problem, parse
+from orchestrator.space.validation import InvalidDataError, Key, Mistake, parse
 from trainables.base import Family
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]*(,[A-Za-z0-9_.=-]+)*")
@@ -32,10 +32,10 @@ def expand(value: Any) -> Any:
         return value
     varied = value[VARY]
     if not isinstance(varied, Mapping) or not varied:
-        raise InvalidDataError([Problem((VARY,), "must map settings to lists of values")])
+        raise InvalidDataError([Mistake((VARY,), "must map settings to lists of values")])
     axes = list(_axes(varied, ()))
     if math.prod(len(values) for _, values in axes) > MOST:
-        raise InvalidDataError([Problem((VARY,), f"makes more than {MOST} recipes")])
+        raise InvalidDataError([Mistake((VARY,), f"makes more than {MOST} recipes")])
     recipes = {name: inner for name, inner in value.items() if name != VARY}
     for combination in itertools.product(*(values for _, values in axes)):
         names: list[str] = []
@@ -48,7 +48,7 @@ def expand(value: Any) -> Any:
             overlay = merge(overlay, nested)
         named = ",".join(names)
         if named in recipes:
-            raise InvalidDataError([Problem((VARY,), f"makes a second recipe called {named!r}")])
+            raise InvalidDataError([Mistake((VARY,), f"makes a second recipe called {named!r}")])
         recipes[named] = overlay
     return recipes
 
@@ -61,28 +61,28 @@ def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) 
     """
     base = plain_settings(family.settings)
     resolved: dict[str, Any] = {}
-    problems: list[Problem] = []
+    mistakes: list[Mistake] = []
     for name, overlay in recipes.items():
         if not NAME.fullmatch(name) or len(name) > LONGEST_NAME:
             allowed = f"letters, digits, '_', '.', '=', '-' and ',' between them, {LONGEST_NAME} at most"
-            problems.append(Problem((name,), f"a recipe's name has {allowed}; got {name!r}"))
+            mistakes.append(Mistake((name,), f"a recipe's name has {allowed}; got {name!r}"))
             continue
         if not isinstance(overlay, Mapping):
-            problems.append(Problem((name,), f"must map settings to values, such as training: ...; got {overlay!r}"))
+            mistakes.append(Mistake((name,), f"must map settings to values, such as training: ...; got {overlay!r}"))
             continue
         try:
             settings: Any = parse(type(family).Settings, merge(base, family.modernised(overlay)))
         except InvalidDataError as error:
-            problems += [replace(each, key=(name, *each.key)) for each in error.problems]
+            mistakes += [replace(each, key=(name, *each.key)) for each in error.mistakes]
             continue
-        problems += _changed(name, family, type(family)(settings), sizes)
+        mistakes += _changed(name, family, type(family)(settings), sizes)
         # Equal run keys, not equal words: a default written out is the same recipe.
         same = [other for other, theirs in resolved.items() if family.described(theirs) == family.described(settings)]
         if same:
-            problems.append(Problem((name,), f"asks for the very settings of recipe {same[0]!r}"))
+            mistakes.append(Mistake((name,), f"asks for the very settings of recipe {same[0]!r}"))
         resolved[name] = settings
-    if problems:
-        raise InvalidDataError(problems)
+    if mistakes:
+        raise InvalidDataError(mistakes)
     return resolved
 
 
@@ -93,12 +93,12 @@ def difference(settings: Any, recipe: Any) -> str:
     return ", ".join(f"{key} {value}" for key, value in changed.items()) or "as written"
 
 
-def _changed(name: str, family: Family, other: Family, sizes: tuple[int, ...]) -> list[Problem]:
+def _changed(name: str, family: Family, other: Family, sizes: tuple[int, ...]) -> list[Mistake]:
     """What a recipe may not touch: the transition is compared across recipes in parameters and on the same tasks."""
     if other.tasks() != family.tasks() or other.subject() != family.subject():
-        return [Problem((name,), "changes what is learned; that is a search space of its own")]
+        return [Mistake((name,), "changes what is learned; that is a search space of its own")]
     if any(other.parameters(size) != family.parameters(size) for size in sizes):
-        return [Problem((name,), "changes how many parameters a size has; that is a search space of its own")]
+        return [Mistake((name,), "changes how many parameters a size has; that is a search space of its own")]
     return []
 
 
@@ -113,7 +113,7 @@ def _axes(value: Mapping[str, Any], above: Key) -> list[tuple[tuple[str, ...], l
         elif isinstance(inner, Mapping) and inner:
             found += _axes(inner, key)
         else:
-            raise InvalidDataError([Problem((VARY, *key), f"must be a list of values; got {inner!r}")])
+            raise InvalidDataError([Mistake((VARY, *key), f"must be a list of values; got {inner!r}")])
     return found
 
 

@@ -1,141 +1,187 @@
-"""From a name or a file on the command line to a validated sweep: find, read, choose a profile, override, check."""
+"""From a name or a file on the command line to a validated sweep: inherit, choose a profile, override, check.
+
+``like: OTHER`` lets a file inherit from another one, that one perhaps from a third. The file farthest away is at the
+bottom. Each file lays over it first its top level, then its own part of the chosen profile: what a nearer file says
+wins over a farther one, and within one file a profile wins over the top level. The command line wins over all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from importlib import resources
-from pathlib import Path
-from typing import Any, NoReturn
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from orchestrator.errors import UserError, nearest, unknown
+from orchestrator.errors import UserError, unknown
 from orchestrator.space import hardware as machine
-from orchestrator.space import strict_yaml
+from orchestrator.space.files import PROFILE_KEYS, SpaceFile, read_space, source_of
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.layers import Layers, merge
-from orchestrator.space.profiles import Choice, choose, needs_of
-from orchestrator.space.spec import DEFAULT_FAMILY, NAME, SweepSpec
-from orchestrator.space.validation import InvalidDataError, Key, Problem, dotted, leaf_paths, parse
-from trainables.base import SettingsError, load_family
-
-PACKAGE = "search_spaces"
-SUFFIXES = (".yaml", ".yml")
+from orchestrator.space.layers import Assignment, Layers, Origin, merge
+from orchestrator.space.profiles import ChosenProfile, choose
+from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
+from orchestrator.space.validation import InvalidDataError, Key, Mistake, leaf_paths, parse
+from trainables.base import Mix, SettingsError, load_family
 
 
 @dataclass(frozen=True)
 class Space:
-    """A search space as written: its values without ``profiles``, the profiles, and where each key stands."""
+    """A search space as written: its file and those it inherits from, the nearest first."""
 
-    name: str
-    source: str
-    base: dict[str, Any]
-    profiles: dict[str, dict[str, Any]]
-    places: dict[Key, str]
+    files: tuple[SpaceFile, ...]
+
+    @property
+    def source(self) -> str:
+        """The file that was asked for."""
+        return self.files[0].source
+
+    @property
+    def top(self) -> dict[str, Any]:
+        """The top level of all files, without profiles."""
+        merged: dict[str, Any] = {}
+        for file in reversed(self.files):
+            merged = merge(merged, file.top)
+        return merged
+
+    @property
+    def name(self) -> str:
+        """The search space's name."""
+        return str(self.top["name"])
+
+    @property
+    def profiles(self) -> dict[str, dict[str, Any]]:
+        """The profiles of all files, those of the farthest file first."""
+        merged: dict[str, dict[str, Any]] = {}
+        for file in reversed(self.files):
+            merged = merge(merged, file.profiles)
+        return merged
 
 
-def names() -> list[str]:
-    """The search spaces that come with the project."""
-    return sorted(
-        Path(entry.name).stem for entry in resources.files(PACKAGE).iterdir() if entry.name.endswith(SUFFIXES)
-    )
+@dataclass(frozen=True)
+class Resolved:
+    """A validated sweep with the layers it was made from.
 
-
-def open_space(name_or_path: str, above: tuple[str, ...] = ()) -> Space:
-    """Read a search space of the project by its name, or any YAML file by its path.
-
-    ``like: OTHER`` in it lays its values over those of another space. Raises ``UserError``; ``above`` are the spaces
-    that led here, none of which may be met again.
+    ``left_out`` are inherited keys that mean nothing in this space, with the places they are written at.
     """
-    name, source, text = _read_file(Path(name_or_path)) if _is_path(name_or_path) else _read_named(name_or_path)
-    if source in above:
-        raise UserError(f"{source} is like itself: {' -> '.join([*above, source])}")
-    document = strict_yaml.read(text, source)
-    if not isinstance(document.data, dict):
-        raise UserError(f"{source}: a search space is a mapping of keys to values, this is {_kind(document.data)}")
-    places = {key: f"{source}, line {line}" for key, line in document.lines.items()}
-    base: dict[str, Any] = {"name": name} | document.data
-    profiles: dict[str, dict[str, Any]] = base.pop("profiles", None) or {}
-    _check_profiles(source, places, base, profiles)
-    if "like" not in base:
-        return Space(str(base["name"]), source, base, profiles, places)
-    other = base.pop("like")
-    if not isinstance(other, str):
-        raise UserError(f"{places['like',]}, like: must name a search space or a YAML file; got {other!r}")
-    if _is_path(other):
-        other = str(Path(source).parent / other)
-    model = open_space(other, (*above, source))
-    return Space(
-        str(base["name"]),
-        source,
-        merge(model.base, base),
-        merge(model.profiles, profiles),
-        model.places | places,
-    )
+
+    spec: SweepSpec
+    layers: Layers
+    left_out: Mapping[Key, Origin] = field(default_factory=dict)
+
+
+def open_space(name_or_path: str) -> Space:
+    """Read a search space of the project by its name, or any YAML file by its path, with what it inherits from.
+
+    Raises ``UserError``.
+    """
+    files: dict[str, SpaceFile] = {}
+    asked: str | None = name_or_path
+    while asked is not None:
+        if (source := source_of(asked)) in files:
+            chain = " -> ".join([*(file.source for file in files.values()), files[source].source])
+            raise UserError(f"{files[source].source} is like itself: {chain}")
+        files[source] = read_space(asked)
+        asked = files[source].like
+    space = Space(tuple(files.values()))
+    for place, file in enumerate(space.files):
+        if any(each.profiles for each in space.files[place:]):
+            for key in PROFILE_KEYS:
+                if key in file.top:
+                    file.refuse((key,), "is decided by the profiles; remove it")
+    return space
 
 
 def load_space(
     name_or_path: str,
     profile: str | None = None,
-    overrides: Sequence[str] = (),
+    overrides: Sequence[str | Assignment] = (),
     hardware: Hardware | None = None,
 ) -> SweepSpec:
-    """The sweep a search space asks for, with a profile and ``key.path=value`` overrides applied, in this order.
+    """The sweep a search space asks for: see :func:`resolve_space`."""
+    return resolve_space(name_or_path, profile, overrides, hardware).spec
 
-    Without ``profile`` the largest one that ``hardware`` (default: this machine) can finish is taken. Raises
-    ``UserError`` that lists everything wrong with the file or the overrides, each with its place.
+
+def resolve_space(
+    name_or_path: str,
+    profile: str | None = None,
+    overrides: Sequence[str | Assignment] = (),
+    hardware: Hardware | None = None,
+) -> Resolved:
+    """The sweep a search space asks for, with a profile and ``key.path=value`` overrides, and each value's origin.
+
+    Without ``profile`` the largest one that ``hardware`` (default: this machine) can finish is taken. An inherited
+    ``tuned:`` entry for a mix that this space does not have is left out. Raises ``UserError`` that lists everything
+    wrong with the files or the overrides, each with its place.
     """
     space = open_space(name_or_path)
-    layers = Layers(space.source, space.base, space.places)
-    choice = _profile(space, profile, hardware)
-    if choice is not None:
-        written = {key: value for key, value in space.profiles[choice.name].items() if key != "needs"}
-        layers.add_profile(choice.name, written)
-        layers.data |= {"profile": choice.name, "profile_reason": choice.reason}
+    layers = _layers(space, _choice(space, profile, hardware), asked=profile is not None)
     layers.add_overrides(overrides)
     try:
-        return parse(SweepSpec, layers.data)
+        left_out = _leave_out_other_mixes(layers, space.source)
+        return Resolved(parse(SweepSpec, layers.data), layers, left_out)
     except InvalidDataError as error:
-        raise UserError("\n".join(_describe(layers, problem) for problem in error.problems)) from error
+        raise UserError("\n".join(_describe(layers, mistake) for mistake in error.mistakes)) from error
 
 
-def _profile(space: Space, asked: str | None, hardware: Hardware | None) -> Choice | None:
-    if not space.profiles:
-        if asked is None or asked == space.base.get("profile"):
+def _choice(space: Space, asked: str | None, hardware: Hardware | None) -> ChosenProfile | None:
+    """The profile to take; None where there are none. Raises ``UserError``."""
+    profiles = space.profiles
+    if not profiles:
+        if asked is None or asked == space.top.get("profile"):
             return None
         raise UserError(f"{space.source} has no profiles, so {asked!r} cannot be chosen")
-    if asked is not None and asked not in space.profiles:
-        raise unknown("profile", asked, space.profiles, where=space.source)
-    return choose(space.source, space.profiles, asked, hardware or machine.detect())
+    if asked is not None and asked not in profiles:
+        raise unknown("profile", asked, profiles, where=space.source)
+    return choose(space.source, profiles, asked, hardware or machine.detect())
 
 
-def _check_profiles(source: str, places: Mapping[Key, str], base: Mapping[str, Any], profiles: Any) -> None:
-    """Raise ``UserError`` unless ``profiles`` maps names to mappings, each with proper ``needs``."""
-
-    def refuse(key: Key, message: str) -> NoReturn:
-        raise UserError(f"{places.get(key, source)}, {dotted(key)}: {message}")
-
-    if not isinstance(profiles, Mapping):
-        refuse(("profiles",), f"must map the names of profiles to what they change; got {_kind(profiles)}")
-    for key in ("profile", "profile_reason"):
-        if profiles and key in base:
-            refuse((key,), "is decided by the profiles; remove it")
-    for name, profile in profiles.items():
-        if not NAME.fullmatch(name):
-            refuse(("profiles", name), "a name has lower-case letters, digits and underscores only")
-        if not isinstance(profile, Mapping):
-            refuse(("profiles", name), f"must map keys to values; got {_kind(profile)}")
-        try:
-            needs_of(profile)
-        except InvalidDataError as error:
-            for problem in error.problems:
-                refuse(("profiles", name, "needs", *problem.key), problem.message)
+def _layers(space: Space, choice: ChosenProfile | None, *, asked: bool) -> Layers:
+    """The files' values with the chosen profile, the nearest file on top."""
+    layers = Layers(space.source)
+    for file in reversed(space.files):
+        layers.add(file.top, file.top_origins)
+        if choice is not None and choice.name in file.profiles:
+            written = {key: value for key, value in file.profiles[choice.name].items() if key != "needs"}
+            layers.add(written, file.profile_origins(choice.name))
+    if choice is not None:
+        origin = Origin(f"--profile {choice.name}" if asked else "chosen for the hardware found")
+        layers.add({"profile": choice.name, "profile_reason": choice.reason}, {(key,): origin for key in PROFILE_KEYS})
+    return layers
 
 
-def _describe(layers: Layers, problem: Problem) -> str:
+def _leave_out_other_mixes(layers: Layers, source: str) -> dict[Key, Origin]:
+    """Take inherited ``tuned:`` entries for mixes that the space does not have out of the layers; those taken out.
+
+    An entry that the space's own file or the command line says anything about stays, to be refused. Raises
+    ``InvalidDataError`` where the space is wrong without any of them.
+    """
+    tuned = layers.data.get("tuned")
+    names = tuned if isinstance(tuned, Mapping) else {}
+    inherited = {name for name in names if not _said_here(layers, ("tuned", name), source)}
+    if not inherited:
+        return {}
+    own = {name: values for name, values in names.items() if name not in inherited}
+    mixes = parse(SweepSpec, layers.data | {"tuned": own}).mix_named
+    others = [name for name in names if name in inherited and _is_other_mix(name, mixes)]
+    return {("tuned", name): layers.drop(("tuned", name)) for name in others}
+
+
+def _said_here(layers: Layers, key: Key, source: str) -> bool:
+    """Whether the file ``source`` or the command line wrote ``key`` or anything inside it."""
+    return any(origin.sets is not None or origin.source == source for origin in layers.written_by(key))
+
+
+def _is_other_mix(name: str, mixes: Mapping[str, Mix]) -> bool:
+    """Whether ``name`` is that of a mix, well written, and of none of these."""
+    try:
+        return Mix.parse(name).name not in mixes
+    except SettingsError:
+        return False
+
+
+def _describe(layers: Layers, mistake: Mistake) -> str:
     """One line: where, what, and for an incomplete path after ``--set`` the whole one."""
-    text = f"{layers.place(problem.key)}: {problem.message}"
-    if problem.unknown_key and layers.overridden(problem.key):
-        last = str(problem.key[-1])
+    text = f"{layers.place(mistake.key)}: {mistake.message}"
+    if mistake.unknown_key and layers.overridden(mistake.key):
+        last = str(mistake.key[-1])
         paths = [path for path in _all_paths(layers.data) if path.endswith(f".{last}")]
         text += f". The whole path would be {' or '.join(paths)}" if paths else ""
     return text
@@ -149,42 +195,3 @@ def _all_paths(data: Mapping[str, Any]) -> list[str]:
     except SettingsError:  # The family is wrong too; that is another line of the message.
         return paths
     return paths
-
-
-def _is_path(name_or_path: str) -> bool:
-    return name_or_path.endswith(SUFFIXES) or "/" in name_or_path or "\\" in name_or_path
-
-
-def _read_file(path: Path) -> tuple[str, str, str]:
-    try:
-        return path.stem, str(path), path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        beside = [str(path.parent / entry.name) for entry in _yaml_files(path.parent)]
-        guess = nearest(str(path), beside)
-        hint = f" Did you mean {guess!r}?" if guess else ""
-        raise UserError(f"there is no file {str(path)!r}.{hint}") from None
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path}: this is not readable as text in UTF-8: {error.reason} at byte {error.start}"
-        ) from error
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}") from error
-
-
-def _yaml_files(directory: Path) -> Iterator[Path]:
-    if directory.is_dir():
-        yield from (entry for entry in directory.iterdir() if entry.suffix in SUFFIXES)
-
-
-def _read_named(name: str) -> tuple[str, str, str]:
-    known = names()
-    if name not in known:
-        raise unknown("search space", name, known)
-    file = resources.files(PACKAGE) / f"{name}.yaml"
-    return name, f"{PACKAGE}/{name}.yaml", file.read_text(encoding="utf-8")
-
-
-def _kind(value: Any) -> str:
-    if value is None:
-        return "empty"
-    return "a list" if isinstance(value, list) else "a single value"

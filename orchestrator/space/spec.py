@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import (
     BaseModel,
@@ -16,120 +13,25 @@ from pydantic import (
     PlainValidator,
     ValidationInfo,
     field_validator,
-    model_serializer,
     model_validator,
 )
 
-from orchestrator.errors import nearest, unknown
 from orchestrator.search.audit import LONGER
 from orchestrator.search.base import Request
-from orchestrator.search.registry import METHODS, settings_type
 from orchestrator.space import strict_yaml
+from orchestrator.space.checks import misfits
 from orchestrator.space.mixes import Fairness, read_mix, with_budgets, with_recipes
+from orchestrator.space.names import NAME
 from orchestrator.space.plain import flatten, plain_settings
 from orchestrator.space.recipes import expand, resolve
+from orchestrator.space.resources import Resources
+from orchestrator.space.search import Search
 from orchestrator.space.sizes import SizeRange
 from orchestrator.space.tuning import Tune, Tuned
-from orchestrator.space.validation import STRICT, InvalidDataError, Key, Problem, explain, parse
-from trainables.base import Family, Mix, RunConfig, SettingsError, load_family
-
-NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
-"""Names of search spaces and profiles become directories and experiment names."""
-
+from orchestrator.space.validation import STRICT, InvalidDataError, parse
+from trainables.base import Family, Mix, RunConfig, load_family
 
 DEFAULT_FAMILY = "listops"
-AUTO: Literal["auto"] = "auto"
-"""A size the engine chooses from what it measured."""
-
-
-def _stack_size(value: Any) -> int | Literal["auto"]:
-    if value == AUTO:
-        return AUTO
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
-        return value
-    raise ValueError(f"must be a whole number of at least 1, or auto; got {value!r}")
-
-
-def _gpu_share(value: Any) -> float | Literal["auto"]:
-    if value == AUTO:
-        return AUTO
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < math.inf:
-        raise ValueError(f"must be a number of at least 0, or auto; got {value!r}")
-    if value > 1 and value != int(value):
-        raise ValueError(f"above 1 only whole devices can be asked for, got {value}")
-    return float(value)
-
-
-class Resources(BaseModel):
-    """What a stack of runs is given. Nothing here changes what is computed.
-
-    ``cpu_per_stack`` in cores and ``gpu_per_stack`` in devices may be fractions; with 0 devices a stack trains on the
-    CPU. ``max_stack`` is the most runs trained as one batched model. ``auto`` leaves the share of a GPU, or the stack
-    for each size, to what was measured on the device (orchestrator/sizing). ``checkpoint_every_s`` is the time between
-    checkpoints, ``retries`` how often a stack that failed is tried again, ``threads`` the threads one stack computes
-    with (default: its cores, rounded down, at least 1).
-    """
-
-    model_config = STRICT | {"frozen": True}
-
-    cpu_per_stack: float = Field(default=1.0, gt=0)
-    gpu_per_stack: Annotated[float | Literal["auto"], PlainValidator(_gpu_share)] = 0.0
-    max_stack: Annotated[int | Literal["auto"], PlainValidator(_stack_size)] = AUTO
-    checkpoint_every_s: float = Field(default=60.0, gt=0)
-    retries: int = Field(default=1, ge=0)
-    threads: int | None = Field(default=None, ge=1)
-
-    @property
-    def device(self) -> str:
-        """The torch device stacks train on."""
-        return "cuda" if self.gpu_per_stack else "cpu"
-
-    @property
-    def gpus(self) -> float:
-        """Devices each stack asks for. Only where that is no longer left open."""
-        assert self.gpu_per_stack != AUTO, "the share of a GPU is settled before anything asks for it"
-        return self.gpu_per_stack
-
-    @property
-    def threads_per_stack(self) -> int:
-        """Threads one stack computes with."""
-        return self.threads or max(1, int(self.cpu_per_stack))
-
-
-class Search(BaseModel):
-    """Which searcher chooses the runs: ``method``, and beside it the settings that are the method's own.
-
-    ``settings`` holds them all, defaults included: keyword arguments of ``orchestrator.search.make_searcher``.
-    """
-
-    model_config = STRICT | {"frozen": True}
-
-    method: str
-    settings: dict[str, Any]
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_flat(cls, data: Any) -> Any:
-        if not isinstance(data, Mapping):
-            return data
-        method = data.get("method")
-        if not isinstance(method, str):
-            given = "is missing" if method is None else f"must be text; got {method!r}"
-            raise InvalidDataError([Problem(("method",), f"{given}; allowed: {', '.join(METHODS)}")])
-        if method not in METHODS:
-            raise InvalidDataError([Problem(("method",), str(unknown("search method", method, METHODS)))])
-        own = {key: value for key, value in data.items() if key != "method"}
-        return {"method": method, "settings": asdict(parse(settings_type(method), own))}
-
-    @model_serializer
-    def _flat(self) -> dict[str, Any]:
-        return {"method": self.method, **self.settings}
-
-    def with_stack(self, runs: int) -> Search:
-        """The same with so many seeds asked for together, where that was left open."""
-        if self.settings["stack"] != AUTO:
-            return self
-        return self.model_copy(update={"settings": {**self.settings, "stack": runs}})
 
 
 class SweepSpec(BaseModel):
@@ -236,83 +138,10 @@ class SweepSpec(BaseModel):
         return parse(family.Settings, family.modernised(value) if isinstance(value, Mapping) else value)
 
     @model_validator(mode="after")
-    def _fits_family(self) -> SweepSpec:
-        family = self.make_family()
-        problems = list(self._mix_problems(family)) + list(self._tune_problems(family)) + list(self._recipe_problems())
-        problems = problems or list(self._size_problems(family))
-        if problems:
-            raise InvalidDataError(problems)
+    def _fits_together(self) -> SweepSpec:
+        if found := misfits(self):
+            raise InvalidDataError(found)
         return self
-
-    def _mix_problems(self, family: Family) -> Iterator[Problem]:
-        known = family.tasks()
-        if self.target not in known:
-            yield Problem(("target",), str(unknown("operation", self.target, known)))
-            return
-        for place, mix in enumerate(self.mixes):
-            strangers = [task for task in mix.tasks if task not in known]
-            for task in strangers:
-                yield Problem(("mixes", place), str(unknown("operation", task, known, where=f"the mix {mix}")))
-            if not strangers and self.target not in mix.tasks:
-                yield Problem(("target",), f"every mix must hold the target {self.target!r}; the mix {mix} does not")
-
-    def _recipe_problems(self) -> Iterator[Problem]:
-        try:
-            resolved: Mapping[str, Any] = self.recipe_settings
-        except InvalidDataError as error:
-            yield from (replace(problem, key=("recipes", *problem.key)) for problem in error.problems)
-            return
-        if resolved and self.tune is not None:
-            yield Problem(("tune",), "tunes one recipe; ask for it or for recipes, not for both in one search space")
-
-    def _size_problems(self, family: Family) -> Iterator[Problem]:
-        for place, mix in enumerate(self.mixes):
-            for size in self.sizes:
-                try:
-                    self.family_of(mix).check(mix, size)
-                    self.config(Request(mix.name, size, self.seed))
-                except SettingsError as error:
-                    named = tuple(error.key.split(".")) if error.key else ("mixes", place)
-                    key = named if named[0] in type(self).model_fields else ("settings", *named)
-                    yield Problem(key, f"mix {mix} at {family.size_axis} {size}: {explain(error)}")
-                    return  # The other sizes and mixes would mostly say the same.
-
-    def _tune_problems(self, family: Family) -> Iterator[Problem]:
-        allowed = f"Allowed: {', '.join(family.tunable)}" if family.tunable else f"{self.family} lets none be tuned"
-        for name, found in self.tuned.items():
-            if name not in self.mix_named:
-                yield Problem(("tuned", name), str(unknown("mix", name, self.mix_named)))
-            for path in found.settings:
-                if path not in family.tunable:
-                    yield Problem(("tuned", name, "settings", path), f"cannot be tuned. {allowed}")
-        if self.tune is None:
-            return
-        for path, span in self.tune.settings.items():
-            key: Key = ("tune", "settings", *path.split("."))
-            if path not in family.tunable:
-                guess = nearest(path, family.tunable)
-                hint = f" Did you mean {guess!r}?" if guess else ""
-                yield Problem(key, f"there is no such setting to tune.{hint} {allowed}")
-                continue
-            for end in (span.low, span.high):
-                try:
-                    family.adjusted({path: end})
-                except SettingsError as error:
-                    yield Problem(key, explain(error))
-        if overlap := sorted(set(self.tune.seed_list) & set(self.seed_list)):
-            yield Problem(
-                ("tune", "seed"),
-                f"seed {overlap[0]} is one of the sweep's own; tuning needs others, so that it is blind",
-            )
-        if self.tune.sizes == "auto" and len(self.sizes) < 2:
-            yield Problem(
-                ("tune", "sizes"), "auto needs a sweep of at least two sizes; name two or more sizes to tune at"
-            )
-        for size in () if self.tune.sizes == "auto" else self.tune.sizes:
-            try:
-                family.check(self.baseline, size)
-            except SettingsError as error:
-                yield Problem(("tune", "sizes"), explain(error))
 
     @property
     def family_class(self) -> type[Family]:

@@ -77,6 +77,23 @@ def write(data: Mapping[str, Any]) -> str:
     return str(yaml.dump(dict(data), Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True))
 
 
+def last_lines(text: str) -> dict[Key, int]:
+    """For the path of each value in what :func:`write` wrote, the line it ends on (from 1).
+
+    A value is what a key is mapped to, unless that is a mapping with keys of its own.
+    """
+    node = _Loader(text).get_single_node()
+    return dict(_ends(node, ()))
+
+
+def _ends(node: yaml.Node | None, key: Key) -> Iterator[tuple[Key, int]]:
+    if isinstance(node, yaml.MappingNode) and node.value:
+        for name, value in node.value:
+            yield from _ends(value, (*key, name.value))
+    elif node is not None:
+        yield key, node.end_mark.line + 1
+
+
 class _Dumper(yaml.SafeDumper):
     """Writes lists on one line and mappings in blocks, as a person would."""
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, Field, field_serializer, field_validator, model_serializer, model_validator
 
-from orchestrator.space.validation import STRICT, InvalidDataError, Key, Problem, parse
+from orchestrator.space.validation import STRICT, InvalidDataError, Key, Mistake, parse
 
 FIRST_SEED = 1_000_000
 """Far from any seed a sweep is likely to use, also when it is extended."""
@@ -122,11 +122,11 @@ def _ranges(value: Mapping[str, Any], above: Key) -> Iterator[tuple[Key, Range]]
         if isinstance(inner, Range):
             yield tuple(str(name).split(".")), inner
         elif not isinstance(inner, Mapping):
-            raise InvalidDataError([Problem(key, f"must be a range such as {{from: 0.1, to: 1}}; got {inner!r}")])
+            raise InvalidDataError([Mistake(key, f"must be a range such as {{from: 0.1, to: 1}}; got {inner!r}")])
         elif inner.keys() & {"from", "to", "scale"}:
             try:
                 yield key, parse(Range, inner)
             except InvalidDataError as error:
-                raise InvalidDataError([replace(each, key=key + each.key) for each in error.problems]) from error
+                raise InvalidDataError([replace(each, key=key + each.key) for each in error.mistakes]) from error
         else:
             yield from _ranges(inner, key)

@@ -29,7 +29,7 @@ STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True)
-class Problem:
+class Mistake:
     """One thing that is wrong with a document, and where in it."""
 
     key: Key
@@ -38,11 +38,11 @@ class Problem:
 
 
 class InvalidDataError(ValueError):
-    """Data that is not what it should be; ``problems`` has at least one entry."""
+    """Data that is not what it should be; ``mistakes`` has at least one entry."""
 
-    def __init__(self, problems: list[Problem]) -> None:
-        super().__init__("; ".join(f"{dotted(p.key)}: {p.message}" if p.key else p.message for p in problems))
-        self.problems = problems
+    def __init__(self, mistakes: list[Mistake]) -> None:
+        super().__init__("; ".join(f"{dotted(p.key)}: {p.message}" if p.key else p.message for p in mistakes))
+        self.mistakes = mistakes
 
 
 def dotted(key: Key) -> str:
@@ -62,7 +62,7 @@ def parse(kind: type[T], data: Any) -> T:
     try:
         return typing.cast(T, holder.model_validate_json(json.dumps({"value": data}), strict=True).value)  # type: ignore[attr-defined]
     except ValidationError as error:
-        raise InvalidDataError(list(problems(error, kind))) from error
+        raise InvalidDataError(list(mistakes(error, kind))) from error
 
 
 @cache
@@ -71,23 +71,23 @@ def _holder(kind: Any) -> type[BaseModel]:
     return create_model("Holder", __config__=STRICT, value=(kind, ...))
 
 
-def problems(error: ValidationError, kind: Any) -> Iterator[Problem]:
+def mistakes(error: ValidationError, kind: Any) -> Iterator[Mistake]:
     """Everything ``error`` found in the ``value`` of a holder of ``kind``."""
     for found in error.errors():
         key: Key = found["loc"][1:]
         cause = found.get("ctx", {}).get("error")
         if isinstance(cause, InvalidDataError):
-            yield from (replace(problem, key=key + problem.key) for problem in cause.problems)
+            yield from (replace(mistake, key=key + mistake.key) for mistake in cause.mistakes)
         elif isinstance(cause, SettingsError):
-            yield Problem(_settings_key(kind, key, cause.key), explain(cause))
+            yield Mistake(_settings_key(kind, key, cause.key), explain(cause))
         elif found["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-            yield Problem(key, _unknown_key(str(key[-1]), sorted(_keys(kind, key[:-1]))), unknown_key=True)
+            yield Mistake(key, _unknown_key(str(key[-1]), sorted(_keys(kind, key[:-1]))), unknown_key=True)
         elif found["type"] == "missing":
-            yield Problem(key, "is missing")
+            yield Mistake(key, "is missing")
         elif found["type"] == "value_error":
-            yield Problem(key, str(cause))
+            yield Mistake(key, str(cause))
         else:
-            yield Problem(key, f"{_in_yaml_words(found['msg'])}; got {_short(found['input'])}")
+            yield Mistake(key, f"{_in_yaml_words(found['msg'])}; got {_short(found['input'])}")
 
 
 def _settings_key(kind: Any, key: Key, named: str) -> Key:

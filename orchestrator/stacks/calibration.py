@@ -13,7 +13,7 @@ from orchestrator.space.hardware import Hardware
 from orchestrator.space.searching import searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks.measured import SCHEMA, Measured, merged
-from orchestrator.stacks.sizing import Sizing, setting_of, settled, with_stack
+from orchestrator.stacks.sizing import Sizing, conditions_of, settled, with_stack
 from orchestrator.store.files import write_whole
 
 NAME = "calibration.json"
@@ -24,10 +24,10 @@ def settle(spec: SweepSpec, root: Path, hardware: Hardware) -> tuple[SweepSpec, 
     """The sweep with the share of a GPU and the seeds asked for together decided, and the sizes of its stacks, by all
     measured under this home."""
     known = read(root)
-    sizing = Sizing(spec, setting_of(spec, hardware), known)
+    sizing = Sizing(spec, conditions_of(spec, hardware), known)
     spec = with_stack(spec, sizing)
     spec = settled(spec, sizing, runs_at_once(spec))
-    return spec, Sizing(spec, setting_of(spec, hardware), known)
+    return spec, Sizing(spec, conditions_of(spec, hardware), known)
 
 
 def runs_at_once(spec: SweepSpec) -> int:

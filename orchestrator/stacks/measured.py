@@ -10,7 +10,7 @@ SCHEMA = 1
 
 
 @dataclass(frozen=True)
-class Setting:
+class Conditions:
     """What must be equal for two measurements to be comparable, beside the size.
 
     ``device`` names the kind of device (``NVIDIA H200``, or the processor with the threads computing on it);
@@ -31,7 +31,7 @@ class Measured:
     training, evaluations and waiting included. ``memory_bytes`` is the peak of the whole stack, 0 where unknown.
     """
 
-    setting: Setting
+    conditions: Conditions
     size: int
     stack: int
     seconds: float
@@ -39,22 +39,22 @@ class Measured:
     probed: bool = False
 
     @property
-    def identity(self) -> tuple[Setting, int, int, bool]:
+    def identity(self) -> tuple[Conditions, int, int, bool]:
         """Measurements of equal identity replace one another."""
-        return self.setting, self.size, self.stack, self.probed
+        return self.conditions, self.size, self.stack, self.probed
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values, the setting's among them."""
+        """Plain JSON values, the conditions's among them."""
         own = asdict(self)
-        setting: dict[str, Any] = own.pop("setting")
-        return setting | own
+        conditions: dict[str, Any] = own.pop("conditions")
+        return conditions | own
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Measured:
         """The inverse of :meth:`to_json`. Raises ``KeyError``."""
-        setting = Setting(**{field.name: str(data[field.name]) for field in fields(Setting)})
+        conditions = Conditions(**{field.name: str(data[field.name]) for field in fields(Conditions)})
         return cls(
-            setting,
+            conditions,
             int(data["size"]),
             int(data["stack"]),
             float(data["seconds"]),
@@ -66,4 +66,4 @@ class Measured:
 def merged(older: Iterable[Measured], newer: Iterable[Measured]) -> tuple[Measured, ...]:
     """All measurements, the newer one where both have the same identity, in an order of their own."""
     latest = {each.identity: each for each in (*older, *newer)}
-    return tuple(sorted(latest.values(), key=lambda each: (str(each.setting), each.size, each.stack, each.probed)))
+    return tuple(sorted(latest.values(), key=lambda each: (str(each.conditions), each.size, each.stack, each.probed)))

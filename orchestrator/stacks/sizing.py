@@ -7,9 +7,10 @@ from importlib import metadata
 
 from orchestrator.search.base import Request
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.spec import AUTO, SweepSpec
+from orchestrator.space.resources import AUTO
+from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import choice
-from orchestrator.stacks.measured import Measured, Setting
+from orchestrator.stacks.measured import Conditions, Measured
 
 STEPS_A_PROBE = {"cpu": 5, "cuda": 25}
 """About as many steps as a probe of one stack takes, with those that warm it up."""
@@ -17,26 +18,26 @@ UNMEASURED_GPU_SHARE = 0.25
 """Four processes keep a GPU busy while one of them reads, evaluates or writes; not measured."""
 
 
-def setting_of(spec: SweepSpec, hardware: Hardware) -> Setting:
+def conditions_of(spec: SweepSpec, hardware: Hardware) -> Conditions:
     """What this sweep's measurements on this machine are kept under."""
     family, resources = spec.make_family(), spec.resources
     threads = resources.threads_per_stack
     on_cpu = f"{hardware.cpu_name or 'CPU'}, {threads} thread{'s' if threads > 1 else ''}"
     device = hardware.gpu_name if resources.device == "cuda" else on_cpu
     software = f"torch {metadata.version('torch')}, {family.name} {family.version}"
-    return Setting(device, software, family.precision(), family.workload())
+    return Conditions(device, software, family.precision(), family.workload())
 
 
 class Sizing:
     """Answers for one sweep; learns while it runs.
 
-    ``setting`` is that of the device at hand; measurements from workers on another kind of device move it there.
+    ``conditions`` is that of the device at hand; measurements from workers on another kind of device move it there.
     """
 
-    def __init__(self, spec: SweepSpec, setting: Setting, known: Iterable[Measured] = ()) -> None:
+    def __init__(self, spec: SweepSpec, conditions: Conditions, known: Iterable[Measured] = ()) -> None:
         self._spec = spec
         self._family = spec.make_family()
-        self._setting = setting
+        self._conditions = conditions
         self._known = {each.identity: each for each in known}
 
     @property
@@ -49,7 +50,7 @@ class Sizing:
         new = tuple(measured)
         if new:
             self._known |= {each.identity: each for each in new}
-            self._setting = new[-1].setting
+            self._conditions = new[-1].conditions
 
     def most(self, size: int) -> int:
         """The most runs of this size to train as one stack. At least 1."""
@@ -109,7 +110,7 @@ class Sizing:
         return {each.stack: each.seconds for each in self._mine(probed=probed) if each.size == size}
 
     def _mine(self, *, probed: bool) -> list[Measured]:
-        return [each for each in self._known.values() if each.setting == self._setting and each.probed == probed]
+        return [each for each in self._known.values() if each.conditions == self._conditions and each.probed == probed]
 
 
 def with_stack(spec: SweepSpec, sizing: Sizing) -> SweepSpec:

@@ -21,7 +21,7 @@ def print_spaces(spaces: list[Space], console: Console) -> None:
     for header in ("search space", "question", "profiles"):
         table.add_column(header, overflow="fold", no_wrap=header == "search space")
     for space in spaces:
-        table.add_row(space.name, Text(str(space.base.get("question", ""))), ", ".join(space.profiles))
+        table.add_row(space.name, Text(str(space.top.get("question", ""))), ", ".join(space.profiles))
     console.print(table)
 
 
@@ -47,7 +47,7 @@ def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Con
         *(("tuned", found_text(mix, found, spec.tune)) for mix, found in spec.tuned.items()),
         ("profile", f"{spec.profile} ({spec.profile_reason})" if spec.profile else "none"),
         ("devices", f"{hardware}; {_stacks(spec, plan)}"),
-        ("estimate", estimate(plan)),
+        ("estimate", cost_line(plan)),
     ):
         table.add_row(label, Text(value))
     console.print(Text(f"{spec.name}: {spec.question}", style="bold"))
@@ -66,18 +66,18 @@ def print_plan(spec: SweepSpec, plan: Plan, console: Console) -> None:
             str(size.size),
             number(size.parameters),
             f"{size.flops:.1e}",
-            duration(size.seconds),
+            rough_duration(size.seconds),
             str(size.stack),
             f"{size.runs:.1f}",
         )
     console.print(table)
 
 
-def estimate(plan: Plan) -> str:
+def cost_line(plan: Plan) -> str:
     """The cost of the whole sweep in one line."""
     return (
-        f"about {plan.runs:.0f} runs ({plan.runs_at_most} at most), {duration(plan.seconds)} "
-        f"({duration(plan.seconds_at_most)} at most), {plan.flops:.1e} floating-point operations, "
+        f"about {plan.runs:.0f} runs ({plan.runs_at_most} at most), {rough_duration(plan.seconds)} "
+        f"({rough_duration(plan.seconds_at_most)} at most), {plan.flops:.1e} floating-point operations, "
         f"{plan.disk_bytes / 1e6:.0f} MB of disk{_before(plan)}; {_source(plan)}"
     )
 
@@ -86,10 +86,11 @@ def _before(plan: Plan) -> str:
     """What comes before the sweep, as a clause."""
     if not plan.tuning_runs:
         return ""
-    return f"; {duration(plan.tuning_seconds)} of it at most for {plan.tuning_runs} runs of tuning, less what is tuned"
+    at_most = rough_duration(plan.tuning_seconds)
+    return f"; {at_most} of it at most for {plan.tuning_runs} runs of tuning, less what is tuned"
 
 
-def duration(seconds: float) -> str:
+def rough_duration(seconds: float) -> str:
     """``45 s``, ``12 min``, ``3.5 h``, ``2.1 days``."""
     if seconds < 90:
         return f"{seconds:.0f} s"

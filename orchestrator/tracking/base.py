@@ -12,7 +12,7 @@ from orchestrator.store.records import RunRecord, Sweep
 from orchestrator.tracking.system import SystemSample
 
 
-class State(StrEnum):
+class Ending(StrEnum):
     """How a sweep ended."""
 
     FINISHED = "finished"
@@ -48,7 +48,7 @@ class Tracker(ABC):
         """Record how busy the driver's machine was while the sweep ran."""
 
     @abstractmethod
-    def end(self, sweep: Sweep, answer: Answer, state: State, files: Sequence[Path] = ()) -> None:
+    def end(self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path] = ()) -> None:
         """Record what a sweep came to. A later call for the same sweep replaces the answer of an earlier one."""
 
     @abstractmethod

@@ -43,7 +43,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.table import plain, report
+from orchestrator.report.table import answer_table, plain
 from orchestrator.search.base import Request
 from orchestrator.space.plain import flatten, plain_settings
 from orchestrator.space.spec import SweepSpec
@@ -271,7 +271,7 @@ def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
         metrics |= _estimate(behind, "_parameters", mix.target.total)
         metrics |= {name + behind: value for name, value in _synergy("synergy", mix.synergy_total).items()}
         metrics[f"runs{behind}"] = float(mix.runs)
-    text = plain(report(answer))
+    text = plain(answer_table(answer))
     return Content(
         name=sweep.id,
         tags={"state": state},

@@ -29,7 +29,7 @@ from orchestrator.store.files import SweepFiles
 from orchestrator.store.records import FIGURE, RunRecord, Sweep
 from orchestrator.store.remains import read_origin
 from orchestrator.tracking import content, notes, views
-from orchestrator.tracking.base import State, Tracker
+from orchestrator.tracking.base import Ending, Tracker
 from orchestrator.tracking.content import Content, Data
 from orchestrator.tracking.outage import outages
 from orchestrator.tracking.store import Store, alone
@@ -43,7 +43,7 @@ EXPERIMENT_KIND = "mlflow.experimentKind"
 DIGEST = "digest"
 SYSTEM = "system"
 """What MLflow's page shows in its tab of system metrics begins with it."""
-ENDINGS = {State.FINISHED: "FINISHED", State.INTERRUPTED: "KILLED", State.FAILED: "FAILED"}
+ENDINGS = {Ending.FINISHED: "FINISHED", Ending.INTERRUPTED: "KILLED", Ending.FAILED: "FAILED"}
 METRICS_A_CALL, PARAMS_A_CALL, ROWS_A_PAGE = 900, 100, 1000
 """MLflow takes 1000 metrics, parameters and tags in one call, of which at most 100 parameters and 100 tags."""
 LONGEST_PARAM, LONGEST_TAG = 6000, 5000
@@ -97,12 +97,12 @@ class MlflowTracker(Tracker):
             ]
             self._log(run_id, metrics, [])
 
-    def end(self, sweep: Sweep, answer: Answer, state: State, files: Sequence[Path] = ()) -> None:
+    def end(self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path] = ()) -> None:
         with outages(), tempfile.TemporaryDirectory() as drawn:
             for place, mix in enumerate(answer.mixes):
                 if mix.runs:
                     self._transition(sweep, answer, mix, Path(drawn) / str(place), _sweep_ended_ms(sweep, files))
-            self._end(sweep, answer, State(state), files, Path(drawn))
+            self._end(sweep, answer, Ending(ending), files, Path(drawn))
 
     def _begin(self, sweep: Sweep) -> str:
         """The sweep's MLflow run, found or created, completed and set running."""
@@ -126,8 +126,8 @@ class MlflowTracker(Tracker):
                 self._write(sweep, tuned, "FINISHED", _created_ms(sweep))
         return self._sweeps[sweep.id]
 
-    def _end(self, sweep: Sweep, answer: Answer, state: State, files: Sequence[Path], drawn: Path) -> None:
-        recorded = content.answer_content(sweep, answer, state)
+    def _end(self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path], drawn: Path) -> None:
+        recorded = content.answer_content(sweep, answer, ending)
         run = self._client.get_run(self._sweep_run(sweep))
         run_id, end_ms = run.info.run_id, _sweep_ended_ms(sweep, files)
         kept = {path.name: path for path in files}
@@ -136,11 +136,11 @@ class MlflowTracker(Tracker):
             figure = main_figure.main_figure(sweep.spec, answer)
             kept |= {path.name: path for path in figures.save_both(figure, drawn, Path(FIGURE).stem)}
         # Metrics cannot be taken back, so only a finished answer becomes one, and each answer once.
-        samples = recorded.samples if state is State.FINISHED and not known else ()
+        samples = recorded.samples if ending is Ending.FINISHED and not known else ()
         self._fill(run_id, replace(recorded, samples=samples, files=kept), end_ms, end_ms)
         tags = {**recorded.tags, NOTE: recorded.note, DIGEST: recorded.digest}
         self._client.log_batch(run_id, tags=[RunTag(key, value[:LONGEST_TAG]) for key, value in tags.items()])
-        self._client.set_terminated(run_id, ENDINGS[state], end_ms)
+        self._client.set_terminated(run_id, ENDINGS[ending], end_ms)
 
     def _transition(self, sweep: Sweep, answer: Answer, mix: MixAnswer, drawn: Path, end_ms: int) -> None:
         recorded = content.transition_content(sweep, answer, mix)

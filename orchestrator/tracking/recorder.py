@@ -10,7 +10,7 @@ from pathlib import Path
 
 from orchestrator.report.answer import Answer
 from orchestrator.store.records import RunRecord, Sweep
-from orchestrator.tracking.base import OutageError, State, Tracker
+from orchestrator.tracking.base import Ending, OutageError, Tracker
 from orchestrator.tracking.system import SystemSample
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 30.0
@@ -20,7 +20,7 @@ MOST_WAITING = 200
 """Records that may wait for a store that works before it counts as slower than the sweep: 10 to 30 s of its time, so
 that a sweep's end does not wait for long."""
 
-Job = Callable[[], None]
+Call = Callable[[], None]
 
 
 class Recorder:
@@ -34,7 +34,7 @@ class Recorder:
     def __init__(self, tracker: Tracker, *, first_wait_s: float = FIRST_WAIT_S) -> None:
         self._tracker = tracker
         self._first_wait_s = first_wait_s
-        self._jobs: deque[Job] = deque()
+        self._calls: deque[Call] = deque()
         self._changed = threading.Condition()
         self._stop_at: float | None = None
         self._outage = ""
@@ -54,22 +54,22 @@ class Recorder:
         """Queue :meth:`Tracker.measured`."""
         self._put(lambda: self._tracker.measured(sweep, [sample]))
 
-    def end(self, sweep: Sweep, answer: Answer, state: State, files: Sequence[Path] = ()) -> None:
+    def end(self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path] = ()) -> None:
         """Queue :meth:`Tracker.end`."""
-        self._put(lambda: self._tracker.end(sweep, answer, state, files))
+        self._put(lambda: self._tracker.end(sweep, answer, ending, files))
 
     @property
     def waiting(self) -> int:
         """Records not yet in the store, the one being written included."""
         with self._changed:
-            return len(self._jobs)
+            return len(self._calls)
 
     @property
     def behind(self) -> bool:
         """Whether runs end faster than a working store takes them in. During an outage the sweep goes on, and so too
         where recording has stopped."""
         with self._changed:
-            return len(self._jobs) > MOST_WAITING and not self._outage and self._error is None
+            return len(self._calls) > MOST_WAITING and not self._outage and self._error is None
 
     @property
     def warning(self) -> str:
@@ -78,12 +78,12 @@ class Recorder:
             if self._error is not None:
                 return (
                     f"recording in {self._tracker.describe()} stopped: {type(self._error).__name__}: {self._error}; "
-                    f"the sweep goes on, {len(self._jobs)} records are left to its journal"
+                    f"the sweep goes on, {len(self._calls)} records are left to its journal"
                 )
             if self._outage:
                 return (
                     f"the MLflow store {self._tracker.describe()} is out ({self._outage}); the sweep goes on, "
-                    f"{len(self._jobs)} records wait"
+                    f"{len(self._calls)} records wait"
                 )
             return ""
 
@@ -99,20 +99,20 @@ class Recorder:
         with self._changed:
             if self._error is not None:
                 raise self._error
-            return len(self._jobs)
+            return len(self._calls)
 
-    def _put(self, job: Job) -> None:
+    def _put(self, call: Call) -> None:
         with self._changed:
             if self._stop_at is not None:
                 raise RuntimeError("the recorder is closed")
-            self._jobs.append(job)
+            self._calls.append(call)
             self._changed.notify_all()
 
     def _work(self) -> None:
         wait_s = self._first_wait_s
-        while (job := self._next()) is not None:
+        while (call := self._next()) is not None:
             try:
-                job()
+                call()
             except OutageError as error:
                 self._pause(str(error), wait_s)
                 wait_s = min(2 * wait_s, LONGEST_WAIT_S)
@@ -124,13 +124,13 @@ class Recorder:
                 wait_s = self._first_wait_s
                 with self._changed:
                     self._outage = ""
-                    self._jobs.popleft()
+                    self._calls.popleft()
 
-    def _next(self) -> Job | None:
+    def _next(self) -> Call | None:
         """The oldest record, left in the queue until it is written; None when there is no more to do."""
         with self._changed:
-            self._changed.wait_for(lambda: self._jobs or self._stop_at is not None)
-            return self._jobs[0] if self._jobs and self._time_left_s() > 0 else None
+            self._changed.wait_for(lambda: self._calls or self._stop_at is not None)
+            return self._calls[0] if self._calls and self._time_left_s() > 0 else None
 
     def _pause(self, why: str, wait_s: float) -> None:
         """Wait before the next attempt; no longer than the first pause once the recorder closes."""

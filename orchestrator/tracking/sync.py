@@ -13,7 +13,7 @@ from orchestrator.store import lifecycle
 from orchestrator.store.files import Home
 from orchestrator.store.records import FIGURE, REPORT, Sweep
 from orchestrator.tracking import store
-from orchestrator.tracking.base import OutageError, State, Tracker
+from orchestrator.tracking.base import Ending, OutageError, Tracker
 from orchestrator.tracking.mlflow_tracker import MlflowTracker
 from orchestrator.tracking.system import read_samples
 from trainables.base import Status
@@ -76,8 +76,8 @@ def _record(home: Home, sweep: Sweep, tracker: Tracker) -> int:
     tracker.measured(sweep, list(read_samples(files.directory)))
     found = answer(sweep.spec, [(run.config, run.outcome) for run in runs])
     failed = bool(runs) and all(run.outcome.status is Status.FAILED for run in runs)
-    unanswered = State.FAILED if failed else State.INTERRUPTED
-    state = State.FINISHED if memory.answered else unanswered
+    unanswered = Ending.FAILED if failed else Ending.INTERRUPTED
+    ending = Ending.FINISHED if memory.answered else unanswered
     kept = [*sorted(files.directory.glob(f"{Path(FIGURE).stem}.*")), *files.directory.glob(REPORT)]
-    tracker.end(sweep, found, state, kept)
+    tracker.end(sweep, found, ending, kept)
     return len(runs)

@@ -28,8 +28,8 @@ from orchestrator.simulation.grading import Grade, grade
 from orchestrator.simulation.printing import print_replays
 from orchestrator.simulation.recorded import read_table, table_costs, table_problem
 from orchestrator.simulation.simulator import Cluster, simulate, truths_world
-from orchestrator.simulation.study import Reference, Replayed, Setting, against_table, references_of
-from orchestrator.simulation.truths import OTHER_SHAPES, Kind, Truth, draw
+from orchestrator.simulation.study import Benchmark, Reference, Replayed, against_table, references_of
+from orchestrator.simulation.truths import OTHER_SHAPES, Truth, TruthKind, draw
 from tests.bench.quest import Quest
 
 RECORDED = Path(__file__).parent.parent / "data" / "add_vs_add_prod_2000_steps.csv"
@@ -46,7 +46,7 @@ class Scenario:
 
     name: str
     method: str = "bayes"
-    kind: Kind = Kind.MATCHED
+    kind: TruthKind = TruthKind.MATCHED
     exponent: float = 1.75
     workers: int = 1
     stack: int = 1
@@ -95,7 +95,7 @@ def scenarios() -> list[Scenario]:
     ]
     for kind in OTHER_SHAPES:
         rows += [Scenario(method, method, kind) for method in ("grid", "bisection", "bayes")]
-    odd = (Kind.NON_MONOTONE, Kind.LEVELS_OFF, Kind.NEVER, Kind.ABOVE, Kind.BELOW)
+    odd = (TruthKind.NON_MONOTONE, TruthKind.LEVELS_OFF, TruthKind.NEVER, TruthKind.ABOVE, TruthKind.BELOW)
     return rows + [Scenario(method, method, kind) for kind in odd for method in ("bisection", "bayes")]
 
 
@@ -107,7 +107,7 @@ def grid_cost(scenario: Scenario) -> float:
 
 def measure(scenario: Scenario, truths: int) -> Row:
     """Run one scenario on its truths, the same for every scenario of that kind."""
-    rng = np.random.default_rng([SEED, list(Kind).index(scenario.kind)])
+    rng = np.random.default_rng([SEED, list(TruthKind).index(scenario.kind)])
     drawn = [draw(scenario.kind, Problem(("mix",), COARSE, (0,)), rng, key) for key in range(truths)]
     row = Row(scenario)
     for start in range(0, truths - scenario.mixes + 1, scenario.mixes):
@@ -150,8 +150,8 @@ def replay(count: int) -> tuple[list[Reference], list[Replayed]]:
     """Every method on the recorded outcomes, the seeds in ``count`` orders."""
     table = read_table(RECORDED)
     problem = table_problem(table)
-    setting = Setting(problem, {name: {} for name in METHODS}, table_costs(table), Cluster(even=False), SEED)
-    return references_of(problem, table, SEED), list(against_table(setting, table, count))
+    benchmark = Benchmark(problem, {name: {} for name in METHODS}, table_costs(table), Cluster(even=False), SEED)
+    return references_of(problem, table, SEED), list(against_table(benchmark, table, count))
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -166,7 +166,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--replays", type=int, default=20, help="replays of the recorded table a method (default 20)")
     parser.add_argument("--out", type=Path, default=Path("bench-results"), help="where JSON and plot go")
     given = parser.parse_args(arguments)
-    kinds = [Kind(kind) for kind in given.kinds.split(",")] if given.kinds else list(Kind)
+    kinds = [TruthKind(kind) for kind in given.kinds.split(",")] if given.kinds else list(TruthKind)
     chosen = [scenario for scenario in scenarios() if given.only in scenario.name and scenario.kind in kinds]
     started = time.monotonic()
     with ProcessPoolExecutor(given.jobs) as pool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from orchestrator.simulation.grading import RIGHT, Spread, Summary, summarise
 from orchestrator.simulation.study import Replayed
-from orchestrator.simulation.truths import OTHER_SHAPES, Kind
+from orchestrator.simulation.truths import OTHER_SHAPES, TruthKind
 from tests.bench.search import Row
 
 COVERED = 0.88
@@ -73,7 +73,7 @@ class Goal:
     """A figure that one row has to reach: at most, or at least, ``bound``."""
 
     name: str
-    kind: Kind
+    kind: TruthKind
     exponent: float
     figure: str
     bound: float
@@ -102,27 +102,27 @@ def goals() -> list[Goal]:
     found += _located("bayes, 8 workers", 1.75, 0.28, 0.05, 0.16)
     many = "bayes, 8 workers, 8 mixes"
     found += [
-        Goal(many, Kind.MATCHED, 1.75, "cost", 1 / 6),
-        Goal(many, Kind.MATCHED, 1.75, "busy", 0.9, at_least=True),
+        Goal(many, TruthKind.MATCHED, 1.75, "cost", 1 / 6),
+        Goal(many, TruthKind.MATCHED, 1.75, "busy", 0.9, at_least=True),
     ]
     for name in ("grid 16x3, posterior", "bisection", "bayes"):
-        found.append(Goal(name, Kind.MATCHED, 1.75, "coverage", COVERED, at_least=True))
-        found.append(Goal(name, Kind.MATCHED, 1.75, "coverage", 0.98))
+        found.append(Goal(name, TruthKind.MATCHED, 1.75, "coverage", COVERED, at_least=True))
+        found.append(Goal(name, TruthKind.MATCHED, 1.75, "coverage", 0.98))
     for name in ("grid", "bisection", "bayes"):
         found += [Goal(name, kind, 1.75, "coverage", COVERED, at_least=True) for kind in OTHER_SHAPES]
     for kind in RIGHT:
         found.append(Goal("bayes", kind, 1.75, "declared", 0.95, at_least=True))
-        if kind is not Kind.LEVELS_OFF:
+        if kind is not TruthKind.LEVELS_OFF:
             # That accuracy levels off, only the dearest sizes say.
             found.append(Goal("bayes", kind, 1.75, "cost", 1 / 4))
-    found.append(Goal("bayes", Kind.MATCHED, 1.75, "false alarms", 0.01))
-    found.append(Goal("bayes", Kind.MATCHED, 1.75, "ask ms", 20))
+    found.append(Goal("bayes", TruthKind.MATCHED, 1.75, "false alarms", 0.01))
+    found.append(Goal("bayes", TruthKind.MATCHED, 1.75, "ask ms", 20))
     return found
 
 
 def _located(name: str, exponent: float, cost: float, median: float, p90: float) -> list[Goal]:
     bounds = (("cost", cost), ("error median", median), ("error p90", p90))
-    return [Goal(name, Kind.MATCHED, exponent, figure, bound) for figure, bound in bounds]
+    return [Goal(name, TruthKind.MATCHED, exponent, figure, bound) for figure, bound in bounds]
 
 
 def print_goals(rows: list[Row]) -> None:
@@ -136,7 +136,7 @@ def print_goals(rows: list[Row]) -> None:
             met = value >= goal.bound if goal.at_least else value <= goal.bound
             what = f"{goal.name}, {goal.kind.value}, cost~n^{goal.exponent}: {goal.figure}"
             _print_goal(met, f"{what} {value:.3f} {'>=' if goal.at_least else '<='} {goal.bound:.3f}")
-    one, many = (known.get((name, Kind.MATCHED, 1.75)) for name in ("bayes", "bayes, 8 workers"))
+    one, many = (known.get((name, TruthKind.MATCHED, 1.75)) for name in ("bayes", "bayes, 8 workers"))
     if one is not None and many is not None:
         share = many.wall / one.wall
         what = "8 workers on one mix: wall clock / one worker's"
@@ -166,7 +166,7 @@ def plot(rows: list[Row], path: Path) -> None:
     picture, axes = plt.subplots(figsize=(8, 5), layout="constrained")
     for row in rows:
         grades = figures(row).grades
-        if row.scenario.kind not in (Kind.MATCHED, *OTHER_SHAPES) or grades.error_median is None:
+        if row.scenario.kind not in (TruthKind.MATCHED, *OTHER_SHAPES) or grades.error_median is None:
             continue
         error = grades.error_median
         label = f"{row.scenario.name}, {row.scenario.kind.value}, cost~n^{row.scenario.exponent}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.simulation.truths import Kind
+from orchestrator.simulation.truths import TruthKind
 from tests.bench.search import Scenario, grid_cost, main, measure, scenarios
 from tests.bench.search_report import figures, goals, print_goals
 
@@ -39,7 +39,7 @@ def test_quest_spends_its_trials_near_the_transition() -> None:
 
 
 def test_figures_count_what_was_declared() -> None:
-    grades = figures(measure(Scenario("bayes", kind=Kind.NEVER), 2)).grades
+    grades = figures(measure(Scenario("bayes", kind=TruthKind.NEVER), 2)).grades
     assert grades.declared == 1
     assert grades.error_median is None
     assert grades.cost <= 0.25
@@ -48,7 +48,7 @@ def test_figures_count_what_was_declared() -> None:
 def test_every_goal_is_held_against_a_row(capsys: pytest.CaptureFixture[str]) -> None:
     rows = {(scenario.name, scenario.kind, scenario.exponent) for scenario in scenarios()}
     assert all((goal.name, goal.kind, goal.exponent) in rows for goal in goals())
-    print_goals([measure(Scenario("bayes", kind=Kind.BELOW), 1)])
+    print_goals([measure(Scenario("bayes", kind=TruthKind.BELOW), 1)])
     assert "met    bayes, below" in capsys.readouterr().out
 
 

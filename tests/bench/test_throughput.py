@@ -16,7 +16,7 @@ import torch
 from orchestrator.cost.plan import make_plan
 from orchestrator.space.hardware import detect
 from orchestrator.space.spaces import load_space
-from orchestrator.stacks.sizing import Sizing, setting_of
+from orchestrator.stacks.sizing import Sizing, conditions_of
 from trainables.base import Mix
 
 STEPS = 200
@@ -53,7 +53,7 @@ def test_training_steps_a_second(size: int, stack: int, tmp_path: Path) -> None:
     foreseen = (
         next(
             entry.seconds
-            for entry in make_plan(spec, detect(), Sizing(spec, setting_of(spec, detect()))).sizes
+            for entry in make_plan(spec, detect(), Sizing(spec, conditions_of(spec, detect()))).sizes
             if entry.size == size
         )
         / STEPS

@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.search.audit import LONGER
 from orchestrator.search.base import Observation, Problem, Request, Results, Searcher
-from orchestrator.simulation.truths import Kind, Truth, draw
+from orchestrator.simulation.truths import Truth, TruthKind, draw
 
 Make = Callable[[Problem], Searcher]
 World = Callable[[Request], Observation | None]
@@ -34,7 +34,9 @@ def step(at: int) -> World:
 def mixed(seed: int = 0) -> World:
     """A noisy world with another transition for each mix."""
     rng = np.random.default_rng(seed)
-    truths: dict[str, Truth] = {mix: draw(Kind.MATCHED, PROBLEM, rng, key) for key, mix in enumerate(PROBLEM.mixes)}
+    truths: dict[str, Truth] = {
+        mix: draw(TruthKind.MATCHED, PROBLEM, rng, key) for key, mix in enumerate(PROBLEM.mixes)
+    }
     return lambda request: truths[request.mix].run(request.size, request.seed, 1.0, request.steps_factor)
 
 

@@ -17,8 +17,8 @@ from ray.cluster_utils import Cluster
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.engine.ray.cluster import cluster_hardware
 from orchestrator.engine.ray.engine import RayEngine
+from orchestrator.space.resources import Resources
 from orchestrator.space.spaces import load_space
-from orchestrator.space.spec import Resources
 from orchestrator.store.files import Home
 from tests.drive.sweeps import ended, printed, quiet, spec
 from tests.engine.sleepers import FAMILY, Turn, occupancy, turns

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.report.answer import Answer
 from orchestrator.report.fairness import standing
-from orchestrator.report.table import plain, report
+from orchestrator.report.table import answer_table, plain
 from orchestrator.transition.types import Synergy, Verdict
 from tests.report.samples import FOUND, make_answer, transition
 
@@ -31,7 +31,7 @@ def answer(**synergies: Synergy) -> Answer:
 
 
 def conclusions(found: Answer) -> list[str]:
-    return [line for line in report(found).conclusions if not line.startswith(" ")]
+    return [line for line in answer_table(found).conclusions if not line.startswith(" ")]
 
 
 def test_both_budgets_agree() -> None:
@@ -45,7 +45,7 @@ def test_both_budgets_agree() -> None:
 @pytest.mark.parametrize("other", [LESS, OPEN, Synergy(None, None, None, decided=False)])
 def test_one_budget_against_the_other_is_no_absence_of_a_reduction(other: Synergy) -> None:
     for found in (answer(total=MORE, target=other), answer(total=other, target=MORE)):
-        assert "no reduction" not in plain(report(found))
+        assert "no reduction" not in plain(answer_table(found))
     first, _ = conclusions(answer(total=MORE, target=other))
     assert first == (
         "add+prod needs 2.0x more parameters [1.2, 2.5] with 50% as many examples of add as add, "
@@ -77,5 +77,5 @@ def test_mixes_with_equal_shares_of_the_target_need_no_second_budget() -> None:
 
 
 def test_budgets_of_the_mixes_are_explained() -> None:
-    assert "x2 (x3, ...)" in plain(report(answer(total=LESS, target=LESS)))
-    assert "x2" not in plain(report(answer(total=LESS)))
+    assert "x2 (x3, ...)" in plain(answer_table(answer(total=LESS, target=LESS)))
+    assert "x2" not in plain(answer_table(answer(total=LESS)))

@@ -84,7 +84,7 @@ def test_the_page_needs_nothing_else(whole: tuple[PageContent, str]) -> None:
 
 def test_the_answer_comes_first_in_words(whole: tuple[PageContent, str]) -> None:
     told, html = whole
-    said = table.report(told.answer)
+    said = table.answer_table(told.answer)
     text = outline(html).text
     places = [text.index(part) for part in (told.sweep.spec.question, said.conclusions[0], "Accuracy against size")]
     assert places == sorted(places)

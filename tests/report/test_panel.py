@@ -79,7 +79,7 @@ def test_a_sweep_over_recipes_says_where_the_finding_holds(asked_twice: tuple[An
 
 def test_each_recipe_has_its_rows(asked_twice: tuple[Answer, str, Path]) -> None:
     answer = asked_twice[0]
-    rows = [row.cells[0].strip() for row in table.report(answer).rows]
+    rows = [row.cells[0].strip() for row in table.answer_table(answer).rows]
     assert rows == ["recipe helps", "add", "add+prod", "recipe alone", "add", "add+prod"]
     assert Answer.from_json(answer.to_json()) == answer
 
@@ -87,7 +87,7 @@ def test_each_recipe_has_its_rows(asked_twice: tuple[Answer, str, Path]) -> None
 def test_an_answer_of_one_recipe_says_so_and_has_no_panel(asked_twice: tuple[Answer, str, Path]) -> None:
     alone = asked_twice[0].under("helps")
     assert panel(alone) is None
-    assert table.report(alone).conclusions[0].endswith("at this recipe")
+    assert table.answer_table(alone).conclusions[0].endswith("at this recipe")
 
 
 def test_the_figure_has_a_row_a_recipe(asked_twice: tuple[Answer, str, Path]) -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from orchestrator.report import wording
 from orchestrator.report.answer import answer
-from orchestrator.report.table import plain, render, report
+from orchestrator.report.table import answer_table, plain, render
 from orchestrator.transition.transition import synergy as ratio
 from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Transition, Verdict
 from tests.report.samples import FOUND, NOWHERE, bracketed, make_answer, make_spec, transition
@@ -21,7 +21,7 @@ SMALLER = Estimate(20.3, 18.0, 23.0)
 
 
 def lines(first: Transition, second: Transition, synergy: Synergy = UNKNOWN) -> list[str]:
-    return plain(report(make_answer(first, second, synergy))).splitlines()
+    return plain(answer_table(make_answer(first, second, synergy))).splitlines()
 
 
 def cells(line: str) -> list[str]:
@@ -195,7 +195,7 @@ VERDICTS = {
 def test_no_pair_of_verdicts_claims_more_than_is_known(first: Verdict, second: Verdict) -> None:
     alone, joint = transition(first, VERDICTS[first]), transition(second, VERDICTS[second])
     synergy = ratio(alone, joint, lambda size: 10 * size)
-    text = plain(report(make_answer(alone, joint, synergy)))
+    text = plain(answer_table(make_answer(alone, joint, synergy)))
     conclusion = next(line for line in text.splitlines() if line.startswith("add+prod") and "parameters" in line)
     assert ("undecided" in conclusion) == (not synergy.decided)
     assert "no reduction" not in text
@@ -224,7 +224,7 @@ def test_numbers_have_three_digits(value: float, said: str) -> None:
 
 @pytest.mark.parametrize("width", [50, 80, 160])
 def test_a_terminal_shows_the_same_words(width: int) -> None:
-    found = report(answer(make_spec(), bracketed()))
+    found = answer_table(answer(make_spec(), bracketed()))
     console = Console(width=width, record=True, file=io.StringIO(), force_terminal=True)
     console.print(render(found))
     text = console.export_text()
@@ -242,7 +242,7 @@ def test_a_terminal_shows_the_same_words(width: int) -> None:
 def test_what_the_budget_limits_is_said() -> None:
     found = make_answer(transition(Verdict.FOUND, FOUND), transition(Verdict.FOUND, FOUND), UNKNOWN)
     limited, free = (replace(mix, budget_limited=so) for mix, so in zip(found.mixes, (True, False), strict=True))
-    said = plain(report(replace(found, mixes=(limited, free))))
+    said = plain(answer_table(replace(found, mixes=(limited, free))))
     assert "add is budget-limited: with twice the steps a smaller size learned" in said
     assert "add+prod: the largest size that failed did not learn with twice the steps either" in said
-    assert "budget" not in plain(report(found))
+    assert "budget" not in plain(answer_table(found))

@@ -10,7 +10,7 @@ import pytest
 from orchestrator.search.base import Problem
 from orchestrator.search.evidence import points
 from orchestrator.search.registry import METHODS, make_searcher
-from orchestrator.simulation.truths import OTHER_SHAPES, Kind, draw
+from orchestrator.simulation.truths import OTHER_SHAPES, TruthKind, draw
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Verdict
 
@@ -24,7 +24,7 @@ ERROR_OF_SHOULDERS = 0.15
 PROBLEM = Problem(("mix",), SIZES, (0, 1, 2))
 
 
-def sweep(method: str, kind: Kind, count: int) -> tuple[float, float]:
+def sweep(method: str, kind: TruthKind, count: int) -> tuple[float, float]:
     """Share of truths whose interval held, and the median error of the estimate in ln size."""
     rng = np.random.default_rng(2025)
     held, errors = 0, []
@@ -49,15 +49,15 @@ def sweep(method: str, kind: Kind, count: int) -> tuple[float, float]:
 @pytest.mark.parametrize("method", sorted(METHODS))
 def test_intervals_hold_the_truth(method: str) -> None:
     # 40 sweeps: a coverage of 0.90 falls under 0.8 in about one case of fifty. The next test looks closer.
-    coverage, error = sweep(method, Kind.MATCHED, 40)
+    coverage, error = sweep(method, TruthKind.MATCHED, 40)
     assert coverage >= 0.8
     assert error < ERROR
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [Kind.MATCHED, *OTHER_SHAPES])
+@pytest.mark.parametrize("kind", [TruthKind.MATCHED, *OTHER_SHAPES])
 @pytest.mark.parametrize("method", sorted(METHODS))
-def test_intervals_hold_300_truths(method: str, kind: Kind) -> None:
+def test_intervals_hold_300_truths(method: str, kind: TruthKind) -> None:
     coverage, error = sweep(method, kind, 300)
     assert coverage >= COVERED
-    assert error < (ERROR_OF_SHOULDERS if kind is Kind.SHOULDER else ERROR)
+    assert error < (ERROR_OF_SHOULDERS if kind is TruthKind.SHOULDER else ERROR)

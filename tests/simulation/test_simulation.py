@@ -13,21 +13,21 @@ from orchestrator.errors import UserError
 from orchestrator.search.base import Observation, Problem, Request
 from orchestrator.simulation.recorded import COLUMNS, read_table, table_costs, table_problem
 from orchestrator.simulation.simulator import Cluster
-from orchestrator.simulation.study import Setting, against_table, against_truths, references_of
-from orchestrator.simulation.truths import Kind, Truth, draw
+from orchestrator.simulation.study import Benchmark, against_table, against_truths, references_of
+from orchestrator.simulation.truths import Truth, TruthKind, draw
 
 SIZES = (4, 6, 8, 12, 16, 24, 32, 48)
 PROBLEM = Problem(("alone", "joint"), SIZES, (0, 1, 2))
 COSTS = {size: float(size) for size in SIZES}
 
 
-def setting(*methods: str, cluster: Cluster | None = None, problem: Problem = PROBLEM) -> Setting:
-    return Setting(problem, {method: {} for method in methods}, COSTS, cluster or Cluster(even=False), seed=0)
+def benchmark(*methods: str, cluster: Cluster | None = None, problem: Problem = PROBLEM) -> Benchmark:
+    return Benchmark(problem, {method: {} for method in methods}, COSTS, cluster or Cluster(even=False), seed=0)
 
 
 def truths() -> dict[str, Truth]:
     rng = np.random.default_rng(5)
-    return {mix: draw(Kind.MATCHED, PROBLEM, rng, key) for key, mix in enumerate(PROBLEM.mixes)}
+    return {mix: draw(TruthKind.MATCHED, PROBLEM, rng, key) for key, mix in enumerate(PROBLEM.mixes)}
 
 
 def table() -> dict[Request, Observation | None]:
@@ -53,7 +53,7 @@ def write(path: Path, outcomes: dict[Request, Observation | None]) -> Path:
 
 
 def test_the_grid_costs_what_the_grid_costs() -> None:
-    grid, bisection = against_truths(setting("grid", "bisection"), Kind.MATCHED, 2)
+    grid, bisection = against_truths(benchmark("grid", "bisection"), TruthKind.MATCHED, 2)
     assert (grid.tried.cost, grid.tried.wall, grid.tried.runs) == (1.0, 1.0, 48.0)
     assert bisection.tried.cost < 1
     assert bisection.tried.runs < 48
@@ -62,16 +62,16 @@ def test_the_grid_costs_what_the_grid_costs() -> None:
 
 
 def test_the_same_seed_meets_the_same_truths() -> None:
-    first, second = (list(against_truths(setting("bayes"), Kind.MATCHED, 1)) for _ in range(2))
+    first, second = (list(against_truths(benchmark("bayes"), TruthKind.MATCHED, 1)) for _ in range(2))
     assert first == second
 
 
 def test_workers_shorten_the_wall_clock_and_failures_lose_runs() -> None:
-    (alone,) = against_truths(setting("bisection"), Kind.MATCHED, 2)
-    (crowd,) = against_truths(setting("bisection", cluster=Cluster(4, even=False)), Kind.MATCHED, 2)
+    (alone,) = against_truths(benchmark("bisection"), TruthKind.MATCHED, 2)
+    (crowd,) = against_truths(benchmark("bisection", cluster=Cluster(4, even=False)), TruthKind.MATCHED, 2)
     assert alone.tried.busy == 1
     assert crowd.tried.busy < 1
-    (lossy,) = against_truths(setting("grid", cluster=Cluster(even=False, failures=0.5)), Kind.NEVER, 2)
+    (lossy,) = against_truths(benchmark("grid", cluster=Cluster(even=False, failures=0.5)), TruthKind.NEVER, 2)
     assert lossy.grades.runs < 20
 
 
@@ -112,7 +112,7 @@ def test_replays_are_held_against_the_whole_table() -> None:
         assert reference.high is not None
         assert truth.transition is not None
         assert reference.low / 1.5 < truth.transition < reference.high * 1.5
-    grid, bayes = against_table(setting("grid", "bayes"), outcomes, 2)
+    grid, bayes = against_table(benchmark("grid", "bayes"), outcomes, 2)
     assert grid.agreement == {"alone": 1.0, "joint": 1.0}
     assert grid.tried.cost == 1
     assert bayes.tried.cost < 0.7
@@ -123,7 +123,7 @@ def test_a_mix_that_never_learns_agrees_when_no_size_is_found() -> None:
     outcomes: dict[Request, Observation | None] = {
         Request("mix", size, seed): Observation(0.2, 0.2, 1.0) for size in SIZES for seed in problem.seeds
     }
-    (bisection,) = against_table(setting("bisection", problem=problem), outcomes, 1)
+    (bisection,) = against_table(benchmark("bisection", problem=problem), outcomes, 1)
     assert bisection.agreement == {"mix": 1.0}
 
 

@@ -31,14 +31,14 @@ def test_workers_divide_the_time_not_the_cost() -> None:
     many = simulate(Grid(PROBLEM), flat(0.97), Cluster(workers=6), rng())
     assert many.makespan == pytest.approx(one.makespan / 6)
     assert many.cost == pytest.approx(one.cost)
-    ends = sorted((job.start, job.end) for job in many.jobs)
+    ends = sorted((stack.start, stack.end) for stack in many.stacks)
     assert all(sum(start <= moment < end for start, end in ends) <= 6 for moment in range(int(many.makespan)))
 
 
 def test_a_stack_of_four_costs_1_6_runs() -> None:
     problem = Problem(("add",), (8, 16), (0, 1, 2, 3))
     trace = simulate(Grid(problem, stack=4), flat(0.97), Cluster(stack=4), rng())
-    assert len(trace.jobs) == 2
+    assert len(trace.stacks) == 2
     assert trace.cost == pytest.approx(1.6 * (8 + 16))
 
 

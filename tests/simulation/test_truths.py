@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from orchestrator.search.base import Problem
-from orchestrator.simulation.truths import DIP, Kind, Truth, draw
+from orchestrator.simulation.truths import DIP, Truth, TruthKind, draw
 
 SIZES = (8, 16, 32, 64, 128, 256)
 PROBLEM = Problem(("mix",), SIZES, (0, 1, 2))
@@ -15,7 +15,7 @@ PROBLEM = Problem(("mix",), SIZES, (0, 1, 2))
 
 def truth(**changes: object) -> Truth:
     values: dict[str, object] = {
-        "kind": Kind.MATCHED,
+        "kind": TruthKind.MATCHED,
         "midpoint": math.log(40),
         "slope": 6.0,
         "floor": 0.2,
@@ -38,7 +38,7 @@ def test_mean_accuracy_at_the_transition_is_80_percent_of_the_asymptote(graded: 
 
 
 def test_mean_accuracy_of_scattered_runs_at_the_transition() -> None:
-    mix = truth(kind=Kind.SCATTERED, partly=0.4, mistaken=0.25)
+    mix = truth(kind=TruthKind.SCATTERED, partly=0.4, mistaken=0.25)
     large = np.mean([mix.run(10**6, seed, 1.0).accuracy for seed in range(4000)])
     size = round(mix.transition or 0)
     seen = [mix.run(size, seed, 1.0).accuracy for seed in range(4000)]
@@ -48,7 +48,7 @@ def test_mean_accuracy_of_scattered_runs_at_the_transition() -> None:
 
 
 def test_mean_accuracy_of_halves_at_the_transition() -> None:
-    mix = truth(kind=Kind.HALVES)
+    mix = truth(kind=TruthKind.HALVES)
     seen = [mix.run(round(mix.transition or 0), seed, 1.0).accuracy for seed in range(4000)]
     assert np.mean(seen) == pytest.approx(0.8 * ((1 - mix.lapse) * mix.asymptote + mix.lapse * mix.floor), abs=0.03)
     # With three quarters of the way up, some 3/8 of the runs learned one half of two and lie anywhere in between.
@@ -56,8 +56,8 @@ def test_mean_accuracy_of_halves_at_the_transition() -> None:
     assert 0.2 < in_between < 0.4
 
 
-@pytest.mark.parametrize("kind", [Kind.GOMPERTZ, Kind.WEIBULL, Kind.SHOULDER])
-def test_mean_accuracy_at_the_transition_of_other_curves(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [TruthKind.GOMPERTZ, TruthKind.WEIBULL, TruthKind.SHOULDER])
+def test_mean_accuracy_at_the_transition_of_other_curves(kind: TruthKind) -> None:
     mix = truth(kind=kind, midpoint=math.log(400), slope=8.0, concentration=3.0)
     size = round(mix.transition or 0)
     seen = [mix.run(size, seed, 1.0).accuracy for seed in range(4000)]
@@ -68,13 +68,13 @@ def test_mean_accuracy_at_the_transition_of_other_curves(kind: Kind) -> None:
 
 
 def test_a_shoulder_rises_in_two_steps() -> None:
-    mix = truth(kind=Kind.SHOULDER, midpoint=math.log(400), slope=40.0)
+    mix = truth(kind=TruthKind.SHOULDER, midpoint=math.log(400), slope=40.0)
     between = [mix.share(round(400 * math.exp(apart))) for apart in (-0.4, -0.1, 0.1, 0.4)]
     assert between == pytest.approx([0.0, 0.5, 0.5, 1.0], abs=0.01)
 
 
 def test_runs_of_a_gompertz_truth_scatter_the_more_the_less_concentrated_they_are() -> None:
-    loose, close = (truth(kind=Kind.GOMPERTZ, lapse=0.0, concentration=each) for each in (1.0, 10.0))
+    loose, close = (truth(kind=TruthKind.GOMPERTZ, lapse=0.0, concentration=each) for each in (1.0, 10.0))
     spread = [np.std([mix.run(40, seed, 1.0).accuracy for seed in range(500)]) for mix in (loose, close)]
     assert spread[0] > 1.5 * spread[1]
 
@@ -86,24 +86,24 @@ def test_a_run_is_the_same_every_time() -> None:
     assert mix.run(32, 1, 1.75).cost == pytest.approx(32**1.75)
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_transitions_lie_where_their_kind_says(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", list(TruthKind))
+def test_transitions_lie_where_their_kind_says(kind: TruthKind) -> None:
     rng = np.random.default_rng(0)
     for key in range(50):
         mix = draw(kind, PROBLEM, rng, key)
         size = mix.transition
-        if kind is Kind.NEVER:
+        if kind is TruthKind.NEVER:
             assert size is None
             assert all(mix.run(256, seed, 1.0).accuracy < 0.5 for seed in range(5))
-        elif kind is Kind.LEVELS_OFF:
+        elif kind is TruthKind.LEVELS_OFF:
             assert size is None
             assert 0.6 <= mix.asymptote <= 0.85
             assert mix.share(SIZES[-1]) > 0.5
-        elif kind is Kind.ABOVE:
+        elif kind is TruthKind.ABOVE:
             assert size is not None
             assert size > SIZES[-1]
             assert mix.share(SIZES[-1]) < 0.1
-        elif kind is Kind.BELOW:
+        elif kind is TruthKind.BELOW:
             assert size is not None
             assert size < SIZES[0]
             assert mix.share(SIZES[0]) > 0.9
@@ -113,18 +113,18 @@ def test_transitions_lie_where_their_kind_says(kind: Kind) -> None:
 
 
 def test_what_is_unusual_about_a_truth() -> None:
-    dipping, plain = truth(kind=Kind.NON_MONOTONE), truth()
+    dipping, plain = truth(kind=TruthKind.NON_MONOTONE), truth()
     inside = round((plain.transition or 0) * math.exp(sum(DIP) / 2))
     assert dipping.share(inside) < 0.5 < plain.share(inside)
     assert dipping.share(256) == plain.share(256)
-    jittered = truth(kind=Kind.MISSPECIFIED)
+    jittered = truth(kind=TruthKind.MISSPECIFIED)
     gompertz = [jittered.share(size) for size in (8, 40, 200)]
     assert gompertz == sorted(gompertz)
     assert jittered.share(40) == pytest.approx(0.5, abs=0.3)
 
 
 def test_more_steps_move_the_transition_of_a_truth_in_a_hurry() -> None:
-    patient = draw(Kind.MATCHED, PROBLEM, np.random.default_rng(3), key=1)
+    patient = draw(TruthKind.MATCHED, PROBLEM, np.random.default_rng(3), key=1)
     hurried = replace(patient, hurry=0.7)
     assert patient.transition is not None
     size = round(patient.transition * math.exp(-0.35))

@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from orchestrator.errors import UserError
 from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
+from orchestrator.space.files import names
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.layers import merge
 from orchestrator.space.sizes import SizeRange
-from orchestrator.space.spaces import load_space, names, open_space
+from orchestrator.space.spaces import load_space, open_space
 from orchestrator.space.spec import SweepSpec
 from tests.families import LogisticFamily, LogisticSettings
 from trainables.base import Mix

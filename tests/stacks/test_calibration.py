@@ -13,16 +13,18 @@ from orchestrator.errors import SweepError
 from orchestrator.space import hardware
 from orchestrator.space.spaces import load_space
 from orchestrator.stacks import calibration
-from orchestrator.stacks.measured import Measured, Setting
+from orchestrator.stacks.measured import Conditions, Measured
 from tests.drive.sweeps import quiet
 
-SETTING = Setting("Some CPU, 1 thread", "torch 2.13.0, listops 1", "float32", "64 x 18 tokens")
+CONDITIONS = Conditions("Some CPU, 1 thread", "torch 2.13.0, listops 1", "float32", "64 x 18 tokens")
 
 
 def test_what_is_added_is_read_back_and_merged(tmp_path: Path) -> None:
     assert calibration.read(tmp_path) == ()
-    calibration.add(tmp_path, [Measured(SETTING, 16, 1, 0.008, probed=True)])
-    calibration.add(tmp_path, [Measured(SETTING, 16, 2, 0.005, probed=True), Measured(SETTING, 16, 1, 0.007, 0, True)])
+    calibration.add(tmp_path, [Measured(CONDITIONS, 16, 1, 0.008, probed=True)])
+    calibration.add(
+        tmp_path, [Measured(CONDITIONS, 16, 2, 0.005, probed=True), Measured(CONDITIONS, 16, 1, 0.007, 0, True)]
+    )
     assert {each.stack: each.seconds for each in calibration.read(tmp_path)} == {1: 0.007, 2: 0.005}
     written = json.loads((tmp_path / calibration.NAME).read_text())["measured"][0]
     assert {"device", "software", "precision", "workload", "size", "stack"} <= written.keys()

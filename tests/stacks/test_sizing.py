@@ -10,7 +10,7 @@ from orchestrator.space.hardware import Hardware
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks.measured import Measured, merged
-from orchestrator.stacks.sizing import UNMEASURED_GPU_SHARE, Sizing, setting_of, settled, with_stack
+from orchestrator.stacks.sizing import UNMEASURED_GPU_SHARE, Sizing, conditions_of, settled, with_stack
 
 HERE = Hardware(2, 16, cpu_name="Some CPU")
 SERVER = Hardware(16, 128, 1, "Some GPU")
@@ -21,12 +21,12 @@ def laptop(*overrides: str) -> SweepSpec:
 
 
 def measured(spec: SweepSpec, size: int, by_stack: dict[int, float], *, probed: bool = True) -> list[Measured]:
-    setting = setting_of(spec, SERVER if spec.resources.device == "cuda" else HERE)
-    return [Measured(setting, size, stack, seconds, probed=probed) for stack, seconds in by_stack.items()]
+    conditions = conditions_of(spec, SERVER if spec.resources.device == "cuda" else HERE)
+    return [Measured(conditions, size, stack, seconds, probed=probed) for stack, seconds in by_stack.items()]
 
 
 def sizing(spec: SweepSpec, known: Iterable[Measured] = ()) -> Sizing:
-    return Sizing(spec, setting_of(spec, SERVER if spec.resources.device == "cuda" else HERE), known)
+    return Sizing(spec, conditions_of(spec, SERVER if spec.resources.device == "cuda" else HERE), known)
 
 
 def test_unmeasured_small_models_are_stacked_and_large_ones_are_not() -> None:
@@ -77,7 +77,7 @@ def test_time_is_what_training_took_rather_than_what_steps_alone_took() -> None:
 def test_workers_on_another_device_move_the_sweep_there() -> None:
     spec = laptop()
     here = sizing(spec)
-    elsewhere = setting_of(spec, Hardware(64, 512, cpu_name="Another CPU"))
+    elsewhere = conditions_of(spec, Hardware(64, 512, cpu_name="Another CPU"))
     here.learn(Measured(elsewhere, 16, stack, seconds, probed=True) for stack, seconds in ((1, 0.001), (2, 0.002)))
     assert here.most(16) == 1
     assert sizing(spec, here.known).most(16) == sizing(spec).most(16)

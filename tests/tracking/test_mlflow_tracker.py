@@ -20,7 +20,7 @@ from mlflow.entities import Run
 from orchestrator.report.answer import Answer, answer
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.validation import parse
-from orchestrator.tracking.base import State
+from orchestrator.tracking.base import Ending
 from orchestrator.tracking.mlflow_tracker import MlflowTracker
 from orchestrator.tracking.store import DATABASE, Store, choose
 from orchestrator.tracking.system import SystemSample
@@ -56,12 +56,12 @@ class Record:
         return Path(self.client.download_artifacts(run.info.run_id, name)).read_text(encoding="utf-8")
 
 
-def record(tracker: MlflowTracker, finished: Finished, state: State = State.FINISHED) -> None:
+def record(tracker: MlflowTracker, finished: Finished, ending: Ending = Ending.FINISHED) -> None:
     tracker.begin(finished.sweep)
     for run in finished.runs:
         tracker.run_ended(finished.sweep, run)
     tracker.measured(finished.sweep, BUSY)
-    tracker.end(finished.sweep, finished.answer, state)
+    tracker.end(finished.sweep, finished.answer, ending)
 
 
 def fresh_store(empty: Path, home: Path) -> Store:
@@ -318,7 +318,7 @@ def test_an_interrupted_sweep_goes_on_and_replaces_its_answer(kept: Record, tmp_
     tracker = MlflowTracker(kept.store)
     tracker.begin(sweep)
     tracker.run_ended(sweep, finished.runs[0])
-    tracker.end(sweep, early, State.INTERRUPTED)
+    tracker.end(sweep, early, Ending.INTERRUPTED)
     stopped = kept.one(sweep.id, kind="sweep")
     assert stopped.info.status == "KILLED"
     assert not any(name.startswith("transition") for name in stopped.data.metrics)
@@ -339,7 +339,7 @@ def test_files_given_are_kept_and_the_figure_is_not_drawn_twice(kept: Record, tm
     finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-file")
     figure = tmp_path / "transitions.png"
     figure.write_bytes(b"the engine's own figure")
-    MlflowTracker(kept.store).end(finished.sweep, finished.answer, State.FINISHED, [figure])
+    MlflowTracker(kept.store).end(finished.sweep, finished.answer, Ending.FINISHED, [figure])
     run = kept.one(finished.sweep.id, kind="sweep")
     assert "transitions.svg" not in kept.artifacts(run)
     assert kept.text(run, "transitions.png") == "the engine's own figure"

@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.report.answer import Answer
 from orchestrator.store.records import RunRecord, Sweep
-from orchestrator.tracking.base import OutageError, State, Tracker
+from orchestrator.tracking.base import Ending, OutageError, Tracker
 from orchestrator.tracking.recorder import MOST_WAITING, Recorder
 from orchestrator.tracking.system import SystemSample
 from tests.tracking.samples import Finished, finish
@@ -36,9 +36,9 @@ class Notebook(Tracker):
         self.before()
         self.lines += [f"measured at {sample.at_ms}" for sample in samples]
 
-    def end(self, sweep: Sweep, answer: Answer, state: State, files: Sequence[Path] = ()) -> None:
+    def end(self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path] = ()) -> None:
         self.before()
-        self.lines.append(f"end {state}")
+        self.lines.append(f"end {ending}")
 
     def describe(self) -> str:
         return "a notebook"
@@ -55,7 +55,7 @@ def queue(recorder: Recorder, finished: Finished) -> list[str]:
     for run in finished.runs:
         recorder.run_ended(finished.sweep, run)
     recorder.measured(finished.sweep, SystemSample(17, {"cpu_utilization_percentage": 50.0}))
-    recorder.end(finished.sweep, finished.answer, State.FINISHED)
+    recorder.end(finished.sweep, finished.answer, Ending.FINISHED)
     return [
         f"begin {finished.sweep.id}",
         *(f"run {run.key}" for run in finished.runs),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from orchestrator.tracking.base import State
+from orchestrator.tracking.base import Ending
 from orchestrator.tracking.mlflow_tracker import MlflowTracker
 from orchestrator.tracking.removal import remove_sweep
 from tests.tracking.samples import finish
@@ -22,7 +22,7 @@ def test_through_a_server_records_are_deleted_with_their_artifacts(tmp_path: Pat
         tracker.begin(done.sweep)
         for run in done.runs:
             tracker.run_ended(done.sweep, run)
-        tracker.end(done.sweep, done.answer, State.FINISHED)
+        tracker.end(done.sweep, done.answer, Ending.FINISHED)
         client = MlflowClient(store.uri)
         experiment = client.get_experiment_by_name(done.sweep.spec.name)
         assert experiment is not None

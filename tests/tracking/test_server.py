@@ -12,7 +12,7 @@ import pytest
 from mlflow import MlflowClient
 
 from orchestrator.errors import SweepError
-from orchestrator.tracking.base import State
+from orchestrator.tracking.base import Ending
 from orchestrator.tracking.mlflow_tracker import MlflowTracker
 from orchestrator.tracking.recorder import Recorder
 from orchestrator.tracking.store import check
@@ -38,7 +38,7 @@ def test_records_wait_for_a_stopped_server_and_arrive_once_each(
         _until(lambda: recorder.waiting == 0)
     for run in finished.runs[3:]:
         recorder.run_ended(finished.sweep, run)
-    recorder.end(finished.sweep, finished.answer, State.FINISHED)
+    recorder.end(finished.sweep, finished.answer, Ending.FINISHED)
     _until(lambda: "records wait" in recorder.warning)
     with pytest.raises(SweepError, match="cannot be reached"):
         check(store)
@@ -51,7 +51,7 @@ def test_records_wait_for_a_stopped_server_and_arrive_once_each(
         replay.begin(finished.sweep)
         for run in finished.runs:
             replay.run_ended(finished.sweep, run)
-        replay.end(finished.sweep, finished.answer, State.FINISHED)
+        replay.end(finished.sweep, finished.answer, Ending.FINISHED)
 
         client = MlflowClient(store.uri)
         experiment = client.get_experiment_by_name(finished.sweep.spec.name)

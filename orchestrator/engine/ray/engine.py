@@ -33,7 +33,7 @@ from orchestrator.engine.ray.trial import REPORT, StackTrial
 from orchestrator.engine.reports import StackReport
 from orchestrator.engine.study import Study
 from orchestrator.errors import SweepError, UserError
-from orchestrator.space.spec import Resources
+from orchestrator.space.resources import Resources
 from orchestrator.store.files import Home
 from orchestrator.terminal.progress import Snapshot
 

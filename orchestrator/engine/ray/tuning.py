@@ -19,7 +19,7 @@ from orchestrator.engine.study import Study
 from orchestrator.engine.tuning_job import TuningJob
 from orchestrator.engine.tuning_worker import TuningWorker
 from orchestrator.errors import SweepError
-from orchestrator.space.spec import Resources
+from orchestrator.space.resources import Resources
 from orchestrator.tuning.objective import TuningRun
 
 RUNS = "runs"

@@ -1,0 +1,112 @@
+"""What no single value of a search space shows: whether its values fit one another and its family of models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from orchestrator.errors import nearest, unknown
+from orchestrator.search.base import Request
+from orchestrator.space.validation import InvalidDataError, Key, Mistake, explain
+from trainables.base import Family, SettingsError
+
+if TYPE_CHECKING:
+    from orchestrator.space.spec import SweepSpec
+    from orchestrator.space.tuning import Tune
+
+
+def misfits(spec: SweepSpec) -> list[Mistake]:
+    """Every mistake in how the values of a specification go together.
+
+    Sizes are looked at only where nothing else is wrong: a run that cannot be trained would say the same again.
+    """
+    family = spec.make_family()
+    found = [*_in_mixes(spec, family), *_in_tuned(spec, family), *_in_tune(spec, family), *_in_recipes(spec)]
+    return found or list(_in_sizes(spec, family))
+
+
+def _in_mixes(spec: SweepSpec, family: Family) -> Iterator[Mistake]:
+    known = family.tasks()
+    if spec.target not in known:
+        yield Mistake(("target",), str(unknown("operation", spec.target, known)))
+        return
+    for place, mix in enumerate(spec.mixes):
+        strangers = [task for task in mix.tasks if task not in known]
+        for task in strangers:
+            yield Mistake(("mixes", place), str(unknown("operation", task, known, where=f"the mix {mix}")))
+        if not strangers and spec.target not in mix.tasks:
+            yield Mistake(("target",), f"every mix must hold the target {spec.target!r}; the mix {mix} does not")
+
+
+def _in_tuned(spec: SweepSpec, family: Family) -> Iterator[Mistake]:
+    for name, found in spec.tuned.items():
+        if name not in spec.mix_named:
+            yield Mistake(("tuned", name), str(unknown("mix", name, spec.mix_named)))
+        for path in found.settings:
+            if path not in family.tunable:
+                yield Mistake(("tuned", name, "settings", path), f"cannot be tuned. {_tunable(spec, family)}")
+
+
+def _in_tune(spec: SweepSpec, family: Family) -> Iterator[Mistake]:
+    tune = spec.tune
+    if tune is None:
+        return
+    yield from _in_ranges(spec, tune, family)
+    if overlap := sorted(set(tune.seed_list) & set(spec.seed_list)):
+        yield Mistake(
+            ("tune", "seed"),
+            f"seed {overlap[0]} is one of the sweep's own; tuning needs others, so that it is blind",
+        )
+    if tune.sizes == "auto" and len(spec.sizes) < 2:
+        yield Mistake(("tune", "sizes"), "auto needs a sweep of at least two sizes; name two or more sizes to tune at")
+    for size in () if tune.sizes == "auto" else tune.sizes:
+        try:
+            family.check(spec.baseline, size)
+        except SettingsError as error:
+            yield Mistake(("tune", "sizes"), explain(error))
+
+
+def _in_ranges(spec: SweepSpec, tune: Tune, family: Family) -> Iterator[Mistake]:
+    """Ranges of settings that cannot be tuned, and ends that cannot be used."""
+    for path, span in tune.settings.items():
+        key: Key = ("tune", "settings", *path.split("."))
+        if path not in family.tunable:
+            guess = nearest(path, family.tunable)
+            hint = f" Did you mean {guess!r}?" if guess else ""
+            yield Mistake(key, f"there is no such setting to tune.{hint} {_tunable(spec, family)}")
+            continue
+        for end in (span.low, span.high):
+            try:
+                family.adjusted({path: end})
+            except SettingsError as error:
+                yield Mistake(key, explain(error))
+
+
+def _tunable(spec: SweepSpec, family: Family) -> str:
+    """What may be tuned, as a sentence."""
+    return f"Allowed: {', '.join(family.tunable)}" if family.tunable else f"The family {spec.family} lets none be tuned"
+
+
+def _in_recipes(spec: SweepSpec) -> Iterator[Mistake]:
+    try:
+        resolved = spec.recipe_settings
+    except InvalidDataError as error:
+        yield from (replace(mistake, key=("recipes", *mistake.key)) for mistake in error.mistakes)
+        return
+    if resolved and spec.tune is not None:
+        yield Mistake(("tune",), "tunes one recipe; ask for it or for recipes, not for both in one search space")
+
+
+def _in_sizes(spec: SweepSpec, family: Family) -> Iterator[Mistake]:
+    """The first mix and size whose run cannot be trained; the others would mostly say the same."""
+    for place, mix in enumerate(spec.mixes):
+        for size in spec.sizes:
+            try:
+                spec.family_of(mix).check(mix, size)
+                spec.config(Request(mix.name, size, spec.seed))
+            except SettingsError as error:
+                named = tuple(error.key.split(".")) if error.key else ("mixes", place)
+                key = named if named[0] in type(spec).model_fields else ("settings", *named)
+                yield Mistake(key, f"mix {mix} at {family.size_axis} {size}: {explain(error)}")
+                return

@@ -1,0 +1,67 @@
+"""What runs are given to train with: ``resources:`` of a search space."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, PlainValidator
+
+from orchestrator.space.validation import STRICT
+
+AUTO: Literal["auto"] = "auto"
+"""A size the engine chooses from what it measured."""
+
+
+def _stack_size(value: Any) -> int | Literal["auto"]:
+    if value == AUTO:
+        return AUTO
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        return value
+    raise ValueError(f"must be a whole number of at least 1, or auto; got {value!r}")
+
+
+def _gpu_share(value: Any) -> float | Literal["auto"]:
+    if value == AUTO:
+        return AUTO
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < math.inf:
+        raise ValueError(f"must be a number of at least 0, or auto; got {value!r}")
+    if value > 1 and value != int(value):
+        raise ValueError(f"above 1 only whole devices can be asked for, got {value}")
+    return float(value)
+
+
+class Resources(BaseModel):
+    """What a stack of runs is given. Nothing here changes what is computed.
+
+    ``cpu_per_stack`` in cores and ``gpu_per_stack`` in devices may be fractions; with 0 devices a stack trains on the
+    CPU. ``max_stack`` is the most runs trained as one batched model. ``auto`` leaves the share of a GPU, or the stack
+    for each size, to what was measured on the device (orchestrator/stacks). ``checkpoint_every_s`` is the time between
+    checkpoints, ``retries`` how often a stack that failed is tried again, ``threads`` the threads one stack computes
+    with (default: its cores, rounded down, at least 1).
+    """
+
+    model_config = STRICT | {"frozen": True}
+
+    cpu_per_stack: float = Field(default=1.0, gt=0)
+    gpu_per_stack: Annotated[float | Literal["auto"], PlainValidator(_gpu_share)] = 0.0
+    max_stack: Annotated[int | Literal["auto"], PlainValidator(_stack_size)] = AUTO
+    checkpoint_every_s: float = Field(default=60.0, gt=0)
+    retries: int = Field(default=1, ge=0)
+    threads: int | None = Field(default=None, ge=1)
+
+    @property
+    def device(self) -> str:
+        """The torch device stacks train on."""
+        return "cuda" if self.gpu_per_stack else "cpu"
+
+    @property
+    def gpus(self) -> float:
+        """Devices each stack asks for. Only where that is no longer left open."""
+        assert self.gpu_per_stack != AUTO, "the share of a GPU is settled before anything asks for it"
+        return self.gpu_per_stack
+
+    @property
+    def threads_per_stack(self) -> int:
+        """Threads one stack computes with."""
+        return self.threads or max(1, int(self.cpu_per_stack))

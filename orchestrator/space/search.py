@@ -1,0 +1,50 @@
+"""How a sweep's runs are chosen: ``search:`` of a search space."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from pydantic import BaseModel, model_serializer, model_validator
+
+from orchestrator.errors import unknown
+from orchestrator.search.base import AUTO
+from orchestrator.search.registry import METHODS, settings_type
+from orchestrator.space.validation import STRICT, InvalidDataError, Mistake, parse
+
+
+class Search(BaseModel):
+    """Which searcher chooses the runs: ``method``, and beside it the settings that are the method's own.
+
+    ``settings`` holds them all, defaults included: keyword arguments of ``orchestrator.search.make_searcher``.
+    """
+
+    model_config = STRICT | {"frozen": True}
+
+    method: str
+    settings: dict[str, Any]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_flat(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        method = data.get("method")
+        if not isinstance(method, str):
+            given = "is missing" if method is None else f"must be text; got {method!r}"
+            raise InvalidDataError([Mistake(("method",), f"{given}; allowed: {', '.join(METHODS)}")])
+        if method not in METHODS:
+            raise InvalidDataError([Mistake(("method",), str(unknown("search method", method, METHODS)))])
+        own = {key: value for key, value in data.items() if key != "method"}
+        return {"method": method, "settings": asdict(parse(settings_type(method), own))}
+
+    @model_serializer
+    def _flat(self) -> dict[str, Any]:
+        return {"method": self.method, **self.settings}
+
+    def with_stack(self, runs: int) -> Search:
+        """The same with so many seeds asked for together, where that was left open."""
+        if self.settings["stack"] != AUTO:
+            return self
+        return self.model_copy(update={"settings": {**self.settings, "stack": runs}})

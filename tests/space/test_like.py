@@ -1,0 +1,201 @@
+"""Spaces that are like others: whose word counts, key by key, and what is inherited and what is not."""
+
+from __future__ import annotations
+
+import itertools
+import textwrap
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from orchestrator.errors import UserError
+from orchestrator.search.bayes_settings import BayesSettings
+from orchestrator.space.hardware import Hardware
+from orchestrator.space.spaces import load_space, open_space, resolve_space
+from orchestrator.space.spec import SweepSpec
+
+LAPTOP = Hardware(cpus=2, memory_gb=16)
+
+FAR = """
+question: Does it work?
+family: tests.families:LogisticFamily
+target: add
+mixes: [add, add+prod]
+sizes: [8, 16]
+seeds: 3
+settings:
+  noise: 0.0
+search: {method: bayes}
+profiles:
+  laptop:
+    sizes: [8, 12, 16]
+    search: {max_cost: 540, min_runs: 7}
+    settings:
+      curve: {midpoint: 12, slope: 10}
+      noise: 0.25
+  smoke:
+    seeds: 1
+"""
+
+Write = Callable[..., str]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def write_space(name: str, text: str) -> str:
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(textwrap.dedent(text))
+        return str(path)
+
+    write_space("far", FAR)
+    return write_space
+
+
+def load(path: str, *overrides: str, profile: str = "laptop") -> SweepSpec:
+    return load_space(path, profile, overrides, LAPTOP)
+
+
+def refused(path: str, *overrides: str) -> str:
+    with pytest.raises(UserError) as caught:
+        load(path, *overrides)
+    return str(caught.value).replace(f"{Path(path).parent}/", "")
+
+
+def test_the_files_own_top_level_wins_in_every_profile_it_inherits(write: Write) -> None:
+    near = write(
+        "near",
+        """
+        like: far.yaml
+        sizes: [4, 6]
+        seeds: 5
+        search: {max_cost: 60}
+        settings: {noise: 0.5, curve: {midpoint: 20}}
+        """,
+    )
+    laptop, smoke = load(near), load(near, profile="smoke")
+    for spec in (laptop, smoke):
+        assert (spec.sizes, spec.seeds, spec.settings.noise) == ((4, 6), 5, 0.5)
+        assert spec.settings.curve.midpoint == 20
+        assert spec.search.settings["max_cost"] == 60
+    # What the file does not say is inherited: from the profile, and where that is silent from the top level.
+    assert (laptop.settings.curve.slope, laptop.search.settings["min_runs"]) == (10, 7)
+    assert laptop.mixes == load(write("same", "like: far.yaml")).mixes
+
+
+def test_a_profile_of_the_files_own_wins_over_its_top_level(write: Write) -> None:
+    near = write("near", "like: far.yaml\nseeds: 5\nsizes: [4, 6]\nprofiles: {smoke: {seeds: 2}, tiny: {sizes: [4]}}")
+    assert (load(near).seeds, load(near, profile="smoke").seeds) == (5, 2)
+    assert (load(near, profile="tiny").sizes, load(near, profile="tiny").seeds) == ((4,), 5)
+    assert list(open_space(near).profiles) == ["laptop", "smoke", "tiny"]
+    assert load(near, "seeds=9", profile="smoke").seeds == 9
+
+
+def test_within_one_file_a_profile_wins_over_the_top_level(write: Write) -> None:
+    far = load(write("alone", FAR))
+    assert (far.sizes, far.settings.noise) == ((8, 12, 16), 0.25)
+
+
+LEVELS = list(itertools.product(("far", "middle", "near"), ("top", "profile")))
+"""From the ground up: what is later here wins."""
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+@given(said=st.sets(st.sampled_from(LEVELS), min_size=1), override=st.booleans())
+def test_in_a_chain_the_nearest_word_wins(tmp_path: Path, said: set[tuple[str, str]], override: bool) -> None:
+    seeds = {level: place + 10 for place, level in enumerate(LEVELS)}
+    below: str | None = None
+    for name in ("far", "middle", "near"):
+        text = FAR.replace("seeds: 3\n", "").replace("    seeds: 1\n", "    seed: 1\n") if below is None else ""
+        text += f"like: {below}\n" if below else ""
+        text += f"seeds: {seeds[name, 'top']}\n" if (name, "top") in said else ""
+        if (name, "profile") in said:
+            own = f"  laptop:\n    seeds: {seeds[name, 'profile']}\n"
+            text = text.replace("  laptop:\n", own) if "  laptop:\n" in text else f"{text}profiles:\n{own}"
+        (tmp_path / f"{name}.yaml").write_text(text)
+        below = f"{name}.yaml"
+    spec = load(str(tmp_path / "near.yaml"), *(["seeds=99"] if override else []))
+    assert spec.seeds == (99 if override else max(seeds[level] for level in said))
+
+
+def test_another_method_leaves_inherited_settings_of_the_old_one_behind(write: Write) -> None:
+    grid = load(write("grid", "like: far.yaml\nsearch: {method: grid}"))
+    assert grid.search.model_dump() == {"method": "grid", "stack": "auto"}
+    again = write("again", "like: grid.yaml\nsearch: {method: bayes, max_runs: 30}")
+    # What the laptop profile set for the former bayes went with the grid in between.
+    assert load(again).search.settings == asdict(BayesSettings(max_runs=30))
+
+
+def test_a_shipped_space_can_be_searched_by_another_method_in_every_profile(write: Write) -> None:
+    near = write("near", "like: add_vs_add_prod\nsearch: {method: grid}")
+    for profile in open_space("add_vs_add_prod").profiles:
+        assert load(near, profile=profile).search.method == "grid"
+
+
+def test_another_kind_leaves_inherited_settings_of_the_old_one_behind(write: Write) -> None:
+    near = write("near", "like: add_vs_add_prod\nsettings: {model: {init: {kind: scaled, gain: 2}}}")
+    for profile in ("paper", "paper_fair", "laptop"):
+        init = load(near, profile=profile).settings.model.init
+        assert (init.kind, init.gain, init.std) == ("scaled", 2, None)
+
+
+def test_a_setting_of_another_method_in_the_files_own_words_is_refused_with_its_line(write: Write) -> None:
+    near = write("near", "like: far.yaml\nsearch: {method: grid}\nprofiles:\n  laptop:\n    search: {max_cost: 3}\n")
+    message = refused(near)
+    assert message.startswith("near.yaml, line 5 (profile laptop), search.max_cost: there is no such key")
+
+
+TUNED = """
+like: far.yaml
+profiles:
+  laptop:
+    tuned:
+      add: {settings: {haste: 2.0}, base_size: 8}
+      add+prod: {settings: {haste: 3.0}, base_size: 8}
+"""
+
+
+def test_what_was_tuned_for_a_mix_the_space_does_not_have_is_left_out(write: Write) -> None:
+    tuned = write("tuned", TUNED)
+    assert set(load(tuned).tuned) == {"add", "add+prod"}
+    near = resolve_space(write("near", "like: tuned.yaml\nmixes: [add, add+max]"), "laptop", (), LAPTOP)
+    assert set(near.spec.tuned) == {"add"}
+    assert near.spec.tuned["add"].settings == {"haste": 2.0}
+    ((key, origin),) = near.left_out.items()
+    assert key == ("tuned", "add+prod")
+    assert (Path(origin.source).name, origin.line, origin.profile) == ("tuned.yaml", 7, "laptop")
+    assert set(load(write("whole", "like: tuned.yaml")).tuned) == {"add", "add+prod"}
+    assert set(load(str(Path(tuned).parent / "whole.yaml"), "mixes=[add, add+max]").tuned) == {"add"}
+
+
+@pytest.mark.parametrize("tuned", ["add+prod: {base_size: 16}", "add+min: {settings: {haste: 2.0}, base_size: 8}"])
+def test_what_the_file_itself_says_was_tuned_for_a_mix_it_does_not_have_is_refused(write: Write, tuned: str) -> None:
+    write("tuned", TUNED)
+    message = refused(write("near", f"like: tuned.yaml\nmixes: [add, add+max]\ntuned: {{{tuned}}}"))
+    assert message.startswith("near.yaml, line 3, tuned.add+")
+    assert "unknown mix" in message
+
+
+def test_an_inherited_mix_written_in_another_order_is_refused_not_left_out(write: Write) -> None:
+    write("tuned", TUNED.replace("add+prod:", "prod+add:"))
+    message = refused(write("near", "like: tuned.yaml"))
+    assert message.startswith("tuned.yaml, line 7 (profile laptop), tuned.prod+add: unknown mix 'prod+add'")
+
+
+def test_other_mistakes_are_named_where_tuned_entries_are_inherited(write: Write) -> None:
+    write("tuned", TUNED)
+    assert refused(write("near", "like: tuned.yaml\nseeds: none")).startswith("near.yaml, line 2, seeds: must be")
+
+
+def test_a_profile_cannot_be_named_beside_inherited_profiles(write: Write) -> None:
+    near = write("near", "like: far.yaml\nprofile: laptop")
+    assert refused(near) == "near.yaml, line 2, profile: is decided by the profiles; remove it"
+
+
+def test_a_circle_is_refused_however_its_paths_are_written(write: Write, tmp_path: Path) -> None:
+    write("one", f"like: ../{tmp_path.name}/two.yaml")
+    two = write("two", f"like: ../{tmp_path.name}/one.yaml")
+    assert "is like itself: two.yaml -> " in refused(two)
