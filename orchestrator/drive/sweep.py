@@ -251,8 +251,9 @@ def _resumed(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
 
 
 def _on_these_devices(sweep: Sweep, spec: SweepSpec) -> Sweep:
-    """A resumed sweep with the resources asked for now: they change no result."""
-    return replace(sweep, spec=sweep.spec.model_copy(update={"resources": spec.resources}))
+    """A resumed sweep with the resources and probes asked for now: they change no result."""
+    asked_now = {"resources": spec.resources, "probes": spec.probes}
+    return replace(sweep, spec=sweep.spec.model_copy(update=asked_now))
 
 
 def _known_runs(sweep: Sweep, home: Home, extended: Sweep | None, journal: Journal) -> list[Ended]:
