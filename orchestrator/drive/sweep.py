@@ -20,6 +20,7 @@ from orchestrator.report import table
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.main_figure import main_figure
 from orchestrator.report.page import PageContent, page
+from orchestrator.report.probes import probe_failures
 from orchestrator.report.style import save_both
 from orchestrator.space import hardware
 from orchestrator.space.hardware import Hardware
@@ -193,6 +194,8 @@ class _Drive:
         self._print(found)
         if failed:
             self._say(f"{len(failed)} runs failed; their tracebacks are in the record.")
+        for said in probe_failures(self._records()):
+            self._say(said)
         left = self._close_record(RECORD_TIMEOUT_S)
         self._say(f"figure  {self._files.directory / FIGURE}")
         self._say(f"report  {self._files.directory / REPORT}")

@@ -50,7 +50,7 @@ class SweepFiles:
         return self.directory / "tune"
 
     def run(self, key: str) -> Path:
-        """What one finished run left: outcome, weights, embeddings, picture."""
+        """What one finished run left: outcome, weights, arrays, what probes found in it."""
         return self.directory / "runs" / key
 
     def stack(self, stack_id: str) -> Path:

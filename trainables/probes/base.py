@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from trainables.base import Family, RunConfig, SettingsError
@@ -25,7 +26,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 class Probed:
     """What a probe found: ``numbers`` by name, finite (what is not known is left out), and ``arrays`` by name.
 
-    Raises ``ValueError`` for a number that is not finite or a name that no file or metric could have.
+    Raises ``ValueError`` for a number that is not finite, an array of Python objects, or a name that no file or metric
+    could have.
     """
 
     numbers: Mapping[str, float] = field(default_factory=dict)
@@ -35,6 +37,9 @@ class Probed:
         for name, value in self.numbers.items():
             if not math.isfinite(value):
                 raise ValueError(f"the number {name!r} is {value}; leave out what is not known")
+        for name, array in self.arrays.items():
+            if not isinstance(array, np.ndarray) or array.dtype.hasobject:
+                raise ValueError(f"the array {name!r} is {type(array).__name__}; give a numpy array of plain values")
         for name in (*self.numbers, *self.arrays):
             if not NAME.fullmatch(name):
                 raise ValueError(f"{name!r} is no name: letters, digits, '_', '-' and '.', 64 at most")
