@@ -252,8 +252,8 @@ class Learner(ABC):
 
 @dataclass(frozen=True)
 class Parameters:
-    """Trainable parameters of a model: all of them, and those of its body (``core``): without what grows with the data's
-    form and not with what is learned. :attr:`Words.outside_core` says what that is."""
+    """Trainable parameters of a model: all of them, and those of its body (``core``), without what depends on the form
+    of the data rather than on what is learned. :attr:`Words.outside_core` says what that is."""
 
     total: float
     core: float

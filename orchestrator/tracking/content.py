@@ -58,7 +58,6 @@ from orchestrator.tuning.results import Tuning
 from orchestrator.tuning.wording import NOTHING_BETTER
 from trainables.base import Status
 
-
 MEASURE = "measure/"
 """What the metrics of a run's measures over steps begin with, so that they clash with nothing."""
 TAKEN = frozenset({"loss", "steps", "parameters", "core_parameters"})

@@ -14,7 +14,7 @@ from orchestrator.report import style
 from orchestrator.report.comparison import Compared, forest_rows
 from orchestrator.report.forest import forest_figure
 from orchestrator.report.learning import learning_figure
-from orchestrator.report.panels import similarities_figure, pairs
+from orchestrator.report.panels import pairs, similarities_figure
 from orchestrator.store.files import Home
 from orchestrator.transition.types import Estimate, Synergy, Verdict
 from tests.catalogue.fabricated import failed, runs_of, write_sweep

@@ -60,9 +60,7 @@ class Probe(ABC):
     """Whether it looks at what the run was trained and scored on: the family must hand it out."""
 
     @abstractmethod
-    def run(
-        self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any
-    ) -> Probed:
+    def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
         """Look at one run that finished. A pure function: the same arguments give the same result, and no file is
         written.
 

@@ -26,9 +26,7 @@ class Similarity(Probe):
     name: ClassVar[str] = "similarity"
     needs_arrays: ClassVar[tuple[str, ...]] = ("embedding",)
 
-    def run(
-        self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any
-    ) -> Probed:
+    def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
         similarity = cosines(arrays["embedding"])
         return Probed(ring_numbers(similarity), {"similarity": similarity})
 
