@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.catalogue.reading import StoredSweep, read_arrays, read_sweep
@@ -86,16 +85,35 @@ class SweepResults:
 
         return transitions_frame(self._stored)
 
-    def embeddings(self, run: str) -> dict[str, NDArray[np.float32]]:
-        """What is kept of a trained model: ``embedding`` [number tokens, size] and ``similarity`` [tokens, tokens].
+    def arrays(self, run: str) -> dict[str, NDArray[Any]]:
+        """What is kept of a trained model and what probes made of it, by name: for ListOps ``embedding`` [number
+        tokens, size] and, by the probe of this name, ``similarity`` [tokens, tokens].
 
         ``run`` is a key of :attr:`runs` or the beginning of one. Raises ``UserError`` for a run that left none.
         """
         return read_arrays(self._stored.run(run))
 
+    def embeddings(self, run: str) -> dict[str, NDArray[Any]]:
+        """:meth:`arrays`, by its former name."""
+        return self.arrays(run)
+
+    def picture(self, run: str, array: str = "similarity") -> Figure:
+        """One run's picture of an array that has one (orchestrator/report/pictures.py). Raises ``UserError``."""
+        from orchestrator.report.pictures import PICTURES, Gallery
+
+        record = self._stored.run(run)
+        if array not in PICTURES:
+            raise unknown("picture", array, PICTURES)
+        title = f"{record.config.mix}, {self.spec.size_axis} {record.config.size}, seed {record.config.seed}"
+        figure = Gallery().figure(record.directory, array, title, self.spec.family_class.words)
+        if figure is None:
+            there = ", ".join(read_arrays(record))
+            raise UserError(f"run {record.key} left no {array!r} that could be drawn; its arrays: {there}")
+        return figure
+
     def figure(self, kind: str = "curves", *, mix: str | None = None) -> Figure:
         """A figure: ``curves`` (accuracy against size; of every task of one ``mix`` where one is given),
-        ``embeddings`` (below and above each transition), ``learning`` (accuracy over steps) or ``transitions`` (in
+        ``embeddings`` (their similarities below and above each transition), ``learning`` (accuracy over steps) or ``transitions`` (in
         parameters, as ``compare`` draws them). Save it with ``.savefig``. Raises ``UserError``."""
         from orchestrator.report import comparison, figures, forest, learning, main_figure, panels
 
@@ -113,9 +131,9 @@ class SweepResults:
         if kind == "transitions":
             return forest.forest_figure([comparison.Compared(self.id, answer)], spec.question)
         if kind == "embeddings":
-            drawn = panels.embeddings_figure(answer, runs, spec.question)
+            drawn = panels.similarities_figure(answer, runs, spec.question)
             if drawn is None:
-                raise UserError(f"no run of {self.id} left embeddings yet")
+                raise UserError(f"no run of {self.id} left an array 'similarity' yet")
             return drawn
         raise unknown("figure", kind, FIGURES)
 

@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 import typer
 
-from orchestrator.commands import asking, keeping, looking, recording, simulating, telling
+from orchestrator.commands import asking, keeping, looking, probing, recording, simulating, telling
 from orchestrator.terminal.outcry import exit_code_of
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app.command("simulate")(simulating.simulate_command)
 app.command("sweeps")(looking.sweeps_command)
 app.command("status")(looking.status_command)
 app.command("logs")(looking.logs_command)
+app.command("probe")(probing.probe_command)
 app.command("report")(telling.report_command)
 app.command("compare")(telling.compare_command)
 app.command("export")(telling.export_command)

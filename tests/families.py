@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trainables.base import (
     Evaluation,
@@ -26,7 +27,9 @@ from trainables.base import (
     RunConfig,
     SettingsError,
     Status,
+    Words,
 )
+from trainables.probes.base import Probe, Probed
 
 FLOOR = 0.1
 
@@ -156,3 +159,75 @@ class BrokenFamily(LogisticFamily):
 
     def tasks(self) -> tuple[str, ...]:
         return (str(1 // (self.settings.steps - self.settings.steps)),)
+
+
+class MazeLearner(LogisticLearner):
+    """Measures on the way, with names that others have too, and leaves arrays and weights of its own."""
+
+    def advance(self) -> list[Report]:
+        return [self._dressed(report) for report in super().advance()]
+
+    def _dressed(self, report: Report) -> Report:
+        assert report.evaluation is not None
+        run = self.runs[report.index]
+        evaluation = replace(report.evaluation, measures={"steps": 0.5, "find exit": 7.0 / self.step})
+        if report.outcome is None:
+            return replace(report, evaluation=evaluation)
+        outcome = replace(report.outcome, curve=(evaluation,), measures={"seconds": 1.0, "steps": 3.5})
+        rates = np.random.default_rng([run.seed, run.size]).random((run.size, 3), np.float32)
+        weights = {"accuracy": np.array([self.accuracy(run)])}
+        return replace(report, evaluation=evaluation, outcome=outcome, arrays={"firing": rates}, weights=weights)
+
+
+class MazeFamily(LogisticFamily):
+    """The logistic in other clothes: tasks with spaces in their names, words, measures, arrays and weights."""
+
+    name: ClassVar[str] = "mazes"
+    words: ClassVar[Words] = Words(task="puzzle", outside_core="eyes and legs", item="room")
+
+    def tasks(self) -> tuple[str, ...]:
+        return ("find exit", "map rooms")
+
+    def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
+        return MazeLearner(runs)
+
+    def load(self, run: RunConfig, weights: Mapping[str, NDArray[Any]]) -> float:
+        """The share of mazes it gets out of."""
+        return float(weights["accuracy"][0])
+
+    def data(self, run: RunConfig, cache: Path) -> str:
+        return f"mazes for {run.mix}"
+
+
+class Firing(Probe):
+    """A probe from outside: it asks the model, reads the family's array and looks at the data."""
+
+    name: ClassVar[str] = "firing"
+    needs_arrays: ClassVar[tuple[str, ...]] = ("firing",)
+    needs_model: ClassVar[bool] = True
+    needs_data: ClassVar[bool] = True
+
+    def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
+        assert data == f"mazes for {run.mix}"
+        firing = arrays["firing"]
+        return Probed({"mean": float(firing.mean()), "solved": model}, {"by_room": firing.mean(axis=0)})
+
+
+class BrokenProbe(Probe):
+    """A probe with a bug that shows on one seed."""
+
+    name: ClassVar[str] = "broken"
+
+    def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
+        return Probed({"odd": 1 / run.seed})
+
+
+class Later(Probe):
+    """A probe that somebody thought of when the sweep was over."""
+
+    name: ClassVar[str] = "later"
+
+    def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
+        assert model is None
+        assert data is None
+        return Probed({"size": float(run.size)})

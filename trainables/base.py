@@ -159,13 +159,15 @@ class Status(StrEnum):
 class Evaluation:
     """One point of a learning curve: after ``step`` optimizer steps, on the validation part of the held-out data.
 
-    ``loss`` is the mean training loss in nats a token since the last evaluation; ``accuracy`` maps each task of the
-    mix to a share in [0, 1].
+    ``loss`` is the mean training loss since the last evaluation, in the family's unit (nats a token for a language
+    model); ``accuracy`` maps each task of the mix to a share in [0, 1]; ``measures`` are further numbers worth a curve
+    by their names (a gradient's norm, parts of the loss), which may be named like anything else.
     """
 
     step: int
     loss: float
     accuracy: dict[str, float]
+    measures: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -204,8 +206,8 @@ class Report:
     """What one run of a stack has to say after the stack advanced to its next evaluation.
 
     ``index`` is the run's place in the stack as it was built. ``outcome`` and ``arrays`` are set once, when the run
-    ends; ``arrays`` are what is kept of the trained model (``embedding``: float32, number tokens x size;
-    ``similarity``: float32, their cosine similarities); ``weights`` are its parameters by name.
+    ends; ``arrays`` are what is kept of the trained model for a look inside, by names of the family's own; ``weights``
+    are its parameters by name.
     """
 
     index: int
@@ -250,10 +252,24 @@ class Learner(ABC):
 
 @dataclass(frozen=True)
 class Parameters:
-    """Trainable parameters of a model: all of them, and without embeddings, positions and head (``core``)."""
+    """Trainable parameters of a model: all of them, and those of its body (``core``), without what depends on the form
+    of the data rather than on what is learned. :attr:`Words.outside_core` says what that is."""
 
     total: float
     core: float
+
+
+@dataclass(frozen=True)
+class Words:
+    """What things are called where a person reads of them.
+
+    ``task`` is one of the things that a mix is made of; ``outside_core`` what core parameters leave out; ``item`` what
+    a row of the arrays kept of a model stands for. All in the form that fits after "unknown" or "without".
+    """
+
+    task: str = "task"
+    outside_core: str = "those that the family does not count as the model's body"
+    item: str = "item"
 
 
 class Family(ABC):
@@ -274,6 +290,10 @@ class Family(ABC):
     neither what it learns nor what it may spend."""
     scales_with_size: ClassVar[tuple[str, ...]] = ()
     """Those of them that carry over sizes by a power law: learning rates."""
+    words: ClassVar[Words] = Words()
+    """What its things are called."""
+    probes: ClassVar[tuple[str, ...]] = ()
+    """Probes (trainables/probes/) run on its trained models where a search space names none."""
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings
@@ -340,6 +360,21 @@ class Family(ABC):
         ``cache`` is a directory on this node for data that several runs share (made once, memory-mapped).
         ``device`` is a torch device name (``cpu``, ``cuda``).
         """
+
+    def load(self, run: RunConfig, weights: Mapping[str, NDArray[Any]]) -> Any:
+        """The trained model of a run from the weights it left, on the CPU, ready to be asked and not to be trained.
+
+        What it is, is the family's own: whoever asks for it knows the family. Raises ``ValueError`` for weights of
+        another shape, ``NotImplementedError`` where the family does not load models.
+        """
+        raise NotImplementedError(f"the family {self.name!r} does not load models: it has no method load(run, weights)")
+
+    def data(self, run: RunConfig, cache: Path) -> Any:
+        """What a run was trained and scored on, from ``cache`` or made there; its form is the family's own.
+
+        Raises ``NotImplementedError`` where the family does not hand it out.
+        """
+        raise NotImplementedError(f"the family {self.name!r} hands out no data: it has no method data(run, cache)")
 
     def workload(self) -> str:
         """What shapes a step beside size and precision, in words: with all three equal, steps take equally long."""

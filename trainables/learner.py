@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 
@@ -243,10 +242,8 @@ class TransformerLearner(Learner):
         return {name: view[0].numpy().copy() for name, view in mine.items()}
 
     def _number_embeddings(self, index: int) -> dict[str, NDArray[Any]]:
-        """The number tokens' embeddings [n, C] and their cosine similarities [n, n]."""
-        embedding = self._weights(index)["token"][: self._alphabet.numbers]
-        unit = embedding / np.maximum(np.linalg.norm(embedding, axis=1, keepdims=True), 1e-12)
-        return {"embedding": embedding, "similarity": unit @ unit.T}
+        """The number tokens' embeddings [n, C]."""
+        return {"embedding": self._weights(index)["token"][: self._alphabet.numbers]}
 
     def _keep(self, indices: Sequence[int]) -> None:
         """Go on with these runs alone, in a smaller stack."""

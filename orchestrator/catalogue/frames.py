@@ -4,11 +4,12 @@
     ``sweep``, ``space``, ``profile``; ``key``, ``mix``, ``size``, ``seed``, ``steps_factor`` (above 1: an audit of the
     budget, no evidence); ``status`` (finished, diverged, failed), ``steps``, ``seconds``; ``accuracy`` and ``floor``
     (of the target; the floor is the best constant answer's), ``parameters``, ``core_parameters``; ``reused_from``; then
-    for every task ``test_accuracy/TASK`` and ``floor/TASK``, and the run's further measures by their own names.
+    for every task ``test_accuracy/TASK`` and ``floor/TASK``, ``probe/PROBE/NUMBER`` for what probes found in its model,
+    and the run's further measures by their own names (``measure/NAME`` where a column above has that name).
 
 ``curves``, one row an evaluation and task:
-    ``sweep``, ``key``, ``mix``, ``size``, ``seed``, ``steps_factor``; ``step``, ``loss`` (nats a token), ``task``,
-    ``accuracy`` (validation).
+    ``sweep``, ``key``, ``mix``, ``size``, ``seed``, ``steps_factor``; ``step``, ``loss`` (in the family's unit),
+    ``task``, ``accuracy`` (validation); then ``measure/NAME`` for what else was measured at that evaluation.
 
 ``transitions``, one row a mix and task:
     ``sweep``, ``space``, ``profile``, ``size_axis``; ``mix``, ``recipe``, ``task``, ``is_target``, ``verdict``;
@@ -29,8 +30,11 @@ import pandas as pd
 from orchestrator.catalogue.reading import StoredSweep
 from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer, TaskAnswer
+from orchestrator.store.probed import numbers_of
 from orchestrator.transition.types import Estimate, Synergy
 
+MEASURE = "measure/"
+"""What columns of measures begin with, so that they clash with nothing."""
 RUN_COLUMNS = (
     *("sweep", "space", "profile", "key", "mix", "size", "seed", "steps_factor", "status", "steps", "seconds"),
     *("accuracy", "floor", "parameters", "core_parameters", "reused_from"),
@@ -75,7 +79,8 @@ def runs_frame(stored: StoredSweep) -> pd.DataFrame:
                 "reused_from": run.found_in,
                 **{f"test_accuracy/{task}": accuracy for task, accuracy in outcome.accuracy.items()},
                 **{f"floor/{task}": floor for task, floor in outcome.floor.items()},
-                **{name: value for name, value in outcome.measures.items() if name not in RUN_COLUMNS},
+                **numbers_of(run.directory),
+                **{_measure(name): value for name, value in outcome.measures.items() if name != "seconds"},
             }
         )
     further = sorted({name for row in rows for name in row} - set(RUN_COLUMNS))
@@ -85,16 +90,17 @@ def runs_frame(stored: StoredSweep) -> pd.DataFrame:
 
 def curves_frame(stored: StoredSweep) -> pd.DataFrame:
     """Every evaluation of the runs that ended."""
-    rows = [
-        (
-            *(stored.id, run.key, run.config.mix.name, run.config.size, run.config.seed, run.config.steps_factor),
-            *(point.step, point.loss, task, accuracy),
-        )
-        for run in stored.runs
-        for point in run.outcome.curve
-        for task, accuracy in point.accuracy.items()
-    ]
-    return pd.DataFrame(rows, columns=list(CURVE_COLUMNS))
+    rows = []
+    measured: list[dict[str, float]] = []
+    for run in stored.runs:
+        config = run.config
+        which = (stored.id, run.key, config.mix.name, config.size, config.seed, config.steps_factor)
+        for point in run.outcome.curve:
+            rows += [(*which, point.step, point.loss, task, accuracy) for task, accuracy in point.accuracy.items()]
+            measured += [{f"{MEASURE}{name}": value for name, value in point.measures.items()}] * len(point.accuracy)
+    frame = pd.DataFrame(rows, columns=list(CURVE_COLUMNS))
+    names = sorted({name for each in measured for name in each})
+    return frame.join(pd.DataFrame(measured, columns=names).astype(float)) if names else frame
 
 
 def transitions_frame(stored: StoredSweep) -> pd.DataFrame:
@@ -113,6 +119,11 @@ def transitions_frame(stored: StoredSweep) -> pd.DataFrame:
         if name.startswith(("transition", "low", "high", "p_", "synergy")) and name not in flags
     ]
     return frame.astype({**dict.fromkeys(numbers, float), **dict.fromkeys(flags, "boolean")})
+
+
+def _measure(name: str) -> str:
+    """The column of a run's own measure."""
+    return f"{MEASURE}{name}" if name in RUN_COLUMNS or "/" in name else name
 
 
 def _sweep_columns(stored: StoredSweep) -> dict[str, str]:

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.catalogue.lookup import find_sweep
@@ -19,7 +19,8 @@ from orchestrator.report.answer import Answer, answer
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store import lifecycle
 from orchestrator.store.files import Home, SweepFiles
-from orchestrator.store.records import ARRAYS, RunRecord, Sweep
+from orchestrator.store.probed import read_arrays as arrays_of
+from orchestrator.store.records import RunRecord, Sweep
 from trainables.base import Status
 
 
@@ -109,15 +110,14 @@ def read_sweep(home: Home, given: str) -> StoredSweep:
     )
 
 
-def read_arrays(run: RunRecord) -> dict[str, NDArray[np.float32]]:
-    """What is kept of a trained model by name (``embedding``: number tokens x size; ``similarity``: their cosine
-    similarities). Raises :class:`UserError` for a run that left none."""
-    path = run.directory / ARRAYS
-    if not path.is_file():
+def read_arrays(run: RunRecord) -> dict[str, NDArray[Any]]:
+    """What is kept of a trained model and what probes made of it, by name. Raises :class:`UserError` for a run that
+    left none."""
+    arrays = arrays_of(run.directory)
+    if not arrays:
         why = f"it {run.outcome.status}" if run.outcome.status is not Status.FINISHED else "its family keeps none"
         raise UserError(f"run {run.key} ({run.config.mix}, size {run.config.size}) left no arrays: {why}")
-    with np.load(path, allow_pickle=False) as arrays:
-        return {name: arrays[name] for name in arrays.files}
+    return arrays
 
 
 def directory_bytes(directory: Path) -> int:

@@ -17,6 +17,7 @@ from orchestrator.report import wording
 from orchestrator.report.comparison import Compared, forest_rows
 from orchestrator.report.wording import budget_limited
 from orchestrator.space.plain import flatten, plain_settings
+from orchestrator.store.probed import failures, numbers_of
 from orchestrator.store.records import RunRecord
 from orchestrator.terminal.bars import posterior_bar
 from trainables.base import Evaluation, Outcome
@@ -108,6 +109,7 @@ def run_view(stored: StoredSweep, place: RunPlace, *, ascii_only: bool = False) 
     }
     if ended is not None:
         facts |= _outcome_facts(ended.outcome)
+        facts |= {name: f"{value:.3g}" for name, value in numbers_of(ended.directory).items()}
         facts["files"] = str(ended.directory) if ended.directory.is_dir() else "none"
     facts |= {key: str(value) for key, value in flatten(plain_settings(config.settings)).items()}
     table = Table.grid(padding=(0, 2))
@@ -119,6 +121,8 @@ def run_view(stored: StoredSweep, place: RunPlace, *, ascii_only: bool = False) 
     parts: list[RenderableType] = [table, Text(), curve_table(curve, ascii_only=ascii_only)]
     if ended is not None and ended.outcome.error:
         parts += [Text(), Text(ended.outcome.error.strip(), style="red")]
+    for _, result in failures([ended] if ended is not None else []):
+        parts += [Text(), Text(f"the probe {result.name} failed:\n{result.error.strip()}", style="red")]
     return Group(*parts)
 
 
@@ -129,9 +133,12 @@ def curve_table(curve: Sequence[Evaluation], *, ascii_only: bool = False) -> Ren
     tasks = sorted(curve[-1].accuracy)
     blocks = ASCII_BLOCKS if ascii_only else BLOCKS
     sparks = [Text(f"{task} {sparkline([point.accuracy[task] for point in curve], blocks)}") for task in tasks]
-    table = _table("step", "loss", *tasks)
+    measures = sorted({name for point in curve for name in point.measures})
+    table = _table("step", "loss", *tasks, *(f"measure/{name}" for name in measures))
     for point in curve:
-        table.add_row(str(point.step), f"{point.loss:.4f}", *(f"{point.accuracy[task]:.2f}" for task in tasks))
+        measured = (f"{point.measures[name]:.4g}" if name in point.measures else "" for name in measures)
+        accuracies = (f"{point.accuracy[task]:.2f}" for task in tasks)
+        table.add_row(str(point.step), f"{point.loss:.4f}", *accuracies, *measured)
     for column in table.columns:
         column.justify = "right"
     return Group(*sparks, table)

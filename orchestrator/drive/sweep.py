@@ -20,6 +20,7 @@ from orchestrator.report import table
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.main_figure import main_figure
 from orchestrator.report.page import PageContent, page
+from orchestrator.report.probes import probe_failures
 from orchestrator.report.style import save_both
 from orchestrator.report.wording import found_runs
 from orchestrator.space import hardware
@@ -203,6 +204,8 @@ class _Drive:
             self._say(f"{found_runs(there)}.")
         if failed:
             self._say(f"{len(failed)} runs failed; their tracebacks are in the record.")
+        for said in probe_failures(self._records()):
+            self._say(said)
         left = self._close_record(RECORD_TIMEOUT_S)
         self._say(f"figure  {self._files.directory / FIGURE}")
         self._say(f"report  {self._files.directory / REPORT}")
@@ -260,8 +263,9 @@ def _resumed(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
 
 
 def _on_these_devices(sweep: Sweep, spec: SweepSpec) -> Sweep:
-    """A resumed sweep with the resources asked for now: they change no result."""
-    return replace(sweep, spec=sweep.spec.model_copy(update={"resources": spec.resources}))
+    """A resumed sweep with the resources and probes asked for now: they change no result."""
+    asked_now = {"resources": spec.resources, "probes": spec.probes}
+    return replace(sweep, spec=sweep.spec.model_copy(update=asked_now))
 
 
 def _known_runs(sweep: Sweep, home: Home, extended: Sweep | None, journal: Journal) -> list[Ended]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import shutil
 import time
@@ -14,16 +13,16 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from orchestrator.engine.device import device_bytes, free_memory, is_out_of_memory, prepare_device, this_machine
+from orchestrator.engine.probing import run_probe
 from orchestrator.engine.reports import RunReport, StackJob, StackReport
-from orchestrator.report.similarity import SimilarityPicture
-from orchestrator.report.style import save
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks.choice import PAYS, fits
 from orchestrator.stacks.measured import Measured
 from orchestrator.stacks.sizing import conditions_of
 from orchestrator.stacks.stacking import stack_id
 from orchestrator.store.files import Home, SweepFiles, whole_directory
-from orchestrator.store.records import ARRAYS, PICTURE
+from orchestrator.store.probed import is_due
+from orchestrator.store.records import ARRAYS
 from orchestrator.store.remains import (
     CHECKPOINT,
     OUTCOME,
@@ -34,7 +33,8 @@ from orchestrator.store.remains import (
     write_members,
     write_origin,
 )
-from trainables.base import Learner, Outcome, Report, StepCost
+from trainables.base import Learner, Outcome, Report, Status, StepCost
+from trainables.probes.base import load_probe
 
 
 class StackWorker:
@@ -54,6 +54,7 @@ class StackWorker:
         self._family = self._spec.make_family()
         self._configs = [self._spec.config(request) for request in job.requests]
         self._keys = [self._family.key(config) for config in self._configs]
+        self._probes = [load_probe(name) for name in self._spec.probes]
         self._halvings = read_halvings(self._directory)
         self._learner: Learner | None = None
         self._step: int | None = None
@@ -62,7 +63,7 @@ class StackWorker:
 
     def advance(self) -> StackReport:
         """Train to the next evaluation; sets ``done`` when every run has ended, or the stack is given up for two
-        halves. What ended is on disk before it is reported."""
+        halves. What ended is on disk, with what probes found in it, before it is reported."""
         if self._learner is None and all(map(self._has_ended, self._keys)):
             return self._answer_from_disk()
         try:
@@ -92,6 +93,8 @@ class StackWorker:
         evaluations = {self._keys[each.index]: each.evaluation for each in reports if each.evaluation is not None}
         note_progress(self._directory, evaluations)
         ended = {report.index: self._leave(report, report.outcome) for report in reports if report.outcome is not None}
+        for index, outcome in ended.items():
+            self._look_inside(index, outcome)
         self.done = len(ended) == len(reports)
         if self.done:
             shutil.rmtree(self._directory, ignore_errors=True)
@@ -147,6 +150,8 @@ class StackWorker:
 
     def _answer_from_disk(self) -> StackReport:
         self.done = True
+        for index, key in enumerate(self._keys):
+            self._look_inside(index, read_outcome(self._files.run(key)))
         shutil.rmtree(self._directory, ignore_errors=True)
         return StackReport(tuple(self._ended_runs()))
 
@@ -176,14 +181,10 @@ class StackWorker:
         """Put a finished run's files where they belong, whole; the outcome as it lies there."""
         if self._halvings:
             outcome = replace(outcome, measures={**outcome.measures, "stack_halvings": float(self._halvings)})
-        config = self._configs[report.index]
         with whole_directory(self._files.run(self._keys[report.index])) as directory:
             if report.arrays:
                 arrays: dict[str, Any] = dict(report.arrays)
                 np.savez(directory / ARRAYS, **arrays)
-                title = f"{config.mix}, size {config.size}, seed {config.seed}"
-                similarity = report.arrays["similarity"]
-                save(_picture(len(similarity)).show(similarity, title), directory / PICTURE)
             if report.weights:
                 save_file(dict(report.weights), directory / WEIGHTS)
             write_origin(directory, self._job.sweep_id)
@@ -191,11 +192,12 @@ class StackWorker:
         # Another sweep may have trained the same run meanwhile; whoever was first is right, for both.
         return read_outcome(self._files.run(self._keys[report.index]))
 
-
-@functools.cache
-def _picture(tokens: int) -> SimilarityPicture:
-    """Kept from stack to stack: this process draws one run at a time, all of the same number of tokens."""
-    return SimilarityPicture([str(token) for token in range(tokens)])
+    def _look_inside(self, index: int, outcome: Outcome) -> None:
+        """Run the probes that a finished run lacks; its outcome is safe by then."""
+        directory = self._files.run(self._keys[index])
+        for probe in self._probes if outcome.status is Status.FINISHED else ():
+            if is_due(probe, directory):
+                run_probe(probe, self._family, self._configs[index], directory, self._home.data)
 
 
 def _step_of(report: Report) -> int:

@@ -15,7 +15,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.transition import synergy, transition
 from orchestrator.transition.types import LEVEL, Estimate, Point, Synergy, Transition, Verdict
 from orchestrator.tuning.wording import found_text
-from trainables.base import Mix, Outcome, RunConfig, Status
+from trainables.base import Mix, Outcome, RunConfig, Status, Words
 
 CONFIDENCE = 0.9
 """Nominal coverage of every interval in an answer."""
@@ -25,8 +25,8 @@ CONFIDENCE = 0.9
 class TaskAnswer:
     """Where one task of a mix becomes learnable.
 
-    ``total`` and ``core`` are the transition (at the share of the asymptote) in trainable parameters, all and without
-    embeddings, positions and head; ``absolute_total`` is the size at absolute accuracy 0.8 in all parameters.
+    ``total`` and ``core`` are the transition (at the share of the asymptote) in trainable parameters, all and those of
+    the model's body; ``absolute_total`` is the size at absolute accuracy 0.8 in all parameters.
     """
 
     task: str
@@ -76,7 +76,7 @@ class RecipeText:
 
 @dataclass(frozen=True)
 class Count:
-    """Trainable parameters of the model at one size: all, and without embeddings, positions and head."""
+    """Trainable parameters of the model at one size: all, and those of its body."""
 
     size: int
     total: float
@@ -89,6 +89,7 @@ class Answer:
 
     ``counts`` holds every size the sweep may use, ascending; ``tuned`` says, a line a mix, which settings were not
     those of the space. ``recipes`` are empty where all was asked under one. ``baseline`` is the first recipe's.
+    ``words`` are the family's.
     """
 
     target: str
@@ -100,6 +101,7 @@ class Answer:
     mixes: tuple[MixAnswer, ...]
     tuned: tuple[str, ...] = ()
     recipes: tuple[RecipeText, ...] = ()
+    words: Words = Words()
 
     def under(self, recipe: str) -> Answer:
         """The same answer under one of its recipes alone, its mixes without the recipe in their names."""
@@ -188,6 +190,7 @@ def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]]) -> An
         recipes=tuple(
             RecipeText(name, difference(spec.settings, settings)) for name, settings in spec.recipe_settings.items()
         ),
+        words=family.words,
     )
 
 

@@ -14,7 +14,8 @@ from orchestrator.report import table, wording
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.learning import learning_figure
 from orchestrator.report.main_figure import main_figure
-from orchestrator.report.panels import embeddings_figure
+from orchestrator.report.panels import similarities_figure
+from orchestrator.report.probes import probe_failures, probe_table
 from orchestrator.report.style import inline_svg
 from orchestrator.space.plain import flatten
 from orchestrator.space.recipes import difference
@@ -60,6 +61,7 @@ def page(content: PageContent) -> str:
         spec=spec,
         state=content.state,
         said=said,
+        words=content.answer.words,
         figures=_figures(content),
         synergies=[_synergy_row(mix) for mix in content.answer.mixes if mix.synergy_total and mix.synergy_core],
         verdicts={verdict.value: text for verdict, text in VERDICTS.items()},
@@ -67,7 +69,8 @@ def page(content: PageContent) -> str:
         level=LEVEL,
         cost=wording.cost(cost_of(spec, content.runs)),
         fresh=content.sweep.fresh,
-        warnings=[*spec.warnings(), *_run_warnings(content.runs)],
+        probes=probe_table(spec.size_axis, content.runs),
+        warnings=[*spec.warnings(), *_run_warnings(content.runs), *probe_failures(content.runs)],
         asked=_asked(spec),
         settings=flatten(spec.to_dict()["settings"]),
         runs=_run_rows(content),
@@ -83,7 +86,7 @@ def _figures(content: PageContent) -> dict[str, Markup | None]:
     spec, answer, runs = content.sweep.spec, content.answer, content.runs
     drawn = {
         "curves": main_figure(spec, answer),
-        "embeddings": embeddings_figure(answer, runs),
+        "similarities": similarities_figure(answer, runs),
         "learning": learning_figure(spec, runs) if any(run.outcome.curve for run in runs) else None,
     }
     # Drawn by ourselves; the text in them went through matplotlib, which escapes it.
@@ -123,6 +126,7 @@ def _asked(spec: SweepSpec) -> dict[str, str]:
         "seeds": " ".join(map(str, spec.seed_list)),
         "search": ", ".join([spec.search.method, *(f"{key} {value}" for key, value in spec.search.settings.items())]),
         "budget": spec.budget,
+        "probes": ", ".join(spec.probes) or "none",
         "family": spec.family,
         "profile": spec.profile or "none",
     }

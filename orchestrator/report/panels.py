@@ -1,4 +1,4 @@
-"""What embeddings look like below and above each mix's transition."""
+"""What models hold below and above each mix's transition: the similarities that their runs left."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 
 from orchestrator.report import style
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.similarity import dress_bar, heat_map, principal_plane
-from orchestrator.store.records import ARRAYS, RunRecord
+from orchestrator.report.similarity import dress_bar, heat_map, is_similarity, principal_plane
+from orchestrator.store.probed import read_array
+from orchestrator.store.records import RunRecord
 from orchestrator.transition.types import Verdict
 from trainables.base import Status
 
+SIMILARITY = "similarity"
+"""Name of the array that is shown."""
 ROW_IN, PANEL_IN = 1.95, 1.28
 """Heights in inches: of one mix's row, and of a panel in it; the rest is for its title and labels."""
 ABOVE_IN, BAR_IN = 0.24, 0.55
@@ -43,17 +46,17 @@ def pairs(answer: Answer, runs: Sequence[RunRecord]) -> tuple[Pair, ...]:
     """For each mix the runs next to its transition that left their similarities. Of the runs of one size the one of
     median accuracy on the target stands for all."""
     kept = [run for run in runs if run.config.steps_factor == 1 and run.outcome.status is Status.FINISHED]
-    shown = [run for run in kept if (run.directory / ARRAYS).is_file()]
+    shown = [run for run in kept if similarity_of(run) is not None]
     return tuple(_pair(answer, mix, [run for run in shown if run.config.mix.name == mix.mix]) for mix in answer.mixes)
 
 
 def similarity_of(run: RunRecord) -> NDArray[np.float64] | None:
-    """The cosine similarities a run left; None where its family keeps none."""
-    with np.load(run.directory / ARRAYS, allow_pickle=False) as arrays:
-        return np.asarray(arrays["similarity"], np.float64) if "similarity" in arrays.files else None
+    """The cosine similarities a run left, itself or through a probe; None where there are none."""
+    array = read_array(run.directory, SIMILARITY)
+    return None if array is None or not is_similarity(array) else np.asarray(array, np.float64)
 
 
-def embeddings_figure(answer: Answer, runs: Sequence[RunRecord], title: str = "") -> Figure | None:
+def similarities_figure(answer: Answer, runs: Sequence[RunRecord], title: str = "") -> Figure | None:
     """A row for each mix: similarities and principal components below its transition, and the same above it.
 
     None where no run left any.
@@ -75,9 +78,7 @@ def embeddings_figure(answer: Answer, runs: Sequence[RunRecord], title: str = ""
                 plane.set_axis_off()
                 continue
             names = [str(token) for token in range(len(matrix))]
-            images.append(heat_map(heat, matrix, names, values=False))
-            heat.set_xlabel("")
-            heat.set_ylabel("")
+            images.append(heat_map(heat, matrix, names, "", values=False))
             principal_plane(plane, matrix, names, small=True)
             accuracy = run.outcome.accuracy[answer.target]
             said = f"{pair.mix}, {word}: {answer.size_axis} {run.config.size}, {answer.target} {accuracy:.2f}"

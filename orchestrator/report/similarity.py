@@ -1,4 +1,4 @@
-"""What a run's embeddings look like. Imports only numpy and matplotlib: workers draw this at the end of every run."""
+"""What cosine similarities look like, between items that have an order. Knows only numpy and matplotlib."""
 
 from __future__ import annotations
 
@@ -15,37 +15,45 @@ from numpy.typing import NDArray
 
 from orchestrator.report import style
 from orchestrator.report.style import Picture
+from trainables.base import Words
 
 ANNOTATED = 12
-"""Up to this many tokens the cells of the heat map also carry their value."""
+"""Up to this many rows the cells of the heat map also carry their value."""
 MOST_LABELS = 16
 SCREEN_DPI = 130
 """Of a run's picture: for looking at in MLflow; a paper takes the SVG."""
 
 
-def similarity_figure(similarity: NDArray[Any], title: str, labels: Sequence[str] = ()) -> Figure:
-    """Cosine similarities [n, n] of number embeddings as a heat map, beside their first two principal components.
+def similarity_figure(
+    similarity: NDArray[Any], title: str, labels: Sequence[str] = (), *, item: str = Words.item
+) -> Figure:
+    """Cosine similarities [n, n] as a heat map, beside their first two principal components.
 
-    ``labels`` names the rows (``0 .. n-1`` where empty). Raises ``ValueError`` unless the matrix is square, finite
-    and has a label for each row.
+    ``labels`` names the rows (``0 .. n-1`` where empty), ``item`` what a row stands for. Raises ``ValueError`` unless
+    the matrix is square, finite and has a label for each row.
     """
     rows = len(_checked(similarity))
     names = tuple(labels) or tuple(str(index) for index in range(rows))
     if len(names) != rows:
         raise ValueError(f"{rows} rows need {rows} labels, got {len(names)}")
-    return SimilarityPicture(names).show(similarity, title)
+    return SimilarityPicture(names, item).show(similarity, title)
+
+
+def is_similarity(array: NDArray[Any]) -> bool:
+    """Whether an array can be shown as similarities: square, real numbers, finite, not empty."""
+    real = array.dtype.kind in "fiu"
+    return real and array.ndim == 2 and array.shape[0] == array.shape[1] > 0 and bool(np.isfinite(array).all())
 
 
 class SimilarityPicture:
-    """One figure that shows matrix after matrix: laying a figure out costs three times what drawing it does, and every
-    run of a sweep leaves one."""
+    """One figure that shows matrix after matrix: laying a figure out anew for each costs more than drawing it."""
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], item: str = Words.item) -> None:
         self._figure = Picture(figsize=(style.WIDTH_IN, 3.5), dpi=SCREEN_DPI, facecolor="white")
         self._names = tuple(names)
         blank = np.zeros((len(names), len(names)))
         self._heat = self._figure.add_axes((0.06, 0.125, 0.36, 0.74))
-        self._image = heat_map(self._heat, blank, self._names)
+        self._image = heat_map(self._heat, blank, self._names, item)
         beside = self._figure.add_axes((0.435, 0.125, 0.014, 0.74))
         dress_bar(self._figure.colorbar(self._image, cax=beside, ticks=(-1, -0.5, 0, 0.5, 1)))
         self._plane = self._figure.add_axes((0.65, 0.125, 0.34, 0.74))
@@ -59,7 +67,7 @@ class SimilarityPicture:
         """
         matrix = _checked(similarity)
         if len(matrix) != len(self._names):
-            raise ValueError(f"a picture of {len(self._names)} tokens cannot show {len(matrix)}")
+            raise ValueError(f"a picture of {len(self._names)} rows cannot show {len(matrix)}")
         self._image.set_data(matrix)
         for cell, value in zip(self._heat.texts, matrix.flat, strict=False):  # No texts where cells are too small.
             _say(cell, float(value))
@@ -76,17 +84,16 @@ class SimilarityPicture:
 
 
 def _checked(similarity: NDArray[Any]) -> NDArray[np.float64]:
-    matrix = np.asarray(similarity, dtype=np.float64)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size or not np.isfinite(matrix).all():
-        raise ValueError(f"similarities must be a finite square matrix, got shape {matrix.shape}")
-    return matrix
+    if not is_similarity(similarity):
+        raise ValueError(f"similarities must be a finite square matrix, got shape {similarity.shape}")
+    return np.asarray(similarity, dtype=np.float64)
 
 
 def principal_components(similarity: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Scores [n, 2] of the unit embeddings on their first two principal axes, and the share of variance of each.
+    """Scores [n, 2] of the unit vectors on their first two principal axes, and the share of variance of each.
 
-    The similarities are the embeddings' Gram matrix, so centring it on both sides and taking eigenvectors gives the
-    principal component scores without the embeddings (classical scaling; Gower 1966, Biometrika 53:325).
+    The similarities are these vectors' Gram matrix, so centring it on both sides and taking eigenvectors gives the
+    principal component scores without the vectors (classical scaling; Gower 1966, Biometrika 53:325).
     """
     gram = np.asarray(similarity, dtype=np.float64)
     centred = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
@@ -104,15 +111,17 @@ def principal_components(similarity: NDArray[Any]) -> tuple[NDArray[np.float64],
     return scores, shares
 
 
-def heat_map(axes: Axes, matrix: NDArray[np.float64], names: Sequence[str], *, values: bool = True) -> AxesImage:
-    """Cosine similarities as colours, and up to :data:`ANNOTATED` tokens also as ``values``."""
+def heat_map(
+    axes: Axes, matrix: NDArray[np.float64], names: Sequence[str], item: str = Words.item, *, values: bool = True
+) -> AxesImage:
+    """Cosine similarities as colours, and up to :data:`ANNOTATED` rows also as ``values``."""
     image = axes.imshow(matrix, cmap="RdBu_r", vmin=-1.0, vmax=1.0, interpolation="nearest")
     every = -(-len(names) // MOST_LABELS)
     ticks = range(0, len(names), every)
     axes.set_xticks(ticks, [names[tick] for tick in ticks])
     axes.set_yticks(ticks, [names[tick] for tick in ticks])
-    axes.set_xlabel("number token")
-    axes.set_ylabel("number token")
+    axes.set_xlabel(item)
+    axes.set_ylabel(item)
     if values and len(names) <= ANNOTATED:
         size = min(style.SMALL, 60 / len(names))
         for row, column in np.ndindex(*matrix.shape):
@@ -136,7 +145,7 @@ def dress_bar(bar: Colorbar) -> None:
 
 
 def principal_plane(axes: Axes, matrix: NDArray[np.float64], names: Sequence[str], *, small: bool = False) -> None:
-    """The tokens on their first two principal components, joined in their order; ``small`` for panels of an inch."""
+    """The rows on their first two principal components, joined in their order; ``small`` for panels of an inch."""
     scores, shares = principal_components(matrix)
     axes.plot(scores[:, 0], scores[:, 1], color=style.FAINT, linewidth=0.8, zorder=1)
     axes.scatter(

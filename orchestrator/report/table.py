@@ -178,7 +178,7 @@ def _notes(answer: Answer) -> list[str]:
     notes = [
         f"* {answer.size_axis} and parameters at {LEVEL:.0%} of the asymptote, "
         f"with {answer.confidence:.0%} intervals; "
-        "core parameters leave out embeddings, positions and head"
+        f"core parameters leave out {answer.words.outside_core}"
     ]
     if any(mix.target.transition.shares for mix in answer.mixes):
         notes.append(

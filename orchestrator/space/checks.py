@@ -29,12 +29,12 @@ def misfits(spec: SweepSpec) -> list[Mistake]:
 def _in_mixes(spec: SweepSpec, family: Family) -> Iterator[Mistake]:
     known = family.tasks()
     if spec.target not in known:
-        yield Mistake(("target",), str(unknown("operation", spec.target, known)))
+        yield Mistake(("target",), str(unknown(family.words.task, spec.target, known)))
         return
     for place, mix in enumerate(spec.mixes):
         strangers = [task for task in mix.tasks if task not in known]
         for task in strangers:
-            yield Mistake(("mixes", place), str(unknown("operation", task, known, where=f"the mix {mix}")))
+            yield Mistake(("mixes", place), str(unknown(family.words.task, task, known, where=f"the mix {mix}")))
         if not strangers and spec.target not in mix.tasks:
             yield Mistake(("target",), f"every mix must hold the target {spec.target!r}; the mix {mix} does not")
 

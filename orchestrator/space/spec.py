@@ -30,6 +30,7 @@ from orchestrator.space.sizes import SizeRange
 from orchestrator.space.tuning import Tune, Tuned
 from orchestrator.space.validation import STRICT, InvalidDataError, parse
 from trainables.base import Family, Mix, RunConfig, load_family
+from trainables.probes.base import load_probe
 
 DEFAULT_FAMILY = "listops"
 
@@ -44,6 +45,7 @@ class SweepSpec(BaseModel):
     ``tune`` asks for settings to be tuned for each mix before the sweep; ``tuned`` holds what was found, by mix.
     ``recipes`` are other settings, by name, under each of which the same comparison is made: every mix stands in
     ``mixes`` once a recipe, recipe by recipe, and is compared with the baseline of its own recipe.
+    ``probes`` look inside every trained model (trainables/probes/); without them, those of the family.
     """
 
     model_config = STRICT | {"frozen": True, "arbitrary_types_allowed": True}
@@ -62,6 +64,7 @@ class SweepSpec(BaseModel):
     search: Search = Field(default_factory=lambda: Search.model_validate({"method": "bayes"}))
     tune: Tune | None = None
     tuned: dict[str, Tuned] = Field(default_factory=dict)
+    probes: tuple[str, ...] = Field(default=None, validate_default=True)
     resources: Resources = Field(default_factory=Resources)
     profile: str = ""
     profile_reason: str = ""
@@ -110,6 +113,22 @@ class SweepSpec(BaseModel):
     @classmethod
     def _none(cls, value: Any) -> Any:
         return None if value == "none" else value
+
+    @field_validator("probes", mode="before")
+    @classmethod
+    def _probe_list(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is None:
+            return load_family(info.data["family"]).probes if "family" in info.data else ()
+        return tuple(value) if isinstance(value, list) else value
+
+    @field_validator("probes")
+    @classmethod
+    def _distinct_probes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        names = [load_probe(each).name for each in value]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"there are two probes called {name!r}; their results would lie in one file")
+        return value
 
     @field_validator("sizes", mode="before")
     @classmethod
@@ -184,7 +203,7 @@ class SweepSpec(BaseModel):
 
     @property
     def size_axis(self) -> str:
-        """What a size means: the family's word (``n_embed``)."""
+        """What a size means: the family's word."""
         return self.family_class.size_axis
 
     @property
@@ -240,7 +259,7 @@ class SweepSpec(BaseModel):
     def differences(self, other: SweepSpec) -> dict[str, tuple[Any, Any]]:
         """Dotted keys whose values differ, with both values; empty when the two ask for the same runs.
 
-        Resources, the profile's name and the wording of the question do not count: they change no result. Nor does how
+        Resources, probes, the profile's name and the wording of the question do not count: they change no result. Nor does how
         many seeds the searcher asks for together, which depends on the device where it is left open, nor what was tuned
         where both ask for the same tuning: the one has it already, the other would find it.
         """
@@ -254,4 +273,4 @@ class SweepSpec(BaseModel):
         }
 
 
-_NO_RESULT = frozenset({"question", "resources", "profile", "profile_reason", "search.stack"})
+_NO_RESULT = frozenset({"question", "probes", "resources", "profile", "profile_reason", "search.stack"})

@@ -65,7 +65,7 @@ class SweepFiles:
         return self.own_runs.is_dir()
 
     def run(self, key: str) -> Path:
-        """What one finished run left: outcome, weights, embeddings."""
+        """What one finished run left: outcome, weights, arrays, what probes found in it."""
         return (self.own_runs if self.keeps_its_runs else self.home.runs) / key
 
     def stack(self, stack_id: str) -> Path:

@@ -13,7 +13,7 @@ from trainables.base import Outcome, RunConfig
 ARRAYS = "arrays.npz"
 """Name of the file in a run's directory holding what is kept of the trained model."""
 PICTURE = "similarity.png"
-"""Name of the file in a run's directory showing its number embeddings' cosine similarities."""
+"""Name of the picture that earlier versions drew into a run's directory."""
 FIGURE = "transitions.png"
 """Name of the comparison figure in a sweep's directory."""
 REPORT = "report.html"
@@ -22,7 +22,7 @@ REPORT = "report.html"
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One finished run. ``directory`` holds :data:`ARRAYS` and :data:`PICTURE` unless the run failed. ``found_in`` is
+    """One finished run. ``directory`` holds what it left: :data:`ARRAYS` where its family keeps some. ``found_in`` is
     the id of the sweep it was trained for, ``""`` where it was this one."""
 
     key: str

@@ -59,7 +59,7 @@ def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Con
 def print_plan(spec: SweepSpec, plan: Plan, console: Console) -> None:
     """The cost of each size."""
     table = Table(box=None, pad_edge=False)
-    for header in (spec.size_axis, "parameters", "operations a run", "time a run", "stack", "runs expected"):
+    for header in (spec.size_axis, "parameters", "FLOPs a run", "time a run", "stack", "runs expected"):
         table.add_column(header, justify="right")
     for size in plan.sizes:
         table.add_row(
@@ -77,7 +77,7 @@ def cost_line(plan: Plan) -> str:
     """The cost of the whole sweep in one line."""
     return (
         f"about {plan.runs:.0f} runs ({plan.runs_at_most} at most), {rough_duration(plan.seconds)} "
-        f"({rough_duration(plan.seconds_at_most)} at most), {plan.flops:.1e} floating-point operations, "
+        f"({rough_duration(plan.seconds_at_most)} at most), {plan.flops:.1e} FLOPs, "
         f"{plan.disk_bytes / 1e6:.0f} MB of disk{_before(plan)}; {_source(plan)}"
     )
 

@@ -2,11 +2,12 @@
 
 Names are stable, for sorting, filtering and charts:
 
-* runs (``kind`` = ``run``): parameters ``mix``, the size axis (``n_embed``), ``seed``, ``target``, ``family``,
+* runs (``kind`` = ``run``): parameters ``mix``, the size axis by its name, ``seed``, ``target``, ``family``,
   ``steps_factor`` (above 1 for a run that audits the budget) and every setting of the run by its dotted name;
-  metrics ``accuracy/TASK`` and ``loss`` over steps, ``test_accuracy/TASK``, ``floor/TASK``, ``parameters``,
-  ``core_parameters``, ``steps`` and the run's own measures; tags ``status`` and ``data``, a hash of what
-  the run was trained and scored on.
+  metrics ``accuracy/TASK``, ``measure/NAME`` and ``loss`` over steps, ``test_accuracy/TASK``, ``floor/TASK``,
+  ``parameters``, ``core_parameters``, ``steps``, the run's own measures (as ``measure/NAME`` where one has a name of
+  these) and ``probe/PROBE/NUMBER``, what probes found; tags ``status`` and ``data``, a hash of what the run was
+  trained and scored on.
 * transitions (``kind`` = ``transition``), one a mix: parameters ``mix``, ``recipe``, ``target``, ``baseline``,
   ``verdict`` and the settings; metrics ``transition``, ``low``, ``high`` (on the size axis, at 80 % of the
   asymptote), the same with ``_parameters`` or ``_core_parameters`` behind them, with ``_absolute`` (at accuracy 0.8),
@@ -22,7 +23,8 @@ A censored or unknown value is left out. ``+`` in a mix is written ``.`` in metr
 Beside these a sweep has ``system/NAME`` over its seconds (:mod:`orchestrator.tracking.system`) and, as datasets, the
 data of its runs, whose digest is the tag ``data`` of the runs.
 
-Artifacts: of a run ``arrays.npz`` (embeddings and their similarities) and ``similarity.png``, or ``traceback.txt``;
+Artifacts: of a run ``arrays.npz`` (what its family keeps of the model), ``probes/PROBE.npz``, and for the first seed of
+each size a picture ``ARRAY.png`` of every array that has one (orchestrator/report/pictures.py), or ``traceback.txt``;
 of a transition ``curve.png`` and ``.svg``, ``runs.csv`` (the runs it rests on), ``points.json``, ``fit.json``,
 ``posterior.json`` and ``transition.json`` (the estimates); of a sweep ``report.html``, ``transitions.png`` and
 ``.svg``, ``answer.txt`` and ``.json``, ``environment.json`` and ``search_space.yaml``, which ``run`` takes as it is.
@@ -47,13 +49,19 @@ from orchestrator.report.table import answer_table, plain
 from orchestrator.search.base import Request
 from orchestrator.space.plain import flatten, plain_settings
 from orchestrator.space.spec import SweepSpec
-from orchestrator.store.records import ARRAYS, PICTURE, RunRecord, Sweep
+from orchestrator.store.probed import PROBES, array_files, numbers_of
+from orchestrator.store.records import PICTURE, RunRecord, Sweep
 from orchestrator.tracking import notes
 from orchestrator.transition.types import Estimate, Synergy
 from orchestrator.tuning.objective import learned_of
 from orchestrator.tuning.results import Tuning
 from orchestrator.tuning.wording import NOTHING_BETTER
 from trainables.base import Status
+
+MEASURE = "measure/"
+"""What the metrics of a run's measures over steps begin with, so that they clash with nothing."""
+TAKEN = frozenset({"loss", "steps", "parameters", "core_parameters"})
+"""Metrics that every run's record has."""
 
 
 @dataclass(frozen=True)
@@ -145,10 +153,12 @@ def run_content(sweep: Sweep, run: RunRecord) -> Content:
         for name, value in {
             "loss": point.loss,
             **{f"accuracy/{metric_name(task)}": share for task, share in point.accuracy.items()},
+            **{f"{MEASURE}{metric_name(name)}": value for name, value in point.measures.items()},
         }.items()
     )
     final = {
-        **{metric_name(name): value for name, value in outcome.measures.items()},
+        **{_measure_name(name): value for name, value in outcome.measures.items()},
+        **{metric_name(name): value for name, value in numbers_of(run.directory).items()},
         **{f"test_accuracy/{metric_name(task)}": share for task, share in outcome.accuracy.items()},
         **{f"floor/{metric_name(task)}": share for task, share in outcome.floor.items()},
         "parameters": parameters.total,
@@ -169,7 +179,7 @@ def run_content(sweep: Sweep, run: RunRecord) -> Content:
         samples=_finite((*curve, *(Sample(name, value, outcome.steps) for name, value in final.items()))),
         note=notes.run(sweep, run, parameters),
         texts={"traceback.txt": outcome.error} if outcome.status is Status.FAILED else {},
-        files={name: run.directory / name for name in (ARRAYS, PICTURE) if (run.directory / name).is_file()},
+        files=_run_files(run.directory),
         seconds=outcome.measures.get("seconds", 0.0),
     )
 
@@ -285,6 +295,21 @@ def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
 def metric_name(text: str) -> str:
     """``add+prod`` as a metric's name may write it: ``add.prod``."""
     return re.sub(r"[^\w.\- /]", "_", text.replace("+", "."))
+
+
+def _measure_name(name: str) -> str:
+    """A run's own measure as a metric: by its own name, unless that is one of the names every run's record has."""
+    own = metric_name(name)
+    return f"{MEASURE}{own}" if own in TAKEN or "/" in own else own
+
+
+def _run_files(directory: Path) -> dict[str, Path]:
+    """A run's arrays, and the picture that earlier versions drew of them."""
+    arrays = {
+        f"{PROBES}/{path.name}" if path.parent.name == PROBES else path.name: path for path in array_files(directory)
+    }
+    picture = directory / PICTURE
+    return {**arrays, **({picture.name: picture} if picture.is_file() else {})}
 
 
 def _evidence(mix: MixAnswer) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:

@@ -25,6 +25,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_PARENT_RUN_I
 
 from orchestrator.report import figures, main_figure
 from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.pictures import Gallery
 from orchestrator.store.files import SweepFiles
 from orchestrator.store.records import FIGURE, RunRecord, Sweep
 from orchestrator.store.remains import read_origin
@@ -63,6 +64,7 @@ class MlflowTracker(Tracker):
         self._sweeps: dict[str, str] = {}
         self._held: dict[tuple[str, str], str] = {}
         """Every run the store may hold (sweep, key), with its record's digest, or ``""`` where it may be torn."""
+        self._gallery = Gallery()
         self._data: set[tuple[str, str]] = set()
         """Datasets the sweeps' records name already (sweep, digest)."""
 
@@ -82,7 +84,10 @@ class MlflowTracker(Tracker):
             if who not in self._held or not self._holds(sweep, recorded, {"run_key": run.key}):
                 self._held[who] = ""
                 status = "FAILED" if run.outcome.status is Status.FAILED else "FINISHED"
-                self._write(sweep, recorded, status, _ended_ms(run))
+                with tempfile.TemporaryDirectory() as drawn:
+                    pictures = self._pictures(sweep, run, Path(drawn))
+                    files = {**pictures, **recorded.files}
+                    self._write(sweep, replace(recorded, files=files), status, _ended_ms(run))
             if (data := content.run_data(sweep, run)) is not None:
                 self._name_data(sweep, data)
             self._held[who] = recorded.digest
@@ -103,6 +108,15 @@ class MlflowTracker(Tracker):
                 if mix.runs:
                     self._transition(sweep, answer, mix, Path(drawn) / str(place), _sweep_ended_ms(sweep, files))
             self._end(sweep, answer, Ending(ending), files, Path(drawn))
+
+    def _pictures(self, sweep: Sweep, run: RunRecord, drawn: Path) -> dict[str, Path]:
+        """Pictures of a run's arrays, for one seed of each size: one takes 120 ms, as long as all the rest of a record,
+        and seeds of a size look alike. The first seed, not the best, so that a replay draws the same at any time."""
+        config = run.config
+        if config.seed != sweep.spec.seed or config.steps_factor > 1:
+            return {}
+        title = f"{config.mix}, {sweep.spec.size_axis} {config.size}, seed {config.seed}"
+        return self._gallery.save(run.directory, drawn, title, sweep.spec.family_class.words)
 
     def _begin(self, sweep: Sweep) -> str:
         """The sweep's MLflow run, found or created, completed and set running."""
@@ -185,6 +199,7 @@ class MlflowTracker(Tracker):
                 for name, text in recorded.texts.items():
                     (Path(staged) / name).write_text(text, encoding="utf-8")
                 for name, path in recorded.files.items():
+                    (Path(staged) / name).parent.mkdir(exist_ok=True)
                     shutil.copyfile(path, Path(staged) / name)
                 self._client.log_artifacts(run_id, staged)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,12 @@ from orchestrator.engine.reports import RunReport, StackJob
 from orchestrator.engine.worker import StackWorker
 from orchestrator.search.base import Request
 from orchestrator.store import lifecycle
-from orchestrator.store.files import Home
+from orchestrator.store.files import Home, SweepFiles
+from orchestrator.store.probed import read_arrays, read_results
 from orchestrator.store.remains import CHECKPOINT, read_outcome, read_progress
 from tests.drive.sweeps import spec
 from tests.families import LogisticFamily
+from trainables.base import Status
 
 
 def test_a_stack_left_in_the_middle_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
@@ -79,3 +83,73 @@ def test_what_stacks_that_failed_leave_is_dropped_but_for_their_story(tmp_path: 
     lifecycle.drop_checkpoints(home.sweep(sweep.id))
     assert not (stack / CHECKPOINT).exists()
     assert len(read_progress(stack)) == 1
+
+
+MAZES = {"family": "tests.families:MazeFamily", "target": "find exit", "mixes": ["find exit"]}
+FIRING, BROKEN = "tests.families:Firing", "tests.families:BrokenProbe"
+
+
+def mazes(home: Path, probes: Sequence[str]) -> tuple[StackJob, SweepFiles, list[str]]:
+    """A stack of two runs of the outside family, its sweep's files and the runs' keys."""
+    asked = spec(**MAZES, probes=list(probes))
+    sweep = lifecycle.create(asked, Home(home))
+    requests = (Request("find exit", 16, 0), Request("find exit", 16, 1))
+    job = StackJob(asked.to_dict(), requests, str(home), sweep.id, "stack-1")
+    family = asked.make_family()
+    return job, Home(home).sweep(sweep.id), [family.key(asked.config(request)) for request in requests]
+
+
+def work(job: StackJob) -> dict[str, RunReport]:
+    """Train a stack to its end; the last report of each run."""
+    worker, last = StackWorker(job), {}
+    while not worker.done:
+        last |= {report.key: report for report in worker.advance().runs}
+    return last
+
+
+def test_arrays_of_any_name_are_kept_and_nothing_is_drawn(tmp_path: Path) -> None:
+    job, files, keys = mazes(tmp_path, [])
+    work(job)
+    for key in keys:
+        assert sorted(path.name for path in files.run(key).iterdir()) == [
+            "arrays.npz",
+            "outcome.json",
+            "weights.safetensors",
+        ]
+        assert read_arrays(files.run(key))["firing"].shape == (16, 3)
+
+
+def test_probes_run_when_a_run_ends_and_a_broken_one_costs_no_run(tmp_path: Path) -> None:
+    job, files, keys = mazes(tmp_path, [FIRING, BROKEN])
+    reports = work(job)
+    for key, seed in zip(keys, (0, 1), strict=True):
+        outcome = reports[key].outcome
+        assert outcome is not None
+        assert outcome.status is Status.FINISHED
+        results = read_results(files.run(key))
+        arrays = read_arrays(files.run(key))
+        assert results["firing"].numbers["solved"] == outcome.accuracy["find exit"]
+        assert results["firing"].numbers["mean"] == pytest.approx(float(arrays["firing"].mean()))
+        assert arrays["by_room"].shape == (3,)
+        if seed == 0:
+            assert "ZeroDivisionError" in results["broken"].reason
+            assert "tests/families.py" in results["broken"].error
+        else:
+            assert (results["broken"].numbers, results["broken"].error) == ({"odd": 1.0}, "")
+
+
+def test_a_probe_says_what_a_run_lacks(tmp_path: Path) -> None:
+    job, files, keys = mazes(tmp_path, ["similarity"])
+    work(job)
+    result = read_results(files.run(keys[0]))["similarity"]
+    assert result.error == "the probe 'similarity' needs the array 'embedding' of a run; its family keeps firing"
+
+
+def test_probes_that_a_crash_cut_off_run_when_the_stack_is_asked_again(tmp_path: Path) -> None:
+    """The worker died between a run's outcome and its probes."""
+    job, files, keys = mazes(tmp_path, [FIRING])
+    work(job)
+    expected = read_results(files.run(keys[0]))
+    shutil.rmtree(files.run(keys[0]) / "probes")
+    work(job)
+    assert read_results(files.run(keys[0])) == expected

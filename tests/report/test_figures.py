@@ -172,7 +172,7 @@ def test_a_picture_shown_again_equals_a_new_one(tmp_path: Path, tokens: int) -> 
     again = save(picture.show(similarity(1), "the second"), tmp_path / "again.png")
     fresh = save(similarity_figure(similarity(1), "the second"), tmp_path / "fresh.png")
     assert again.read_bytes() == fresh.read_bytes()
-    with pytest.raises(ValueError, match=f"of {tokens} tokens cannot show {tokens + 1}"):
+    with pytest.raises(ValueError, match=f"of {tokens} rows cannot show {tokens + 1}"):
         picture.show(np.eye(tokens + 1), "too many")
 
 

@@ -99,7 +99,7 @@ def test_every_part_is_there(whole: tuple[PageContent, str]) -> None:
     told, html = whole
     found = outline(html)
     assert found.seen.count("svg") == 3
-    for part in ("Embeddings below and above", "Learning curves", "What each mix saves", "How to reproduce it"):
+    for part in ("Similarities below and above", "Learning curves", "What each mix saves", "How to reproduce it"):
         assert part in found.text
     assert "curve.midpoint" in found.text
     assert f" of training in {len(told.runs)} runs; the whole grid: about " in found.text

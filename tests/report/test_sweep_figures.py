@@ -14,7 +14,7 @@ from orchestrator.report import style
 from orchestrator.report.comparison import Compared, forest_rows
 from orchestrator.report.forest import forest_figure
 from orchestrator.report.learning import learning_figure
-from orchestrator.report.panels import embeddings_figure, pairs
+from orchestrator.report.panels import pairs, similarities_figure
 from orchestrator.store.files import Home
 from orchestrator.transition.types import Estimate, Synergy, Verdict
 from tests.catalogue.fabricated import failed, runs_of, write_sweep
@@ -49,13 +49,13 @@ def test_censored_transitions_have_one_side(tmp_path: Path) -> None:
         assert pair.above is None
         assert pair.below is not None
         assert pair.below.config.size == 12
-    figure = embeddings_figure(stored.answer, stored.runs)
+    figure = similarities_figure(stored.answer, stored.runs)
     assert figure is not None
     assert "no run above\nits transition" in texts(figure)
 
 
 def test_panels_name_size_and_accuracy_and_share_a_scale(stored: StoredSweep) -> None:
-    figure = embeddings_figure(stored.answer, stored.runs, "title")
+    figure = similarities_figure(stored.answer, stored.runs, "title")
     assert figure is not None
     said = texts(figure) + "".join(axes.get_title(loc="left") for axes in figure.axes)
     assert "add+prod, above: units" in said
@@ -70,7 +70,7 @@ def test_panels_leave_room_for_what_stands_around_them(stored: StoredSweep, kind
     figure = (
         learning_figure(stored.spec, stored.runs, title)
         if kind == "learning"
-        else embeddings_figure(stored.answer, stored.runs, title)
+        else similarities_figure(stored.answer, stored.runs, title)
     )
     assert figure is not None
     for axes in figure.axes:
@@ -89,7 +89,7 @@ def test_panels_leave_room_for_what_stands_around_them(stored: StoredSweep, kind
 def test_no_embeddings_no_panels(tmp_path: Path) -> None:
     home = Home(tmp_path)
     stored = read_sweep(home, write_sweep(home, runs=runs_of(spec())[:1], outcomes={0: failed()}).id)
-    assert embeddings_figure(stored.answer, stored.runs) is None
+    assert similarities_figure(stored.answer, stored.runs) is None
 
 
 def test_every_run_has_a_learning_curve_that_ends_in_its_score(stored: StoredSweep) -> None:

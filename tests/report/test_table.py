@@ -39,8 +39,8 @@ def test_the_form_of_the_answer() -> None:
         "prod in add+prod  20.3 [18, 23]  203 [180, 230]",
         "add+prod needs 2.8x fewer parameters [2.2, 3.6] at this recipe",
         "  add+prod needs 2.8x fewer core parameters [2.2, 3.6] at this recipe",
-        "* units and parameters at 80% of the asymptote, with 90% intervals; core parameters leave out embeddings, "
-        "positions and head",
+        "* units and parameters at 80% of the asymptote, with 90% intervals; core parameters leave out those "
+        "that the family does not count as the model's body",
     ]
     assert len(found) == 8
 

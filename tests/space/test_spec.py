@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import textwrap
 from collections.abc import Callable
 from dataclasses import asdict
@@ -26,6 +27,8 @@ from tests.families import LogisticFamily, LogisticSettings
 from trainables.base import Mix
 from trainables.training import TrainingSettings
 
+SMOKE_KEY = "497c3d7b60fe509f"
+"""Of the smoke profile's run of add at size 8 with seed 0, as before there were probes."""
 LAPTOP = Hardware(cpus=2, memory_gb=16)
 SERVER = Hardware(cpus=16, memory_gb=128, gpus=1, gpu_name="H200")
 
@@ -330,11 +333,11 @@ def test_a_mix_is_what_its_name_says(weights: dict[str, float], budget: float) -
         (
             "target: add",
             "target: ad",
-            ["line 5, target: unknown operation 'ad'", "Did you mean 'add'?", "add, max, prod"],
+            ["line 5, target: unknown task 'ad'", "Did you mean 'add'?", "add, max, prod"],
         ),
         ("target: add", "target: max", ["line 5, target: every mix must hold the target 'max'; the mix add does not"]),
         ("[add, {", "[prod, {", ["target: every mix must hold the target 'add'; the mix prod does not"]),
-        ("[add, {", "[add+pord, {", ["line 6, mixes[0]: unknown operation 'pord'", "Did you mean 'prod'?"]),
+        ("[add, {", "[add+pord, {", ["line 6, mixes[0]: unknown task 'pord'", "Did you mean 'prod'?"]),
         ("[add, {", "[add+add, {", ["mixes[0]: 'add+add' is no mix: 'add' is named twice"]),
         ("[add, {", "[add+, {", ["mixes[0]: 'add+' is no mix"]),
         ("[add, {", "['', {", ["mixes[0]: '' is no mix"]),
@@ -424,7 +427,7 @@ def test_a_file_that_is_no_mapping_is_refused(write: Write, text: str, expected:
         ("slope=1", "The whole path would be settings.curve.slope"),
         ("settings.curve={midpoint: 0}", "--set settings.curve={midpoint: 0}, settings.curve.midpoint: the midpoint"),
         ("target=max", "--set target=max: every mix must hold the target 'max'"),
-        ("mixes=[add, ad]", "--set mixes=[add, ad], mixes[1]: unknown operation 'ad'"),
+        ("mixes=[add, ad]", "--set mixes=[add, ad], mixes[1]: unknown task 'ad'"),
         ("search.method=bisect", "--set search.method=bisect: unknown search method 'bisect'"),
         ("sizes=[7]", "--set sizes=[7]"),
     ],
@@ -464,3 +467,31 @@ def test_yaml_keeps_dates_as_text_and_reads_exponents() -> None:
 def test_yaml_nested_without_end_is_refused_not_a_crash() -> None:
     with pytest.raises(UserError, match="not readable as YAML"):
         strict_yaml.read("[" * 100_000, "x")
+
+
+def test_probes_are_the_spaces_or_else_the_familys_and_change_no_key() -> None:
+    shipped = load_space("add_vs_add_prod", "smoke")
+    assert shipped.probes == load_space("add_vs_easy", "smoke").probes == ("similarity",)
+    without = load_space("add_vs_add_prod", "smoke", ["probes=[]"])
+    assert without.probes == ()
+    request = Request("add", 8, 0)
+    keys = {spec.make_family().key(spec.config(request)) for spec in (shipped, without)}
+    assert keys == {SMOKE_KEY}
+    assert shipped.differences(without) == {}
+    assert SweepSpec.model_validate(strict_yaml.read(without.to_yaml(), "space").data).probes == ()
+    data = {name: value for name, value in shipped.to_dict().items() if name != "probes"}
+    assert SweepSpec.model_validate(data).probes == ("similarity",)  # A space of an earlier version.
+
+
+@pytest.mark.parametrize(
+    ("probes", "said"),
+    [
+        ("[similarty]", "there is no probe 'similarty'; give a built-in one or package.module:Class. Did you mean"),
+        ("[similarity, similarity]", "there are two probes called 'similarity'"),
+        ("['tests.families:LogisticFamily']", "is not a subclass of trainables.probes.base.Probe"),
+        ("similarity", "--set probes=similarity: "),
+    ],
+)
+def test_a_mistake_in_probes_is_explained(probes: str, said: str) -> None:
+    with pytest.raises(UserError, match=re.escape(said)):
+        load_space("add_vs_add_prod", "smoke", [f"probes={probes}"])

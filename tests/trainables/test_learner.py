@@ -157,9 +157,9 @@ def test_the_last_report_carries_embeddings_weights_and_counts(data_cache: Path)
         last = reports[0]
     assert last is not None
     assert last.outcome is not None
-    embedding, similarity = last.arrays["embedding"], last.arrays["similarity"]
+    assert set(last.arrays) == {"embedding"}
+    embedding = last.arrays["embedding"]
     assert embedding.shape == (6, 12)
-    np.testing.assert_allclose(np.diag(similarity), 1, rtol=1e-5)
     np.testing.assert_array_equal(last.weights["token"][:6], embedding)
     measures = last.outcome.measures
     seen = measures["nodes_seen_add"] + measures["nodes_seen_prod"]

@@ -9,8 +9,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from numpy.typing import NDArray
+
 from trainables.architecture import ModelSettings, count_parameters, flops_per_token, training_bytes
-from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError, StepCost
+from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError, StepCost, Words
+from trainables.corpus import Dataset
 from trainables.initialisation import scale_warning
 from trainables.listops.data import load_dataset
 from trainables.listops.operations import OPERATIONS, check_mix
@@ -20,6 +23,7 @@ from trainables.training import TrainingSettings
 
 if TYPE_CHECKING:
     from trainables.learner import TransformerLearner
+    from trainables.loaded import TrainedTransformer
 
 OWN_TRAINING = ("learning_rate", "learning_rate_end", "weight_decay")
 """Training settings in which the runs of one stack may differ."""
@@ -65,6 +69,8 @@ class ListOps(Family):
         "model.init.gain",
     )
     scales_with_size = ("training.learning_rate", "training.learning_rate_end")
+    words = Words(task="operation", outside_core="embeddings, positions and head", item="number token")
+    probes = ("similarity",)
     settings: ListOpsSettings
 
     def tasks(self) -> tuple[str, ...]:
@@ -151,12 +157,22 @@ class ListOps(Family):
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
         return self._learner(runs, device, cache)
 
+    def load(self, run: RunConfig, weights: Mapping[str, NDArray[Any]]) -> TrainedTransformer:
+        """The transformer, which gives logits for token ids."""
+        from trainables.loaded import TrainedTransformer
+
+        return TrainedTransformer(run.settings.model, run.size, self._vocabulary_size, weights)
+
+    def data(self, run: RunConfig, cache: Path) -> Dataset:
+        """The run's text and its held-out expressions."""
+        return load_dataset(run.settings.task, run.mix, run.seed, cache)
+
     def _learner(self, runs: Sequence[RunConfig], device: str, cache: Path) -> TransformerLearner:
         from trainables.learner import Alphabet, Job, TransformerLearner  # torch is for training, not for reading
 
         vocabulary = Vocabulary(self.settings.task.modulus)
         alphabet = Alphabet(len(vocabulary), vocabulary.modulus, vocabulary.eos, vocabulary.equals)
-        data = {(run.mix, run.seed): load_dataset(run.settings.task, run.mix, run.seed, cache) for run in runs}
+        data = {(run.mix, run.seed): self.data(run, cache) for run in runs}
         jobs = [
             Job(self.key(run), run, run.settings.model, run.settings.training, data[run.mix, run.seed]) for run in runs
         ]

@@ -1,0 +1,116 @@
+"""What probes found in a run, beside its other files, and every array there is of it. Read without torch."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.store.files import write_whole
+from orchestrator.store.records import ARRAYS, RunRecord
+from trainables.base import Status
+from trainables.probes.base import Probe
+
+PROBES = "probes"
+"""In a run's directory: for every probe NAME.json and, where it gives arrays, NAME.npz."""
+
+
+@dataclass(frozen=True)
+class ProbeResult:
+    """What the probe ``name`` found in a run, or the ``error`` that kept it from it (``""`` where all went well)."""
+
+    name: str
+    version: int
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    error: str = ""
+
+    @property
+    def reason(self) -> str:
+        """The last line of the error."""
+        return self.error.strip().splitlines()[-1] if self.error.strip() else ""
+
+
+def write_result(directory: Path, result: ProbeResult, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Put a result beside a run, each file whole, the arrays first; an older result of the same probe is replaced."""
+    place = directory / PROBES
+    place.mkdir(exist_ok=True)
+    kept = place / f"{result.name}.npz"
+    if arrays:
+        aside = place / f".{result.name}.{os.getpid()}.npz"
+        try:
+            with aside.open("wb") as file:
+                np.savez(file, **dict(arrays))  # type: ignore[arg-type]  # numpy reads the names as options
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(aside, kept)
+        finally:
+            aside.unlink(missing_ok=True)
+    else:
+        kept.unlink(missing_ok=True)
+    write_whole(place / f"{result.name}.json", json.dumps(asdict(result)))
+
+
+def read_results(directory: Path) -> dict[str, ProbeResult]:
+    """The results beside a run by the names of their probes. One that cannot be read says so as its error."""
+    found = {}
+    for path in sorted((directory / PROBES).glob("[!.]*.json")):
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+            found[path.stem] = ProbeResult(path.stem, data["version"], dict(data["numbers"]), data["error"])
+        except (ValueError, KeyError, TypeError) as error:
+            found[path.stem] = ProbeResult(path.stem, 0, error=f"{path.name} cannot be read: {error!r}")
+    return found
+
+
+def numbers_of(directory: Path) -> dict[str, float]:
+    """Every number that probes found in a run, as ``probe/PROBE/NUMBER``."""
+    return {
+        f"probe/{result.name}/{name}": value
+        for result in read_results(directory).values()
+        for name, value in result.numbers.items()
+    }
+
+
+def array_files(directory: Path) -> list[Path]:
+    """The files of a run that hold arrays: what its family kept, then what probes found."""
+    kept = directory / ARRAYS
+    return [*([kept] if kept.is_file() else []), *sorted((directory / PROBES).glob("[!.]*.npz"))]
+
+
+def read_array(directory: Path, name: str) -> NDArray[Any] | None:
+    """One array of a run: its family's, or else the first probe's that gives one of this name; None where none is."""
+    for path in array_files(directory):
+        with np.load(path, allow_pickle=False) as arrays:
+            if name in arrays.files:
+                array: NDArray[Any] = arrays[name]
+                return array
+    return None
+
+
+def read_arrays(directory: Path) -> dict[str, NDArray[Any]]:
+    """Every array of a run by name: its family's, then those of probes; ``PROBE/NAME`` where a name is taken."""
+    found: dict[str, NDArray[Any]] = {}
+    for path in array_files(directory):
+        with np.load(path, allow_pickle=False) as arrays:
+            for name in arrays.files:
+                found[f"{path.stem}/{name}" if name in found else name] = arrays[name]
+    return found
+
+
+def is_due(probe: Probe, directory: Path) -> bool:
+    """Whether a run lacks this probe's result, or has one of another version or with an error."""
+    result = read_results(directory).get(probe.name)
+    return result is None or result.version != probe.version or bool(result.error)
+
+
+def failures(runs: Iterable[RunRecord]) -> Iterator[tuple[RunRecord, ProbeResult]]:
+    """The results with errors among those of runs that finished."""
+    for run in runs:
+        if run.outcome.status is Status.FINISHED:
+            yield from ((run, result) for result in read_results(run.directory).values() if result.error)

@@ -1,0 +1,199 @@
+"""A family from outside, told in its own words: nothing a person reads of it speaks of ListOps or a transformer."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+import orchestrator as o
+from orchestrator.cli import main
+from orchestrator.errors import UserError
+from tests.commands.program import Ended
+
+FOREIGN = re.compile(r"operation|n_embed|embedd|transformer|listops|token|number line", re.IGNORECASE)
+MAZES = """
+name: mazes
+question: Does a map let a smaller creature find the exit?
+family: tests.families:MazeFamily
+target: find exit
+mixes: [find exit, find exit+map rooms]
+sizes: [8, 16, 32, 48, 64]
+seeds: 2
+search: {method: grid}
+probes: [tests.families:Firing, tests.families:BrokenProbe]
+"""
+
+
+@dataclass(frozen=True)
+class Told:
+    """A finished sweep of the outside family and what was printed and written of it, by name."""
+
+    home: Path
+    sweep: str
+    said: dict[str, str]
+
+
+def command(*words: str) -> Ended:
+    """A command in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        main(words)
+    assert isinstance(ended.value.code, int)
+    return Ended(ended.value.code, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def alone_in_a_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("mazes"))
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        patch.setenv("COLUMNS", "200")
+        yield
+
+
+@pytest.fixture(scope="module", name="told")
+def told_of_mazes(alone_in_a_directory: None) -> Told:
+    """The sweep run by the command line, and told by every command that tells."""
+    Path("mazes.yaml").write_text(MAZES)
+    ran = command("run", "mazes.yaml", "--local-debug")
+    assert ran.code == 0, ran.err
+    (sweep,) = re.findall(r"^sweep (mazes-\S+)$", ran.out, re.MULTILINE)
+    key = o.load(sweep).runs["key"].iloc[0]
+    said = {"run": ran.out}
+    for words in (
+        ("plan", "mazes.yaml"),
+        ("show", "mazes.yaml"),
+        ("status", sweep, "--runs"),
+        ("logs", key),
+        ("compare", sweep),
+        ("sweeps",),
+        ("export", sweep, "--output", "tables"),
+        ("report", sweep, "--output", "report.html"),
+    ):
+        ended = command(*words)
+        assert ended.code == 0, ended.err
+        said[words[0]] = ended.out
+    written = [Path("report.html"), *Path("tables").glob("*.csv"), *Path("tables").glob("*.txt")]
+    said |= {path.name: path.read_text(encoding="utf-8") for path in written}
+    return Told(Path.cwd(), sweep, said)
+
+
+def runs_in_mlflow(home: Path) -> tuple[MlflowClient, list[Run]]:
+    client = MlflowClient(f"sqlite:///{home / 'results/mlflow.db'}")
+    experiment = client.get_experiment_by_name("mazes")
+    assert experiment is not None
+    return client, list(client.search_runs([experiment.experiment_id], "tags.kind = 'run'"))
+
+
+def test_it_is_told_in_the_familys_words(told: Told) -> None:
+    assert {"run", "plan", "logs", "report.html", "runs.csv", "columns.txt"} <= told.said.keys()
+    for name, text in told.said.items():
+        assert text.strip(), name
+        assert not FOREIGN.search(text), (name, FOREIGN.findall(text))
+    assert "core parameters leave out eyes and legs" in told.said["run"]
+    assert "all trainable ones without eyes and legs" in told.said["report.html"]
+    mistaken = command("plan", "mazes.yaml", "--set", "target=fly")
+    assert mistaken.code == 2
+    assert "unknown puzzle 'fly'. Allowed: find exit, map rooms" in mistaken.err
+
+
+def test_a_broken_probe_is_shown_and_costs_no_run(told: Told) -> None:
+    """It fails on seed 0 of every size and mix."""
+    failed = "The probe broken failed on 10 runs (ZeroDivisionError: division by zero)"
+    assert failed in told.said["run"]
+    assert failed in told.said["report.html"]
+    assert "the probe broken failed" in told.said["logs"]
+    assert (o.load("mazes").runs["status"] == "finished").all()
+
+
+def test_the_page_has_the_probes_by_mix_and_size(told: Told) -> None:
+    stored = o.load("mazes")
+    html = told.said["report.html"]
+    table = html[html.index('<section id="probes">') : html.index('<section id="learning">')]
+    (header,) = re.findall(r"<thead><tr>(.*?)</tr></thead>", table)
+    assert re.findall(r">([^<]+)</th>", header) == [
+        "mix", "units", "runs", "broken/odd", "firing/mean", "firing/solved"
+    ]  # fmt: skip
+    rows = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in re.findall(r"<tr>(<td.*?)</tr>", table)]
+    assert len(rows) == 10
+    frame = stored.runs
+    mine = frame[(frame["mix"] == "find exit") & (frame["size"] == 8)]
+    assert rows[0][:3] == ["find exit", "8", "2"]
+    assert [float(cell) for cell in rows[0][3:]] == pytest.approx(
+        [1.0, mine["probe/firing/mean"].mean(), mine["accuracy"].mean()], rel=5e-3
+    )
+    assert 'id="similarities"' not in html
+
+
+def test_measures_and_numbers_have_columns_of_their_own(told: Told) -> None:
+    stored = o.load("mazes")
+    runs, curves = stored.runs, stored.curves
+    assert (runs["steps"] == 3).all()  # The run's measure called "steps" is not the steps.
+    assert (runs["measure/steps"] == 3.5).all()
+    assert runs["probe/firing/solved"].to_numpy() == pytest.approx(runs["accuracy"].to_numpy())
+    assert runs["probe/broken/odd"].isna().sum() == 10
+    assert (curves["measure/find exit"] == 7 / 3).all()
+    assert (curves["measure/steps"] == 0.5).all()
+    assert set(curves["step"]) == {3}
+    assert "measure/find exit" in told.said["logs"]
+    exported = pd.read_csv(io.StringIO(told.said["runs.csv"]))
+    assert {"measure/steps", "probe/firing/mean"} <= set(exported.columns)
+
+
+def test_arrays_are_there_and_without_a_picture(told: Told) -> None:
+    stored = o.load("mazes")
+    key = stored.runs["key"].iloc[0]
+    assert {name: array.ndim for name, array in stored.arrays(key).items()} == {"firing": 2, "by_room": 1}
+    with pytest.raises(UserError, match="left no 'similarity' that could be drawn; its arrays: firing, by_room"):
+        stored.picture(key)
+    with pytest.raises(UserError, match="unknown picture 'firing'"):
+        stored.picture(key, "firing")
+
+
+def test_the_record_holds_them_apart(told: Told) -> None:
+    client, runs = runs_in_mlflow(told.home)
+    assert len(runs) == 20
+    for run in runs:
+        metrics = run.data.metrics
+        assert (metrics["steps"], metrics["measure/find exit"]) == (3, pytest.approx(7 / 3))
+        assert metrics["accuracy/find exit"] == metrics["test_accuracy/find exit"] == metrics["probe/firing/solved"]
+        history = client.get_metric_history(run.info.run_id, "measure/steps")
+        assert sorted(each.value for each in history) == [0.5, 3.5]
+        assert {each.path for each in client.list_artifacts(run.info.run_id)} == {"arrays.npz", "probes"}
+        assert {each.path for each in client.list_artifacts(run.info.run_id, "probes")} == {"probes/firing.npz"}
+        everything = json.dumps([run.data.tags, run.data.params, list(metrics)])
+        assert not FOREIGN.search(everything), FOREIGN.findall(everything)
+
+
+def test_probes_run_later_by_a_command_and_reach_the_record_by_sync(told: Told) -> None:
+    stored = o.load("mazes")
+    assert command("probe", "mazes", "tests.families:Firing").out.startswith("firing: 20 there already\n")
+    later = command("probe", "mazes", "tests.families:Later")
+    assert (later.code, later.out.splitlines()[0]) == (0, "later: 20 probed")
+    again = command("probe", "mazes", "tests.families:Later", "--again")
+    assert again.out.splitlines()[0] == "later: 20 probed"
+    assert (o.load("mazes").runs["probe/later/size"] == stored.runs["size"]).all()
+    broken = command("probe", "mazes", "tests.families:BrokenProbe")
+    assert broken.code == 1
+    assert broken.out.splitlines()[0] == "broken: 10 failed, 10 there already"
+    assert "10 results are errors" in broken.err
+    assert "ZeroDivisionError" in broken.err
+    wrong = command("probe", "mazes", "similarty")
+    assert wrong.code == 2
+    assert "Did you mean 'similarity'?" in wrong.err
+
+    assert not any("probe/later/size" in each.data.metrics for each in runs_in_mlflow(told.home)[1])
+    assert command("sync", stored.id).code == 0
+    _, runs = runs_in_mlflow(told.home)
+    assert len(runs) == 20
+    assert all(each.data.metrics["probe/later/size"] == int(each.data.params["units"]) for each in runs)

@@ -1,0 +1,85 @@
+"""A model given back from its weights is the one that was trained."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+
+from tests.families import LogisticFamily, LogisticSettings
+from tests.trainables.stacks import SETTINGS, config, make_learner
+from trainables.base import Mix, Report, RunConfig
+from trainables.generation import accuracies
+from trainables.listops.family import ListOps
+from trainables.listops.tokens import Vocabulary
+from trainables.loaded import TrainedTransformer
+
+EASY = config("max", 24, 100, steps=300, evaluate_every=100, batch=32)
+
+
+def last_report(run: RunConfig, cache: Path) -> Report:
+    learner = make_learner([run], cache)
+    reports = learner.advance()
+    while reports[0].outcome is None:
+        reports = learner.advance()
+    return reports[0]
+
+
+def biased(run: RunConfig) -> RunConfig:
+    return replace(run, settings=replace(run.settings, model=replace(run.settings.model, bias=True, tied=True)))
+
+
+@pytest.mark.parametrize("run", [EASY, biased(EASY)], ids=["plain", "tied, with biases"])
+def test_a_loaded_model_scores_what_the_trained_one_scored(run: RunConfig, data_cache: Path, tmp_path: Path) -> None:
+    ended = last_report(run, data_cache)
+    save_file(dict(ended.weights), tmp_path / "weights.safetensors")
+    family = ListOps(run.settings)
+    model = family.load(run, load_file(tmp_path / "weights.safetensors"))
+    data, vocabulary = family.data(run, data_cache), Vocabulary(6)
+    scores = accuracies(
+        lambda tokens: model.logits(tokens[0]).unsqueeze(0),
+        [list(data.test.values())],
+        eos=vocabulary.eos,
+        equals=vocabulary.equals,
+        device=torch.device("cpu"),
+    )
+    assert ended.outcome is not None
+    assert ended.outcome.accuracy["max"] > 0.4  # It has learned something that another model would not know.
+    assert dict(zip(data.test, scores[0], strict=True)) == ended.outcome.accuracy
+
+
+def test_its_logits_are_those_of_the_model_in_training(data_cache: Path) -> None:
+    learner = make_learner([EASY, config("add", 24, 1, steps=300, evaluate_every=100, batch=32)], data_cache)
+    learner.advance()
+    tokens = torch.randint(0, 18, (2, 5, 12), generator=torch.Generator().manual_seed(0))
+    expected = learner._trainer.logits(tokens)
+    for place in (0, 1):
+        model = ListOps(SETTINGS).load(EASY, learner._weights(place))
+        torch.testing.assert_close(model.logits(tokens[place]), expected[place], rtol=1e-4, atol=1e-5)
+    assert not any(parameter.requires_grad for parameter in model.parameters.values())
+
+
+def test_weights_of_another_model_and_texts_too_long_are_refused(data_cache: Path) -> None:
+    weights = make_learner([config(size=12)], data_cache)._weights(0)
+    family = ListOps(SETTINGS)
+    with pytest.raises(ValueError, match=r"'0\.attention_norm' has shape \(12,\), not \(16,\), and \d+ more differ"):
+        family.load(config(size=16), weights)
+    with pytest.raises(ValueError, match=r"'head' has shape None, not \(12, 18\)"):
+        family.load(config(size=12), {name: weight for name, weight in weights.items() if name != "head"})
+    model = family.load(config(size=12), weights)
+    assert isinstance(model, TrainedTransformer)
+    with pytest.raises(ValueError, match="19 tokens do not fit the model's block of 18"):
+        model.logits(torch.zeros(1, 19, dtype=torch.int64))
+
+
+def test_a_family_that_loads_nothing_says_so() -> None:
+    family = LogisticFamily(LogisticSettings())
+    run = family.config(Mix.parse("add"), 8, 0)
+    with pytest.raises(NotImplementedError, match="the family 'logistic' does not load models"):
+        family.load(run, {"weights": np.zeros(1)})
+    with pytest.raises(NotImplementedError, match="the family 'logistic' hands out no data"):
+        family.data(run, Path())

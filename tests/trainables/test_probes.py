@@ -1,0 +1,90 @@
+"""Probes by name, what they may give, and what similarity says of numbers on a line, on a ring and anywhere."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.families import Firing
+from tests.trainables.stacks import SETTINGS, config
+from trainables.base import SettingsError
+from trainables.listops.family import ListOps
+from trainables.probes.base import Probed, load_probe
+from trainables.probes.similarity import Similarity, ring_numbers
+
+COUNT = 20
+
+
+def numbers(embedding: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> dict[str, float]:
+    found = Similarity().run(ListOps(SETTINGS), config(), None, {"embedding": embedding}, None)
+    assert found.arrays["similarity"].shape == (len(embedding), len(embedding))
+    np.testing.assert_allclose(np.diag(found.arrays["similarity"]), 1)
+    return dict(found.numbers)
+
+
+def test_numbers_on_a_ring_resemble_their_neighbours_and_its_ends_meet() -> None:
+    angle = 2 * math.pi * np.arange(COUNT) / COUNT
+    found = numbers(np.stack([np.cos(angle), np.sin(angle)], axis=1))
+    # All cosines of a row sum to 0: itself 1, two neighbours c each, the other 17 together -1 - 2c.
+    step = math.cos(2 * math.pi / COUNT)
+    expected = step + (1 + 2 * step) / (COUNT - 3)
+    assert found["ring"] == pytest.approx(expected)
+    assert found["ends"] == pytest.approx(expected)
+
+
+def test_numbers_on_a_line_resemble_their_neighbours_and_its_ends_do_not_meet() -> None:
+    angle = math.pi * np.arange(COUNT) / COUNT  # Half a ring: the ends lie opposite.
+    found = numbers(np.stack([np.cos(angle), np.sin(angle)], axis=1))
+    assert found["ring"] > 0.5
+    assert found["ends"] < -0.5
+
+
+def test_numbers_without_order_resemble_no_neighbour() -> None:
+    rng = np.random.default_rng(0)
+    found = [numbers(rng.normal(size=(COUNT, 64)))["ring"] for _ in range(50)]
+    # 20 neighbours of cosines with deviation 1/8: a mean of 50 deviates by 1/8 / sqrt(20 x 50) = 0.004.
+    assert abs(np.mean(found)) < 0.015
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_where_all_are_neighbours_nothing_is_said(count: int) -> None:
+    assert ring_numbers(np.eye(count)) == {}
+
+
+def test_a_row_of_zeros_is_unlike_every_other() -> None:
+    found = Similarity().run(ListOps(SETTINGS), config(), None, {"embedding": np.eye(5)[:, :4]}, None)
+    np.testing.assert_array_equal(found.arrays["similarity"][4], np.zeros(5))
+
+
+def test_probes_are_found_by_name() -> None:
+    assert isinstance(load_probe("similarity"), Similarity)
+    assert isinstance(load_probe("tests.families:Firing"), Firing)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("similarty", "there is no probe 'similarty'"),
+        ("no.such.module:Probe", "cannot be imported"),
+        ("tests.families:LogisticFamily", "is not a subclass of trainables.probes.base.Probe"),
+        ("tests.families:Nothing", "is not a subclass of trainables.probes.base.Probe"),
+        ("trainables.probes.base:Probe", "is no complete probe: it lacks run"),
+    ],
+)
+def test_what_is_no_probe_is_refused(name: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said) as caught:
+        load_probe(name)
+    assert (caught.value.key, caught.value.given) == ("probes", name)
+
+
+def test_what_no_file_could_hold_is_refused() -> None:
+    with pytest.raises(ValueError, match="the number 'mean' is nan"):
+        Probed({"mean": math.nan})
+    with pytest.raises(ValueError, match=r"'a/b' is no name"):
+        Probed({"a/b": 1.0})
+    with pytest.raises(ValueError, match=r"'\.\.' is no name"):
+        Probed({}, {"..": np.eye(2)})
+    with pytest.raises(ValueError, match="the array 'words' is ndarray; give a numpy array of plain values"):
+        Probed({}, {"words": np.array([{}])})
