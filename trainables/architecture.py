@@ -8,10 +8,11 @@ Shape suffixes: S stack, P parameters of one model (padded).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from trainables.arms import ALL
 from trainables.base import Parameters, SettingsError
 from trainables.described import ADDED_LATER, described_fields
 from trainables.initialisation import EMBEDDINGS, HEAD, InitSettings
@@ -24,6 +25,12 @@ ALIGNMENT = 16
 vector unit and matrix library is content with."""
 GAIN, BIAS = "norm", "bias"
 """What the names of norm gains and of biases end with."""
+
+
+PARTS = ("embedding", "positions", "blocks", "head")
+"""The parts of a model that a phase of training may take over or freeze: the token embedding, the positions, everything
+between them and the head with the last norm, and the head."""
+_PART_OF = {"token": "embedding", "position": "positions", HEAD: "head", f"{HEAD}_{BIAS}": "head"}
 
 
 @dataclass(frozen=True)
@@ -113,6 +120,11 @@ def parameter_shapes(settings: ModelSettings, n_embed: int, vocabulary: int) -> 
     if not settings.tied:
         shapes["head"] = (width, vocabulary)
     return _with_biases(shapes, vocabulary) if settings.bias else shapes
+
+
+def named(names: Iterable[str], parts: Collection[str]) -> list[str]:
+    """Those of a model's parameters that belong to these parts (:data:`PARTS`, or all)."""
+    return [name for name in names if ALL in parts or _PART_OF.get(name, "blocks") in parts]
 
 
 def _with_biases(shapes: Mapping[str, tuple[int, ...]], vocabulary: int) -> dict[str, tuple[int, ...]]:

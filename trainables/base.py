@@ -14,216 +14,37 @@ import importlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from enum import StrEnum
-from functools import cached_property
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
+from trainables.arms import ALL, Arm, Mix
 from trainables.described import described_fields
+from trainables.errors import SettingsError
+from trainables.runs import Evaluation, Outcome, Parameters, Report, RunConfig, Start, Status, StepCost
+
+__all__ = [
+    "Arm",
+    "Evaluation",
+    "Family",
+    "Learner",
+    "Mix",
+    "Outcome",
+    "Parameters",
+    "Report",
+    "RunConfig",
+    "SettingsError",
+    "Start",
+    "Status",
+    "StepCost",
+    "Words",
+    "load_family",
+]
 
 KEY_DIGITS = 16
 """Hex digits of a run key: 64 bits, so a clash among a million runs has probability below 1e-7."""
-
-
-RECIPE = " @ "
-"""Stands between a mix and the recipe it is trained with."""
-
-
-class SettingsError(ValueError):
-    """A setting that cannot be used.
-
-    ``key`` is the dotted path of the setting inside the family's settings (``task.modulus``), or ``""``.
-    ``allowed`` lists the values that would do, where they can be listed; callers name the nearest.
-    """
-
-    def __init__(self, message: str, *, key: str = "", given: str = "", allowed: Sequence[str] = ()) -> None:
-        super().__init__(message)
-        self.key = key
-        self.given = given
-        self.allowed = tuple(allowed)
-
-
-@dataclass(frozen=True)
-class Mix:
-    """A set of tasks trained together, with the share each has in the training data.
-
-    Tasks are kept in alphabetical order and shares sum to 1, so that equal mixes compare and hash equal however
-    they were written. ``budget`` multiplies the steps and the training examples of the settings.
-    ``recipe`` names the settings it is trained with, where a sweep has several.
-    """
-
-    tasks: tuple[str, ...]
-    shares: tuple[float, ...]
-    budget: float = 1.0
-    recipe: str = ""
-
-    @classmethod
-    def of(cls, weights: Mapping[str, float], budget: float = 1.0) -> Mix:
-        """Build a mix from relative weights and a budget (any positive numbers). Raises :class:`SettingsError`."""
-        if not weights:
-            raise SettingsError("a mix needs at least one task", key="mixes")
-        for task, weight in weights.items():
-            if not (0 < weight < float("inf")):
-                raise SettingsError(f"the weight of {task!r} is {weight!r}; it must be a positive number", key="mixes")
-        if not (0 < budget < float("inf")):
-            raise SettingsError(f"the budget of a mix is {budget!r}; it must be a positive number", key="mixes")
-        tasks = tuple(sorted(weights))
-        total = sum(weights.values())
-        return cls(tasks, tuple(weights[task] / total for task in tasks), budget)
-
-    @classmethod
-    def parse(cls, text: str) -> Mix:
-        """Read ``"add+prod"``, with relative weights ``"add:2+prod"``, with twice the budget ``"add+prod x2"``, under a
-        recipe ``"add+prod @ wide"``.
-
-        Raises :class:`SettingsError`.
-        """
-        weights: dict[str, float] = {}
-        mixed, _, recipe = text.partition(RECIPE)
-        composition, times, factor = mixed.partition(" x")
-        try:
-            budget = float(factor) if times else 1.0
-        except ValueError:
-            raise SettingsError(f"{text!r} is no mix: {factor!r} is not a number", key="mixes") from None
-        for part in composition.split("+"):
-            task, _, weight = part.strip().partition(":")
-            task = task.strip()
-            if not task:
-                raise SettingsError(f"{text!r} is no mix: a task name is missing beside a '+'", key="mixes")
-            if task in weights:
-                raise SettingsError(f"{text!r} is no mix: {task!r} is named twice", key="mixes")
-            try:
-                weights[task] = float(weight) if weight else 1.0
-            except ValueError:
-                raise SettingsError(f"{text!r} is no mix: {weight!r} is not a number", key="mixes") from None
-        return replace(cls.of(weights, budget), recipe=recipe)
-
-    def with_as_much(self, task: str, other: Mix) -> Mix:
-        """The mix with the budget at which it holds as much of ``task`` as ``other`` does; both must hold it."""
-        wanted = other.budget * other.shares[other.tasks.index(task)]
-        return replace(self, budget=float(f"{wanted / self.shares[self.tasks.index(task)]:.6g}"))
-
-    @cached_property
-    def name(self) -> str:
-        """``add+prod``; with unequal shares ``add:2+prod:1`` (relative to the smallest), with a budget of its own
-        ``add+prod x2``, under a recipe ``add+prod @ wide``."""
-        return f"{self.plain_name}{RECIPE}{self.recipe}" if self.recipe else self.plain_name
-
-    @property
-    def plain_name(self) -> str:
-        """The name without the recipe."""
-        return self.composition if self.budget == 1 else f"{self.composition} x{self.budget:.6g}"
-
-    @property
-    def composition(self) -> str:
-        """The name without budget and recipe."""
-        least = min(self.shares)
-        ratios = [share / least for share in self.shares]
-        if max(ratios) < 1 + 1e-9:
-            return "+".join(self.tasks)
-        return "+".join(f"{task}:{ratio:.6g}" for task, ratio in zip(self.tasks, ratios, strict=True))
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass(frozen=True)
-class RunConfig:
-    """One run: a cell (mix, size) with one seed, and every setting that changes its mathematics.
-
-    ``settings`` is the family's own frozen dataclass, the run's budget in it. Device, stack, retries and the sweep's
-    target are not part of it: they do not change what is computed (beyond float rounding), so they do not change the
-    key. ``steps_factor`` says that the budget holds so many times the steps that runs of this mix have otherwise; it
-    is in the settings already, so the key leaves it out.
-    """
-
-    mix: Mix
-    size: int
-    seed: int
-    settings: Any
-    steps_factor: int = 1
-
-
-class Status(StrEnum):
-    """How a run ended. Diverged is data (the model did not learn at this size); failed is a bug, and no data."""
-
-    FINISHED = "finished"
-    DIVERGED = "diverged"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """One point of a learning curve: after ``step`` optimizer steps, on the validation part of the held-out data.
-
-    ``loss`` is the mean training loss since the last evaluation, in the family's unit (nats a token for a language
-    model); ``accuracy`` maps each task of the mix to a share in [0, 1]; ``measures`` are further numbers worth a curve
-    by their names (a gradient's norm, parts of the loss), which may be named like anything else.
-    """
-
-    step: int
-    loss: float
-    accuracy: dict[str, float]
-    measures: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a run came to.
-
-    ``accuracy`` maps each task of the mix to its score on the test part of the held-out data, in [0, 1]; for a
-    diverged run it equals ``floor``, the score of the best constant answer on the same test set. ``measures`` are
-    further numbers worth recording (``seconds``, ``test_examples_add``, ``test_cases_add``, ...). ``error`` is the
-    traceback of a failed run, whose ``accuracy`` is empty. ``data`` is a hash (at most 36 characters) of the content of
-    everything the run was trained and scored on, ``""`` where its family has none.
-    """
-
-    status: Status
-    steps: int
-    accuracy: dict[str, float]
-    floor: dict[str, float]
-    curve: tuple[Evaluation, ...] = ()
-    measures: dict[str, float] = field(default_factory=dict)
-    error: str = ""
-    data: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """A dictionary of plain JSON values; :meth:`from_json` is its inverse."""
-        return asdict(self) | {"status": self.status.value}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Outcome:
-        """Read what :meth:`to_json` wrote. Raises ``KeyError`` or ``TypeError`` for anything else."""
-        curve = tuple(Evaluation(**point) for point in data["curve"])
-        return cls(**{**data, "status": Status(data["status"]), "curve": curve})
-
-
-@dataclass(frozen=True)
-class Report:
-    """What one run of a stack has to say after the stack advanced to its next evaluation.
-
-    ``index`` is the run's place in the stack as it was built. ``outcome`` and ``arrays`` are set once, when the run
-    ends; ``arrays`` are what is kept of the trained model for a look inside, by names of the family's own; ``weights``
-    are its parameters by name.
-    """
-
-    index: int
-    evaluation: Evaluation | None = None
-    outcome: Outcome | None = None
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    weights: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class StepCost:
-    """What a step of a stack takes: ``seconds`` of each run's share, and the memory it held at its peak in bytes (0
-    where the device does not say)."""
-
-    seconds: float
-    memory_bytes: float = 0.0
 
 
 class Learner(ABC):
@@ -237,6 +58,11 @@ class Learner(ABC):
         changes its outcome.
         """
 
+    def take_over(self, weights: Mapping[int, Mapping[str, NDArray[Any]]]) -> None:
+        """Let runs, by their places in the stack, begin with weights of the runs they go on from: of those, what their
+        ``start`` takes. Called at most once, at step 0. A family whose arms have one phase needs none."""
+        raise NotImplementedError(f"{type(self).__name__} cannot begin with the weights of another run")
+
     @abstractmethod
     def save(self, directory: Path) -> None:
         """Write a checkpoint into ``directory`` (made if missing), replacing an older one in a single rename."""
@@ -248,15 +74,6 @@ class Learner(ABC):
 
         Raises ``FileNotFoundError`` where there is none, ``ValueError`` where it lacks one of the runs.
         """
-
-
-@dataclass(frozen=True)
-class Parameters:
-    """Trainable parameters of a model: all of them, and those of its body (``core``), without what depends on the form
-    of the data rather than on what is learned. :attr:`Words.outside_core` says what that is."""
-
-    total: float
-    core: float
 
 
 @dataclass(frozen=True)
@@ -290,6 +107,9 @@ class Family(ABC):
     neither what it learns nor what it may spend."""
     scales_with_size: ClassVar[tuple[str, ...]] = ()
     """Those of them that carry over sizes by a power law: learning rates."""
+    parts: ClassVar[tuple[str, ...]] = ()
+    """The parts of a model that a phase may take over from the one before, or freeze. Without any, its arms have one
+    phase."""
     words: ClassVar[Words] = Words()
     """What its things are called."""
     probes: ClassVar[tuple[str, ...]] = ()
@@ -376,6 +196,22 @@ class Family(ABC):
         """
         raise NotImplementedError(f"the family {self.name!r} hands out no data: it has no method data(run, cache)")
 
+    def check_parts(self, run: RunConfig) -> None:
+        """Raise :class:`SettingsError` where a run, or one it goes on from, names a part that its model does not
+        have."""
+        for phase in run.phases:
+            named = (*phase.frozen, *(phase.start.takes if phase.start is not None else ()))
+            for part in named:
+                if part != ALL and part not in self.parts:
+                    raise SettingsError(
+                        f"the arm {run.label} names the part {part!r}, which models of the family {self.name} lack",
+                        key="arms",
+                        given=part,
+                        allowed=(ALL, *self.parts),
+                    )
+            if (phase.start is not None or phase.frozen) and not self.parts:
+                raise SettingsError(f"the family {self.name} trains in one phase, with nothing frozen", key="arms")
+
     def workload(self) -> str:
         """What shapes a step beside size and precision, in words: with all three equal, steps take equally long."""
         return json.dumps(asdict(self.settings), sort_keys=True)
@@ -396,12 +232,24 @@ class Family(ABC):
         return None
 
     def config(
-        self, mix: Mix, size: int, seed: int, steps_factor: int = 1, tuned: Mapping[str, float] | None = None
+        self, arm: Arm, size: int, seed: int, steps_factor: int = 1, tuned: Mapping[str, float] | None = None
     ) -> RunConfig:
-        """The run of this family at (mix, size, seed): the mix's budget in steps and examples, its steps times
-        ``steps_factor``, and ``tuned`` settings by dotted name."""
+        """The run of this family at (arm, size, seed): the arm's budget in steps and examples, its steps times
+        ``steps_factor``, and ``tuned`` settings by dotted name.
+
+        Every phase of an arm is a run, which goes on from the one before; this is the last. Phases without steps are
+        left out: what would follow them begins anew.
+        """
         family = type(self)(self.adjusted(tuned)) if tuned else self
-        return RunConfig(mix, size, seed, family.scaled(mix.budget * steps_factor, mix.budget), steps_factor)
+        run: RunConfig | None = None
+        for place, phase in enumerate(arm.phases, start=1):
+            if phase.share:
+                settings = family.scaled(arm.budget * steps_factor * phase.share, arm.budget)
+                start = None if run is None else Start(run, phase.takes)
+                label = arm.name if phase is arm.phases[-1] else f"{arm.name}, phase {place}"
+                run = RunConfig(phase.mix, size, seed, settings, steps_factor, label, start, phase.frozen)
+        assert run is not None, "an arm's last phase has steps"
+        return run
 
     def described(self, settings: Any) -> dict[str, Any]:
         """Everything in the settings that changes the mathematics, as plain values: what run keys are made of.
@@ -412,7 +260,7 @@ class Family(ABC):
 
     def key(self, run: RunConfig) -> str:
         """The run's identity: a hash of the family, its version and everything that changes the mathematics."""
-        described = {
+        described: dict[str, Any] = {
             "family": self.name,
             "version": self.version,
             "mix": {task: round(share, 12) for task, share in zip(run.mix.tasks, run.mix.shares, strict=True)},
@@ -420,6 +268,10 @@ class Family(ABC):
             "seed": run.seed,
             "settings": self.described(run.settings),
         }
+        if run.start is not None:
+            described["start"] = {"donor": self.key(run.start.donor), "takes": sorted(run.start.takes)}
+        if run.frozen:
+            described["frozen"] = sorted(run.frozen)
         text = json.dumps(described, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 
@@ -40,13 +41,16 @@ class Alphabet:
 @dataclass(frozen=True)
 class Job:
     """One run of a stack with what it is trained on. ``key`` is its run key; ``model`` may differ from its neighbours'
-    in the first weights alone."""
+    in the first weights alone. ``taken`` are the names of the parameters that it goes on with from another run,
+    ``frozen`` of those that keep their first values."""
 
     key: str
     config: RunConfig
     model: ModelSettings
     training: TrainingSettings
     dataset: Dataset
+    taken: frozenset[str] = frozenset()
+    frozen: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -62,7 +66,7 @@ class _Progress:
 
 def run_seed(purpose: str, config: RunConfig) -> int:
     """A signed 64-bit seed that differs between purposes, mixes, sizes and seeds, and between nothing else."""
-    text = f"{purpose}|{config.mix.composition}|{config.size}|{config.seed}"
+    text = f"{purpose}|{config.mix.name}|{config.size}|{config.seed}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
 
 
@@ -114,6 +118,12 @@ class TransformerLearner(Learner):
         self._keep([index for index in self._active if index not in ended])
         return reports
 
+    def take_over(self, weights: Mapping[int, Mapping[str, NDArray[Any]]]) -> None:
+        views = self._where.views(self._trainer.state.parameters_SP)
+        for index, theirs in weights.items():
+            for name in self._jobs[index].taken:
+                views[name][index].copy_(torch.from_numpy(np.array(theirs[name], np.float32)))
+
     def save(self, directory: Path) -> None:
         notes = {
             "keys": [job.key for job in self._jobs],
@@ -160,7 +170,8 @@ class TransformerLearner(Learner):
             windows=settings.windows,
             device=self._device,
         )
-        return StackTrainer(state, self._model, self._where, [job.training for job in jobs], sampler)
+        frozen = [job.frozen for job in jobs]
+        return StackTrainer(state, self._model, self._where, [job.training for job in jobs], sampler, frozen=frozen)
 
     def _prepare_gpu(self, settings: TrainingSettings) -> None:
         if self._device.type == "cuda":

@@ -49,8 +49,8 @@ def adamw_step(
     rates_P: Tensor | None = None,
 ) -> None:
     """One step in place. ``sizes_3S`` is the step's entry in :func:`step_sizes`; ``decayed_P`` is 1 where weight decay
-    applies and 0 elsewhere; ``rates_P`` multiplies the learning rate element by element, decay included;
-    ``gradient_SP`` is used up."""
+    applies and 0 elsewhere, for all runs or a row for each; ``rates_P`` multiplies the learning rate element by
+    element, decay included; ``gradient_SP`` is used up."""
     rate_S1, decay_S1, root_S1 = sizes_3S.unsqueeze(-1).unbind(0)
     norm_S = gradient_SP.norm(dim=1)
     gradient_SP.mul_((settings.clip / (norm_S + 1e-6)).clamp_(max=1.0).unsqueeze(1))

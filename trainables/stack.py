@@ -5,7 +5,7 @@ Shape suffixes as in transformer.py: S stack, P parameters of one model, K steps
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -66,6 +66,8 @@ class StackState:
 class StackTrainer:
     """Runs optimizer steps of a stack. ``settings`` are the runs' own; all that shapes a step is shared.
 
+    ``frozen`` are the names of the parameters that each run leaves as they are.
+
     On a GPU widths are padded to what tensor cores like, the step is captured as one CUDA graph, and its forward and
     backward passes are compiled where ``compile_step`` says so (default: compiled.py decides).
     """
@@ -78,6 +80,7 @@ class StackTrainer:
         settings: Sequence[TrainingSettings],
         sampler: WindowSampler,
         *,
+        frozen: Sequence[Collection[str]] = (),
         compile_step: bool | None = None,
     ) -> None:
         self.state = state
@@ -91,6 +94,7 @@ class StackTrainer:
         self._losses = compiled(stack_losses) if self._compiled else stack_losses
         self._decayed_P = _decayed(where, settings[0].decay).to(device)
         self._rates_P = _rates(model, where, device)
+        self._trained_SP = _trained(where, frozen, device)
         self._step = torch.zeros((), dtype=torch.int64, device=device)
         self._fix_addresses()
 
@@ -112,6 +116,8 @@ class StackTrainer:
         self.state.keep(rows)
         self._sampler.keep(rows)
         self._settings = tuple(self._settings[int(row)] for row in rows)
+        if self._trained_SP is not None:
+            self._trained_SP = self._trained_SP[rows].clone()
         self._fix_addresses()
 
     def logits(self, tokens_SMT: Tensor) -> Tensor:
@@ -128,6 +134,10 @@ class StackTrainer:
     def _take_step(self) -> None:
         """One optimizer step, all on the device."""
         gradient_SP, loss_S = self._gradient()
+        decayed = self._decayed_P
+        if self._trained_SP is not None:  # What has no gradient has no moments, so that only decay could move it.
+            gradient_SP.mul_(self._trained_SP)
+            decayed = decayed * self._trained_SP
         state = self.state
         adamw_step(
             state.parameters_SP,
@@ -135,7 +145,7 @@ class StackTrainer:
             state.adam,
             self._settings[0],
             self._sizes_3S,
-            self._decayed_P,
+            decayed,
             self._rates_P,
         )
         state.loss_S += loss_S
@@ -209,3 +219,15 @@ def _rates(model: ModelSettings, where: Layout, device: torch.device) -> Tensor 
     for name, view in where.views(rates).items():
         view.fill_(model.init.rate(name, n_embed))
     return rates[0].to(device)
+
+
+def _trained(where: Layout, frozen: Sequence[Collection[str]], device: torch.device) -> Tensor | None:
+    """0 for the elements of each run that are frozen, 1 for the others, [S, P]; None where nothing is frozen."""
+    if not any(frozen):
+        return None
+    trained = torch.ones(len(frozen), where.width)
+    for name, view in where.views(trained).items():
+        for row, names in enumerate(frozen):
+            if name in names:
+                view[row].fill_(0.0)
+    return trained.to(device)

@@ -65,7 +65,7 @@ def runs_frame(stored: StoredSweep) -> pd.DataFrame:
             {
                 **_sweep_columns(stored),
                 "key": run.key,
-                "mix": config.mix.name,
+                "mix": config.label,
                 "size": config.size,
                 "seed": config.seed,
                 "steps_factor": config.steps_factor,
@@ -94,7 +94,7 @@ def curves_frame(stored: StoredSweep) -> pd.DataFrame:
     measured: list[dict[str, float]] = []
     for run in stored.runs:
         config = run.config
-        which = (stored.id, run.key, config.mix.name, config.size, config.seed, config.steps_factor)
+        which = (stored.id, run.key, config.label, config.size, config.seed, config.steps_factor)
         for point in run.outcome.curve:
             rows += [(*which, point.step, point.loss, task, accuracy) for task, accuracy in point.accuracy.items()]
             measured += [{f"{MEASURE}{name}": value for name, value in point.measures.items()}] * len(point.accuracy)

@@ -116,7 +116,7 @@ def read_arrays(run: RunRecord) -> dict[str, NDArray[Any]]:
     arrays = arrays_of(run.directory)
     if not arrays:
         why = f"it {run.outcome.status}" if run.outcome.status is not Status.FINISHED else "its family keeps none"
-        raise UserError(f"run {run.key} ({run.config.mix}, size {run.config.size}) left no arrays: {why}")
+        raise UserError(f"run {run.key} ({run.config.label}, size {run.config.size}) left no arrays: {why}")
     return arrays
 
 

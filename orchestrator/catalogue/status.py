@@ -111,7 +111,7 @@ def transition_words(found: Answer, mix: MixAnswer) -> tuple[str, str]:
 
 
 def _mix(stored: StoredSweep, found: Answer, mix: MixAnswer, progress: MixProgress | None) -> MixStatus:
-    runs = [run for run in stored.runs if run.config.mix.name == mix.mix and run.config.steps_factor == 1]
+    runs = [run for run in stored.runs if run.config.label == mix.mix and run.config.steps_factor == 1]
     target = stored.spec.target
     estimate, density = mix.target.transition.relative, mix.target.transition.density
     size, parameters = transition_words(found, mix)
@@ -121,7 +121,7 @@ def _mix(stored: StoredSweep, found: Answer, mix: MixAnswer, progress: MixProgre
         learned=sum(run.outcome.accuracy.get(target, 0.0) >= LEVEL for run in runs),
         diverged=mix.diverged,
         failed=mix.failed,
-        training=sum(run.config.mix.name == mix.mix for run in stored.training),
+        training=sum(run.config.label == mix.mix for run in stored.training),
         left=None if progress is None else progress.runs_left,
         note="" if progress is None else progress.note,
         verdict=mix.target.transition.verdict.value,
@@ -150,7 +150,7 @@ def _runs(stored: StoredSweep) -> list[RunStatus]:
 
 
 def _run(key: str, config: RunConfig, status: str, steps: int, accuracy: float | None) -> RunStatus:
-    return RunStatus(key, config.mix.name, config.size, config.seed, config.steps_factor, status, steps, accuracy)
+    return RunStatus(key, config.label, config.size, config.seed, config.steps_factor, status, steps, accuracy)
 
 
 def _progress(stored: StoredSweep) -> dict[str, MixProgress]:
@@ -161,6 +161,8 @@ def _progress(stored: StoredSweep) -> dict[str, MixProgress]:
     searcher = searcher_of(spec)
     for run in stored.runs:
         config = run.config
-        request = Request(config.mix.name, config.size, config.seed, config.steps_factor)
+        if config.label not in spec.mix_named:  # A phase that other runs go on from.
+            continue
+        request = Request(config.label, config.size, config.seed, config.steps_factor)
         searcher.tell(request, observe(run.outcome, spec.target))
     return {each.mix: each for each in searcher.progress()}

@@ -102,7 +102,7 @@ def run_view(stored: StoredSweep, place: RunPlace, *, ascii_only: bool = False) 
     facts = {
         "run": place.key,
         "sweep": ", ".join(place.sweeps),
-        "mix": config.mix.name,
+        "mix": config.label,
         spec.size_axis: str(config.size),
         "seed": str(config.seed),
         "status": _status_words(stored, ended),

@@ -41,9 +41,9 @@ def cost_of(spec: SweepSpec, runs: Iterable[RunRecord]) -> Cost:
     for run in ended:
         spent, config = run.outcome.measures.get("seconds", 0.0), run.config
         if spent > 0 and config.steps_factor == 1:
-            cells.setdefault((config.mix.name, config.size), []).append(spent)
+            cells.setdefault((config.label, config.size), []).append(spent)
             sizes.setdefault(config.size, []).append(spent)
-            seen[Request(config.mix.name, config.size, config.seed)] = Observation(0.0, 0.0, spent)
+            seen[Request(config.label, config.size, config.seed)] = Observation(0.0, 0.0, spent)
     trained = [run for run in ended if not run.found_in]
     spent_s, all_s = (sum(run.outcome.measures.get("seconds", 0.0) for run in runs) for runs in (trained, ended))
     grid_s = None

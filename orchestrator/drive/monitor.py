@@ -62,8 +62,9 @@ class Monitor:
     def ended(self, entry: Ended) -> None:
         """Count a run that ended."""
         request, outcome = entry.request, entry.outcome
-        self._counts[request.mix][outcome.status] += 1
-        if outcome.status is not Status.FAILED and request.steps_factor == 1:
+        if not request.phase:
+            self._counts[request.mix][outcome.status] += 1
+        if outcome.status is not Status.FAILED and request.steps_factor == 1 and not request.phase:
             target = self._campaign.sweep.spec.target
             point = Point(request.size, request.seed, outcome.accuracy[target], outcome.floor[target])
             self._points[request.mix] += (point,)

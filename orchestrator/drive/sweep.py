@@ -155,10 +155,17 @@ class _Drive:
     def _campaign(self, engine: Engine, known: Sequence[Ended]) -> Campaign:
         searcher = searcher_of(self._sweep.spec)
         for entry in known:
-            searcher.tell(entry.request, observe(entry.outcome, self._sweep.spec.target))
+            if not entry.request.phase:
+                searcher.tell(entry.request, observe(entry.outcome, self._sweep.spec.target))
         interrupted = lifecycle.interrupted_stacks(self._files)
         return Campaign(
-            self._sweep, searcher, self._journal, slots=engine.slots, sizing=self._sizing, interrupted=interrupted
+            self._sweep,
+            searcher,
+            self._journal,
+            slots=engine.slots,
+            sizing=self._sizing,
+            interrupted=interrupted,
+            known=known,
         )
 
     def _measuring(self) -> SystemMonitor:
@@ -173,7 +180,8 @@ class _Drive:
         outcome = entry.outcome
         if outcome.status is Status.FAILED:
             return f"failed: {_last_line(outcome.error)}"
-        said = f"{self._sweep.spec.target} {outcome.accuracy[self._sweep.spec.target]:.2f}"
+        tasks = outcome.accuracy if entry.request.phase else [self._sweep.spec.target]
+        said = ", ".join(f"{task} {outcome.accuracy[task]:.2f}" for task in tasks)
         longer = f" of {entry.request.steps_factor} times as many" if entry.request.steps_factor > 1 else ""
         there = f", trained for {entry.reused_from}" if entry.reused_from else ""
         return f"{said}, {outcome.status}, {outcome.steps} steps{longer}{there}"

@@ -27,7 +27,7 @@ from orchestrator.store.records import Sweep
 from orchestrator.tuning.places import sizes_around
 from orchestrator.tuning.results import Tuning, TuningTrial
 from orchestrator.tuning.wording import chosen_text, trial_text
-from trainables.base import Mix
+from trainables.arms import Arm
 
 
 def tuned(sweep: Sweep, home: Home, engine: Engine, sizing: Sizing, console: Console) -> Sweep:
@@ -100,7 +100,7 @@ class _Tuner:
             study.listen(heard)
             self._engine.tune(study)
 
-    def _sizes(self) -> dict[Mix, tuple[int, ...]]:
+    def _sizes(self) -> dict[Arm, tuple[int, ...]]:
         """The sizes to tune at, for each mix."""
         asked = self._spec.tune
         if asked is None:
@@ -109,7 +109,7 @@ class _Tuner:
             return dict.fromkeys(self._spec.mixes, asked.sizes)
         return self._estimated(asked.seed)
 
-    def _estimated(self, seed: int) -> dict[Mix, tuple[int, ...]]:
+    def _estimated(self, seed: int) -> dict[Arm, tuple[int, ...]]:
         """Two sizes around each mix's transition, from a bisection with one of tuning's seeds and untuned settings, on
         the validation tuples."""
         search = Search.model_validate({"method": "bisection"})

@@ -3,7 +3,7 @@
 The order of events for a run that ends is always the same: its files are on disk (the worker's business), the journal
 holds it, the searcher is told, everybody who listens hears of it. A crash between any two of them loses nothing. A run
 that is wanted and lies in the home already goes the same way without training; one that another sweep is training is
-waited for.
+waited for. Of an arm of several phases each is a run, which waits for the one that it goes on from.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Campaign:
     """Decides which stack starts next and takes in what comes back. Called from the driver's thread only.
 
     ``limits`` are the largest stacks, by size, where a larger one ran out of memory; they hold for larger sizes, too.
-    ``seen`` says what the searcher learns from an outcome for the target.
+    ``known`` is what the journal holds already; ``seen`` says what the searcher learns from an outcome for the target.
     """
 
     def __init__(
@@ -60,6 +60,7 @@ class Campaign:
         slots: int,
         sizing: Sizing,
         interrupted: Sequence[Sequence[Request]] = (),
+        known: Sequence[Ended] = (),
         seen: Callable[[Outcome, str], Observation | None] | None = None,
     ) -> None:
         self.sweep = sweep
@@ -78,6 +79,10 @@ class Campaign:
         self._runs = SweepRuns(SweepFiles(sweep.directory))
         self._waiting: dict[str, Ticket] = {}
         self._elsewhere: dict[str, Ticket] = {}
+        self._later: dict[str, Ticket] = {}
+        """Runs that wait for the one they go on from, by their keys."""
+        self._kept = {entry.key: entry.outcome for entry in known}
+        """How the runs ended that the journal holds."""
         self._running: dict[str, Stack] = {}
         self._alone: set[str] = set()
         self._interrupted = [Stack(tuple(map(self.ticket, requests))) for requests in interrupted]
@@ -85,7 +90,7 @@ class Campaign:
     @property
     def done(self) -> bool:
         """True when nothing is training or waiting and the searcher wants nothing more, or the sweep is stopping."""
-        out = self.training or self._waiting or self._elsewhere
+        out = self.training or self._waiting or self._elsewhere or self._later
         return self.stopping or (not out and self.searcher.done)
 
     def listen(
@@ -191,7 +196,34 @@ class Campaign:
                 if self._found(ticket):
                     found = True
                 else:
-                    self._waiting[ticket.key] = ticket
+                    self._want(ticket)
+        self._go_on()
+
+    def _want(self, ticket: Ticket) -> None:
+        """Have a run trained: now, or once the run is there that it goes on from."""
+        before = self.sweep.spec.before(ticket.request)
+        if before is None:
+            self._waiting[ticket.key] = ticket
+            return
+        self._later[ticket.key] = ticket
+        donor = self.ticket(before)
+        known = (self._kept, self.training, self._waiting, self._elsewhere, self._later)
+        if not any(donor.key in each for each in known) and not self._found(donor):
+            self._want(donor)
+
+    def _go_on(self) -> None:
+        """Have the runs trained whose earlier phase is there now. Where it came to nothing, they have failed."""
+        for key, ticket in list(self._later.items()):
+            start = ticket.config.start
+            assert start is not None, "only runs that go on from another one wait for it"
+            donor = self._family.key(start.donor)
+            if self._runs.weights(donor) is not None:
+                self._waiting[key] = self._later.pop(key)
+            elif (gone := self._kept.get(donor)) is not None:
+                del self._later[key]
+                why = f"{start.donor.label} at size {start.donor.size}, seed {start.donor.seed}, {gone.status}"
+                failed = Outcome(Status.FAILED, 0, {}, {}, error=f"there are no weights to go on from: {why}")
+                self._take(ticket, failed, "")
 
     def _choose(self, free: int) -> Stack | None:
         """The stack to start of the runs that wait, without those that another sweep is training; None where none is
@@ -241,7 +273,9 @@ class Campaign:
         """Journal, searcher, listeners, in this order."""
         entry = Ended(ticket.key, ticket.request, outcome, trained_for)
         self._journal.append(entry)
-        self.searcher.tell(entry.request, self._seen(outcome, self.sweep.spec.target))
+        self._kept[ticket.key] = outcome
+        if not entry.request.phase:
+            self.searcher.tell(entry.request, self._seen(outcome, self.sweep.spec.target))
         self._on_end(entry)
         self._on_change()
 

@@ -29,7 +29,7 @@ from orchestrator.store.files import Home, write_whole
 from orchestrator.tuning.halving import WRITTEN, Step, TuningCell, chosen, next_step, rungs_of
 from orchestrator.tuning.objective import LEARNED, TuningRun, objective
 from orchestrator.tuning.results import Tuning, TuningTrial
-from trainables.base import Mix
+from trainables.arms import Arm
 
 KEY_DIGITS = 16
 
@@ -41,7 +41,7 @@ class Study:
     """
 
     def __init__(
-        self, spec: SweepSpec, mix: Mix, sizes: tuple[int, ...], home: Home, most: Callable[[int], int]
+        self, spec: SweepSpec, mix: Arm, sizes: tuple[int, ...], home: Home, most: Callable[[int], int]
     ) -> None:
         if spec.tune is None:
             raise ValueError("the search space asks for no tuning")
@@ -188,7 +188,7 @@ class Study:
         write_whole(self.directory / f"trial-{number:04d}.json", plain)
 
 
-def study_key(spec: SweepSpec, mix: Mix, sizes: tuple[int, ...]) -> str:
+def study_key(spec: SweepSpec, mix: Arm, sizes: tuple[int, ...]) -> str:
     """A hash of everything the trials of a mix depend on but their number: more of them continue a study."""
     if spec.tune is None:
         raise ValueError("the search space asks for no tuning")

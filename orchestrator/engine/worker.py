@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import save_file
+from numpy.typing import NDArray
+from safetensors.numpy import load_file, save_file
 
 from orchestrator.engine.device import device_bytes, free_memory, is_out_of_memory, prepare_device, this_machine
 from orchestrator.engine.probing import run_probe
@@ -116,7 +117,14 @@ class StackWorker:
             learner.restore(self._directory / CHECKPOINT)
         else:
             self._step = 0
+            if inherited := self._inherited():
+                learner.take_over(inherited)
         return learner
+
+    def _inherited(self) -> dict[int, dict[str, NDArray[Any]]]:
+        """The weights of the runs that these go on from, by their places in the stack."""
+        donors = {index: config.start.donor for index, config in enumerate(self._configs) if config.start is not None}
+        return {index: load_file(self._files.run(self._family.key(run)) / WEIGHTS) for index, run in donors.items()}
 
     def _probe(self) -> list[Measured]:
         """Time the stack sizes that the driver asked for, until one is too large to fit or no longer pays."""

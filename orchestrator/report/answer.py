@@ -15,7 +15,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.transition import synergy, transition
 from orchestrator.transition.types import LEVEL, Estimate, Point, Synergy, Transition, Verdict
 from orchestrator.tuning.wording import found_text
-from trainables.base import Mix, Outcome, RunConfig, Status, Words
+from trainables.base import Outcome, RunConfig, Status, Words
 
 CONFIDENCE = 0.9
 """Nominal coverage of every interval in an answer."""
@@ -43,7 +43,9 @@ class MixAnswer:
     ``finished`` runs include those that learned nothing; ``diverged`` runs count as the floor, ``failed`` ones are
     no evidence. ``budget_limited`` says whether a run below the target's transition (at any size, where no size
     learned) learned when it was repeated with more steps, None where none was; those runs are counted nowhere else.
-    ``recipe`` names the settings the mix was trained with, ``""`` in a sweep of one recipe.
+    ``recipe`` names the settings the mix was trained with, ``""`` in a sweep of one recipe; ``plain`` is the mix's name
+    without it, ``composition`` without its ``budget`` too. ``seen`` says how many examples of the target it saw, in
+    those that a mix of the target alone with the settings' own budget sees.
     """
 
     mix: str
@@ -55,6 +57,10 @@ class MixAnswer:
     synergy_core: Synergy | None
     budget_limited: bool | None = None
     recipe: str = ""
+    plain: str = ""
+    composition: str = ""
+    budget: float = 1.0
+    seen: float = 1.0
 
     @property
     def runs(self) -> int:
@@ -105,7 +111,7 @@ class Answer:
 
     def under(self, recipe: str) -> Answer:
         """The same answer under one of its recipes alone, its mixes without the recipe in their names."""
-        plain = [replace(mix, mix=Mix.parse(mix.mix).plain_name) for mix in self.mixes if mix.recipe == recipe]
+        plain = [replace(mix, mix=mix.plain) for mix in self.mixes if mix.recipe == recipe]
         return replace(self, baseline=plain[0].mix, mixes=tuple(plain), recipes=())
 
     def baseline_of(self, mix: MixAnswer) -> str:
@@ -138,11 +144,11 @@ class Answer:
 def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]]) -> Answer:
     """What the runs finished so far say about the sweep's question. Pure; runs of other mixes are left aside."""
     family = spec.make_family()
-    ended: dict[Mix, list[tuple[RunConfig, Outcome]]] = {mix: [] for mix in spec.mixes}
-    longer: dict[Mix, list[tuple[RunConfig, Outcome]]] = {mix: [] for mix in spec.mixes}
+    ended: dict[str, list[tuple[RunConfig, Outcome]]] = {mix.name: [] for mix in spec.mixes}
+    longer: dict[str, list[tuple[RunConfig, Outcome]]] = {mix.name: [] for mix in spec.mixes}
     for config, outcome in outcomes:
-        if config.mix in ended:
-            (ended if config.steps_factor == 1 else longer)[config.mix].append((config, outcome))
+        if config.label in ended:
+            (ended if config.steps_factor == 1 else longer)[config.label].append((config, outcome))
 
     used = [config.size for runs in ended.values() for config, _ in runs]
 
@@ -154,14 +160,14 @@ def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]]) -> An
 
     tasks = {
         mix.name: tuple(
-            _task(task, transition(_points(ended[mix], task), spec.sizes, CONFIDENCE), total, core)
+            _task(task, transition(_points(ended[mix.name], task), spec.sizes, CONFIDENCE), total, core)
             for task in sorted(mix.tasks, key=lambda task: (task != spec.target, task))
         )
         for mix in spec.mixes
     }
     mixes = []
     for mix in spec.mixes:
-        statuses = Counter(outcome.status for _, outcome in ended[mix])
+        statuses = Counter(outcome.status for _, outcome in ended[mix.name])
         found = tasks[mix.name][0].transition
         baseline = spec.baseline_of(mix)
         reference = tasks[baseline.name][0].transition
@@ -174,8 +180,12 @@ def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]]) -> An
                 tasks=tasks[mix.name],
                 synergy_total=None if mix == baseline else synergy(reference, found, total),
                 synergy_core=None if mix == baseline else synergy(reference, found, core),
-                budget_limited=_budget_limited(_points(longer[mix], spec.target), found),
+                budget_limited=_budget_limited(_points(longer[mix.name], spec.target), found),
                 recipe=mix.recipe,
+                plain=mix.plain_name,
+                composition=mix.composition,
+                budget=mix.budget,
+                seen=mix.seen(spec.target),
             )
         )
     return Answer(

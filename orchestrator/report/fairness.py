@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.transition.types import Synergy
-from trainables.base import Mix
 
 SAME = 1e-4
 """Budgets are written with six digits."""
@@ -25,14 +24,14 @@ class Standing:
 
 def standing(answer: Answer, mix: MixAnswer, synergy: Callable[[MixAnswer], Synergy | None]) -> Standing:
     """How far a finding that ``mix`` needs a larger model than the baseline carries. ``synergy`` picks the ratio."""
-    mine, baseline = Mix.parse(mix.mix), Mix.parse(answer.baseline)
-    in_total = _close(mine.budget, baseline.budget)
-    in_target = _close(_seen(mine, answer.target), _seen(baseline, answer.target))
+    baseline = answer.mix(answer.baseline)
+    in_total = _close(mix.budget, baseline.budget)
+    in_target = _close(mix.seen, baseline.seen)
     if in_total and in_target:
         return Standing(True, "at this budget")
-    seen = f"{_seen(mine, answer.target) / _seen(baseline, answer.target):.0%} as many"
+    seen = f"{mix.seen / baseline.seen:.0%} as many"
     here = "with as many" if in_target else f"with {seen}"
-    others = [other for other in answer.mixes if other is not mix and _is_other_budget(other, mine, answer)]
+    others = [other for other in answer.mixes if other is not mix and _is_other_budget(other, mix, baseline)]
     if not others:
         confounded = "" if in_target else ", so this is confounded with the budget (budget=both would tell)"
         return Standing(False, f"{here} examples of {answer.target} as {answer.baseline}{confounded}")
@@ -41,24 +40,18 @@ def standing(answer: Answer, mix: MixAnswer, synergy: Callable[[MixAnswer], Syne
     return Standing(False, f"{here} examples of {answer.target} as {answer.baseline}, but not shown by {others[0].mix}")
 
 
-def _is_other_budget(other: MixAnswer, mine: Mix, answer: Answer) -> bool:
+def _is_other_budget(other: MixAnswer, mine: MixAnswer, baseline: MixAnswer) -> bool:
     """Whether a mix is the same one at the budget that is equal to the baseline's in the other respect."""
-    theirs, baseline = Mix.parse(other.mix), Mix.parse(answer.baseline)
-    if theirs.composition != mine.composition:
+    if other.composition != mine.composition:
         return False
     if _close(mine.budget, baseline.budget):
-        return _close(_seen(theirs, answer.target), _seen(baseline, answer.target))
-    return _close(theirs.budget, baseline.budget)
+        return _close(other.seen, baseline.seen)
+    return _close(other.budget, baseline.budget)
 
 
 def _more(found: Synergy | None) -> bool:
     """Whether a larger model is certainly needed."""
     return found is not None and found.decided and found.high is not None and found.high <= 1
-
-
-def _seen(mix: Mix, task: str) -> float:
-    """Examples of a task, in those a mix with the settings' own budget has."""
-    return mix.budget * mix.shares[mix.tasks.index(task)]
 
 
 def _close(one: float, other: float) -> bool:

@@ -36,7 +36,7 @@ def learning_figure(spec: SweepSpec, runs: Sequence[RunRecord], title: str = "")
     colour = {size: colours(float(scale(size))) for size in {run.config.size for run in runs}}
     shown = [run for run in runs if run.config.steps_factor == 1 and run.outcome.curve]
     for axes, mix in zip(grid.flat, mixes, strict=False):
-        mine = sorted((run for run in shown if run.config.mix.name == mix), key=lambda run: run.config.size)
+        mine = sorted((run for run in shown if run.config.label == mix), key=lambda run: run.config.size)
         lines = [[(point.step, point.accuracy[spec.target]) for point in run.outcome.curve] for run in mine]
         drawn = [colour[run.config.size] for run in mine]
         axes.add_collection(

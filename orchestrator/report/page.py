@@ -135,17 +135,17 @@ def _asked(spec: SweepSpec) -> dict[str, str]:
 def _run_rows(content: PageContent) -> list[dict[str, Any]]:
     family = content.sweep.spec.make_family()
     target = content.answer.target
-    ordered = sorted(content.runs, key=lambda run: (run.config.mix.name, run.config.size, run.config.seed))
+    ordered = sorted(content.runs, key=lambda run: (run.config.label, run.config.size, run.config.seed))
     return [
         {
             "key": run.key,
-            "mix": run.config.mix.name,
+            "mix": run.config.label,
             "size": run.config.size,
             "parameters": wording.exact(family.parameters(run.config.size).total),
             "seed": run.config.seed,
             "status": run.outcome.status.value,
             "steps": f"{run.outcome.steps}" + (f" (x{run.config.steps_factor})" if run.config.steps_factor > 1 else ""),
-            "target": f"{run.outcome.accuracy[target]:.3f}" if run.outcome.accuracy else "",
+            "target": f"{run.outcome.accuracy[target]:.3f}" if target in run.outcome.accuracy else "",
             "others": ", ".join(
                 f"{task} {accuracy:.3f}" for task, accuracy in run.outcome.accuracy.items() if task != target
             ),

@@ -10,7 +10,6 @@ from orchestrator.report import wording
 from orchestrator.report.answer import Answer
 from orchestrator.transition.types import Density, Synergy
 from orchestrator.transition.variation import Share, Variation, variation
-from trainables.base import Mix
 
 SEED = 0
 """The intervals of variance shares are drawn: the same answer says the same each time."""
@@ -41,7 +40,7 @@ def panel(answer: Answer) -> Panel | None:
     """The findings of an answer over its recipes; None where it was asked under one."""
     if not answer.recipes:
         return None
-    arms = {(mix.recipe, Mix.parse(mix.mix).plain_name): mix for mix in answer.mixes}
+    arms = {(mix.recipe, mix.plain): mix for mix in answer.mixes}
     recipes = list(dict.fromkeys(recipe for recipe, _ in arms))
     mixes = list(dict.fromkeys(mix for _, mix in arms))
     findings = []

@@ -47,7 +47,7 @@ def pairs(answer: Answer, runs: Sequence[RunRecord]) -> tuple[Pair, ...]:
     median accuracy on the target stands for all."""
     kept = [run for run in runs if run.config.steps_factor == 1 and run.outcome.status is Status.FINISHED]
     shown = [run for run in kept if similarity_of(run) is not None]
-    return tuple(_pair(answer, mix, [run for run in shown if run.config.mix.name == mix.mix]) for mix in answer.mixes)
+    return tuple(_pair(answer, mix, [run for run in shown if run.config.label == mix.mix]) for mix in answer.mixes)
 
 
 def similarity_of(run: RunRecord) -> NDArray[np.float64] | None:

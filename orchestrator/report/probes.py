@@ -30,7 +30,7 @@ def probe_table(size_axis: str, runs: Sequence[RunRecord]) -> ProbeTable | None:
         if run.config.steps_factor == 1 and run.outcome.status is Status.FINISHED:
             numbers = numbers_of(run.directory)
             if numbers:
-                cells.setdefault((run.config.mix.name, run.config.size), []).append(numbers)
+                cells.setdefault((run.config.label, run.config.size), []).append(numbers)
     names = sorted({name for found in cells.values() for numbers in found for name in numbers})
     if not names:
         return None

@@ -14,7 +14,6 @@ from orchestrator.report.answer import Answer, MixAnswer, TaskAnswer
 from orchestrator.report.fairness import standing
 from orchestrator.report.panel import Panel, panel, saving, sentence, variation_text
 from orchestrator.transition.types import LEVEL, Estimate, Verdict
-from trainables.base import Mix
 
 GAP = "  "
 SAME = 1.05
@@ -189,7 +188,7 @@ def _notes(answer: Answer) -> list[str]:
         for task in mix.tasks:
             name = mix.mix if task is mix.target else f"{task.task} in {mix.mix}"
             notes += [line] if (line := wording.near_floor(name, task.transition)) else []
-    if any(Mix.parse(mix.mix).budget != 1 for mix in answer.mixes):
+    if any(mix.budget != 1 for mix in answer.mixes):
         notes.append(f"x2 (x3, ...): with as many times the steps and examples, so that {answer.target} gets its share")
     notes += [f"recipe {recipe.name}: {recipe.changes}" for recipe in answer.recipes]
     notes += answer.tuned

@@ -22,13 +22,15 @@ class Request:
     """A run somebody wants: one cell (mix, size) with one seed.
 
     With ``steps_factor`` above 1 it trains so many times the steps of the mix's other runs. Such a run says whether a
-    transition is one of the budget; it is no evidence of where the transition lies.
+    transition is one of the budget; it is no evidence of where the transition lies. With ``phase`` above 0 it is that
+    phase of the run, which a later one goes on from: no searcher asks for it, or hears of it.
     """
 
     mix: str
     size: int
     seed: int
     steps_factor: int = 1
+    phase: int = 0
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,8 @@ def _in_mixes(spec: SweepSpec, family: Family) -> Iterator[Mistake]:
         yield Mistake(("target",), str(unknown(family.words.task, spec.target, known)))
         return
     for place, mix in enumerate(spec.mixes):
-        strangers = [task for task in mix.tasks if task not in known]
+        tasks = dict.fromkeys(task for phase in mix.phases for task in phase.mix.tasks)
+        strangers = [task for task in tasks if task not in known]
         for task in strangers:
             yield Mistake(("mixes", place), str(unknown(family.words.task, task, known, where=f"the mix {mix}")))
         if not strangers and spec.target not in mix.tasks:
@@ -53,6 +54,8 @@ def _in_tune(spec: SweepSpec, family: Family) -> Iterator[Mistake]:
     if tune is None:
         return
     yield from _in_ranges(spec, tune, family)
+    if phased := [mix.name for mix in spec.mixes if len(mix.phases) > 1]:
+        yield Mistake(("tune",), f"tunes arms of one phase; {phased[0]} has several")
     if overlap := sorted(set(tune.seed_list) & set(spec.seed_list)):
         yield Mistake(
             ("tune", "seed"),
@@ -62,7 +65,7 @@ def _in_tune(spec: SweepSpec, family: Family) -> Iterator[Mistake]:
         yield Mistake(("tune", "sizes"), "auto needs a sweep of at least two sizes; name two or more sizes to tune at")
     for size in () if tune.sizes == "auto" else tune.sizes:
         try:
-            family.check(spec.baseline, size)
+            family.check(spec.baseline.mix, size)
         except SettingsError as error:
             yield Mistake(("tune", "sizes"), explain(error))
 
@@ -103,8 +106,10 @@ def _in_sizes(spec: SweepSpec, family: Family) -> Iterator[Mistake]:
     for place, mix in enumerate(spec.mixes):
         for size in spec.sizes:
             try:
-                spec.family_of(mix).check(mix, size)
-                spec.config(Request(mix.name, size, spec.seed))
+                run = spec.config(Request(mix.name, size, spec.seed))
+                for phase in run.phases:
+                    spec.family_of(mix).check(phase.mix, size)
+                spec.family_of(mix).check_parts(run)
             except SettingsError as error:
                 named = tuple(error.key.split(".")) if error.key else ("mixes", place)
                 key = named if named[0] in type(spec).model_fields else ("settings", *named)

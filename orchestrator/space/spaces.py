@@ -19,7 +19,8 @@ from orchestrator.space.layers import Assignment, Layers, Origin, merge
 from orchestrator.space.profiles import ChosenProfile, choose
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
 from orchestrator.space.validation import InvalidDataError, Key, Mistake, leaf_paths, parse
-from trainables.base import Mix, SettingsError, load_family
+from trainables.arms import Arm
+from trainables.base import SettingsError, load_family
 
 
 @dataclass(frozen=True)
@@ -169,10 +170,10 @@ def _said_here(layers: Layers, key: Key, source: str) -> bool:
     return any(origin.sets is not None or origin.source == source for origin in layers.written_by(key))
 
 
-def _is_other_mix(name: str, mixes: Mapping[str, Mix]) -> bool:
+def _is_other_mix(name: str, mixes: Mapping[str, Arm]) -> bool:
     """Whether ``name`` is that of a mix, well written, and of none of these."""
     try:
-        return Mix.parse(name).name not in mixes
+        return Arm.parse(name).name not in mixes
     except SettingsError:
         return False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -19,8 +20,8 @@ from pydantic import (
 from orchestrator.search.audit import LONGER
 from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
+from orchestrator.space.arms import Fairness, read_arm, with_budgets, with_recipes, written
 from orchestrator.space.checks import misfits
-from orchestrator.space.mixes import Fairness, read_mix, with_budgets, with_recipes
 from orchestrator.space.names import NAME
 from orchestrator.space.plain import flatten, plain_settings
 from orchestrator.space.recipes import expand, resolve
@@ -29,7 +30,8 @@ from orchestrator.space.search import Search
 from orchestrator.space.sizes import SizeRange
 from orchestrator.space.tuning import Tune, Tuned
 from orchestrator.space.validation import STRICT, InvalidDataError, parse
-from trainables.base import Family, Mix, RunConfig, load_family
+from trainables.arms import Arm
+from trainables.base import Family, RunConfig, load_family
 from trainables.probes.base import load_probe
 
 DEFAULT_FAMILY = "listops"
@@ -56,7 +58,7 @@ class SweepSpec(BaseModel):
     target: str
     budget: Fairness = "total"
     recipes: dict[str, Any] = Field(default_factory=dict)
-    mixes: tuple[Annotated[Mix, PlainValidator(read_mix), PlainSerializer(lambda mix: mix.name)], ...]
+    mixes: tuple[Annotated[Arm, PlainValidator(read_arm), PlainSerializer(written)], ...]
     sizes: tuple[Annotated[int, Field(ge=1)], ...]
     seed: int = Field(default=0, ge=0)
     seeds: int = Field(ge=1)
@@ -98,7 +100,7 @@ class SweepSpec(BaseModel):
 
     @field_validator("mixes")
     @classmethod
-    def _distinct_mixes(cls, value: tuple[Mix, ...], info: ValidationInfo) -> tuple[Mix, ...]:
+    def _distinct_mixes(cls, value: tuple[Arm, ...], info: ValidationInfo) -> tuple[Arm, ...]:
         if not value:
             raise ValueError("at least one mix is needed, such as [add, add+prod]")
         value = with_budgets(value, info.data.get("target", ""), info.data.get("budget", "total"))
@@ -176,7 +178,7 @@ class SweepSpec(BaseModel):
         """The family's settings under each recipe. Raises :class:`InvalidDataError` for those that cannot be used."""
         return resolve(self.recipes, self.make_family(), self.sizes)
 
-    def family_of(self, mix: Mix) -> Family:
+    def family_of(self, mix: Arm) -> Family:
         """The family with the settings a mix is trained with: its recipe's, or the sweep's own."""
         return self.family_class(self.recipe_settings[mix.recipe] if mix.recipe else self.settings)
 
@@ -197,7 +199,7 @@ class SweepSpec(BaseModel):
         """The mixes' names, each once, without recipes."""
         return tuple(dict.fromkeys(mix.plain_name for mix in self.mixes))
 
-    def baseline_of(self, mix: Mix) -> Mix:
+    def baseline_of(self, mix: Arm) -> Arm:
         """What a mix is compared with: the first mix of its own recipe."""
         return next(other for other in self.mixes if other.recipe == mix.recipe)
 
@@ -207,7 +209,7 @@ class SweepSpec(BaseModel):
         return self.family_class.size_axis
 
     @property
-    def baseline(self) -> Mix:
+    def baseline(self) -> Arm:
         """The mix the others are compared with: of the first recipe, where there are several."""
         return self.mixes[0]
 
@@ -217,12 +219,12 @@ class SweepSpec(BaseModel):
         return tuple(range(self.seed, self.seed + self.seeds))
 
     @property
-    def cells(self) -> tuple[tuple[Mix, int], ...]:
+    def cells(self) -> tuple[tuple[Arm, int], ...]:
         """Every (mix, size), mix by mix."""
         return tuple((mix, size) for mix in self.mixes for size in self.sizes)
 
     @property
-    def mix_named(self) -> dict[str, Mix]:
+    def mix_named(self) -> dict[str, Arm]:
         """The mixes by name, as searchers call them."""
         return {mix.name: mix for mix in self.mixes}
 
@@ -239,12 +241,25 @@ class SweepSpec(BaseModel):
         ]
 
     def config(self, request: Request) -> RunConfig:
-        """The run a request means."""
+        """The run a request means: the last phase of its arm, or the phase that is asked for."""
         mix = self.mix_named[request.mix]
         family = self.family_of(mix)
         found = self.tuned.get(request.mix)
         values = None if found is None else found.at(request.size, family.scales_with_size)
-        return family.config(mix, request.size, request.seed, request.steps_factor, values)
+        run = family.config(mix, request.size, request.seed, request.steps_factor, values)
+        return run.phases[request.phase - 1] if request.phase else run
+
+    def before(self, request: Request) -> Request | None:
+        """The phase that a run goes on from; None where it begins anew."""
+        if len(self.mix_named[request.mix].phases) == 1:
+            return None
+        place = request.phase or len(self.config(request).phases)
+        return replace(request, phase=place - 1) if place > 1 else None
+
+    def chain(self, request: Request) -> list[Request]:
+        """The phases that a run goes on from, the first one first, and the run."""
+        before = self.before(request)
+        return [*([] if before is None else self.chain(before)), request]
 
     def to_dict(self) -> dict[str, Any]:
         """The sweep as plain JSON values: a search space without profiles."""

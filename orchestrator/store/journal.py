@@ -102,6 +102,7 @@ def _to_json(entry: Entry) -> dict[str, Any]:
         "size": request.size,
         "seed": request.seed,
         "steps_factor": request.steps_factor,
+        **({"phase": request.phase} if request.phase else {}),
         "outcome": entry.outcome.to_json(),
         "reused_from": entry.reused_from,
     }
@@ -117,6 +118,6 @@ def _from_json(data: dict[str, Any]) -> Entry | None:
         return Answered()
     if kind == "ended":
         # Journals of sweeps before there were runs of more steps lack the factor.
-        request = Request(data["mix"], data["size"], data["seed"], data.get("steps_factor", 1))
+        request = Request(data["mix"], data["size"], data["seed"], data.get("steps_factor", 1), data.get("phase", 0))
         return Ended(data["key"], request, Outcome.from_json(data["outcome"]), data["reused_from"])
     raise ValueError(f"unknown kind {kind!r}")

@@ -199,7 +199,8 @@ def record_of(sweep: Sweep, files: SweepFiles, entry: Ended) -> RunRecord:
 def _usable(spec: SweepSpec) -> dict[str, Request]:
     """Every run the sweep may use, by key."""
     family = spec.make_family()
-    return {family.key(spec.config(request)): request for request in spec.requests()}
+    wanted = [each for request in spec.requests() for each in spec.chain(request)]
+    return {family.key(spec.config(request)): request for request in wanted}
 
 
 def link_run(source: Path, target: Path, sweep_id: str, ended: datetime | None = None) -> None:

@@ -19,7 +19,7 @@ from filelock import FileLock
 
 from orchestrator.store.files import Home, SweepFiles, write_whole
 from orchestrator.store.lifecycle import is_driven
-from orchestrator.store.remains import OUTCOME, read_origin, read_outcome
+from orchestrator.store.remains import OUTCOME, WEIGHTS, read_origin, read_outcome
 from trainables.base import Outcome
 
 ALIVE_FOR_S = 0.5
@@ -48,6 +48,11 @@ class SweepRuns:
     def has(self, key: str) -> bool:
         """Whether the finished run of this key is there."""
         return self._shared and (self._files.run(key) / OUTCOME).is_file()
+
+    def weights(self, key: str) -> Path | None:
+        """Where the weights of a finished run lie, the sweep's own or the home's; None where it left none."""
+        path = self._files.run(key) / WEIGHTS
+        return path if path.is_file() else None
 
     def find(self, key: str) -> Found | None:
         """The finished run of this key; None where it must be trained."""

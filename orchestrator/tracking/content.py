@@ -139,7 +139,7 @@ def run_content(sweep: Sweep, run: RunRecord) -> Content:
     spec, config, outcome = sweep.spec, run.config, run.outcome
     parameters = spec.make_family().parameters(config.size)
     identity = {
-        "mix": config.mix.name,
+        "mix": config.label,
         spec.size_axis: str(config.size),
         "seed": str(config.seed),
         "target": spec.target,
@@ -166,7 +166,7 @@ def run_content(sweep: Sweep, run: RunRecord) -> Content:
         "steps": float(outcome.steps),
     }
     return Content(
-        name=f"{config.mix.name} {spec.size_axis} {config.size} seed {config.seed}{longer}",
+        name=f"{config.label} {spec.size_axis} {config.size} seed {config.seed}{longer}",
         tags={
             "kind": "run",
             "sweep": sweep.id,
@@ -189,8 +189,8 @@ def run_data(sweep: Sweep, run: RunRecord) -> Data | None:
     spec, config = sweep.spec, run.config
     if not run.outcome.data:
         return None
-    made_from = {"family": spec.family, "mix": config.mix.name, "seed": str(config.seed)}
-    name = f"{spec.family} {config.mix.name} seed {config.seed}"
+    made_from = {"family": spec.family, "mix": config.label, "seed": str(config.seed)}
+    name = f"{spec.family} {config.label} seed {config.seed}"
     return Data(name, run.outcome.data, _with_settings(spec, made_from, config.settings))
 
 

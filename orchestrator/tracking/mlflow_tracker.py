@@ -115,7 +115,7 @@ class MlflowTracker(Tracker):
         config = run.config
         if config.seed != sweep.spec.seed or config.steps_factor > 1:
             return {}
-        title = f"{config.mix}, {sweep.spec.size_axis} {config.size}, seed {config.seed}"
+        title = f"{config.label}, {sweep.spec.size_axis} {config.size}, seed {config.seed}"
         return self._gallery.save(run.directory, drawn, title, sweep.spec.family_class.words)
 
     def _begin(self, sweep: Sweep) -> str:

@@ -54,7 +54,7 @@ def run(about: Sweep, record: RunRecord, parameters: Parameters) -> str:
     spec, config, outcome = about.spec, record.config, record.outcome
     who = (
         f"One model of {spec.size_axis} {config.size} ({wording.exact(parameters.total)} parameters), trained on "
-        f"`{config.mix.name}` with seed {config.seed}, for the sweep `{about.id}`."
+        f"`{config.label}` with seed {config.seed}, for the sweep `{about.id}`."
     )
     if outcome.status is Status.FAILED:
         return f"{who}\n\nIt **failed** and counts as no evidence; `traceback.txt` among the artifacts says why."

@@ -17,7 +17,7 @@ from orchestrator.cost.plan import make_plan
 from orchestrator.space.hardware import detect
 from orchestrator.space.spaces import load_space
 from orchestrator.stacks.sizing import Sizing, conditions_of
-from trainables.base import Mix
+from trainables.base import Arm
 
 STEPS = 200
 
@@ -68,5 +68,5 @@ def test_seconds_to_make_the_papers_data(tmp_path: Path) -> None:
     spec = load_space("add_vs_add_prod", "paper", ["settings.task.train_examples=50000"])
     family = spec.make_family()
     began = time.perf_counter()
-    family.learner([family.config(Mix.parse("add+prod"), 8, 0)], device="cpu", cache=tmp_path)
+    family.learner([family.config(Arm.parse("add+prod"), 8, 0)], device="cpu", cache=tmp_path)
     print(f"50 000 training expressions of depth 2 at n = 20, with test sets: {time.perf_counter() - began:.2f} s")

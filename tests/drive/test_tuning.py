@@ -26,7 +26,7 @@ from orchestrator.store.files import Home
 from orchestrator.tracking import store
 from orchestrator.tuning.objective import TuningRun, objective
 from tests.drive.sweeps import printed, quiet, spec
-from trainables.base import Mix
+from trainables.base import Arm
 
 HASTE = {"settings": {"haste": {"from": 0.1, "to": 30.0, "scale": "log"}}, "trials": 3, "sizes": [64, 96], "seeds": 2}
 """ADD alone is not learned at 64 or 96 units with the space's own haste of .2; with 1.4 to 6.5 it is, at both."""
@@ -135,7 +135,7 @@ def test_a_study_is_shared_by_those_who_ask_the_same(tmp_path: Path) -> None:
         assert study(tmp_path, **change).key != key
     wanted = asked()
 
-    def other(asks: SweepSpec, mix: Mix, sizes: tuple[int, int]) -> str:
+    def other(asks: SweepSpec, mix: Arm, sizes: tuple[int, int]) -> str:
         return Study(asks, mix, sizes, Home(tmp_path), most=lambda size: 1).key
 
     hasty = wanted.model_copy(update={"settings": replace(wanted.settings, haste=0.3)})

@@ -12,7 +12,7 @@ from orchestrator.report.answer import Answer, Count, MixAnswer, TaskAnswer
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import Estimate, Fit, Point, Synergy, Transition, Verdict
 from tests.families import LogisticFamily
-from trainables.base import Mix, Outcome, RunConfig, Status
+from trainables.base import Arm, Outcome, RunConfig, Status
 
 SIZES = (8, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128)
 
@@ -37,7 +37,7 @@ def train(spec: SweepSpec, cells: Iterable[tuple[str, int]], seeds: int = 2) -> 
     ended = []
     for mix, size in cells:
         for seed in range(seeds):
-            config = family.config(Mix.parse(mix), size, seed)
+            config = family.config(Arm.parse(mix), size, seed)
             learner = family.learner([config], device="cpu", cache=Path())
             reports = learner.advance()
             while reports[0].outcome is None:
@@ -63,7 +63,7 @@ def failed(error: str = "Traceback: ZeroDivisionError") -> Outcome:
 
 
 def config(mix: str, size: int, seed: int = 0) -> RunConfig:
-    return make_spec().make_family().config(Mix.parse(mix), size, seed)
+    return make_spec().make_family().config(Arm.parse(mix), size, seed)
 
 
 NOWHERE = Estimate(None, None, None)

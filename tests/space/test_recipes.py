@@ -15,7 +15,7 @@ from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks.sizing import Sizing, conditions_of
 from tests.drive.sweeps import spec
-from trainables.base import Mix
+from trainables.base import Arm
 
 RECIPES = {"slow": {"haste": 1.0}, "fast": {"haste": 9.0, "curve": {"help": 0.0}}}
 
@@ -111,9 +111,9 @@ def test_a_file_with_recipes_is_shown_with_its_differences(tmp_path: Path, capsy
 
 
 def test_names_of_mixes_keep_their_recipe() -> None:
-    mix = Mix.parse("add:2+prod x2 @ fast")
+    mix = Arm.parse("add:2+prod x2 @ fast")
     assert (mix.recipe, mix.budget, mix.plain_name) == ("fast", 2.0, "add:2+prod:1 x2")
-    assert Mix.parse(mix.name) == mix
+    assert Arm.parse(mix.name) == mix
 
 
 def test_a_plan_counts_every_recipes_runs() -> None:

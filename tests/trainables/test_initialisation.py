@@ -15,7 +15,7 @@ from orchestrator.space.spaces import load_space
 from tests.trainables.stacks import SETTINGS, config, make_learner
 from tests.trainables.trainers import VOCABULARY, losses, make_trainer
 from trainables.architecture import ModelSettings, layout
-from trainables.base import Mix, RunConfig, SettingsError
+from trainables.base import Arm, RunConfig, SettingsError
 from trainables.initialisation import InitSettings, scale_warning
 from trainables.listops.family import ListOps
 from trainables.transformer import initialise
@@ -138,14 +138,14 @@ KEYS = {
 @pytest.mark.parametrize(("space", "profile", "mix"), KEYS)
 def test_runs_keep_the_keys_they_had(space: str, profile: str, mix: str) -> None:
     family = load_space(space, profile).make_family()
-    assert family.key(family.config(Mix.parse(mix), 16, 3)) == KEYS[space, profile, mix]
+    assert family.key(family.config(Arm.parse(mix), 16, 3)) == KEYS[space, profile, mix]
 
 
 def test_multisets_held_out_are_other_runs_than_shares_of_tuples_were() -> None:
     """Under this key runs were trained when ``unordered`` took its share of the ordered tuples."""
     unordered = ["settings.task.held_out=unordered", "settings.task.held_out_fraction=0.5"]
     family = load_space("add_vs_add_prod", "smoke", unordered).make_family()
-    assert family.key(family.config(Mix.parse("add"), 16, 3)) != "f529f20e369da60f"
+    assert family.key(family.config(Arm.parse("add"), 16, 3)) != "f529f20e369da60f"
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_settings_added_later_change_keys_and_stacks_only_where_they_change_some
         value: load_space("add_vs_add_prod", "smoke", [f"settings.{setting}={value}"]).make_family()
         for value in (default, other)
     }
-    runs = {value: family.config(Mix.parse("add"), 16, 3) for value, family in families.items()}
+    runs = {value: family.config(Arm.parse("add"), 16, 3) for value, family in families.items()}
     assert families[default].key(runs[default]) == KEYS["add_vs_add_prod", "smoke", "add"]
     assert families[other].key(runs[other]) != families[default].key(runs[default])
     assert families[other].shape(runs[other]) != families[default].shape(runs[default])

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from tests.trainables.stacks import SETTINGS, TRAINING, config, make_learner
-from trainables.base import Mix, Outcome, RunConfig, SettingsError, Status
+from trainables.base import Arm, Outcome, RunConfig, SettingsError, Status
 from trainables.learner import TransformerLearner, run_seed
 from trainables.listops.family import ListOps
 from trainables.training import TrainingSettings
@@ -230,7 +230,7 @@ GOLDEN = [2.93631, 2.612612, 2.269499, 2.076034, 2.037562]
 def test_as_much_of_the_target_is_seen_as_by_the_baseline(data_cache: Path) -> None:
     """Steps and examples grow together, so that both runs pass as often over their data."""
     family = ListOps(replace(SETTINGS, training=replace(TRAINING, steps=8, warmup_steps=0)))
-    baseline, plain = Mix.parse("add"), Mix.parse("add+prod")
+    baseline, plain = Arm.parse("add"), Arm.parse("add+prod")
     seen = []
     for mix in (baseline, plain, plain.with_as_much("add", baseline)):
         run = family.config(mix, 4, 0)
@@ -242,13 +242,13 @@ def test_as_much_of_the_target_is_seen_as_by_the_baseline(data_cache: Path) -> N
 
 
 def test_a_budget_changes_the_data_and_the_steps_but_not_where_a_run_begins() -> None:
-    family, twice = ListOps(SETTINGS), replace(Mix.parse("add+prod"), budget=2.0)
-    plain, doubled = family.config(Mix.parse("add+prod"), 12, 0), family.config(twice, 12, 0)
+    family, twice = ListOps(SETTINGS), replace(Arm.parse("add+prod"), budget=2.0)
+    plain, doubled = family.config(Arm.parse("add+prod"), 12, 0), family.config(twice, 12, 0)
     assert doubled.settings.training == replace(SETTINGS.training, steps=2 * SETTINGS.training.steps)
     assert doubled.settings.task.training_examples == 2 * SETTINGS.task.training_examples
     assert family.key(plain) != family.key(doubled)
     assert run_seed("initialisation", plain) == run_seed("initialisation", doubled)
-    longer = family.config(Mix.parse("add+prod"), 12, 0, steps_factor=2)
+    longer = family.config(Arm.parse("add+prod"), 12, 0, steps_factor=2)
     assert longer.settings.task == plain.settings.task
     assert longer.settings.training == doubled.settings.training
     assert family.shape(longer) == family.shape(doubled) != family.shape(plain)

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 from tests.families import LogisticFamily, LogisticSettings
 from tests.trainables.stacks import SETTINGS, config, make_learner
-from trainables.base import Mix, Report, RunConfig
+from trainables.base import Arm, Report, RunConfig
 from trainables.generation import accuracies
 from trainables.listops.family import ListOps
 from trainables.listops.tokens import Vocabulary
@@ -78,7 +78,7 @@ def test_weights_of_another_model_and_texts_too_long_are_refused(data_cache: Pat
 
 def test_a_family_that_loads_nothing_says_so() -> None:
     family = LogisticFamily(LogisticSettings())
-    run = family.config(Mix.parse("add"), 8, 0)
+    run = family.config(Arm.parse("add"), 8, 0)
     with pytest.raises(NotImplementedError, match="the family 'logistic' does not load models"):
         family.load(run, {"weights": np.zeros(1)})
     with pytest.raises(NotImplementedError, match="the family 'logistic' hands out no data"):

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from numpy.typing import NDArray
 
-from trainables.architecture import ModelSettings, count_parameters, flops_per_token, training_bytes
+from trainables.architecture import (
+    PARTS,
+    ModelSettings,
+    count_parameters,
+    flops_per_token,
+    named,
+    parameter_shapes,
+    training_bytes,
+)
 from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError, StepCost, Words
 from trainables.corpus import Dataset
 from trainables.initialisation import scale_warning
@@ -71,6 +79,7 @@ class ListOps(Family):
     scales_with_size = ("training.learning_rate", "training.learning_rate_end")
     words = Words(task="operation", outside_core="embeddings, positions and head", item="number token")
     probes = ("similarity",)
+    parts = PARTS
     settings: ListOpsSettings
 
     def tasks(self) -> tuple[str, ...]:
@@ -173,9 +182,14 @@ class ListOps(Family):
         vocabulary = Vocabulary(self.settings.task.modulus)
         alphabet = Alphabet(len(vocabulary), vocabulary.modulus, vocabulary.eos, vocabulary.equals)
         data = {(run.mix, run.seed): self.data(run, cache) for run in runs}
-        jobs = [
-            Job(self.key(run), run, run.settings.model, run.settings.training, data[run.mix, run.seed]) for run in runs
-        ]
+        jobs = []
+        for run in runs:
+            settings: ListOpsSettings = run.settings
+            names = parameter_shapes(settings.model, run.size, self._vocabulary_size)
+            taken = frozenset(named(names, run.start.takes if run.start is not None else ()))
+            frozen = frozenset(named(names, run.frozen))
+            dataset = data[run.mix, run.seed]
+            jobs.append(Job(self.key(run), run, settings.model, settings.training, dataset, taken, frozen))
         return TransformerLearner(jobs, alphabet, device)
 
     @property

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.trainables.listops import naive
-from trainables.base import Mix, SettingsError
+from trainables.base import Arm, Mix, SettingsError
 from trainables.corpus import Dataset, Examples
 from trainables.listops import data
 from trainables.listops.data import load_dataset, make_dataset
@@ -94,11 +94,11 @@ def test_training_stream() -> None:
 
 @pytest.mark.parametrize("text", ["add+prod", "add+max+prod", "add+prod:3"])
 def test_a_mix_with_as_much_of_a_task_holds_as_many_of_its_nodes(text: str) -> None:
-    baseline = Mix.parse("add")
-    mix = Mix.parse(text).with_as_much("add", baseline)
-    more = replace(SMALL, train_examples=round(SMALL.training_examples * mix.budget))
-    assert make_dataset(more, mix, 0).nodes["add"] == pytest.approx(
-        make_dataset(SMALL, baseline, 0).nodes["add"], rel=0.06
+    baseline = Arm.parse("add")
+    arm = Arm.parse(text).with_as_much("add", baseline)
+    more = replace(SMALL, train_examples=round(SMALL.training_examples * arm.budget))
+    assert make_dataset(more, arm.mix, 0).nodes["add"] == pytest.approx(
+        make_dataset(SMALL, baseline.mix, 0).nodes["add"], rel=0.06
     )
 
 
