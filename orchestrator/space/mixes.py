@@ -1,4 +1,4 @@
-"""How a search space may write mixes, and which of them its budget and recipes make."""
+"""How mixes are written in a search space, and the mixes that its budget and its recipes make of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Fairness = Literal["total", "target", "both"]
 
 
 def read_mix(value: Any) -> Mix:
-    """A mix from ``"add+prod"``, ``"add+prod x2"`` or ``{add: 2, prod: 1}``, its numbers rounded to what its name says.
+    """A mix from ``"add+prod"``, ``"add+prod x2"`` or ``{add: 2, prod: 1}``, with its numbers rounded as in its name.
 
     Raises ``ValueError`` (a ``SettingsError`` where the mix itself is wrong).
     """
@@ -32,7 +32,7 @@ def read_mix(value: Any) -> Mix:
 
 
 def with_budgets(mixes: tuple[Mix, ...], target: str, fairness: Fairness) -> tuple[Mix, ...]:
-    """The mixes with the budgets that ``fairness`` asks for. Mixes that have them already stay as they are."""
+    """The mixes with the budgets that ``fairness`` asks for. Mixes that already have them stay as they are."""
     if fairness == "total" or not all(target in mix.tasks for mix in mixes):
         return mixes  # A mix without the target is refused later, with the other mixes that lack it.
     matched = [mix.with_as_much(target, mixes[0]) for mix in mixes]
@@ -43,9 +43,9 @@ def with_budgets(mixes: tuple[Mix, ...], target: str, fairness: Fairness) -> tup
 
 
 def with_recipes(mixes: tuple[Mix, ...], recipes: Mapping[str, Any]) -> tuple[Mix, ...]:
-    """The mixes once for each recipe, recipe by recipe. Mixes that name theirs already stay as they are.
+    """Every mix once under each recipe, recipe by recipe. Mixes that already name a recipe stay as they are.
 
-    Raises ``ValueError`` for a mix with a recipe that is not there.
+    Raises ``ValueError`` for a mix with an unknown recipe.
     """
     for mix in mixes:
         if mix.recipe and mix.recipe not in recipes:
