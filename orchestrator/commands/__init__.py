@@ -1,2 +1,2 @@
-"""The commands, a module for each thing people come for. Each one reads its arguments, calls what does the work and
-prints; torch, Ray and MLflow are imported only inside the commands that need them."""
+"""The commands, a module for each purpose. Each command reads its arguments, calls what does the work and prints.
+torch, Ray and MLflow are imported only inside the commands that need them."""

@@ -1,4 +1,4 @@
-"""Asking: what there is to ask, what it would cost, and running it."""
+"""Search spaces: list them, show one, plan what it would cost, run it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def run_command(
 
 
 def list_command(debug: Debug = False) -> None:
-    """Name the search spaces that come with the project."""
+    """List the search spaces that come with the project."""
     from orchestrator.space.files import names
     from orchestrator.space.spaces import open_space
     from orchestrator.terminal.briefing import print_spaces
@@ -107,7 +107,7 @@ def show_command(
     gpu_fraction: GpuFraction = None,
     debug: Debug = False,
 ) -> None:
-    """Print a search space resolved: the very sweep, as YAML, and beside each value where it is written."""
+    """Print a resolved search space as YAML that can be run, with a comment beside each value: where it is written."""
     from orchestrator.space.sources import with_sources
 
     resolved, _ = load_resolved(space, profile, with_sizes(override, stack, gpu_fraction))
@@ -132,7 +132,7 @@ def plan_command(
 
 
 def _brief(spec: SweepSpec, hardware: Hardware, home: Path, console: Console) -> Plan:
-    """Say what is about to be done; the plan that was shown."""
+    """Print what is about to be done; returns the plan that was shown."""
     from orchestrator.cost.plan import make_plan
     from orchestrator.stacks.calibration import settle
     from orchestrator.terminal.briefing import print_briefing

@@ -1,4 +1,4 @@
-"""Keeping house: deleting what is not wanted any more."""
+"""Deleting sweeps that are no longer wanted."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def upgrade_command(home: HomeOption = DEFAULT_HOME, debug: Debug = False) -> No
 
 
 def _delete(stored: StoredSweep, home: Path) -> int:
-    """The record first: as long as the sweep is on disk, the command can be repeated."""
+    """Delete the record, then the disk: until the end the command can be repeated. Returns the number of records."""
     from orchestrator.store import lifecycle, runs
     from orchestrator.store.files import Home
     from orchestrator.tracking import store

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from orchestrator.catalogue.reading import StoredSweep
 
 PIPED_WIDTH = 200
-"""Columns where the output is no terminal: a table in a file should not be folded for a screen."""
+"""Columns where the output is not a terminal: a table in a file should not be folded for a screen."""
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 
 
 def sweeps_command(home: HomeOption = DEFAULT_HOME, json_: Json = False, debug: Debug = False) -> None:
-    """List the sweeps there are: how they stand, what they found, what they take up."""
+    """List all sweeps: their state, what they found, their size on disk."""
     from orchestrator.catalogue.reading import read_sweep
     from orchestrator.catalogue.status import status_of
     from orchestrator.catalogue.views import sweeps_view
@@ -46,7 +46,7 @@ def status_command(
     json_: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Show how far a sweep is, whether it runs here, elsewhere or no more."""
+    """Show how far a sweep is, and whether it is still running."""
     from orchestrator.catalogue.status import status_of
     from orchestrator.catalogue.views import status_view
     from orchestrator.terminal.bars import speaks_ascii
@@ -78,7 +78,7 @@ def logs_command(
 
 
 def open_sweep(sweep: str | None, home: Path) -> StoredSweep:
-    """The sweep that is meant: without a name the newest. Raises ``UserError``."""
+    """The sweep of this name, without a name the newest one. Raises ``UserError``."""
     from orchestrator.catalogue.reading import read_sweep
     from orchestrator.store.files import Home
 
@@ -92,6 +92,6 @@ def open_sweep(sweep: str | None, home: Path) -> StoredSweep:
 
 
 def wide_console() -> Console:
-    """A console that folds nothing where the output is no terminal."""
+    """A console that folds nothing where the output is not a terminal."""
     console = Console()
     return console if console.is_terminal else Console(width=PIPED_WIDTH)

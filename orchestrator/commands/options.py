@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, and what reads them."""
+"""Arguments and options that several commands share, and the functions that read them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from orchestrator.space.spec import SweepSpec
 
 SpaceName = Annotated[str, typer.Argument(metavar="NAME_OR_FILE", help="A search space's name, or a YAML file.")]
-SWEEP_HELP = "A sweep's id, the beginning of it, or a search space's name (its newest)."
+SWEEP_HELP = "A sweep's id, the beginning of one, or a search space's name for its newest sweep."
 SweepName = Annotated[str | None, typer.Argument(metavar="[SWEEP]", help=SWEEP_HELP)]
 OneSweep = Annotated[str, typer.Argument(metavar="SWEEP", help=SWEEP_HELP)]
 Profile = Annotated[
     str | None,
-    typer.Option(help="Take this profile, not the largest that the machine or cluster at hand can finish."),
+    typer.Option(help="Take this profile; by default the largest that the machine or cluster can finish."),
 ]
 Override = Annotated[
     list[str] | None,
@@ -29,22 +29,22 @@ Override = Annotated[
 StackOption = Annotated[
     str | None,
     typer.Option(
-        metavar="N|auto", help="Train at most so many runs as one batched model; auto: as many as measurements favour."
+        metavar="N|auto", help="Train at most this many runs as one batched model; auto: as measurements suggest."
     ),
 ]
 GpuFraction = Annotated[
     str | None,
     typer.Option(metavar="SHARE|auto", help="Give each stack this share of a GPU, such as 0.5; 0 trains on the CPU."),
 ]
-HomeOption = Annotated[Path, typer.Option(help="Where sweeps and the default MLflow store lie.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")]
+HomeOption = Annotated[Path, typer.Option(help="The directory of the sweeps and of the default MLflow store.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the full traceback of an error.")]
 DEFAULT_HOME = Path("results")
 
 
 def load(
     space: str, profile: str | None, overrides: Sequence[str | Assignment] | None, address: str | None = None
 ) -> tuple[SweepSpec, Hardware]:
-    """The sweep of :func:`load_resolved`, without where its values are written."""
+    """The same as :func:`load_resolved`, without the origins of values."""
     resolved, hardware = load_resolved(space, profile, overrides, address)
     return resolved.spec, hardware
 
@@ -52,8 +52,8 @@ def load(
 def load_resolved(
     space: str, profile: str | None, overrides: Sequence[str | Assignment] | None, address: str | None = None
 ) -> tuple[Resolved, Hardware]:
-    """The sweep that a name or file, a profile and overrides ask for, and the hardware the profile was chosen by: that
-    of the cluster at ``address``, or this machine's."""
+    """The sweep that a name or file, a profile and overrides ask for, and the hardware by which the profile was chosen:
+    that of the cluster at ``address``, or of this machine."""
     from orchestrator.space.hardware import detect
     from orchestrator.space.spaces import resolve_space
 
@@ -67,7 +67,7 @@ def load_resolved(
 
 
 def with_sizes(overrides: list[str] | None, stack: str | None, gpu_fraction: str | None) -> list[str | Assignment]:
-    """The overrides with ``--stack`` and ``--gpu-fraction``, which are short for two of them."""
+    """The overrides, with those that ``--stack`` and ``--gpu-fraction`` stand for."""
     from orchestrator.space.layers import Assignment
 
     sizes = (("resources.max_stack", "--stack", stack), ("resources.gpu_per_stack", "--gpu-fraction", gpu_fraction))

@@ -1,4 +1,4 @@
-"""The record in MLflow: its page, and bringing it up to date."""
+"""The record in MLflow: open its page, and bring it up to date."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def sync_command(
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """Write into MLflow what an outage kept out of it."""
+    """Write to MLflow what is missing there after an outage."""
     from orchestrator.tracking import sync
 
     if rebuild and sweep is not None:

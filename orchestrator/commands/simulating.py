@@ -1,4 +1,4 @@
-"""Trying a search out before paying for it."""
+"""Simulating a search before paying for it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from orchestrator.simulation.truths import TruthKind
 
 GENERIC_SIZES, GENERIC_SEEDS, GENERIC_EXPONENT = 46, 8, 1.75
-"""Without a search space: so many sizes between 8 and 256, seeds, and a run that costs size to this power."""
+"""Without a search space: the number of sizes between 8 and 256, of seeds, and the power of size that a run costs."""
 
 
 def simulate_command(
@@ -30,16 +30,16 @@ def simulate_command(
     override: Override = None,
     truths: Annotated[int, typer.Option(min=1, help="Sweeps to simulate, each with transitions of its own.")] = 40,
     kind: Annotated[
-        str, typer.Option(help="What is unusual about the truths: matched, misspecified, shoulder, levels-off, ...")
+        str, typer.Option(help="The kind of synthetic truths: matched, misspecified, shoulder, levels-off, ...")
     ] = ("matched"),
     table: Annotated[
-        Path | None, typer.Option(help="Replay the outcomes recorded in this CSV file, in place of synthetic truths.")
+        Path | None, typer.Option(help="Replay the outcomes recorded in this CSV file instead of synthetic truths.")
     ] = None,
     method: Annotated[
-        list[str] | None, typer.Option(help="Try this method (repeatable); by default the space's own and the others.")
+        list[str] | None, typer.Option(help="Try this method (repeatable); by default all of them.")
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Stacks that train at a time.")] = 1,
-    stack: Annotated[int, typer.Option(min=1, help="Runs in a stack, at most.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Stacks that train at the same time.")] = 1,
+    stack: Annotated[int, typer.Option(min=1, help="The most runs in a stack.")] = 1,
     latency: Annotated[float, typer.Option(min=0.0, help="Seconds before a stack starts.")] = 0.0,
     jitter: Annotated[float, typer.Option(min=0.0, help="Standard deviation of ln duration.")] = 0.0,
     stragglers: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of stacks that take 5 times as long.")] = 0,
@@ -47,7 +47,7 @@ def simulate_command(
     seed: Annotated[int, typer.Option(min=0, help="Fixes truths, delays and failures.")] = 0,
     debug: Debug = False,
 ) -> None:
-    """Try the searchers without training: what they would cost, and how far off they would be."""
+    """Simulate the searchers without training: what they would cost, and how far off they would be."""
     from orchestrator.simulation import printing, study
     from orchestrator.simulation.simulator import Cluster
 
@@ -71,7 +71,7 @@ def simulate_command(
 def _recorded(
     table: Path, methods: list[str] | None, cluster: Cluster, seed: int
 ) -> tuple[dict[Request, Observation | None], Benchmark]:
-    """A recorded table and its replay."""
+    """A recorded table, and the benchmark that replays it."""
     from orchestrator.simulation import recorded
     from orchestrator.simulation.study import Benchmark
 
@@ -89,7 +89,7 @@ def _asked(
     cluster: Cluster,
     seed: int,
 ) -> Benchmark:
-    """A search space's question, or the general one."""
+    """The benchmark for a search space, or the general one."""
     import numpy as np
 
     from orchestrator.cost.plan import run_seconds
@@ -114,7 +114,7 @@ def _asked(
 
 
 def _methods(names: list[str] | None, stack: int) -> dict[str, dict[str, Any]]:
-    """The methods to try, all of them by default, told the size of stacks."""
+    """The methods to try, by default all of them, with the size of stacks."""
     from orchestrator.search.registry import METHODS
 
     for name in names or ():

@@ -1,4 +1,4 @@
-"""Telling others: a sweep's report, a comparison of several, tables for other programs."""
+"""Results for others: a sweep's report, a comparison of several sweeps, tables for other programs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ PICTURES = (".svg", ".png", ".pdf")
 def report_command(
     sweep: OneSweep,
     output: Annotated[
-        Path | None, typer.Option(help="The HTML file to write; by default SWEEP.html in this directory.")
+        Path | None, typer.Option(help="The HTML file to write; by default SWEEP.html in the working directory.")
     ] = None,
     home: HomeOption = DEFAULT_HOME,
     debug: Debug = False,
 ) -> None:
-    """Write what a sweep found as one HTML file that needs nothing else."""
+    """Write what a sweep found as one self-contained HTML file."""
     from orchestrator.catalogue.reports import write_report
 
     stored = open_sweep(sweep, home)
@@ -55,7 +55,7 @@ def compare_command(
 
 def export_command(
     sweep: OneSweep,
-    output: Annotated[Path, typer.Option(help="The directory to make.")],
+    output: Annotated[Path, typer.Option(help="The directory to create.")],
     home: HomeOption = DEFAULT_HOME,
     debug: Debug = False,
 ) -> None:

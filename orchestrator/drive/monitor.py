@@ -1,4 +1,4 @@
-"""A campaign as the person at the terminal sees it: one immutable snapshot, replaced whenever something happens."""
+"""What the terminal shows of a campaign: an immutable snapshot, replaced whenever something happens."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from orchestrator.transition.types import Point
 from trainables.base import Status
 
 SNAPSHOT_EVERY_S = 0.2
-"""A snapshot looks through all runs there were: with thousands of short ones, taking one at every event would take
-longer than the events."""
+"""A snapshot looks through all runs so far: with thousands of short ones, one at every event would take longer than the
+events."""
 WINDOW_S = 60.0
-"""Throughput is that of the last so many seconds."""
+"""Throughput is measured over this many seconds."""
 
 
 class Monitor:
-    """Keeps :attr:`snapshot` up to date. ``expected_s`` is what a run takes as far as is known before one has ended.
+    """Keeps :attr:`snapshot` up to date. ``expected_s`` is how long a run should take, used until one has ended.
 
     :meth:`ended`, :meth:`changed` and :meth:`refresh` are called from the driver's thread; the snapshot may be read
     from any."""
@@ -50,7 +50,7 @@ class Monitor:
         self.refresh()
 
     def snapshot(self) -> Snapshot:
-        """The sweep at its last event, with the clock of now and what follows from its runs."""
+        """The sweep at its last event, with the time that has passed by now and what follows from its runs."""
         return replace(
             self._latest,
             elapsed_s=time.monotonic() - self._begun,
@@ -77,7 +77,7 @@ class Monitor:
             self._steps_ended += outcome.steps
 
     def changed(self) -> None:
-        """Something happened: take a new snapshot, unless the last one is hardly older."""
+        """Something happened: take a new snapshot, unless the last one is very recent."""
         if time.monotonic() - self._taken >= SNAPSHOT_EVERY_S:
             self.refresh()
 
@@ -112,12 +112,12 @@ class Monitor:
         )
 
     def _left_s(self, runs_left: int) -> float:
-        """Time left at most, if the runs to come take as long as those that ended."""
+        """The most time left, if the runs to come take as long as those that ended."""
         each = self._trained_s / self._trained if self._trained else self._expected_s
         return runs_left * each / self._campaign.slots
 
     def _steps_per_s(self, steps: int) -> float | None:
-        """Steps of all runs a second over the last minute; None before two moments can be compared."""
+        """Steps a second, of all runs, over the last minute; None before there is anything to compare with."""
         now = time.monotonic()
         self._progressed.append((now, steps))
         while len(self._progressed) > 2 and now - self._progressed[1][0] >= WINDOW_S:
@@ -135,7 +135,7 @@ class Monitor:
         return RunProgress(request.mix, request.size, request.seed, step, steps, accuracy, left_s)
 
     def _grid_s(self) -> float | None:
-        """What the whole grid would take, computed once for every run that ended, when somebody looks."""
+        """What the whole grid would take. Computed on demand, at most once after each run that ended."""
         known, found = self._grid
         if known != len(self._known):
             ended = tuple(self._known)
@@ -144,7 +144,7 @@ class Monitor:
         return found
 
     def _posterior(self, mix: str) -> tuple[float, ...]:
-        """Where a mix's transition may lie, computed once for every run that ended, when somebody looks."""
+        """Where a mix's transition may lie. Computed on demand, at most once after each run that ended."""
         points, sizes = self._points[mix], self._campaign.sweep.spec.sizes
         known, found = self._posteriors.get(mix, (0, ()))
         if known != len(points):

@@ -1,4 +1,4 @@
-"""Ctrl-C: the first one ends a sweep so that it can be resumed, the second one at once."""
+"""Ctrl-C: the first one ends a sweep so that it can be resumed, the second one ends the process at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HARD_EXIT = 130
 def stop_on_interrupt(stop: Callable[[], None]) -> Iterator[None]:
     """While the block runs, SIGINT and SIGTERM call ``stop``; a second one ends the process at once.
 
-    Nothing finished is lost even then: it is in the journal or on disk beside it.
+    Even then no finished run is lost: it is in the journal, or on disk beside it.
     """
     asked = False
 

@@ -31,9 +31,9 @@ from trainables.arms import Arm
 
 
 def tuned(sweep: Sweep, home: Home, engine: Engine, sizing: Sizing, console: Console) -> Sweep:
-    """The sweep with its settings tuned and kept, where it asks for that and has not been tuned yet.
+    """The sweep with tuned settings, also on disk. One that asks for no tuning, or is tuned already, stays as it is.
 
-    Raises ``KeyboardInterrupt`` after an interruption; every run that finished is kept, and the next try goes on.
+    Raises ``KeyboardInterrupt`` after an interruption; finished runs are kept, and a resumed sweep goes on from there.
     """
     if sweep.spec.tune is None or sweep.spec.tuned:
         return sweep
@@ -55,7 +55,7 @@ def tuned(sweep: Sweep, home: Home, engine: Engine, sizing: Sizing, console: Con
 
 
 class _Tuner:
-    """One process's share in a tuning. :meth:`stop` may be called at any time, from a signal handler."""
+    """Tunes in this process, mix by mix. :meth:`stop` may be called at any time, from a signal handler."""
 
     def __init__(self, spec: SweepSpec, home: Home, engine: Engine, sizing: Sizing, say: Callable[[str], None]) -> None:
         self._spec = spec
@@ -67,7 +67,7 @@ class _Tuner:
         self._stop_now: Callable[[], None] = lambda: None
 
     def stop(self) -> None:
-        """Start nothing more."""
+        """Start no more runs."""
         self._stopping = True
         self._stop_now()
 

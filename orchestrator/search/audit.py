@@ -1,4 +1,4 @@
-"""Checks once a transition is found: is what larger sizes learned lost again, and is the budget what limits it?"""
+"""Checks after a transition is found: do larger sizes fail again, and is it the budget that limits the transition?"""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from orchestrator.transition.types import PLATEAU, SCATTER, Point
 BEYOND = 1.4
 """Sizes larger than this times the transition should have learned, but for a lapse."""
 TWICE = 2.0
+"""The first check of larger sizes is made near this times the transition."""
 AS_GOOD = 1.25
-"""A size smaller than the one wanted by no more than this factor does as well."""
+"""A run at a size smaller than the wanted one by at most this factor counts as well."""
 STRETCH = 3.0
-"""Before nothing is said to learn, no two neighbouring sizes among those tried lie further apart than this factor."""
+"""Before a mix is said to learn nowhere, neighbouring tested sizes must differ by no more than this factor."""
 CONFIRMATIONS = 2
-"""Finished runs at the largest (smallest) size before a transition is called above (below) it, or a plateau."""
+"""Finished runs that are needed at the largest (smallest) size to call a transition above (below) it, or a plateau."""
 LONGER = 2
-"""A transition is one of the budget where a run just below it learns in so many times the steps."""
+"""A run just below the transition is repeated with so many times the steps: if it learns, the budget is the limit."""
 
 
 def audits(
@@ -36,9 +37,9 @@ def audits(
 ) -> tuple[tuple[int, int], ...]:
     """Sizes to check and how many finished runs each needs: one near twice the transition, one at the largest size.
 
-    Together they may cost ``share`` of what was spent near and below the transition; where the sizes wanted cost
-    more, the largest affordable ones stand in. Runs that were made anyway, at nearly those sizes, count. A size that
-    failed its check is run once more, since a single run may lapse.
+    Together they may cost ``share`` of what was spent near and below the transition. Where the wanted sizes cost more,
+    the largest affordable ones are checked instead. Runs that were already made at nearly those sizes count. A size
+    that failed its check is run once more, since a single run may fail by chance.
     """
     spent = sum(costs.cost(point.size) for point in points if point.size <= BEYOND * transition)
     beyond = [size for size in sizes if size > BEYOND * transition]
@@ -61,10 +62,10 @@ def audits(
 
 def climb(points: Sequence[Point], sizes: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """A larger size to check, and how many finished runs it needs, where most runs at the largest size tried are too
-    low to be called learned: whether accuracy levels off there, only larger sizes say.
+    low to be called learned. Only larger sizes can say whether accuracy levels off there.
 
-    In steps of :data:`STRETCH`, since the largest size costs most and one good run ends the climb; there, where a
-    plateau would be declared, two runs, and a third where they disagree.
+    The climb goes in steps of :data:`STRETCH`, since the largest size costs most and one good run ends the climb. The
+    largest size, where a plateau would be declared, needs two runs, and a third where these disagree.
     """
     top = max(point.size for point in points)
     low = [point.accuracy < PLATEAU - SCATTER for point in points if point.size == top]
@@ -78,10 +79,10 @@ def climb(points: Sequence[Point], sizes: Sequence[int]) -> tuple[tuple[int, int
 
 
 def unseen(points: Sequence[Point], sizes: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """A size in the widest stretch that nobody looked at, and one run; nothing where all are narrower than
-    :data:`STRETCH`. It is the cheapest that leaves no more than that above it.
+    """A size inside the widest gap between tested sizes, and one run; nothing where all gaps are narrower than
+    :data:`STRETCH`. It is the cheapest size that leaves no wider gap above it.
 
-    A size that fails says nothing of smaller ones where larger models can be worse, such as by memorising.
+    A failure at one size says nothing about smaller sizes where larger models can be worse, such as by memorising.
     """
     tried = sorted({point.size for point in points})
     wide = [(high / low, low, high) for low, high in pairwise(tried) if high / low > STRETCH]
@@ -92,10 +93,10 @@ def unseen(points: Sequence[Point], sizes: Sequence[int]) -> tuple[tuple[int, in
 
 
 def next_step(sizes: Sequence[int], tried: Sequence[int], above: float) -> int | None:
-    """The size to look at on the way to the largest one, once nothing small learns (``above`` is the probability that
-    nothing does): the cheapest within :data:`STRETCH` of the largest. None where the largest may be looked at itself.
+    """The size to test before the largest one, once no small size learns (``above`` is the probability that no size
+    does): the cheapest within :data:`STRETCH` of the largest. None where the largest may be tested at once.
 
-    A run at the largest size costs most of all, and :func:`unseen` would ask for one in between in any case.
+    A run at the largest size costs most of all, and :func:`unseen` would ask for a size in between in any case.
     """
     if not tried or above < LIKELY_ABOVE or sizes[-1] <= STRETCH * max(tried):
         return None
@@ -103,10 +104,10 @@ def next_step(sizes: Sequence[int], tried: Sequence[int], above: float) -> int |
 
 
 def longer_run(problem: Problem, results: Results, mix: str, below: int | None, level: float) -> Request | None:
-    """The run that asks whether the budget limits a transition: one that did not learn at ``below``, the largest size
-    that failed, with :data:`LONGER` times the steps.
+    """The run that tests whether the budget limits a transition: one that did not learn at ``below``, the largest size
+    that failed, repeated with :data:`LONGER` times the steps.
 
-    None where no size failed, where every run there reached ``level``, and where the question has been asked.
+    None where no size failed, where every run there reached ``level``, and where such a run has ended already.
     """
     if below is None:
         return None

@@ -19,11 +19,11 @@ AUTO: Final = "auto"
 
 @dataclass(frozen=True, order=True)
 class Request:
-    """A run somebody wants: one cell (mix, size) with one seed.
+    """A run that is wanted: one cell (mix, size) with one seed.
 
-    With ``steps_factor`` above 1 it trains so many times the steps of the mix's other runs. Such a run says whether a
-    transition is one of the budget; it is no evidence of where the transition lies. With ``phase`` above 0 it is that
-    phase of the run, which a later one goes on from: no searcher asks for it, or hears of it.
+    With ``steps_factor`` above 1 it trains so many times the steps of the mix's other runs. Such a run tests whether
+    the budget limits a transition; it is no evidence of where the transition lies. With ``phase`` above 0 it is that phase of the
+    run, which a later one goes on from: no searcher asks for it, or hears of it.
     """
 
     mix: str
@@ -44,12 +44,12 @@ class Observation:
 
 
 Results = Mapping[Request, Observation | None]
-"""What is known: None stands for a run that failed, which is no evidence and is not asked for again."""
+"""What is known. None stands for a failed run: it is no evidence and is not asked for again."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is searched: mixes by name, candidate sizes ascending, seeds in the order they are spent."""
+    """What is searched: mixes by name, candidate sizes ascending, seeds in the order they are used."""
 
     mixes: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -82,8 +82,8 @@ class MixProgress:
 class SearchSettings:
     """What can be set under ``search:`` whatever the method.
 
-    ``stack``: up to so many seeds are asked for together at one size, where the engine trains them at little more than
-    the cost of one; ``auto`` is what the engine says, and 1 where nobody does.
+    ``stack``: the most seeds to ask for together at one size. The engine trains them as one batched model, at little
+    more than the cost of one. ``auto`` leaves the number to the engine, and is 1 without one.
     """
 
     stack: int | Literal["auto"] = AUTO
@@ -145,15 +145,15 @@ class Searcher(ABC):
         return wanted
 
     def tell(self, request: Request, observation: Observation | None) -> None:
-        """Record how a run ended (None: it failed). The first word on a run counts; repeats change nothing.
+        """Record how a run ended (None: it failed). The first result of a run counts; later ones change nothing.
 
-        Runs that were never asked for are welcome: a resumed or extended sweep tells what its journal holds.
+        Runs that were never asked for are accepted: a resumed or extended sweep tells what its journal holds.
         """
         self._pending.pop(request, None)
         self._results.setdefault(request, observation)
 
     def state_dict(self) -> dict[str, Any]:
-        """What is known, as plain JSON values. Pending runs are no part of it: after a restart they are asked again."""
+        """What is known, as plain JSON values. Pending runs are left out: after a restart they are asked for again."""
         return {
             "results": [
                 {"request": asdict(request), "observation": None if seen is None else asdict(seen)}

@@ -1,4 +1,4 @@
-"""The statistical searcher: each run where it says most about a transition for its cost."""
+"""The statistical searcher: each run goes where it gives most information about a transition for its cost."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ from orchestrator.search.stopping import MixPlan, Stopping
 from orchestrator.search.view import MixView, view_of
 
 LENIENCE = 0.5
-"""Beside pending runs, a run of a mix that is alone may promise less the cheaper it is, by this power of its cost."""
+"""While runs are pending, the next run of the only open mix may promise less the cheaper it is: its cost relative to
+the largest size, to this power."""
 
 
 @dataclass(frozen=True)
 class _Offer:
-    """Runs a mix would start next; the most urgent offer goes first. ``dearness`` is what one of them costs, as a share
-    of a run at the largest size."""
+    """The runs that a mix would start next. The most urgent offer goes first. ``relative_cost`` is the cost of one of
+    these runs, divided by that of a run at the largest size."""
 
     urgency: tuple[float, float]
     requests: list[Request]
-    dearness: float = 1.0
+    relative_cost: float = 1.0
 
 
 class Bayes(Searcher):
-    """Keeps the posterior of :mod:`orchestrator.transition.posterior` for each mix and asks for the run with the
-    largest expected information about the transition per cost to the power ``thrift``, cost as measured so far.
+    """Keeps the posterior of :mod:`orchestrator.transition.posterior` for each mix. Asks for the run with the largest
+    expected information about the transition, divided by cost ** ``thrift``. Costs are those measured so far.
 
-    When a mix is done is said in :mod:`orchestrator.search.stopping`.
+    :mod:`orchestrator.search.stopping` decides when a mix is done.
     """
 
     Settings: ClassVar[type[SearchSettings]] = BayesSettings
@@ -87,16 +88,17 @@ class Bayes(Searcher):
         return MixProgress(mix, under, over, left, plan.done, plan.note)
 
     def _gate(self, offer: _Offer, going: int, pending: int) -> float:
-        """What a mix's next run must still promise, as a share of what the best one would without those ``pending``.
+        """The least that a mix's next run must promise, as a share of what the best run would without the ``pending``.
 
-        Less beside few, for a second worker costs more idle than a needless run does; and less for a cheap run, which
-        wastes little, but the more of the ``going`` mixes a worker can be lent to, the less reason to start it.
+        It is low while few runs are pending, since an idle worker costs more than a needless run. It is lower for a
+        cheap run, which wastes little. That discount shrinks with the number of open mixes (``going``), since the
+        worker can train for another mix instead.
         """
         crowded = pending / (pending + self.stack)
-        return self.settings.gate * crowded * math.pow(offer.dearness, LENIENCE / going)
+        return self.settings.gate * crowded * math.pow(offer.relative_cost, LENIENCE / going)
 
     def _leaning(self, mix: str, views: Mapping[str, MixView]) -> Belief:
-        """What runs of a mix are chosen by."""
+        """The belief by which the runs of a mix are chosen: with ``share``, one drawn towards the other mixes'."""
         others = [view.belief for other, view in views.items() if other != mix and view.points]
         return views[mix].belief.leaning(others if self.settings.share else ())
 
@@ -104,7 +106,7 @@ class Bayes(Searcher):
         self, view: MixView, belief: Belief, plan: MixPlan, results: Results, taken: set[Request], costs: CostModel
     ) -> _Offer | None:
         if plan.longer is not None:
-            # Whichever seed it went to: runs still pending may change which one would be asked for now.
+            # With any seed: results that came since may have changed the seed that would be asked for now.
             asked = any(replace(run, seed=plan.longer.seed) == plan.longer for run in taken)
             return None if asked else _Offer((2.0, 0.0), [plan.longer])
         budget = self.settings.max_runs - view.ended - sum(request.mix == view.mix for request in taken)
@@ -119,7 +121,8 @@ class Bayes(Searcher):
     def _informative(
         self, mix: str, belief: Belief, results: Results, taken: set[Request], costs: CostModel, most: int
     ) -> _Offer | None:
-        """The runs at the size that says most for its cost, and which share of what it said before those pending."""
+        """The runs at the size with most information for its cost. Their urgency is the share of the best run's
+        information that is left once the pending runs are counted in."""
         sizes, thrift = self.problem.sizes, self.settings.thrift
         free = {size: free_runs(self.problem, results, taken, mix, size) for size in sizes}
         flying = [run.size for run in taken if run.mix == mix and run.size in free and run.steps_factor == 1]
@@ -134,10 +137,10 @@ class Bayes(Searcher):
         if fantasies:
             alone = best_choice(belief, (), sizes, costs, most, thrift)
             share = best.score / max(alone.score, 1e-300) if alone is not None else 0.0
-        dearness = costs.cost(best.size) / costs.cost(sizes[-1])
-        return _Offer((min(share, 1.0), belief.width), free[best.size][: best.runs], dearness)
+        relative_cost = costs.cost(best.size) / costs.cost(sizes[-1])
+        return _Offer((min(share, 1.0), belief.width), free[best.size][: best.runs], relative_cost)
 
     def _view(self, mix: str, results: Results) -> MixView:
-        """What is known of a mix, kept from the last call as far as it still holds."""
+        """What is known of a mix. What the last call found is reused as far as it still holds."""
         self._views[mix] = view_of(self.problem, results, mix, self._views.get(mix))
         return self._views[mix]

@@ -13,18 +13,21 @@ from orchestrator.search.base import SearchSettings
 class BayesSettings(SearchSettings):
     """What can be set under ``search:`` with ``method: bayes``.
 
-    ``precision``: a mix is done when the 90 % interval of its transition is narrower than this, in ln size.
-    ``worth``: it is also done when the best next run promises fewer nats about the transition than this times its
-    cost in runs at the middle size (less, the wider the interval still is). ``max_runs`` and ``max_cost`` (seconds) end
-    a mix that gets no further; both count its finished runs. ``min_runs``: the least evidence to stop on.
+    When to stop. ``precision``: a mix is done when the 90 % interval of its transition is narrower than this, in ln
+    size. ``worth``: it is also done when the best next run promises fewer nats about the transition than this times
+    the run's cost, where a run at the middle size costs 1; the wider the interval still is, the less is required.
+    ``max_runs`` and ``max_cost`` (seconds) end a mix in any case; both count its finished runs. ``min_runs``: the
+    fewest runs to stop on.
 
-    ``thrift``: information is divided by cost to this power. ``gate``: a run is only started
-    beside many pending ones if it still promises this share of what the best one would without them (less of it
-    beside few, and less for a run that is cheap where no other mix is open). ``audit``: the share that checks of
-    larger sizes may add to a mix's cost (0: none). ``share``: choose a mix's runs as if its transition probably lay
-    near those of the others; what is reported, and when a mix is done, never depend on it. ``budget_audit``: repeat
-    one run just below each transition, or at the largest size where there is none, with twice the steps, which says
-    whether the budget is what limits it.
+    Which run is next. ``thrift``: information is divided by cost to this power. ``gate``: while many runs are pending,
+    another one is started only if it promises at least this share of what the best one would promise without them.
+    While few are pending less is required, and less of a cheap run where no other mix is open. ``share``: choose a
+    mix's runs as if its transition probably lay near those of the others. What is reported, and when a mix is done,
+    never depend on it.
+
+    What is checked. ``audit``: checks of larger sizes may add this share to a mix's cost (0: no checks).
+    ``budget_audit``: repeat one run just below each transition, or at the largest size where there is none, with twice
+    the steps, to see whether the budget is the limit.
     """
 
     precision: float = 0.33

@@ -1,4 +1,4 @@
-"""What is believed about one mix, and what another run at each size would say about its transition.
+"""What is believed about one mix, and how much another run at each size would tell about its transition.
 
 Letters: C candidate sizes, D curves (midpoint x slope as one axis, the flat ones last), B bins of the transition.
 """
@@ -19,8 +19,8 @@ from orchestrator.transition.posterior import Posterior
 from orchestrator.transition.types import LEVEL
 
 BIN = 0.05
-"""Width of the bins of the transition, in ln size: finer than any interval asked for. All that lies below the sizes is
-one bin, and all above them, curves without a transition included, another."""
+"""Width of the bins of the transition, in ln size: finer than any interval asked for. Everything below the sizes is one
+bin. Everything above them, curves without a transition included, is another."""
 STRAY = 0.01
 """Probability that a run looks as if it had learned where none does."""
 TAIL = 0.05
@@ -62,12 +62,12 @@ class Belief:
         lapse_MK = (marginal_MKL @ LAPSES) / np.maximum(weight_MK, 1e-300)
         self.weight_D = np.append(weight_MK.ravel(), posterior.flat)
         self._kept_D = np.append(1 - lapse_MK.ravel(), np.ones(len(LUCK)))
-        # Where each curve crosses, for floor and asymptote at their means: they move it by little.
+        # Where each curve crosses, with floor and asymptote at their means: these hardly move it.
         floor = posterior.mean_floor()
         share = (LEVEL * self.top - floor) / (self.top - floor)
         offset = math.log(share / (1 - share)) if 0.02 < share < 0.98 else 0.0
         place_MK = self.curves.midpoints[:, None] + offset / SLOPES
-        # Whatever lies outside the sizes is reported as just that: there is nothing to find out about how far.
+        # A transition outside the sizes is reported as just that: how far outside need not be found out.
         least, most = math.log(self.sizes[0]) - BIN, math.log(self.sizes[-1]) + BIN
         place_D = np.append(np.clip(place_MK.ravel(), least, most), np.full(len(LUCK), most))
         bin_D = np.floor(place_D / BIN)
@@ -90,10 +90,10 @@ class Belief:
         return predicted
 
     def leaning(self, others: Sequence[Belief]) -> Belief:
-        """The same under a prior drawn towards where ``others``, of the same sizes, believe their transitions to be.
+        """The same with a prior drawn towards the transitions that ``others``, of the same sizes, believe in.
 
-        A share :data:`OWN` of the prior stays as it was. For choosing runs, never for what is reported or for when to
-        stop: mixes would grow alike, and how they differ is the question.
+        A share :data:`OWN` of the prior stays as it was. This is for choosing runs only, never for what is reported or
+        for when to stop: it would make mixes look alike, and how they differ is the question.
         """
         if not others:
             return self
@@ -112,7 +112,7 @@ class Belief:
     def gains(self, pending: Sequence[Fantasy], runs: int) -> Floats:
         """Mutual information, in nats, between the transition and ``runs`` more runs at each size.
 
-        Pending runs enter as soft labels: each size is taken to show what is predicted for it now.
+        Pending runs count as soft labels: each is taken to end as is predicted for its size now.
         """
         if pending:
             return self._gains(self._imagine(pending), runs)

@@ -1,4 +1,4 @@
-"""Bisection of each mix's transition on the list of sizes: the simple choice."""
+"""Bisection of each mix's transition on the list of sizes: the simplest adaptive searcher."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from orchestrator.transition.types import LEVEL, PLATEAU, SCATTER
 
 @dataclass(frozen=True)
 class BisectionSettings(SearchSettings):
-    """Precision is that of the sizes, evidence is all seeds of the problem. ``budget_audit``: repeat one run just below
-    each transition, or at the largest size where there is none, with twice the steps."""
+    """Every size looked at is run with all seeds, down to two neighbouring sizes. ``budget_audit``: repeat one run just
+    below each transition, or at the largest size where there is none, with twice the steps."""
 
     budget_audit: bool = False
 
@@ -27,7 +27,7 @@ class BisectionSettings(SearchSettings):
 class _State:
     """Where one mix stands. ``size`` is the size being decided, None when the search has ended. ``low`` and ``high``
     are indices into the sizes: -1 and len(sizes) where nothing is known. ``level`` is the accuracy that counts as
-    learned, None as long as that is open."""
+    learned, None as long as it is unknown."""
 
     size: int | None
     low: int

@@ -1,4 +1,4 @@
-"""Where the next run of a mix should go: the most information about its transition for the cost."""
+"""Which run of a mix should be next: the one with most information about its transition for its cost."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from orchestrator.search.belief import Belief, Fantasy
 from orchestrator.search.costs import CostModel, stack_cost
 
 TELLING = 0.25
-"""Sizes that say less than this share of the most telling one are not considered, however cheap."""
+"""Sizes with less than this share of the largest gain in information are not considered, however cheap."""
 LIKELY_ABOVE, NEARLY = 0.4, 0.7
-"""From this probability of "above" on, the largest size stands in for one that says hardly more than it."""
+"""From the first probability of "above" on, the largest size is taken if it has the second share of the best gain."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What to run next: how many ``runs`` at which ``size``, what they are expected to say (``gain``, nats), and that
-    per cost ** thrift (``score``)."""
+    """What to run next: how many ``runs`` at which ``size``, the information expected of them (``gain``, nats), and
+    that divided by cost ** thrift (``score``)."""
 
     size: int
     runs: int
@@ -33,7 +33,8 @@ def best_choice(
 ) -> Choice | None:
     """The best of the sizes in ``free`` and of stacks of up to ``most`` runs; None where no size is free.
 
-    Where a single run says nearly all, as it does far from the transition, a stack is not worth its overhead.
+    Where a single run gives nearly all the information, as it does far from the transition, a stack is not worth its
+    overhead.
     """
     free_C = np.isin(belief.sizes, free)
     if not free_C.any():

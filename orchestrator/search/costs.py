@@ -1,5 +1,5 @@
-"""What a run costs, learned from the runs that ended: a power law in size through the measured costs. And what a stack
-does, beside a single run."""
+"""What a run costs: a power law in size, fitted to the costs of the runs that ended. And what a stack of runs costs,
+relative to a single one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 from orchestrator.search.base import Results
 
 MAX_EXPONENT = 3.0
-"""No training cost rises faster with width than that (quadratic work, and memory traffic besides)."""
+"""No training cost rises faster with width than this (quadratic work, and memory traffic besides)."""
 
 UNMEASURED_EXPONENT = 0.0
-"""What is taken until runs of two sizes have ended: without a measurement no size counts as dearer than another."""
+"""The exponent until runs of two sizes have ended: without a measurement all sizes count as equally expensive."""
 
 STACK_OVERHEAD = 0.2
 """What each further run of a stack adds to the cost of the first: four cost 1.6 times one."""

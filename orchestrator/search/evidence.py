@@ -33,13 +33,13 @@ def cell(problem: Problem, results: Results, mix: str, size: int) -> Cell:
 
 
 def requests(problem: Problem, mix: str, size: int) -> list[Request]:
-    """Every run of one cell, in the order its seeds are spent."""
+    """Every run of one cell, in the order its seeds are used."""
     return [Request(mix, size, seed) for seed in problem.seeds]
 
 
 def free_runs(problem: Problem, results: Results, taken: Collection[Request], mix: str, size: int) -> list[Request]:
-    """Runs of one cell that neither ended nor are ``taken``, the seed least used by the mix first: runs that share a
-    seed share their data, and one lucky draw of it must not look like a curve."""
+    """Runs of one cell that neither ended nor are ``taken``. The seed that the mix used least is first: runs with the
+    same seed share their data, and one lucky data set must not look like a curve."""
     used = Counter(run.seed for runs in (results, taken) for run in runs if run.mix == mix and run.steps_factor == 1)
     free = [run for run in requests(problem, mix, size) if run not in results and run not in taken]
     return sorted(free, key=lambda run: used[run.seed])
@@ -54,7 +54,7 @@ def missing_runs(
 
 
 def points(problem: Problem, results: Results, mix: str) -> list[Point]:
-    """The runs of one mix that are evidence, sorted. Runs of more steps than the others are none."""
+    """The runs of one mix that are evidence, sorted. Runs with more steps than the others are left out."""
     return sorted(
         Point(request.size, request.seed, seen.accuracy, seen.floor)
         for request, seen in results.items()

@@ -30,7 +30,7 @@ class Grid(Searcher):
         for stack in self._stacks:
             left = [request for request in stack if request not in results and request not in taken]
             if wanted and len(wanted) + len(left) > limit:
-                # Rather a free worker than half a stack.
+                # A free worker is better than half a stack.
                 break
             wanted += left
         return wanted[:limit]

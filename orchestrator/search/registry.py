@@ -1,4 +1,4 @@
-"""The searchers by the name a search space gives them. A new one is a file and a line here."""
+"""The searchers by the names that search spaces use. A new searcher is a file of its own and a line here."""
 
 from __future__ import annotations
 

@@ -18,13 +18,13 @@ from orchestrator.transition.transition import SURE
 
 SECOND_THOUGHTS = 4
 """Finished runs, at most, at a size where some learn although larger ones do not: one of four is luck."""
-WIDE, MOST_EASE = 2.0, 2.0
-"""A run is worth its price where the interval is this many times as wide as asked for, up to this much more of it where
-it is narrower."""
+WIDE, MOST_DEMANDED = 2.0, 2.0
+"""The best next run must promise ``worth`` for its cost where the interval is the first number times as wide as asked
+for, and up to the second number times as much where it is narrower."""
 CLOSES = 0.8
-"""Probability of learning (of failing) at a size that is to close an interval."""
+"""A size is run to close an interval only where it learns (or fails) with at least this probability."""
 COARSE = 1.5
-"""Between neighbouring candidate sizes an interval gets no narrower than this times their gap."""
+"""An interval is not asked to be narrower than this times the gap between the candidate sizes around it."""
 
 Checks = tuple[tuple[int, int], ...]
 """Sizes, and how many finished runs each needs."""
@@ -32,8 +32,8 @@ Checks = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class MixPlan:
-    """What a mix wants, given its results: a search, particular runs (``checks``; ``longer``: one of more steps), or
-    nothing."""
+    """What a mix still needs, given its results: nothing (``done``), finished runs at particular sizes (``checks``),
+    one run with more steps (``longer``), or, without any of these, further search. ``note`` says why."""
 
     done: bool
     checks: Checks
@@ -53,7 +53,7 @@ class Stopping:
     stack: int
 
     def plan(self, view: MixView, results: Results, costs: CostModel) -> MixPlan:
-        """What the mix still wants."""
+        """What the mix still needs."""
         if not self._has_budget(view, results):
             return MixPlan(True, (), f"not converged after {view.ended} runs: {view}")
         outside = self._outside(view, results)
@@ -64,7 +64,7 @@ class Stopping:
         if any(self._lacks(view, *check, results) for check in climbing):
             return MixPlan(False, climbing, f"seems to level off; checking size {climbing[0][0]}")
         if not self._narrow(view):
-            # Once what is believed is narrow, only the bracket keeps the interval wide.
+            # Where the posterior is narrow enough, only the bracket keeps the interval wide.
             telling = view.belief.width > self._wanted_width(view.belief) and self._worthwhile(view, results, costs)
             if len(view.points) < self.settings.min_runs or telling or self._may_close_an_end(view, results):
                 return MixPlan(False, (), note)
@@ -78,7 +78,7 @@ class Stopping:
     def _outside(self, view: MixView, results: Results) -> MixPlan | None:
         """The plan for a mix that has no transition within the sizes, as far as is known; None for the others."""
         belief, sizes = view.belief, self.problem.sizes
-        # A size where a run learned although larger ones do not gets a second opinion: it may have been luck.
+        # A size where a run learned although larger ones do not is run again: it may have been luck.
         lucky = contested(view.points, view.plateau)
         unlearned = ((sizes[-1], CONFIRMATIONS), *((size, SECOND_THOUGHTS) for size in lucky))
         if belief.above >= SURE:
@@ -91,8 +91,8 @@ class Stopping:
         return self._settle(view, unlearned, results, f"levels off at {view.plateau:.2f}{luck}")
 
     def _found(self, view: MixView, results: Results, costs: CostModel, note: str) -> MixPlan:
-        """The plan for a mix whose interval is as good as it gets: larger sizes are audited for tasks that are lost
-        again, or that level off too low."""
+        """The plan for a mix whose interval is as narrow as it gets. Larger sizes are checked: a task may fail there
+        again, or level off too low."""
         belief = view.belief
         transition = math.exp(belief.median)
         checks = audits(view.points, view.learned, self.problem.sizes, transition, costs, self.settings.audit)
@@ -104,7 +104,7 @@ class Stopping:
         return self._settle(view, checks, results, note)
 
     def _settle(self, view: MixView, checks: Checks, results: Results, note: str) -> MixPlan:
-        """Done, unless one of the checks still lacks runs that can be had."""
+        """Done, unless one of the checks still lacks runs that are available."""
         open_checks = tuple(check for check in checks if self._lacks(view, *check, results))
         if open_checks:
             return MixPlan(False, open_checks, f"{note}; checking size {open_checks[0][0]}")
@@ -116,7 +116,7 @@ class Stopping:
         return MixPlan(True, (), note)
 
     def _lacks(self, view: MixView, size: int, count: int, results: Results) -> bool:
-        """Whether a size lacks runs, of so many, that can be had."""
+        """Whether a size has fewer than ``count`` finished runs and more are available."""
         return bool(missing_runs(self.problem, results, set(), view.mix, size, count))
 
     def _has_budget(self, view: MixView, results: Results) -> bool:
@@ -127,11 +127,11 @@ class Stopping:
         return self.settings.max_cost is None or spent < self.settings.max_cost
 
     def _worthwhile(self, view: MixView, results: Results, costs: CostModel) -> bool:
-        """Whether the best next run promises enough for what it costs, in runs at the middle size as full stacks
-        train them.
+        """Whether the best next run promises enough information for its cost, measured in runs at the middle size as
+        full stacks train them.
 
-        Enough is ``worth`` where the interval is :data:`WIDE` times as wide as asked for, less where it is wider, and
-        nothing while it is open.
+        Enough is ``worth`` for each such run where the interval is :data:`WIDE` times as wide as asked for. It falls
+        with the square of the width, and nothing is required while the interval is open.
         """
         sizes, settings = self.problem.sizes, self.settings
         left = [size for size in sizes if free_runs(self.problem, results, set(), view.mix, size)]
@@ -140,20 +140,20 @@ class Stopping:
             return False
         middle = costs.cost(sizes[len(sizes) // 2]) * stack_cost(self.stack) / self.stack
         wide = WIDE * settings.precision
-        ease = (wide / max(view.belief.width, wide / math.sqrt(MOST_EASE))) ** 2
-        return best.gain >= settings.worth * ease * stack_cost(best.runs) * costs.cost(best.size) / middle
+        demanded = (wide / max(view.belief.width, wide / math.sqrt(MOST_DEMANDED))) ** 2
+        return best.gain >= settings.worth * demanded * stack_cost(best.runs) * costs.cost(best.size) / middle
 
     def _may_close_an_end(self, view: MixView, results: Results) -> bool:
-        """Whether the interval leaves the sizes where runs at their end are still to be had. Whatever closes it will
-        do: that is cheaper than confirming the end of the sizes."""
+        """Whether the interval reaches beyond an end of the sizes where runs are still available. The search then goes
+        on: any run that closes the interval is cheaper than confirming that end."""
         smallest, largest = self.problem.sizes[0], self.problem.sizes[-1]
         ends = (smallest, view.belief.low < math.log(smallest)), (largest, view.belief.high > math.log(largest))
         return any(is_open and self._lacks(view, end, CONFIRMATIONS, results) for end, is_open in ends)
 
     def _closing(self, view: MixView) -> int | None:
-        """The size nearest to the transition that nobody tried and that most likely ends the interval nearer to what is
-        believed: one that learns above it, or fails below it. None where the bracket is no wider than the belief, or no
-        such size is left."""
+        """The untested size nearest to the transition that probably closes the bracket further: one above the
+        transition that probably learns, or one below it that probably fails. None where the bracket is no wider than
+        the interval believed, or no such size is left."""
         belief = view.belief
         under, over = view.bracket
         predicted = [float(p) for p in belief.predicted]
@@ -179,7 +179,7 @@ class Stopping:
         return high - low <= self._wanted_width(view.belief)
 
     def _wanted_width(self, belief: Belief) -> float:
-        """The width of interval to be content with, in ln size: as asked for, or as the candidate sizes allow."""
+        """The width of the interval at which to stop, in ln size: ``precision``, or what the candidate sizes allow."""
         smaller = [size for size in self.problem.sizes if math.log(size) <= belief.median]
         larger = [size for size in self.problem.sizes if math.log(size) > belief.median]
         gap = math.log(larger[0] / smaller[-1]) if smaller and larger else 0.0
@@ -187,7 +187,7 @@ class Stopping:
 
 
 def _confirming(view: MixView) -> Checks:
-    """The size of the only run that learned at or above the transition, and one run more than it has: a transition does
+    """The size of the only run that learned at or above the transition, and one run more than it has: a transition must
     not rest on one run, which may have been lucky."""
     middle = view.belief.median
     learned = [point.size for point in view.points if point.accuracy >= view.level and math.log(point.size) >= middle]

@@ -1,4 +1,4 @@
-"""One mix as the statistical searcher sees it: its evidence, and what is believed from it."""
+"""One mix as the statistical searcher sees it: its evidence, and the belief that follows from it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ FLOOR_STEP = 0.05
 
 @dataclass(frozen=True)
 class MixView:
-    """One mix: its evidence and what is believed from it. ``ended`` counts its finished runs, failed ones too;
-    ``untried`` the runs of the problem that have not ended. ``plateau`` is the level that accuracy settles at where
-    that is too low to be learned, else None; ``levelling`` whether it seems to, as far as sizes were
+    """One mix: its evidence and the belief that follows from it. ``ended`` counts its finished runs, failed ones too;
+    ``untried`` the runs of the problem that have not ended. ``plateau`` is the level at which accuracy settles where
+    that is too low to count as learned, else None. ``levelling``: whether it seems to settle so, as far as sizes were
     tested."""
 
     mix: str
@@ -40,7 +40,7 @@ class MixView:
 
     @property
     def level(self) -> float:
-        """The accuracy from which on a run learned."""
+        """The accuracy from which on a run counts as learned."""
         return LEVEL * self.belief.top
 
     @cached_property
@@ -62,7 +62,7 @@ class MixView:
 
 
 def view_of(problem: Problem, results: Results, mix: str, kept: MixView | None) -> MixView:
-    """Evidence and belief about a mix; what is ``kept`` of the last time is used as far as it still holds."""
+    """Evidence and belief about a mix. ``kept``, the view of the last call, is reused as far as it still holds."""
     seen = tuple(points(problem, results, mix))
     ended = sum(request.mix == mix and request.steps_factor == 1 for request in results)
     if kept is not None and kept.points == seen and kept.ended == ended:

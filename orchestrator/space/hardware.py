@@ -1,4 +1,4 @@
-"""What this machine has to offer, found without importing torch where there is no GPU to ask about."""
+"""The hardware of this machine. torch, slow to import, is imported only where there may be a GPU."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 GPU_DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/kfd")
-"""Present on Linux where a GPU driver is: NVIDIA (bare, in a container, under WSL) and AMD."""
+"""One of these exists on Linux where there is a GPU driver: NVIDIA (bare, in a container, under WSL) or AMD."""
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """Cores this process may use, memory in GB and GPUs torch can compute on (with the first one's name).
-
-    ``cpu_name`` is the processor's, as far as the system tells.
+    """Cores that this process may use, memory in GB (0: unknown) and GPUs that torch can compute on, with the name of
+    the first one. ``cpu_name`` is the processor's name as the system gives it.
     """
 
     cpus: int

@@ -1,4 +1,4 @@
-"""Settings as plain values: what YAML, records and comparisons see of them."""
+"""Settings as plain values, for YAML, records and comparisons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiles: one question at several sizes, from largest to smallest, each stating the hardware it needs."""
+"""Profiles: one question at several scales, from the largest to the smallest, each with the hardware it needs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from orchestrator.space.validation import STRICT, parse
 
 
 class Needs(BaseModel):
-    """What a profile cannot do without; ``asked`` ones are never chosen by themselves."""
+    """The hardware that a profile needs. One with ``asked`` is taken only when it is asked for by name."""
 
     model_config = STRICT | {"frozen": True}
 
@@ -26,7 +26,7 @@ class Needs(BaseModel):
 
 @dataclass(frozen=True)
 class ChosenProfile:
-    """The profile that was chosen and, in a few words, why."""
+    """The profile that was chosen and the reason, in a few words."""
 
     name: str
     reason: str
@@ -60,7 +60,7 @@ def needs_of(profile: Mapping[str, Any]) -> Needs:
 
 
 def missing(needs: Needs, hardware: Hardware) -> Iterator[str]:
-    """What ``hardware`` lacks, a few words each."""
+    """What ``hardware`` lacks, each in a few words."""
     if needs.gpu and not hardware.gpus:
         yield "no GPU was found"
     if needs.cpus > hardware.cpus:

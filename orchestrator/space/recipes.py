@@ -1,4 +1,4 @@
-"""Recipes: the same comparison with other training settings, to see whether its answer depends on them."""
+"""Recipes: the same comparison under other training settings, to see whether the answer depends on them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ LONGEST_NAME = 64
 VARY = "vary"
 """A recipe of this name holds lists of values: one recipe for each combination."""
 MOST = 64
-"""More recipes than this no table shows."""
+"""The most recipes that a search space may have: more would fit in no table."""
 
 
 def expand(value: Any) -> Any:
-    """Recipes as written, with ``vary`` written out; anything malformed stays, to be refused where it stands.
+    """Recipes as written, with ``vary`` written out. Anything malformed is left as it is, to be refused later.
 
     ``vary: {training.learning_rate: [0.002, 0.005], model.init: [{kind: scaled}]}`` becomes a recipe for each
     combination, named after its values: ``learning_rate=0.002,init=scaled``. Raises :class:`InvalidDataError`.
@@ -56,8 +56,8 @@ def expand(value: Any) -> Any:
 def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) -> dict[str, Any]:
     """The family's settings under each recipe, by its name.
 
-    Raises :class:`InvalidDataError` for names that cannot be used, settings that cannot, recipes that change what is
-    learned or how many parameters there are, and two recipes that are one.
+    Raises :class:`InvalidDataError` for names and settings that cannot be used, for recipes that change what is learned
+    or how many parameters there are, and for two recipes with the same settings.
     """
     base = plain_settings(family.settings)
     resolved: dict[str, Any] = {}
@@ -79,7 +79,7 @@ def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) 
         # Equal run keys, not equal words: a default written out is the same recipe.
         same = [other for other, theirs in resolved.items() if family.described(theirs) == family.described(settings)]
         if same:
-            mistakes.append(Mistake((name,), f"asks for the very settings of recipe {same[0]!r}"))
+            mistakes.append(Mistake((name,), f"has the same settings as recipe {same[0]!r}"))
         resolved[name] = settings
     if mistakes:
         raise InvalidDataError(mistakes)
@@ -94,16 +94,16 @@ def difference(settings: Any, recipe: Any) -> str:
 
 
 def _changed(name: str, family: Family, other: Family, sizes: tuple[int, ...]) -> list[Mistake]:
-    """What a recipe may not touch: the transition is compared across recipes in parameters and on the same tasks."""
+    """What a recipe must not change: transitions are compared across recipes in parameters and on the same tasks."""
     if other.tasks() != family.tasks() or other.subject() != family.subject():
-        return [Mistake((name,), "changes what is learned; that is a search space of its own")]
+        return [Mistake((name,), "changes what is learned; that needs a search space of its own")]
     if any(other.parameters(size) != family.parameters(size) for size in sizes):
-        return [Mistake((name,), "changes how many parameters a size has; that is a search space of its own")]
+        return [Mistake((name,), "changes how many parameters a size has; that needs a search space of its own")]
     return []
 
 
 def _axes(value: Mapping[str, Any], above: Key) -> list[tuple[tuple[str, ...], list[Any]]]:
-    """Every list inside nested mappings, with the dotted path it varies."""
+    """Every list inside nested mappings, with the path of the setting it varies."""
     found: list[tuple[tuple[str, ...], list[Any]]] = []
     for name, inner in value.items():
         key = (*above, str(name))

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, PlainValidator
 from orchestrator.space.validation import STRICT
 
 AUTO: Literal["auto"] = "auto"
-"""A size the engine chooses from what it measured."""
+"""For a value that the engine chooses from its measurements."""
 
 
 def _stack_size(value: Any) -> int | Literal["auto"]:
@@ -34,11 +34,11 @@ def _gpu_share(value: Any) -> float | Literal["auto"]:
 class Resources(BaseModel):
     """What a stack of runs is given. Nothing here changes what is computed.
 
-    ``cpu_per_stack`` in cores and ``gpu_per_stack`` in devices may be fractions; with 0 devices a stack trains on the
-    CPU. ``max_stack`` is the most runs trained as one batched model. ``auto`` leaves the share of a GPU, or the stack
-    for each size, to what was measured on the device (orchestrator/stacks). ``checkpoint_every_s`` is the time between
-    checkpoints, ``retries`` how often a stack that failed is tried again, ``threads`` the threads one stack computes
-    with (default: its cores, rounded down, at least 1).
+    ``cpu_per_stack`` (cores) and ``gpu_per_stack`` (devices) may be fractions; with 0 devices a stack trains on the
+    CPU. ``max_stack`` is the most runs that train as one batched model. With ``auto`` the share of a GPU, or the stack
+    for each size, follows from measurements on the device (orchestrator/stacks). ``checkpoint_every_s`` is the time
+    between checkpoints, ``retries`` the number of times a failed stack is tried again, ``threads`` the number of
+    threads of one stack (default: its cores, rounded down, at least 1).
     """
 
     model_config = STRICT | {"frozen": True}
@@ -57,11 +57,11 @@ class Resources(BaseModel):
 
     @property
     def gpus(self) -> float:
-        """Devices each stack asks for. Only where that is no longer left open."""
+        """Devices that each stack asks for. Must not be called while the share of a GPU is still ``auto``."""
         assert self.gpu_per_stack != AUTO, "the share of a GPU is settled before anything asks for it"
         return self.gpu_per_stack
 
     @property
     def threads_per_stack(self) -> int:
-        """Threads one stack computes with."""
+        """The number of threads of one stack."""
         return self.threads or max(1, int(self.cpu_per_stack))

@@ -15,9 +15,9 @@ from orchestrator.space.validation import STRICT, InvalidDataError, Mistake, par
 
 
 class Search(BaseModel):
-    """Which searcher chooses the runs: ``method``, and beside it the settings that are the method's own.
+    """Which searcher chooses the runs: ``method``, and beside it that method's own settings.
 
-    ``settings`` holds them all, defaults included: keyword arguments of ``orchestrator.search.make_searcher``.
+    ``settings`` holds all of them, defaults included: keyword arguments of ``orchestrator.search.make_searcher``.
     """
 
     model_config = STRICT | {"frozen": True}
@@ -44,7 +44,7 @@ class Search(BaseModel):
         return {"method": self.method, **self.settings}
 
     def with_stack(self, runs: int) -> Search:
-        """The same with so many seeds asked for together, where that was left open."""
+        """The same with up to ``runs`` seeds asked for together, where that is ``auto``."""
         if self.settings["stack"] != AUTO:
             return self
         return self.model_copy(update={"settings": {**self.settings, "stack": runs}})

@@ -1,4 +1,4 @@
-"""What a search space means to its searcher: what it looks for, and what it learns from an outcome."""
+"""Between a search space and its searcher: makes the searcher, and turns outcomes into its observations."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ def searcher_of(spec: SweepSpec) -> Searcher:
 
 
 def observe(outcome: Outcome, target: str) -> Observation | None:
-    """What a searcher learns from an outcome; None for a failed run, which is no evidence."""
+    """What a searcher is told of an outcome; None for a failed run, which is no evidence."""
     if outcome.status is Status.FAILED:
         return None
     return Observation(outcome.accuracy[target], outcome.floor[target], outcome.measures.get("seconds", 0.0))
 
 
 def observe_validation(outcome: Outcome, target: str) -> Observation | None:
-    """The same without a look at the test tuples: the target's last accuracy on the validation tuples, 0 where there is
-    none."""
+    """The same from the validation tuples alone: the target's last accuracy on them, 0 where there is none. The test
+    tuples are not looked at."""
     if outcome.status is Status.FAILED:
         return None
     accuracy = outcome.curve[-1].accuracy[target] if outcome.curve else 0.0

@@ -11,7 +11,7 @@ from orchestrator.space.validation import STRICT
 class SizeRange(BaseModel):
     """``{from: 8, to: 256, count: 16, multiple_of: 4}``: ``count`` sizes from ``from`` to ``to``, both included.
 
-    Sizes are log-spaced and rounded to the nearest multiple; where rounding makes two of them equal, fewer remain.
+    Sizes are log-spaced and rounded to the nearest multiple. Sizes that become equal count once, so there may be fewer.
     """
 
     model_config = STRICT | {"frozen": True}

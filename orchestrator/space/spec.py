@@ -1,4 +1,4 @@
-"""A search space, validated: everything a sweep is asked to do, with nothing left open."""
+"""A validated search space: everything that a sweep is asked to do, defaults included."""
 
 from __future__ import annotations
 
@@ -40,13 +40,15 @@ DEFAULT_FAMILY = "listops"
 class SweepSpec(BaseModel):
     """One sweep: a question, the runs it may use and how they are chosen.
 
-    ``mixes[0]`` is the baseline the others are compared with. ``budget`` says what every mix is given: the same
-    ``total`` of steps and examples, as many examples of the ``target`` as the baseline sees (the mixes then carry
-    budgets of their own), or ``both``: a mix that differs stands in ``mixes`` twice. Sizes are values of the family's
-    ``size_axis``; seeds are ``seed``, ``seed + 1``, ...; ``settings`` is an instance of the family's ``Settings``.
+    ``mixes[0]`` is the baseline that the others are compared with. ``budget`` says what every mix is given: the same
+    ``total`` of steps and examples, as many examples of the ``target`` as the baseline sees (the mixes then have
+    budgets of their own), or ``both``: a mix for which the two differ is then in ``mixes`` twice. Sizes are values of
+    the family's ``size_axis``. Seeds are ``seed``, ``seed + 1``, ... ``settings`` is an instance of the family's
+    ``Settings``.
+
     ``tune`` asks for settings to be tuned for each mix before the sweep; ``tuned`` holds what was found, by mix.
-    ``recipes`` are other settings, by name, under each of which the same comparison is made: every mix stands in
-    ``mixes`` once a recipe, recipe by recipe, and is compared with the baseline of its own recipe.
+    ``recipes`` are other settings, by name. The same comparison is made under each of them: ``mixes`` then has every
+    mix once for each recipe, recipe by recipe, and a mix is compared with the baseline of its own recipe.
     ``probes`` look inside every trained model (trainables/probes/); without them, those of the family.
     """
 
@@ -183,8 +185,8 @@ class SweepSpec(BaseModel):
         return self.family_class(self.recipe_settings[mix.recipe] if mix.recipe else self.settings)
 
     def warnings(self) -> list[str]:
-        """What the user should know before paying for the sweep, a sentence each, with the recipes it is said of where
-        it is not said of all."""
+        """What the user should know before paying for the sweep, a sentence each. A warning that does not hold for all
+        recipes names those it holds for."""
         if not self.recipes:
             return self.make_family().warnings(self.sizes)
         said: dict[str, list[str]] = {}
@@ -215,7 +217,7 @@ class SweepSpec(BaseModel):
 
     @property
     def seed_list(self) -> tuple[int, ...]:
-        """Seeds in the order they are spent."""
+        """The seeds, in the order they are used."""
         return tuple(range(self.seed, self.seed + self.seeds))
 
     @property
@@ -229,7 +231,7 @@ class SweepSpec(BaseModel):
         return {mix.name: mix for mix in self.mixes}
 
     def requests(self) -> list[Request]:
-        """Every run the sweep may use: each cell with each seed, and the same with the steps of a budget's audit.
+        """Every run that the sweep may use: each cell with each seed, and again with the steps of a budget audit.
 
         A searcher needs only some of them.
         """
@@ -274,9 +276,9 @@ class SweepSpec(BaseModel):
     def differences(self, other: SweepSpec) -> dict[str, tuple[Any, Any]]:
         """Dotted keys whose values differ, with both values; empty when the two ask for the same runs.
 
-        Resources, probes, the profile's name and the wording of the question do not count: they change no result. Nor does how
-        many seeds the searcher asks for together, which depends on the device where it is left open, nor what was tuned
-        where both ask for the same tuning: the one has it already, the other would find it.
+        Keys that change no result are left out: resources, probes, the profile's name, the wording of the question, and the
+        number of seeds asked for together, which may depend on the device. What was tuned is left out where both ask
+        for the same tuning and one of them has not been tuned yet: it would find the same.
         """
         mine, theirs = (flatten(spec.to_dict()) for spec in (self, other))
         same_tuning = self.tune is not None and self.tune == other.tune and not (self.tuned and other.tuned)

@@ -1,7 +1,7 @@
-"""YAML as search spaces use it: the safe loader, made to refuse what silently loses or changes a value.
+"""YAML as search spaces use it: the safe loader, made stricter so that no value is lost or changed silently.
 
-A key written twice, an alias (which can blow a small file up to any size) and a key that is no text are errors.
-``1e-3`` is a number here, as everyone expects, and a date is just text. Every key's line is remembered.
+A key written twice, an alias (which can expand a small file to any size) and a key that is not text are errors.
+``1e-3`` is a number here, as everyone expects, and a date is plain text. Every key's line is remembered.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from orchestrator.space.validation import Key, dotted
 
 @dataclass(frozen=True)
 class Document:
-    """What a YAML text says: plain values, and for the path of each key the line it stands on (from 1)."""
+    """What a YAML text says: plain values, and for the path of each key the line it is on (from 1)."""
 
     data: Any
     lines: dict[Key, int]
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader without aliases and dates, and with exponents as everyone writes them."""
+    """The safe loader without aliases and dates, and with exponents as in 1e-3."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):

@@ -11,12 +11,12 @@ from pydantic import BaseModel, Field, field_serializer, field_validator, model_
 from orchestrator.space.validation import STRICT, InvalidDataError, Key, Mistake, parse
 
 FIRST_SEED = 1_000_000
-"""Far from any seed a sweep is likely to use, also when it is extended."""
+"""Far from any seed that a sweep is likely to use, even after it is extended."""
 Scale: TypeAlias = Literal["linear", "log"]
 
 
 class Range(BaseModel):
-    """``{from: 0.0005, to: 0.02, scale: log}``: where a setting is looked for, evenly on its scale."""
+    """``{from: 0.0005, to: 0.02, scale: log}``: the values of a setting that may be tried, evenly on its scale."""
 
     model_config = STRICT | {"frozen": True}
 
@@ -40,17 +40,17 @@ class Range(BaseModel):
 class Tune(BaseModel):
     """Which settings are tuned for each mix, and with how many runs.
 
-    ``settings`` mirrors those of the family, with a :class:`Range` for each number to be tuned; here they are kept by
-    their dotted names. Every mix gets up to ``trials`` trials, the first at the settings as written, each of up to
-    ``seeds`` runs at each of ``sizes``; ``auto`` takes two sizes around a first estimate of the mix's transition, a
-    bisection with one seed and untuned settings. A trial is judged by how many of its runs learn, then by its steps to
-    learn, where a run that never learns counts as up to ``penalty`` times its steps. The seeds begin at ``seed`` and
-    must not be the sweep's. A learning rate found at the sizes' geometric mean is carried over to others as
-    (size / mean) ** -``size_power``.
+    ``settings`` is nested as the family's own, with a :class:`Range` for each number to be tuned; here they are kept by
+    their dotted names. Every mix gets up to ``trials`` trials, the first with the settings as written, each of up to
+    ``seeds`` runs at each of ``sizes``. ``auto`` takes two sizes around a first estimate of the mix's transition: that
+    of a bisection with one seed and untuned settings. A trial is judged first by how many of its runs learn, then by
+    its steps to learn, where a run that never learns counts as up to ``penalty`` times its steps. The seeds begin at
+    ``seed`` and must not be the sweep's. A learning rate is found at the geometric mean of the sizes; at other sizes it
+    is multiplied by (size / mean) ** -``size_power``.
 
-    By default a mix costs 26 runs at most: 8 for the settings as written (with fewer than four seeds at two sizes,
-    none but far better settings could be told from those), 2 for each of 5 others, 4 for the better two, 4 for the
-    better one.
+    By default a mix costs 26 runs at most: 8 for the settings as written, 2 for each of 5 others, 4 for the best two of
+    these, 4 for the best one. With fewer than four seeds at two sizes only far better settings could be told from those
+    as written.
     """
 
     model_config = STRICT | {"frozen": True}
@@ -100,8 +100,8 @@ class Tune(BaseModel):
 
 
 class Tuned(BaseModel):
-    """What was found for one mix: settings by dotted name, as they are at ``base_size``; none where those of the space
-    stay as written."""
+    """What was found for one mix: settings by dotted name, as they are at ``base_size``. Without any, the settings of
+    the space stay as written."""
 
     model_config = STRICT | {"frozen": True}
 

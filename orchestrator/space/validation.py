@@ -1,7 +1,7 @@
 """Turns plain data (from YAML) into typed values, and everything that is wrong with it into sentences.
 
-Pydantic does the checking, always in strict JSON mode: ``true`` is no number and ``"6"`` is no integer. What it
-finds is translated here: a path to the key, what was given, what is allowed and the nearest match.
+Pydantic does the checking, always in strict JSON mode: ``true`` is not a number and ``"6"`` is not an integer. Its
+findings are translated here: the path of the key, what was given, what is allowed and the nearest match.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Mistake:
 
 
 class InvalidDataError(ValueError):
-    """Data that is not what it should be; ``mistakes`` has at least one entry."""
+    """Data that cannot be used; ``mistakes`` says why and has at least one entry."""
 
     def __init__(self, mistakes: list[Mistake]) -> None:
         super().__init__("; ".join(f"{dotted(p.key)}: {p.message}" if p.key else p.message for p in mistakes))
@@ -67,7 +67,7 @@ def parse(kind: type[T], data: Any) -> T:
 
 @cache
 def _holder(kind: Any) -> type[BaseModel]:
-    """A model around ``kind``: standard dataclasses inside it inherit its strictness, which they cannot declare."""
+    """A model around ``kind``: standard dataclasses cannot declare themselves strict, but inside it they are."""
     return create_model("Holder", __config__=STRICT, value=(kind, ...))
 
 
@@ -91,7 +91,7 @@ def mistakes(error: ValidationError, kind: Any) -> Iterator[Mistake]:
 
 
 def _settings_key(kind: Any, key: Key, named: str) -> Key:
-    """Where a settings class's complaint belongs: the key it names from the top of the settings, or beside ``key``."""
+    """The key that an error of a settings class is about: the one it names, from the top of the settings or ``key``."""
     if not (named and dataclasses.is_dataclass(kind)):
         return key
     parts = tuple(named.split("."))
@@ -99,7 +99,7 @@ def _settings_key(kind: Any, key: Key, named: str) -> Key:
 
 
 def explain(error: SettingsError) -> str:
-    """The error's message with the nearest allowed value and the allowed ones, where it lists them."""
+    """The error's message, with the nearest allowed value and all allowed ones where the error lists them."""
     text = str(error)
     if not error.allowed:
         return text

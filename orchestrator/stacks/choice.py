@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 ADDS_LITTLE = 0.25
-"""A searcher asks for runs together that cost about what it takes them to cost (search/costs.py: .2 of a run each)."""
+"""A stack is cheap where each further run adds no more than this share of the first one's cost. Searchers reckon with
+nearly as much when they ask for several seeds together (STACK_OVERHEAD in search/costs.py)."""
 PAYS = 0.03
 """A larger stack is worth its longer wait for results when it saves at least this share of a run's time."""
 NEAR = 1.5

@@ -65,7 +65,7 @@ def test_lists_of_values_become_a_recipe_for_each_combination() -> None:
         ({"slow": {"hast": 1.0}}, ["recipes.slow.hast", "Did you mean 'haste'?"]),
         ({"slow": {"haste": -1.0}}, ["recipes.slow", "haste is -1.0"]),
         ({"slow": 3}, ["recipes.slow", "must map settings to values"]),
-        ({"one": {"haste": 1.0}, "two": {"haste": 1.0}}, ["recipes.two", "very settings of recipe 'one'"]),
+        ({"one": {"haste": 1.0}, "two": {"haste": 1.0}}, ["recipes.two", "same settings as recipe 'one'"]),
         ({"haste=1": {"haste": 2.0}, "vary": {"haste": [1.0]}}, ["a second recipe called 'haste=1'"]),
         ({"vary": {"haste": 1.0}}, ["vary.haste", "must be a list"]),
         ({"vary": {"haste": [1.0 + place for place in range(65)]}}, ["more than 64 recipes"]),
@@ -89,7 +89,7 @@ def test_a_recipe_may_not_change_what_is_learned_or_counted() -> None:
 
 def test_a_default_written_out_is_the_same_recipe() -> None:
     overlay = "recipes={one: {}, two: {model: {init: {kind: normal, std: 0.02}}}}"
-    with pytest.raises(UserError, match="very settings of recipe 'one'"):
+    with pytest.raises(UserError, match="same settings as recipe 'one'"):
         load_space("add_vs_add_prod", "smoke", [overlay])
 
 
