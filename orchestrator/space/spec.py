@@ -430,9 +430,9 @@ class SweepSpec(BaseModel):
     def differences(self, other: SweepSpec) -> dict[str, tuple[Any, Any]]:
         """Dotted keys whose values differ, with both values; empty when the two ask for the same runs.
 
-        Resources, probes, the profile's name and the wording of the question do not count: they change no result. Nor does how
-        many seeds the searcher asks for together, which depends on the device where it is left open, nor what was tuned
-        where both ask for the same tuning: the one has it already, the other would find it.
+        Resources, probes, the profile's name and the wording of the question do not count: they change no result. Nor
+        does how many seeds the searcher asks for together, which depends on the device where it is left open, nor what
+        was tuned where both ask for the same tuning: the one has it already, the other would find it.
         """
         mine, theirs = (flatten(spec.to_dict()) for spec in (self, other))
         same_tuning = self.tune is not None and self.tune == other.tune and not (self.tuned and other.tuned)
