@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +31,8 @@ def trained_runs(tmp_path_factory: pytest.TempPathFactory, data_cache: Path) -> 
         while reports[0].outcome is None:
             reports = learner.advance()
         directory = tmp_path_factory.mktemp("run")
-        np.savez(directory / ARRAYS, **dict(reports[0].arrays))
+        arrays: dict[str, Any] = dict(reports[0].arrays)
+        np.savez(directory / ARRAYS, **arrays)
         save_file(dict(reports[0].weights), directory / WEIGHTS)
         found[run] = directory
     return found
