@@ -113,8 +113,8 @@ class SweepResults:
 
     def figure(self, kind: str = "curves", *, mix: str | None = None) -> Figure:
         """A figure: ``curves`` (accuracy against size; of every task of one ``mix`` where one is given),
-        ``embeddings`` (their similarities below and above each transition), ``learning`` (accuracy over steps) or ``transitions`` (in
-        parameters, as ``compare`` draws them). Save it with ``.savefig``. Raises ``UserError``."""
+        ``embeddings`` (their similarities below and above each transition), ``learning`` (accuracy over steps) or
+        ``transitions`` (in parameters, as ``compare`` draws them). Save it with ``.savefig``. Raises ``UserError``."""
         from orchestrator.report import comparison, figures, forest, learning, main_figure, panels
 
         answer, spec, runs = self.answer, self.spec, self._stored.runs

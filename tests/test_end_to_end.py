@@ -83,7 +83,9 @@ def test_the_record_holds_sweep_runs_and_transitions(smoke: tuple[Path, str]) ->
         assert "test_accuracy/add" in child.data.metrics
         assert len(client.get_metric_history(child.info.run_id, "accuracy/add")) > 1
         files = {file.path for file in client.list_artifacts(child.info.run_id)}
-        assert {"arrays.npz", "similarity.png"} <= files
+        # One picture a size: of the first seed.
+        assert files == {"arrays.npz", "probes"} | ({"similarity.png"} if child.data.params["seed"] == "0" else set())
+        assert {"probe/similarity/ring", "probe/similarity/ends"} <= child.data.metrics.keys()
         saved = client.get_experiment(child.info.experiment_id).tags["mlflow.sharedViewState.runs"]
         columns = json.loads(json.loads(saved)["state"])["selectedColumns"]
         named = {f"params.`{name}`" for name in child.data.params} | {
@@ -93,12 +95,14 @@ def test_the_record_holds_sweep_runs_and_transitions(smoke: tuple[Path, str]) ->
         assert {column for column in columns if column != "metrics.`test_accuracy/prod`"} <= named
     arrays = np.load(client.download_artifacts(children[0].info.run_id, "arrays.npz"))
     assert arrays["embedding"].shape == (4, int(children[0].data.params["n_embed"]))
-    assert arrays["similarity"].shape == (4, 4)
+    probed = np.load(client.download_artifacts(children[0].info.run_id, "probes/similarity.npz"))
+    assert probed["similarity"].shape == (4, 4)
     told = {file.path for file in client.list_artifacts(parent.info.run_id)}
     assert {"transitions.png", "transitions.svg", "report.html", "search_space.yaml"} <= told
     page = Path(client.download_artifacts(parent.info.run_id, "report.html")).read_text(encoding="utf-8")
     assert parent.info.run_name in page
     assert page.count("<svg") >= 3
+    assert "similarity/ring" in page
 
 
 @pytest.mark.slow

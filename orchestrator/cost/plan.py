@@ -38,7 +38,8 @@ WEIGHT_BYTES_PER_PARAMETER = 4
 RECORD_BYTES, SWEEP_BYTES = 200_000, 1_500_000
 """What a run leaves beside its weights, in its directory and in MLflow: arrays, learning curves, pictures. Measured as
 194 kB a run over 144 runs modulo 6 (250 kB over 8 modulo 10, whose pictures are larger) when every run had a picture in
-both places: now it is less. And what a sweep has once: an empty MLflow database and the figures. Training data, which sweeps share, are not counted."""
+both places; now it is less. And what a sweep has once: an empty MLflow database and the figures. Training data, which
+sweeps share, are not counted."""
 
 
 @dataclass(frozen=True)

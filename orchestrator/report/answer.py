@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -107,7 +107,7 @@ class Answer:
     mixes: tuple[MixAnswer, ...]
     tuned: tuple[str, ...] = ()
     recipes: tuple[RecipeText, ...] = ()
-    words: Words = Words()
+    words: Words = field(default_factory=Words)
 
     def under(self, recipe: str) -> Answer:
         """The same answer under one of its recipes alone, its mixes without the recipe in their names."""

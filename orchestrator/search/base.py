@@ -22,8 +22,8 @@ class Request:
     """A run that is wanted: one cell (mix, size) with one seed.
 
     With ``steps_factor`` above 1 it trains so many times the steps of the mix's other runs. Such a run tests whether
-    the budget limits a transition; it is no evidence of where the transition lies. With ``phase`` above 0 it is that phase of the
-    run, which a later one goes on from: no searcher asks for it, or hears of it.
+    the budget limits a transition; it is no evidence of where the transition lies. With ``phase`` above 0 it is that
+    phase of the run, which a later one goes on from: no searcher asks for it, or hears of it.
     """
 
     mix: str

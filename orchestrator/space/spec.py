@@ -276,9 +276,9 @@ class SweepSpec(BaseModel):
     def differences(self, other: SweepSpec) -> dict[str, tuple[Any, Any]]:
         """Dotted keys whose values differ, with both values; empty when the two ask for the same runs.
 
-        Keys that change no result are left out: resources, probes, the profile's name, the wording of the question, and the
-        number of seeds asked for together, which may depend on the device. What was tuned is left out where both ask
-        for the same tuning and one of them has not been tuned yet: it would find the same.
+        Keys that change no result are left out: resources, probes, the profile's name, the wording of the question, and
+        the number of seeds asked for together, which may depend on the device. What was tuned is left out where both
+        ask for the same tuning and one of them has not been tuned yet: it would find the same.
         """
         mine, theirs = (flatten(spec.to_dict()) for spec in (self, other))
         same_tuning = self.tune is not None and self.tune == other.tune and not (self.tuned and other.tuned)

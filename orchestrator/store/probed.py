@@ -45,7 +45,8 @@ def write_result(directory: Path, result: ProbeResult, arrays: Mapping[str, NDAr
         aside = place / f".{result.name}.{os.getpid()}.npz"
         try:
             with aside.open("wb") as file:
-                np.savez(file, **dict(arrays))  # type: ignore[arg-type]  # numpy reads the names as options
+                named: dict[str, Any] = dict(arrays)
+                np.savez(file, **named)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(aside, kept)

@@ -73,8 +73,8 @@ def run(about: Sweep, record: RunRecord, parameters: Parameters) -> str:
 |---|---|---|
 {rows}
 
-`accuracy/...` are validation accuracies while training, `measure/...` what else was measured meanwhile, `probe/...` what
-probes found in the trained model. `arrays.npz` holds what was kept of it, `probes/` what probes made of it.
+`accuracy/...` are validation accuracies while training, `measure/...` what else was measured meanwhile, `probe/...`
+what probes found in the trained model. `arrays.npz` holds what was kept of it, `probes/` what probes made of it.
 """
 
 

@@ -101,7 +101,8 @@ def mazes(home: Path, probes: Sequence[str]) -> tuple[StackJob, SweepFiles, list
 
 def work(job: StackJob) -> dict[str, RunReport]:
     """Train a stack to its end; the last report of each run."""
-    worker, last = StackWorker(job), {}
+    worker = StackWorker(job)
+    last: dict[str, RunReport] = {}
     while not worker.done:
         last |= {report.key: report for report in worker.advance().runs}
     return last

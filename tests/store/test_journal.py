@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.engine.reports import RunReport
 from orchestrator.errors import SweepError
 from orchestrator.search.base import Request
 from orchestrator.store.journal import Answered, Ended, Journal, read_journal
+from orchestrator.store.remains import PROGRESS, note_progress, read_progress
 from trainables.base import Evaluation, Outcome, Status
 
 
@@ -37,6 +40,32 @@ def test_a_journal_from_before_runs_of_more_steps_is_read(tmp_path: Path) -> Non
     path.write_text(path.read_text().replace('"steps_factor":1,', ""))
     assert "steps_factor" not in path.read_text()
     assert list(read_journal(path)) == [one]
+
+
+def test_evaluations_from_before_measures_are_read_and_measures_come_back(tmp_path: Path) -> None:
+    """In the journal, in a stack's progress and in what a worker reports."""
+    measured = Evaluation(100, 1.5, {"add": 0.25}, {"steps": 0.5, "add": 3.0})
+    plain = Evaluation(100, 1.5, {"add": 0.25})
+    for place, evaluation in enumerate((measured, plain)):
+        directory = tmp_path / str(place)
+        directory.mkdir()
+        ended = replace(entry(), outcome=replace(entry().outcome, curve=(evaluation,)))
+        journal = Journal(directory / "journal.jsonl")
+        journal.append(ended)
+        journal.close()
+        note_progress(directory, {"key": evaluation})
+        report = RunReport("key", evaluation, None)
+        told = json.dumps(report.to_json())
+        if evaluation is plain:
+            for path in (directory / "journal.jsonl", directory / PROGRESS):
+                text = path.read_text()
+                assert '"measures"' in text
+                path.write_text(text.replace(', "measures": {}', "").replace('},"measures":{}}]', "}}]"))
+                assert path.read_text().count('"measures"') == text.count('"measures"') - 1
+            told = told.replace(', "measures": {}', "")
+        assert list(read_journal(directory / "journal.jsonl")) == [ended]
+        assert read_progress(directory) == {"key": (evaluation,)}
+        assert RunReport.from_json(json.loads(told)) == report
 
 
 def test_what_was_appended_is_read_back(tmp_path: Path) -> None:

@@ -20,12 +20,15 @@ from mlflow.entities import Run
 from orchestrator.report.answer import Answer, answer
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.validation import parse
+from orchestrator.store.probed import ProbeResult, write_result
+from orchestrator.store.records import ARRAYS, PICTURE
 from orchestrator.tracking.base import Ending
 from orchestrator.tracking.mlflow_tracker import MlflowTracker
 from orchestrator.tracking.store import DATABASE, Store, choose
 from orchestrator.tracking.system import SystemSample
 from tests.report.samples import make_spec
 from tests.tracking.samples import Finished, finish
+from trainables.base import Status
 
 BUSY = [SystemSample(1767323045000 + 1000 * second, {"cpu_utilization_percentage": second}) for second in (10, 20)]
 """10 and 20 seconds after the sweep of the samples began."""
@@ -173,6 +176,56 @@ def test_embeddings_and_their_picture_come_along(kept: Record) -> None:
     with np.load(path, allow_pickle=False) as arrays:
         assert arrays["embedding"].shape == (6, 64)
         assert arrays["similarity"].shape == (6, 6)
+
+
+def test_a_picture_is_drawn_for_the_first_seed_of_a_size_alone(empty: Path, tmp_path: Path) -> None:
+    """Of runs as they are left now, without one; drawing takes as long as all the rest of a record."""
+    done = finish(tmp_path)
+    first = next(run for run in done.runs if run.outcome.status is Status.FINISHED)
+    (first.directory / PICTURE).unlink()
+    second = replace(first, key="second", config=replace(first.config, seed=done.sweep.spec.seed + 1))
+    longer = replace(first, key="longer", config=replace(first.config, steps_factor=2))
+    store = fresh_store(empty, tmp_path)
+    tracker, kept = MlflowTracker(store), Record(store, done, MlflowClient(store.uri))
+    for run in (first, second, longer):
+        tracker.run_ended(done.sweep, run)
+    found = {run.data.tags["run_key"]: kept.artifacts(run) for run in kept.runs(kind="run")}
+    assert found == {
+        first.key: {"arrays.npz", "similarity.png"},
+        "second": {"arrays.npz"},
+        "longer": {"arrays.npz"},
+    }
+    drawn = kept.client.download_artifacts(kept.one(run_key=first.key).info.run_id, "similarity.png")
+    assert Path(drawn).stat().st_size > 5000
+
+
+def test_an_array_of_another_form_has_no_picture(empty: Path, tmp_path: Path) -> None:
+    done = finish(tmp_path)
+    run = next(run for run in done.runs if run.outcome.status is Status.FINISHED)
+    (run.directory / PICTURE).unlink()
+    np.savez(run.directory / ARRAYS, similarity=np.arange(3.0))
+    store = fresh_store(empty, tmp_path)
+    MlflowTracker(store).run_ended(done.sweep, run)
+    kept = Record(store, done, MlflowClient(store.uri))
+    assert kept.artifacts(kept.one(run_key=run.key)) == {"arrays.npz"}
+
+
+def test_what_probes_find_later_replaces_the_record_of_the_run(empty: Path, tmp_path: Path) -> None:
+    done = finish(tmp_path)
+    run = next(run for run in done.runs if run.outcome.status is Status.FINISHED)
+    store = fresh_store(empty, tmp_path)
+    kept = Record(store, done, MlflowClient(store.uri))
+    MlflowTracker(store).run_ended(done.sweep, run)
+    before = kept.one(run_key=run.key)
+    assert not any(name.startswith("probe/") for name in before.data.metrics)
+    write_result(run.directory, ProbeResult("firing", 1, {"mean": 0.25}), {"by_room": np.arange(3.0)})
+    MlflowTracker(store).run_ended(done.sweep, run)
+    after = kept.one(run_key=run.key)
+    assert after.data.metrics["probe/firing/mean"] == 0.25
+    assert kept.artifacts(after) == {"arrays.npz", "similarity.png", "probes"}
+    assert after.info.end_time == before.info.end_time
+    MlflowTracker(store).run_ended(done.sweep, run)
+    assert kept.one(run_key=run.key).info.run_id == after.info.run_id
 
 
 def test_diverged_is_data_and_failed_is_not(kept: Record) -> None:

@@ -1,0 +1,76 @@
+"""What every probe must do, whatever it looks for. Subclass :class:`ProbeConformance` and give it ``probe``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from orchestrator.engine.probing import run_probe
+from orchestrator.store.probed import is_due, read_arrays, read_results
+from orchestrator.store.records import ARRAYS
+from orchestrator.store.remains import WEIGHTS
+from tests.trainables.stacks import config, make_learner
+from trainables.base import RunConfig
+from trainables.listops.family import ListOps
+from trainables.probes.base import NAME, Probe
+
+RUNS = (config("add", 12), config("add+prod", 8, seed=3))
+
+
+@pytest.fixture(scope="session", name="trained")
+def trained_runs(tmp_path_factory: pytest.TempPathFactory, data_cache: Path) -> dict[RunConfig, Path]:
+    """Small real runs of ListOps with what they left."""
+    found = {}
+    for run in RUNS:
+        learner = make_learner([run], data_cache)
+        reports = learner.advance()
+        while reports[0].outcome is None:
+            reports = learner.advance()
+        directory = tmp_path_factory.mktemp("run")
+        arrays: dict[str, Any] = dict(reports[0].arrays)
+        np.savez(directory / ARRAYS, **arrays)
+        save_file(dict(reports[0].weights), directory / WEIGHTS)
+        found[run] = directory
+    return found
+
+
+class ProbeConformance:
+    """The suite. A subclass overrides the fixture ``probe``."""
+
+    @pytest.fixture
+    def probe(self) -> Probe:
+        """The probe under test."""
+        raise NotImplementedError
+
+    @pytest.mark.parametrize("run", RUNS, ids=str)
+    def test_it_finds_the_same_again_and_leaves_the_run_alone(
+        self, probe: Probe, run: RunConfig, trained: dict[RunConfig, Path], data_cache: Path
+    ) -> None:
+        directory = trained[run]
+        before = {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
+        family = ListOps(run.settings)
+        first = run_probe(probe, family, run, directory, data_cache)
+        arrays = read_arrays(directory)
+        assert first.error == ""
+        assert first.numbers or len(arrays) > 1
+        assert (first.name, first.version) == (probe.name, probe.version)
+        assert all(NAME.fullmatch(name) for name in first.numbers)
+        assert read_results(directory)[probe.name] == first
+        assert not is_due(probe, directory)
+        again = run_probe(type(probe)(), family, run, directory, data_cache)
+        assert again == first
+        for name, array in read_arrays(directory).items():
+            np.testing.assert_array_equal(array, arrays[name])
+        assert {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()} == before
+
+    def test_a_run_that_left_nothing_is_an_error_written_down(
+        self, probe: Probe, tmp_path: Path, data_cache: Path
+    ) -> None:
+        result = run_probe(probe, ListOps(RUNS[0].settings), RUNS[0], tmp_path, data_cache)
+        assert f"the probe {probe.name!r} needs" in result.error
+        assert read_results(tmp_path) == {probe.name: result}
+        assert is_due(probe, tmp_path)
