@@ -366,7 +366,10 @@ class Family(ABC):
         """The run of this family at (mix, size, seed): the mix's budget in steps and examples, its steps times
         ``steps_factor``, and ``tuned`` settings by dotted name."""
         family = type(self)(self.adjusted(tuned)) if tuned else self
-        return RunConfig(mix, size, seed, family.scaled(mix.budget * steps_factor, mix.budget), steps_factor)
+        # What stays as it is is not made anew: settings read from disk keep to the rules of their own time.
+        whole = mix.budget * steps_factor == mix.budget == 1
+        settings = family.settings if whole else family.scaled(mix.budget * steps_factor, mix.budget)
+        return RunConfig(mix, size, seed, settings, steps_factor)
 
     def described(self, settings: Any) -> dict[str, Any]:
         """Everything in the settings that changes the mathematics, as plain values: what run keys are made of.
@@ -416,8 +419,9 @@ def load_family(name: str) -> type[Family]:
         )
     try:
         found = getattr(importlib.import_module(module_name), class_name, None)
-    except ImportError as error:
-        raise SettingsError(f"family {name!r} cannot be imported: {error}", key="family", given=name) from error
+    except Exception as error:  # noqa: BLE001 - a module of anybody's, which may raise anything as it is imported
+        why = f"{type(error).__name__}: {error}"
+        raise SettingsError(f"family {name!r} cannot be imported: {why}", key="family", given=name) from error
     if not (isinstance(found, type) and issubclass(found, Family)):
         raise SettingsError(f"{name!r} is not a subclass of trainables.base.Family", key="family", given=name)
     return found
