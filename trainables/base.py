@@ -419,7 +419,7 @@ def load_family(name: str) -> type[Family]:
         )
     try:
         found = getattr(importlib.import_module(module_name), class_name, None)
-    except Exception as error:  # noqa: BLE001 - a module of anybody's, which may raise anything as it is imported
+    except Exception as error:  # A module of anybody's, which may raise anything as it is imported.
         why = f"{type(error).__name__}: {error}"
         raise SettingsError(f"family {name!r} cannot be imported: {why}", key="family", given=name) from error
     if not (isinstance(found, type) and issubclass(found, Family)):

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orchestrator.catalogue.training import in_training
-from orchestrator.errors import UserError, nearest
+from orchestrator.errors import SweepError, UserError, nearest
 from orchestrator.store.files import Home
-from orchestrator.store.lifecycle import load, recall
+from orchestrator.store.lifecycle import recall
+from orchestrator.store.reading import read
+from orchestrator.store.records import Sweep
 
 SHOWN = 6
 """At most so many candidates are named in an error."""
@@ -67,11 +69,14 @@ def find_run(home: Home, given: str) -> RunPlace:
 
 
 def keys_of(home: Home, sweep_id: str) -> list[str]:
-    """The keys of a sweep's runs that ended or are in training."""
+    """The keys of a sweep's runs that ended or are in training; of a sweep that cannot be read those in its journal."""
     files = home.sweep(sweep_id)
-    keys = [entry.key for entry in recall(files).ended]
-    if (files.directory / "stacks").is_dir():
-        keys += [run.key for run in in_training(load(home, sweep_id).spec, files, keys)]
+    try:
+        keys = [entry.key for entry in recall(files).ended]
+    except (SweepError, OSError):
+        return []  # Of another version, or not to be opened: whoever asks for the sweep itself is told.
+    if (files.directory / "stacks").is_dir() and isinstance(sweep := read(home, sweep_id), Sweep):
+        keys += [run.key for run in in_training(sweep.spec, files, keys)]
     return keys
 
 

@@ -34,9 +34,9 @@ from orchestrator.store.files import Home, SweepFiles, write_whole
 from orchestrator.store.journal import Answered, Ended, Journal
 from orchestrator.store.records import FIGURE, REPORT, RunRecord, Sweep
 from orchestrator.terminal.progress import LiveView
-from orchestrator.tracking import store
 from orchestrator.tracking.base import State
 from orchestrator.tracking.mlflow_tracker import MlflowTracker
+from orchestrator.tracking.opening import opened_for_run
 from orchestrator.tracking.recorder import Recorder
 from orchestrator.tracking.system import SystemMonitor
 from trainables.base import Status
@@ -77,8 +77,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     """
     home = Home(options.home.resolve())
     say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
-    chosen = store.choose(home.root)
-    store.check(chosen)
+    chosen = opened_for_run(home.root, say)
     spec, sizing = calibration.settle(spec, home.root, options.hardware or hardware.detect(), say)
     resumed = None if options.resume is None else _resumed(spec, home, options.resume, say)
     extended = None if options.extend is None else lifecycle.load(home, options.extend)
@@ -219,7 +218,8 @@ class _Drive:
     def _close_record(self, timeout_s: float) -> str:
         """Wait for the record; a clause for the user about what did not get there, ``""`` when all did."""
         left = self._recorder.close(timeout_s)
-        return f"; {left} records wait for `python -m orchestrator sync`" if left else ""
+        how = " --rebuild" if self._recorder.damaged else ""
+        return f"; {left} records wait for `python -m orchestrator sync{how}`" if left else ""
 
     def _print(self, found: Answer) -> None:
         said = table.report(found)

@@ -129,7 +129,9 @@ def _tuple(kinds: tuple[Any, ...], value: Any, key: Key) -> tuple[Any, ...]:
     each = [kinds[0]] * len(value) if len(kinds) == 2 and kinds[1] is Ellipsis else list(kinds)
     if len(each) != len(value):
         raise ValueError(f"{dotted(key)} must hold {len(each)} values; got {value!r}")
-    return tuple(_typed(kind, inner, (*key, place)) for place, (kind, inner) in enumerate(zip(each, value, strict=True)))
+    return tuple(
+        _typed(kind, inner, (*key, place)) for place, (kind, inner) in enumerate(zip(each, value, strict=True))
+    )
 
 
 def _model(kind: type[M], values: Mapping[str, Any], key: Key) -> M:
@@ -173,7 +175,9 @@ def _instance(kind: type, values: Mapping[str, Any], key: Key) -> Any:
 def _search(values: Mapping[str, Any], key: Key) -> dict[str, Any]:
     """A method beside its settings; those of a method that is still there get the defaults of today."""
     method = _typed(str, values.get("method"), (*key, "method"))
-    known = {field.name: field.default for field in dataclasses.fields(settings_type(method))} if method in METHODS else {}
+    known = (
+        {field.name: field.default for field in dataclasses.fields(settings_type(method))} if method in METHODS else {}
+    )
     return {"method": method, "settings": known | {name: value for name, value in values.items() if name != "method"}}
 
 

@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.files import SweepFiles, write_whole
 from orchestrator.store.journal import BadLine, Ended, read_journal, without
-from orchestrator.store.remains import CHECKPOINT, OUTCOME, read_halvings, read_members, read_outcome
+from orchestrator.store.remains import CHECKPOINT, OUTCOME, read_halvings, read_members, read_outcome, read_progress
 from trainables.base import Status
 
 MARK = ".damaged-"
@@ -67,7 +67,7 @@ def mend_journal(files: SweepFiles, spec: SweepSpec, say: Say) -> None:
     write_whole(files.journal, without(files.journal, bad))
     for each in bad:
         say(f"{line_words(files.journal, each)}: it is left out")
-    say(f"the journal as it was lies in {aside}; what it may have said of runs is taken from their files, or trained again")
+    say(f"the journal as it was lies in {aside}; runs that it may have told of are taken from disk, or trained again")
 
 
 def flaw_of(spec: SweepSpec) -> Callable[[Ended], str]:
@@ -94,8 +94,9 @@ def _flaw_of_stack(directory: Path) -> str:
     try:
         read_members(directory)
         read_halvings(directory)
+        read_progress(directory)
     except (ValueError, KeyError, TypeError, OSError) as error:
-        return f"what it is made of: {_words(error)}"
+        return f"what it says of its runs: {_words(error)}"
     return _flaw_of_files(directory / CHECKPOINT)
 
 
@@ -128,7 +129,10 @@ def _kept(directory: Path, flaw: str, then: str, say: Say) -> bool:
 def _aside(path: Path) -> Path:
     """A name that is free."""
     first = path.with_name(f"{path.name}{MARK}{datetime.now(UTC):%Y%m%d-%H%M%S}")
-    names = (first.with_name(f"{first.name}{more}") for more in itertools.chain([""], (f"-{count}" for count in itertools.count(2))))
+    names = (
+        first.with_name(f"{first.name}{more}")
+        for more in itertools.chain([""], (f"-{count}" for count in itertools.count(2)))
+    )
     return next(name for name in names if not name.exists())
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from orchestrator.errors import SweepError
 
-
 ID = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
 """How a sweep's id ends: when it was begun, in UTC, and four random digits."""
 
@@ -93,10 +92,12 @@ class Home:
 
 
 def _holds_a_sweep(path: Path) -> bool:
-    """Whether a directory is a sweep's, whole or not. One with a specification alone was not begun; one with a journal
-    alone is the pilot of a tuning, or has lost the rest."""
+    """Whether a directory is a sweep's, whole or not. With a specification alone it was not begun; with a journal alone
+    it is the pilot of a tuning."""
     files = SweepFiles(path)
-    return not path.name.startswith(".") and (files.about.is_file() or (files.spec.is_file() and files.journal.is_file()))
+    return not path.name.startswith(".") and (
+        files.about.is_file() or (files.spec.is_file() and files.journal.is_file())
+    )
 
 
 def _age(sweep_id: str) -> tuple[bool, list[str]]:

@@ -155,7 +155,13 @@ def _from_json(data: dict[str, Any]) -> Entry | None:
     if kind == "ended":
         # Journals of sweeps before there were runs of more steps lack the factor.
         request = Request(data["mix"], data["size"], data["seed"], data.get("steps_factor", 1))
-        asked = (data["key"], str), (request.mix, str), (request.size, int), (request.seed, int), (request.steps_factor, int)
+        asked = (
+            (data["key"], str),
+            (request.mix, str),
+            (request.size, int),
+            (request.seed, int),
+            (request.steps_factor, int),
+        )
         for value, kind in asked:
             if type(value) is not kind:
                 raise ValueError(f"{value!r} stands where there should be {kind.__name__}")

@@ -52,7 +52,8 @@ def create(spec: SweepSpec, home: Home) -> Sweep:
 
 
 def load(home: Home, sweep_id: str) -> Sweep:
-    """A sweep by its id. Raises :class:`UserError` where there is none, :class:`UnreadableError` where it cannot be read."""
+    """A sweep by its id. Raises :class:`UserError` where there is none, :class:`UnreadableError` where it cannot be
+    read."""
     ids = home.sweep_ids()
     if sweep_id not in ids:
         if not ids:

@@ -123,7 +123,9 @@ def _check_journal(files: SweepFiles) -> None:
     except OSError as error:
         raise _BrokenError(files.journal, f"cannot be read: {error.strerror}") from error
     except SweepError as error:
-        raise _BrokenError(files.journal, "was written by another version of the program", "Use that version.") from error
+        raise _BrokenError(
+            files.journal, "was written by another version of the program", "Use that version."
+        ) from error
 
 
 def _json(path: Path) -> Any:

@@ -30,7 +30,7 @@ from orchestrator.tracking import content, notes, views
 from orchestrator.tracking.base import State, Tracker
 from orchestrator.tracking.content import Content, Data
 from orchestrator.tracking.outage import outages
-from orchestrator.tracking.store import Store
+from orchestrator.tracking.store import Store, check_database
 from orchestrator.tracking.system import SystemSample
 from trainables.base import Status
 
@@ -252,6 +252,8 @@ class MlflowTracker(Tracker):
     def _client(self) -> MlflowClient:
         for name, level in QUIET.items():
             logging.getLogger(name).setLevel(level)
+        # MLflow itself tries a damaged database again for hours.
+        check_database(self.store)
         return MlflowClient(self.store.uri)
 
 

@@ -66,7 +66,10 @@ def test_a_rule_added_since_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(LogisticSettings, "__post_init__", stricter)
     stored = read_stored(data).spec
     assert (stored.sizes, stored.profile, stored.search.settings) == ((8, 13, 27), "of_once", {"heat": 3})
-    assert {stored.config(request).settings.haste for request in stored.requests() if request.steps_factor == 1} == {2, 3}
+    assert {stored.config(request).settings.haste for request in stored.requests() if request.steps_factor == 1} == {
+        2,
+        3,
+    }
 
 
 @pytest.mark.parametrize(
