@@ -1,4 +1,4 @@
-"""Opening the store: the one place where it is chosen, looked at and, after a move, put right before anybody uses it."""
+"""Opening the store: chosen, looked at and, after a move, put right before anybody uses it."""
 
 from __future__ import annotations
 

@@ -100,8 +100,8 @@ def without_credentials(uri: str) -> str:
 
 
 def check(store: Store) -> None:
-    """Raise :class:`SweepError` unless the store answers within a few seconds (:class:`DamagedStoreError` where its file
-    is damaged), :class:`UserError` for a bad URI."""
+    """Raise :class:`SweepError` unless the store answers within a few seconds (:class:`DamagedStoreError` where its
+    file is damaged), :class:`UserError` for a bad URI."""
     scheme = urlsplit(store.uri).scheme.split("+")[0]
     if scheme in ("http", "https"):
         _check_server(store)

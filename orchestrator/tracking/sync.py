@@ -58,8 +58,8 @@ def sync(root: Path, sweep_id: str | None, console: Console) -> None:
 
 
 def rebuild(root: Path, console: Console, *, skip_unreadable: bool = False) -> None:
-    """Make the store of a home directory anew from its journals alone. The former one, damaged or not, stays where it is
-    until the new one is complete; then it is moved aside, and kept.
+    """Make the store of a home directory anew from its journals alone. The former one, damaged or not, stays where it
+    is until the new one is complete; then it is moved aside, and kept.
 
     Raises :class:`UserError` where there is no sweep, where one is being run, or where the store is a server's, whose
     database is not ours to replace; :class:`SweepError` where the new store cannot be written, and, before anything is
