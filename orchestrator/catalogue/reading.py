@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -20,7 +19,7 @@ from orchestrator.report.answer import Answer, answer
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.validation import explain
 from orchestrator.store import lifecycle, reading
-from orchestrator.store.damage import flaw_of, line_words
+from orchestrator.store.damage import DAMAGED_ARRAYS, flaw_of, line_words
 from orchestrator.store.files import Home, SweepFiles
 from orchestrator.store.journal import Ended
 from orchestrator.store.reading import Unreadable, UnreadableError
@@ -202,7 +201,7 @@ def read_arrays(run: RunRecord) -> dict[str, NDArray[np.float32]]:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except DAMAGED_ARRAYS as error:
         raise SweepError(f"{path} is damaged ({error}); the run's outcome is in the journal all the same") from error
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from orchestrator.report import style
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.similarity import dress_bar, heat_map, principal_plane
+from orchestrator.store.damage import DAMAGED_ARRAYS
 from orchestrator.store.records import ARRAYS, RunRecord
 from orchestrator.transition.types import Verdict
 from trainables.base import Status
@@ -69,7 +70,14 @@ def embeddings_figure(answer: Answer, runs: Sequence[RunRecord], title: str = ""
             heat = style.panel(figure, heat_in, top_in + row * ROW_IN + ABOVE_IN, PANEL_IN, PANEL_IN)
             plane = style.panel(figure, plane_in, top_in + row * ROW_IN + ABOVE_IN, PLANE_IN, PANEL_IN)
             run = getattr(pair, word)
-            matrix = None if run is None else similarity_of(run)
+            try:
+                matrix = None if run is None else similarity_of(run)
+            except DAMAGED_ARRAYS as error:
+                _empty(
+                    heat, f"{pair.mix}: the arrays of\n{run.key if run else ''}\nare damaged ({type(error).__name__})"
+                )
+                plane.set_axis_off()
+                continue
             if run is None or matrix is None:
                 _empty(heat, f"{pair.mix}: no run {word}\nits transition")
                 plane.set_axis_off()

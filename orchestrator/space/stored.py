@@ -158,7 +158,7 @@ def _instance(kind: type, values: Mapping[str, Any], key: Key) -> Any:
     hints = typing.get_type_hints(kind)
     fields = {field.name: field for field in dataclasses.fields(kind)}
     _no_strangers(values, fields, key)
-    made = object.__new__(kind)
+    made: Any = object.__new__(kind)
     for name, field in fields.items():
         if name in values:
             value = _typed(hints[name], values[name], (*key, name))

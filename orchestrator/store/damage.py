@@ -20,6 +20,8 @@ from trainables.base import Status
 
 MARK = ".damaged-"
 """Stands between a name and the time something was put aside under it."""
+DAMAGED_ARRAYS = (ValueError, OSError, EOFError, zipfile.BadZipFile)
+"""What numpy raises where a file of arrays is damaged."""
 Say = Callable[[str], object]
 
 

@@ -41,6 +41,11 @@ def hurt_spec() -> SweepSpec:
     return spec(name="hurt")
 
 
+def whole_spec() -> SweepSpec:
+    """It has no run in common with the other."""
+    return spec(name="whole", sizes=[24, 48], settings={"curve": {"midpoint": 30.0}})
+
+
 @pytest.fixture(scope="module")
 def pattern(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """Made once, with its record; each test damages a copy."""
@@ -48,7 +53,7 @@ def pattern(tmp_path_factory: pytest.TempPathFactory) -> Place:
     home = Home(root / "home")
     asked = hurt_spec()
     hurt = write_sweep(home, asked, runs=runs_of(asked)[:KEPT], answered=False)
-    whole = write_sweep(home, spec(name="whole", sizes=[24, 48]))
+    whole = write_sweep(home, whole_spec())
     (root / "hurt.yaml").write_text(asked.to_yaml())
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
@@ -83,15 +88,15 @@ def well(done: Ended) -> str:
 
 def the_rest_works(run: Program, place: Place, tmp_path: Path) -> None:
     """Every command that looks at the whole sweep does, and says nothing of the other."""
-    key = spec(name="whole", sizes=[24, 48]).make_family()
-    (first, *_) = runs_of(spec(name="whole", sizes=[24, 48]))
+    asked = whole_spec()
+    key = asked.make_family().key(runs_of(asked)[0])
     for words in (
         ("status", place.whole),
         ("status", "whole"),
         ("report", place.whole, "--output", tmp_path / "report.html"),
         ("compare", place.whole),
         ("export", place.whole, "--output", tmp_path / "tables"),
-        ("logs", key.key(first)),
+        ("logs", key),
         ("sync", place.whole),
     ):
         done = run(*words, "--home", place.root)
@@ -151,6 +156,7 @@ def test_an_unreadable_sweep_is_named_and_the_rest_works(kind: str, run: Program
         assert "Traceback" not in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["specification torn", "newer journal", "family gone"])
 def test_all_others_are_recorded_resumed_and_shown(kind: str, run: Program, place: Place) -> None:
     damage, why = UNREADABLE[kind]
@@ -196,6 +202,7 @@ def test_an_unreadable_sweep_can_be_deleted(run: Program, place: Place) -> None:
     assert Home(place.root).sweep_ids() == [place.whole]
 
 
+@pytest.mark.slow
 def test_rebuild_reads_everything_before_it_touches_anything(run: Program, place: Place) -> None:
     UNREADABLE["specification torn"][0](place.files)
     before = (place.root / "mlflow.db").read_bytes()
@@ -225,6 +232,7 @@ def spoil_line(journal: Path, number: int) -> str:
     return was
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whole", [True, False], ids=["adopted", "trained again"])
 def test_a_bad_journal_line_is_named_and_mended(whole: bool, run: Program, place: Place, tmp_path: Path) -> None:
     lost = ended(place.root, place.hurt)[1]
@@ -284,6 +292,7 @@ SPOILED: dict[str, tuple[str, Callable[[Path], object]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SPOILED)
 def test_a_run_is_adopted_from_disk_only_whole(kind: str, run: Program, place: Place, tmp_path: Path) -> None:
     name, spoil = SPOILED[kind]
@@ -308,6 +317,7 @@ def test_a_run_is_adopted_from_disk_only_whole(kind: str, run: Program, place: P
     assert "finished" in well(run("status", place.hurt, "--home", place.root))
 
 
+@pytest.mark.slow
 def test_a_stack_that_cannot_go_on_is_put_aside(run: Program, place: Place, tmp_path: Path) -> None:
     asked = hurt_spec()
     sweep_runs = runs_of(asked)[KEPT : KEPT + 1]
@@ -326,6 +336,7 @@ def test_a_stack_that_cannot_go_on_is_put_aside(run: Program, place: Place, tmp_
     assert len(list(stack.parent.glob("stack.damaged-*"))) == 1
 
 
+@pytest.mark.slow
 def test_damaged_measurements_are_taken_again(run: Program, place: Place, tmp_path: Path) -> None:
     (place.root / "calibration.json").write_text('{"schema": 1, "meas')
     assert "calibration.json holds no measurements" in well(run("plan", place.space, "--home", place.root))
@@ -346,6 +357,7 @@ STORES: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", STORES)
 def test_a_damaged_store_stops_only_the_record(kind: str, run: Program, place: Place) -> None:
     database = place.root / "mlflow.db"
@@ -365,6 +377,7 @@ def test_a_damaged_store_stops_only_the_record(kind: str, run: Program, place: P
     well(run("sync", "--home", place.root))
 
 
+@pytest.mark.slow
 def test_what_is_no_sweep_is_left_alone(run: Program, place: Place, tmp_path: Path) -> None:
     before = well(run("sweeps", "--home", place.root))
     sweeps = place.root / "sweeps"
@@ -384,6 +397,7 @@ def test_what_is_no_sweep_is_left_alone(run: Program, place: Place, tmp_path: Pa
     well(resume(run, place, "--resume"))
 
 
+@pytest.mark.slow
 def test_a_copied_home_keeps_to_itself(run: Program, place: Place, tmp_path: Path) -> None:
     well(run("sync", "--home", place.root))
     copy = tmp_path / "copy"
@@ -391,7 +405,6 @@ def test_a_copied_home_keeps_to_itself(run: Program, place: Place, tmp_path: Pat
     before = {path: path.read_bytes() for path in place.root.rglob("*") if path.is_file()}
     said = well(resume(run, Place(copy, place.whole, place.hurt, place.space), "--resume", place.hurt))
     assert f"moved or copied from {(place.root / 'artifacts').as_uri()}" in said
-    shutil.rmtree(Home(copy).sweep(place.whole).directory / "runs")
     well(run("sync", "--home", copy))
     after = {path: path.read_bytes() for path in place.root.rglob("*") if path.is_file()}
     assert after == before
@@ -402,12 +415,24 @@ def test_a_copied_home_keeps_to_itself(run: Program, place: Place, tmp_path: Pat
 
     client = MlflowClient(choose(copy, {}).uri)
     experiments = [each.experiment_id for each in client.search_experiments() if each.name in ("hurt", "whole")]
-    found = client.search_runs(experiments, "tags.kind = 'run'")
-    assert len(found) > KEPT + 8
-    for each in found:
-        files = [
-            client.download_artifacts(each.info.run_id, one.path) for one in client.list_artifacts(each.info.run_id)
+    files: dict[str, list[Path]] = {}
+    for each in client.search_runs(experiments):
+        ids = each.info.run_id, each.data.tags["kind"]
+        files["/".join(ids)] = [
+            Path(client.download_artifacts(ids[0], one.path)) for one in client.list_artifacts(ids[0])
         ]
-        assert files
-        assert all(Path(one).is_relative_to(copy) for one in files)
+    kept = [name for name, found in files.items() if found]
+    counts = [sum(name.endswith(kind) for name in kept) for kind in ("/run", "/transition", "/sweep")]
+    assert counts == [KEPT + 8, 4, 2]  # Runs trained in the copy leave no files: their family keeps none.
+    assert all(path.is_relative_to(copy) for found in files.values() for path in found)
     assert "moved or copied" not in well(run("sync", "--home", copy))
+
+
+def test_damaged_arrays_of_one_run_are_named_in_the_report(run: Program, place: Place, tmp_path: Path) -> None:
+    arrays = sorted(Home(place.root).sweep(place.whole).directory.glob(f"runs/*/{ARRAYS}"))
+    assert len(arrays) == 8
+    for path in arrays:
+        cut(path)
+    report = tmp_path / "report.html"
+    well(run("report", place.whole, "--output", report, "--home", place.root))
+    assert "are damaged" in report.read_text()
