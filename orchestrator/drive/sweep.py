@@ -29,7 +29,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import calibration
 from orchestrator.stacks.sizing import Sizing
 from orchestrator.store import lifecycle
-from orchestrator.store.damage import mend_journal
+from orchestrator.store.damage import line_words, mend_journal
 from orchestrator.store.files import Home, SweepFiles, write_whole
 from orchestrator.store.journal import Answered, Ended, Journal
 from orchestrator.store.records import FIGURE, REPORT, RunRecord, Sweep
@@ -266,6 +266,9 @@ def _known_runs(
     known = list(lifecycle.recall(files).ended)
     known += lifecycle.adopt_outcomes(sweep, journal, [entry.key for entry in known], say)
     if extended is not None:
+        older = home.sweep(extended.id)
+        for line in lifecycle.recall(older).damaged:
+            say(f"{line_words(older.journal, line)}: what it may have said is not reused")
         known += lifecycle.reuse_runs(extended, home, sweep, journal)
     return known
 

@@ -70,16 +70,9 @@ def embeddings_figure(answer: Answer, runs: Sequence[RunRecord], title: str = ""
             heat = style.panel(figure, heat_in, top_in + row * ROW_IN + ABOVE_IN, PANEL_IN, PANEL_IN)
             plane = style.panel(figure, plane_in, top_in + row * ROW_IN + ABOVE_IN, PLANE_IN, PANEL_IN)
             run = getattr(pair, word)
-            try:
-                matrix = None if run is None else similarity_of(run)
-            except DAMAGED_ARRAYS as error:
-                _empty(
-                    heat, f"{pair.mix}: the arrays of\n{run.key if run else ''}\nare damaged ({type(error).__name__})"
-                )
-                plane.set_axis_off()
-                continue
+            matrix, lacks = (None, f"no run {word}\nits transition") if run is None else _similarity(run)
             if run is None or matrix is None:
-                _empty(heat, f"{pair.mix}: no run {word}\nits transition")
+                _empty(heat, f"{pair.mix}: {lacks}")
                 plane.set_axis_off()
                 continue
             names = [str(token) for token in range(len(matrix))]
@@ -96,6 +89,14 @@ def embeddings_figure(answer: Answer, runs: Sequence[RunRecord], title: str = ""
     if title:
         style.title(figure, title)
     return figure
+
+
+def _similarity(run: RunRecord) -> tuple[NDArray[np.float64] | None, str]:
+    """What :func:`similarity_of` says, or why there is nothing to show."""
+    try:
+        return similarity_of(run), "its family keeps\nno similarities"
+    except DAMAGED_ARRAYS:
+        return None, f"the arrays of\n{run.key} are damaged"
 
 
 def _pair(answer: Answer, mix: MixAnswer, runs: Sequence[RunRecord]) -> Pair:
