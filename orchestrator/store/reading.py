@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -66,11 +65,6 @@ def read(home: Home, sweep_id: str) -> Sweep | Unreadable:
     except _BrokenError as error:
         return Unreadable(sweep_id, str(error), error.remedy)
     return without_family(sweep, stored.lacks) if stored.lacks else sweep
-
-
-def read_all(home: Home) -> Iterator[Sweep | Unreadable]:
-    """Every sweep of a home directory, newest first."""
-    return (read(home, sweep_id) for sweep_id in home.sweep_ids())
 
 
 def without_family(sweep: Sweep, why: str) -> Unreadable:

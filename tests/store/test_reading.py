@@ -77,5 +77,5 @@ def test_all_are_read_one_by_one(tmp_path: Path) -> None:
     home = Home(tmp_path)
     first, second = write_sweep(home, runs=[]).id, write_sweep(home, runs=[]).id
     home.sweep(first).about.write_bytes(b"")
-    found = {each.id: type(each) for each in reading.read_all(home)}
+    found = {each.id: type(each) for each in (reading.read(home, sweep_id) for sweep_id in home.sweep_ids())}
     assert found == {first: Unreadable, second: Sweep}
