@@ -11,6 +11,7 @@ s = o.run("add_vs_add_prod", profile="smoke")
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import cached_property
 from html import escape
@@ -19,12 +20,15 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from orchestrator.catalogue.reading import StoredSweep, read_arrays, read_sweep
+from orchestrator.catalogue.lookup import space_of
+from orchestrator.catalogue.reading import Outline, StoredSweep, read_arrays, read_sweep, read_sweeps
+from orchestrator.catalogue.status import UNREADABLE
 from orchestrator.catalogue.views import moment, sweep_words
 from orchestrator.errors import UserError, unknown
 from orchestrator.report.answer import Answer
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.files import Home
+from orchestrator.store.reading import Unreadable
 from orchestrator.store.records import Sweep
 
 if TYPE_CHECKING:
@@ -63,6 +67,11 @@ class SweepResults:
     def answer(self) -> Answer:
         """What was found, as values: intervals, fits, posteriors, synergies."""
         return self._stored.answer
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """What of the sweep's files could not be read, a sentence each."""
+        return self._stored.damage
 
     @cached_property
     def runs(self) -> pd.DataFrame:
@@ -171,25 +180,34 @@ class SweepResults:
 def load(sweep: str, home: str | Path = HOME) -> SweepResults:
     """A sweep by its id, the beginning of it, or the name of a search space (its newest sweep).
 
-    Raises ``UserError`` that names what there is, ``SweepError`` for damaged files.
+    Raises ``UserError`` that names what there is, ``UnreadableError`` (a ``SweepError``) that says why it cannot be
+    read and what to do. Damage that does not stop the reading is a warning, and :attr:`SweepResults.damage`.
     """
-    return SweepResults(read_sweep(Home(Path(home).resolve()), sweep))
+    found = SweepResults(read_sweep(Home(Path(home).resolve()), sweep))
+    for said in found.damage:
+        warnings.warn(said, stacklevel=2)
+    return found
 
 
 def sweeps(home: str | Path = HOME) -> pd.DataFrame:
     """Every sweep of a home directory, newest first: ``sweep``, ``space``, ``profile``, ``state``, ``runs``,
-    ``transitions`` (in words), ``disk_bytes``, ``begun``."""
+    ``transitions`` (in words), ``disk_bytes``, ``begun``; ``unreadable`` says why a sweep cannot be read, and
+    what is not known then is missing."""
     import pandas as pd
 
-    place = Home(Path(home).resolve())
-    columns = ["sweep", "space", "profile", "state", "runs", "transitions", "disk_bytes", "begun"]
-    rows = []
-    for sweep_id in place.sweep_ids():
-        stored = read_sweep(place, sweep_id)
-        spec = stored.spec
-        asked = (stored.id, spec.name, spec.profile, stored.state.value)
-        rows.append((*asked, len(stored.runs), sweep_words(stored), stored.disk_bytes, stored.begun))
-    return pd.DataFrame(rows, columns=columns)
+    columns = ["sweep", "space", "profile", "state", "runs", "transitions", "disk_bytes", "begun", "unreadable"]
+    rows = [_listed(each) for each in read_sweeps(Home(Path(home).resolve()))]
+    return pd.DataFrame(rows, columns=columns).astype({"runs": "Int64", "disk_bytes": "Int64"})
+
+
+def _listed(found: StoredSweep | Outline | Unreadable) -> tuple[object, ...]:
+    """A row of :func:`sweeps`."""
+    if isinstance(found, Unreadable):
+        return (found.id, space_of(found.id), None, UNREADABLE, None, None, None, None, str(found))
+    asked = (found.id, found.spec.name, found.spec.profile, found.state.value)
+    if isinstance(found, Outline):
+        return (*asked, len(found.ended), None, found.disk_bytes, found.begun, str(found.unreadable))
+    return (*asked, len(found.runs), sweep_words(found), found.disk_bytes, found.begun, "")
 
 
 def run(

@@ -244,7 +244,9 @@ class Family(ABC):
         run: RunConfig | None = None
         for place, phase in enumerate(arm.phases, start=1):
             if phase.share:
-                settings = family.scaled(arm.budget * steps_factor * phase.share, arm.budget)
+                # What stays as it is is not made anew: settings read from disk keep to the rules of their own time.
+                steps = arm.budget * steps_factor * phase.share
+                settings = family.settings if steps == arm.budget == 1 else family.scaled(steps, arm.budget)
                 start = None if run is None else Start(run, phase.takes)
                 label = arm.name if phase is arm.phases[-1] else f"{arm.name}, phase {place}"
                 run = RunConfig(phase.mix, size, seed, settings, steps_factor, label, start, phase.frozen)
@@ -303,8 +305,9 @@ def load_family(name: str) -> type[Family]:
         )
     try:
         found = getattr(importlib.import_module(module_name), class_name, None)
-    except ImportError as error:
-        raise SettingsError(f"family {name!r} cannot be imported: {error}", key="family", given=name) from error
+    except Exception as error:  # A module of anybody's, which may raise anything as it is imported.
+        why = f"{type(error).__name__}: {error}"
+        raise SettingsError(f"family {name!r} cannot be imported: {why}", key="family", given=name) from error
     if not (isinstance(found, type) and issubclass(found, Family)):
         raise SettingsError(f"{name!r} is not a subclass of trainables.base.Family", key="family", given=name)
     return found

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from orchestrator.catalogue.training import in_training
-from orchestrator.errors import UserError, nearest
+from orchestrator.errors import SweepError, UserError, nearest
+from orchestrator.store.damage import line_words
 from orchestrator.store.files import Home
-from orchestrator.store.lifecycle import load, recall
+from orchestrator.store.lifecycle import recall
+from orchestrator.store.reading import read
+from orchestrator.store.records import Sweep
 
 SHOWN = 6
 """At most so many candidates are named in an error."""
@@ -50,10 +54,12 @@ class RunPlace:
 
 
 def find_run(home: Home, given: str) -> RunPlace:
-    """A run of any sweep by its key or a unique prefix of it. Raises :class:`UserError`."""
+    """A run of any sweep by its key or a unique prefix of it. Raises :class:`UserError`, which names what could not be
+    searched."""
     holders: dict[str, list[str]] = {}
+    closed: list[str] = []
     for sweep_id in home.sweep_ids():
-        for key in keys_of(home, sweep_id):
+        for key in keys_of(home, sweep_id, closed.append):
             if key.startswith(given) and given:
                 holders.setdefault(key, []).append(sweep_id)
     if given in holders:
@@ -63,15 +69,27 @@ def find_run(home: Home, given: str) -> RunPlace:
         return RunPlace(key, tuple(sweeps))
     if holders:
         raise UserError(f"{given!r} fits {len(holders)} runs: {_listed(sorted(holders))}. Give more of the key.")
-    raise UserError(f"there is no run {given!r} in {home.root}; `status SWEEP --runs` lists the keys of a sweep's runs")
+    lines = [
+        f"there is no run {given!r} in {home.root}; `status SWEEP --runs` lists the keys of a sweep's runs",
+        *closed,
+    ]
+    raise UserError("\n".join(lines))
 
 
-def keys_of(home: Home, sweep_id: str) -> list[str]:
-    """The keys of a sweep's runs that ended or are in training."""
+def keys_of(home: Home, sweep_id: str, say: Callable[[str], object]) -> list[str]:
+    """The keys of a sweep's runs that ended or are in training; of a sweep that cannot be read those in its journal.
+    ``say`` is told of files that cannot be read."""
     files = home.sweep(sweep_id)
-    keys = [entry.key for entry in recall(files).ended]
-    if (files.directory / "stacks").is_dir():
-        keys += [run.key for run in in_training(load(home, sweep_id).spec, files, keys)]
+    try:
+        memory = recall(files)
+    except (SweepError, OSError) as error:
+        say(f"{sweep_id} was not searched: {error}")
+        return []
+    for line in memory.damaged:
+        say(line_words(files.journal, line))
+    keys = [entry.key for entry in memory.ended]
+    if (files.directory / "stacks").is_dir() and isinstance(sweep := read(home, sweep_id), Sweep):
+        keys += [run.key for run in in_training(sweep.spec, files, keys, say)]
     return keys
 
 

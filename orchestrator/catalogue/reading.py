@@ -1,4 +1,4 @@
-"""One sweep, read from its directory."""
+"""Sweeps, read from their directories: one, or all of a home directory, whatever became of some of them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ from numpy.typing import NDArray
 
 from orchestrator.catalogue.lookup import find_sweep
 from orchestrator.catalogue.training import Unfinished, in_training
-from orchestrator.errors import UserError
+from orchestrator.errors import SweepError, UserError
 from orchestrator.report.answer import Answer, answer
 from orchestrator.space.spec import SweepSpec
-from orchestrator.store import lifecycle
+from orchestrator.space.validation import explain
+from orchestrator.store import lifecycle, reading
+from orchestrator.store.damage import DAMAGED_ARRAYS, flaw_of, line_words
 from orchestrator.store.files import Home, SweepFiles
+from orchestrator.store.journal import Ended
 from orchestrator.store.probed import read_arrays as arrays_of
+from orchestrator.store.reading import Unreadable, UnreadableError
 from orchestrator.store.records import RunRecord, Sweep
-from trainables.base import Status
+from trainables.base import SettingsError, Status
 
 
 class State(StrEnum):
@@ -40,12 +44,13 @@ class State(StrEnum):
 @dataclass(frozen=True)
 class StoredSweep:
     """A sweep on disk at the moment it was read. ``runs`` are in the order they ended; ``training`` are the runs that
-    were begun and have not ended."""
+    were begun and have not ended; ``damage`` says, a sentence each, what in its files could not be read."""
 
     sweep: Sweep
     state: State
     runs: tuple[RunRecord, ...]
     training: tuple[Unfinished, ...]
+    damage: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -68,9 +73,7 @@ class StoredSweep:
     @cached_property
     def changed(self) -> datetime:
         """When something last happened in it."""
-        files = SweepFiles(self.sweep.directory)
-        newest = files.journal if files.journal.exists() else files.about
-        return datetime.fromtimestamp(newest.stat().st_mtime, UTC)
+        return _changed(SweepFiles(self.sweep.directory))
 
     @cached_property
     def disk_bytes(self) -> int:
@@ -91,29 +94,113 @@ class StoredSweep:
         raise UserError(f"{self.id} has no run {key!r}; its .runs lists the keys of all {len(self.runs)}")
 
 
+@dataclass(frozen=True)
+class Outline:
+    """What is known of a sweep without its family: what was asked, and the journal's ``ended`` runs. ``unreadable``
+    says why there is no more."""
+
+    unreadable: Unreadable
+    sweep: Sweep
+    state: State
+    ended: tuple[Ended, ...]
+    damage: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        return self.sweep.id
+
+    @property
+    def spec(self) -> SweepSpec:
+        """Its settings are plain values."""
+        return self.sweep.spec
+
+    @property
+    def begun(self) -> datetime:
+        """When the sweep was started."""
+        return datetime.fromisoformat(self.sweep.created)
+
+    @cached_property
+    def changed(self) -> datetime:
+        """When something last happened in it."""
+        return _changed(SweepFiles(self.sweep.directory))
+
+    @cached_property
+    def disk_bytes(self) -> int:
+        """Bytes of its directory."""
+        return directory_bytes(self.sweep.directory)
+
+
 def read_sweep(home: Home, given: str) -> StoredSweep:
     """The sweep of this id, unique prefix, or search space (its newest).
 
-    Raises :class:`UserError` where there is none, :class:`SweepError` where its files are damaged.
+    Raises :class:`UserError` where there is none, :class:`UnreadableError` where it cannot be read.
     """
-    sweep = lifecycle.load(home, find_sweep(home, given))
+    found = read_known(home, find_sweep(home, given))
+    if isinstance(found, StoredSweep):
+        return found
+    raise UnreadableError(found.unreadable if isinstance(found, Outline) else found)
+
+
+def read_sweeps(home: Home) -> list[StoredSweep | Outline | Unreadable]:
+    """Every sweep of a home directory as far as it can be read, newest first."""
+    return [read_known(home, sweep_id) for sweep_id in home.sweep_ids()]
+
+
+def read_known(home: Home, sweep_id: str) -> StoredSweep | Outline | Unreadable:
+    """The sweep of this id, as far as it can be read."""
+    found = reading.read(home, sweep_id)
+    if isinstance(found, Unreadable):
+        return found if found.sweep is None else _outline(home, found, found.sweep)
+    try:
+        return _stored(home, found)
+    except SettingsError as error:
+        why = f"{found.spec.family} does not take its settings any more: {explain(error)}"
+        return _outline(home, reading.without_family(found, why), found)
+
+
+def _stored(home: Home, sweep: Sweep) -> StoredSweep:
     files = home.sweep(sweep.id)
     driven = lifecycle.is_driven(files)
-    memory = lifecycle.recall(files)
+    memory = lifecycle.recall(files, flaw_of(sweep.spec))
     runs = tuple(lifecycle.record_of(sweep, files, entry) for entry in memory.ended)
     ended = frozenset(run.key for run in runs)
+    damage = _damage(files, memory)
+    training = () if memory.answered else in_training(sweep.spec, files, ended, damage.append)
     return StoredSweep(
         sweep,
-        _state(driven, memory.answered, runs),
+        _state(driven, memory),
         runs,
-        () if memory.answered else in_training(sweep.spec, files, ended),
+        training,
+        tuple(damage),
     )
+
+
+def _outline(home: Home, unreadable: Unreadable, sweep: Sweep) -> Outline:
+    files = home.sweep(sweep.id)
+    driven = lifecycle.is_driven(files)
+    memory = lifecycle.recall(files, flaw_of(sweep.spec))
+    return Outline(unreadable, sweep, _state(driven, memory), memory.ended, tuple(_damage(files, memory)))
+
+
+def _damage(files: SweepFiles, memory: lifecycle.Memory) -> list[str]:
+    """What of a journal could not be read, and what mends it."""
+    said = [line_words(files.journal, line) for line in memory.damaged]
+    if said:
+        said.append(
+            f"{files.directory.name} is shown without {'this line' if len(said) == 1 else 'these lines'}; "
+            f"`run ... --resume {files.directory.name}` takes from disk what it may have said, or trains it again"
+        )
+    return said
 
 
 def read_arrays(run: RunRecord) -> dict[str, NDArray[Any]]:
     """What is kept of a trained model and what probes made of it, by name. Raises :class:`UserError` for a run that
-    left none."""
-    arrays = arrays_of(run.directory)
+    left none, :class:`SweepError` for a damaged file."""
+    try:
+        arrays = arrays_of(run.directory)
+    except DAMAGED_ARRAYS as error:
+        why = f"{run.directory} holds damaged arrays ({error}); the run's outcome is in the journal all the same"
+        raise SweepError(why) from error
     if not arrays:
         why = f"it {run.outcome.status}" if run.outcome.status is not Status.FINISHED else "its family keeps none"
         raise UserError(f"run {run.key} ({run.config.label}, size {run.config.size}) left no arrays: {why}")
@@ -132,11 +219,16 @@ def directory_bytes(directory: Path) -> int:
     return total
 
 
-def _state(driven: bool, answered: bool, runs: tuple[RunRecord, ...]) -> State:
+def _changed(files: SweepFiles) -> datetime:
+    newest = files.journal if files.journal.exists() else files.about
+    return datetime.fromtimestamp(newest.stat().st_mtime, UTC)
+
+
+def _state(driven: bool, memory: lifecycle.Memory) -> State:
     if driven:
         return State.RUNNING
-    if answered:
+    if memory.answered:
         return State.FINISHED
-    if runs and all(run.outcome.status is Status.FAILED for run in runs):
+    if memory.ended and all(entry.outcome.status is Status.FAILED for entry in memory.ended):
         return State.FAILED
     return State.INTERRUPTED

@@ -5,15 +5,19 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from orchestrator.catalogue.reading import State, StoredSweep
+from orchestrator.catalogue.reading import Outline, State, StoredSweep
 from orchestrator.cost.spent import Cost, cost_of
 from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.search.base import MixProgress, Request
 from orchestrator.space.searching import observe, searcher_of
+from orchestrator.store.reading import Unreadable
 from orchestrator.terminal.bars import by_size
 from orchestrator.transition.types import LEVEL
 from trainables.base import RunConfig
+
+UNREADABLE = "unreadable"
+"""In the place of a state."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class MixStatus:
 
 @dataclass(frozen=True)
 class SweepStatus:
-    """A sweep as ``status`` shows it. Times are ISO 8601 in UTC."""
+    """A sweep as ``status`` shows it. Times are ISO 8601 in UTC; ``damage`` says what could not be read."""
 
     id: str
     question: str
@@ -72,6 +76,7 @@ class SweepStatus:
     mixes: tuple[MixStatus, ...]
     runs: tuple[RunStatus, ...]
     cost: Cost
+    damage: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; names are kept from version to version."""
@@ -81,7 +86,7 @@ class SweepStatus:
 def status_of(stored: StoredSweep) -> SweepStatus:
     """How far a sweep is."""
     spec, found = stored.spec, stored.answer
-    progress = _progress(stored)
+    progress, unsearched = _progress(stored)
     return SweepStatus(
         id=stored.id,
         question=spec.question,
@@ -92,10 +97,43 @@ def status_of(stored: StoredSweep) -> SweepStatus:
         size_axis=spec.size_axis,
         sizes=spec.sizes,
         target=spec.target,
-        mixes=tuple(_mix(stored, found, mix, progress.get(mix.mix)) for mix in found.mixes),
+        mixes=tuple(_mix(stored, found, mix, progress.get(mix.mix), unsearched) for mix in found.mixes),
         runs=tuple(_runs(stored)),
         cost=cost_of(spec, stored.runs),
+        damage=stored.damage,
     )
+
+
+def unreadable_json(found: Outline | Unreadable) -> dict[str, Any]:
+    """What is known of a sweep that cannot be read: plain JSON values, names as those of :class:`SweepStatus`."""
+    if isinstance(found, Unreadable):
+        return {"id": found.id, "state": UNREADABLE, "why": found.why, "remedy": found.remedy}
+    spec, unreadable = found.spec, found.unreadable
+    return {
+        "id": found.id,
+        "state": found.state.value,
+        "why": unreadable.why,
+        "remedy": unreadable.remedy,
+        "question": spec.question,
+        "profile": spec.profile,
+        "target": spec.target,
+        "sizes": list(spec.sizes),
+        "begun": found.begun.isoformat(timespec="seconds"),
+        "changed": found.changed.isoformat(timespec="seconds"),
+        "runs": [asdict(run) for run in outlined_runs(found)],
+        "damage": list(found.damage),
+    }
+
+
+def outlined_runs(outline: Outline) -> list[RunStatus]:
+    """The runs in the journal of a sweep whose family is not to be had."""
+    return [
+        RunStatus(
+            *(entry.key, entry.request.mix, entry.request.size, entry.request.seed, entry.request.steps_factor),
+            *(entry.outcome.status.value, entry.outcome.steps, entry.outcome.accuracy.get(outline.spec.target)),
+        )
+        for entry in outline.ended
+    ]
 
 
 def transition_words(found: Answer, mix: MixAnswer) -> tuple[str, str]:
@@ -110,7 +148,9 @@ def transition_words(found: Answer, mix: MixAnswer) -> tuple[str, str]:
     return size, wording.estimate(mix.target.total, smallest.total, largest.total, verdict, asymptote)
 
 
-def _mix(stored: StoredSweep, found: Answer, mix: MixAnswer, progress: MixProgress | None) -> MixStatus:
+def _mix(
+    stored: StoredSweep, found: Answer, mix: MixAnswer, progress: MixProgress | None, unsearched: str
+) -> MixStatus:
     runs = [run for run in stored.runs if run.config.label == mix.mix and run.config.steps_factor == 1]
     target = stored.spec.target
     estimate, density = mix.target.transition.relative, mix.target.transition.density
@@ -123,7 +163,7 @@ def _mix(stored: StoredSweep, found: Answer, mix: MixAnswer, progress: MixProgre
         failed=mix.failed,
         training=sum(run.config.label == mix.mix for run in stored.training),
         left=None if progress is None else progress.runs_left,
-        note="" if progress is None else progress.note,
+        note=unsearched if progress is None else progress.note,
         verdict=mix.target.transition.verdict.value,
         transition=size,
         parameters=parameters,
@@ -153,16 +193,20 @@ def _run(key: str, config: RunConfig, status: str, steps: int, accuracy: float |
     return RunStatus(key, config.label, config.size, config.seed, config.steps_factor, status, steps, accuracy)
 
 
-def _progress(stored: StoredSweep) -> dict[str, MixProgress]:
-    """What the searcher makes of the runs so far; nothing for a sweep that is over."""
+def _progress(stored: StoredSweep) -> tuple[dict[str, MixProgress], str]:
+    """What the searcher makes of the runs so far; nothing for a sweep that is over. Beside it why there is no such
+    searcher any more, where that is so."""
     if stored.state is State.FINISHED:
-        return {}
+        return {}, ""
     spec = stored.spec
-    searcher = searcher_of(spec)
+    try:
+        searcher = searcher_of(spec)
+    except ValueError as error:
+        return {}, f"how many are left is not known: {error}"
     for run in stored.runs:
         config = run.config
         if config.label not in spec.mix_named:  # A phase that other runs go on from.
             continue
         request = Request(config.label, config.size, config.seed, config.steps_factor)
         searcher.tell(request, observe(run.outcome, spec.target))
-    return {each.mix: each for each in searcher.progress()}
+    return {each.mix: each for each in searcher.progress()}, ""

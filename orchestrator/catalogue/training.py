@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import warnings
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from orchestrator.space.spec import SweepSpec
+from orchestrator.store.damage import is_aside
 from orchestrator.store.files import SweepFiles
 from orchestrator.store.remains import read_members, read_progress
 from trainables.base import Evaluation, RunConfig
@@ -25,20 +27,29 @@ class Unfinished:
         return self.curve[-1].step if self.curve else 0
 
 
-def in_training(spec: SweepSpec, files: SweepFiles, ended: Collection[str]) -> tuple[Unfinished, ...]:
-    """The runs of all stacks on disk, without those whose keys are in ``ended``."""
+def in_training(
+    spec: SweepSpec, files: SweepFiles, ended: Collection[str], say: Callable[[str], object] = warnings.warn
+) -> tuple[Unfinished, ...]:
+    """The runs of all stacks on disk, without those whose keys are in ``ended``. ``say`` is told of stacks whose files
+    cannot be read."""
     stacks = files.directory / "stacks"
     if not stacks.is_dir():
         return ()
     family = spec.make_family()
     found: dict[str, Unfinished] = {}
     for directory in sorted(stacks.iterdir()):
+        if is_aside(directory):
+            continue
         try:
             members, curves = read_members(directory), read_progress(directory)
+            configs = [spec.config(request) for request in members]
         except (FileNotFoundError, NotADirectoryError):
             continue  # It ended while we looked, or is just being made.
-        for request in members:
-            config = spec.config(request)
+        except (ValueError, KeyError, TypeError) as error:
+            said = f"{type(error).__name__}: {error}"
+            say(f"{directory} does not say what is trained there ({said}); `run --resume` puts it aside")
+            continue
+        for config in configs:
             key = family.key(config)
             if key not in ended:
                 found[key] = Unfinished(key, config, curves.get(key, ()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from rich.console import Group, RenderableType
@@ -10,14 +10,15 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.catalogue.lookup import RunPlace
-from orchestrator.catalogue.reading import State, StoredSweep
-from orchestrator.catalogue.status import MixStatus, RunStatus, SweepStatus, transition_words
+from orchestrator.catalogue.reading import Outline, State, StoredSweep
+from orchestrator.catalogue.status import MixStatus, RunStatus, SweepStatus, outlined_runs, transition_words
 from orchestrator.errors import UserError
 from orchestrator.report import wording
 from orchestrator.report.comparison import Compared, forest_rows
 from orchestrator.report.wording import budget_limited
 from orchestrator.space.plain import flatten, plain_settings
 from orchestrator.store.probed import failures, numbers_of
+from orchestrator.store.reading import Unreadable
 from orchestrator.store.records import RunRecord
 from orchestrator.terminal.bars import posterior_bar
 from trainables.base import Evaluation, Outcome
@@ -30,10 +31,26 @@ SPARKS = 24
 """The most characters of a learning curve."""
 
 
-def sweeps_view(sweeps: Sequence[StoredSweep], width: int) -> RenderableType:
+def sweeps_view(sweeps: Sequence[StoredSweep | Outline | Unreadable], width: int) -> RenderableType:
     """What each sweep asked, how it stands, what it found, what it takes up: one line a sweep where ``width`` columns
-    hold it, else a paragraph."""
-    return _sweeps_table(sweeps) if width >= WIDE else Group(*map(_sweep_paragraph, sweeps))
+    hold it, else a paragraph. Below them, a line each, what cannot be read and why."""
+    known = [each for each in sweeps if not isinstance(each, Unreadable)]
+    table = [_sweeps_table(known)] if known and width >= WIDE else map(_sweep_paragraph, known)
+    return Group(*table, *(Text(said, style="yellow") for said in _unread(sweeps)))
+
+
+def outline_view(outline: Outline) -> RenderableType:
+    """A sweep without its family: how it stands, and the runs in its journal."""
+    spec = outline.spec
+    return Group(
+        Text(f"{outline.id}: {spec.question}", style="bold"),
+        Text.assemble(
+            (outline.state.value, STATE_STYLES[outline.state]),
+            f", begun {moment(outline.begun)}, last changed {moment(outline.changed)}",
+        ),
+        runs_table("size", spec.target, outlined_runs(outline)),
+        Text(f"transitions are not known: {outline.unreadable.why}", style="yellow"),
+    )
 
 
 def status_view(status: SweepStatus, *, runs: bool = False, ascii_only: bool = False) -> RenderableType:
@@ -62,6 +79,11 @@ def status_view(status: SweepStatus, *, runs: bool = False, ascii_only: bool = F
     ]
     parts += [Text(said) for mix in status.mixes if (said := budget_limited(mix.mix, mix.budget_limited))]
     parts += [Text(f"{mix.mix}: {said}", style="yellow") for mix in status.mixes if (said := _trouble(mix))]
+    parts += [
+        Text(said, style="yellow")
+        for said in dict.fromkeys(mix.note for mix in status.mixes if mix.left is None)
+        if said
+    ]
     training = [run for run in status.runs if run.status in ("training", "interrupted")]
     parts += [Text(_training_line(run)) for run in training]
     parts.append(Text(wording.cost(status.cost), style="dim"))
@@ -155,8 +177,10 @@ def sparkline(shares: Sequence[float], blocks: str = BLOCKS) -> str:
     return "".join(bars)
 
 
-def sweep_words(stored: StoredSweep) -> str:
+def sweep_words(stored: StoredSweep | Outline) -> str:
     """What a sweep found, in a line: each mix with its transition."""
+    if isinstance(stored, Outline):
+        return "not known without its family"
     return "; ".join(f"{mix.mix} {transition_words(stored.answer, mix)[0]}" for mix in stored.answer.mixes)
 
 
@@ -173,14 +197,25 @@ def moment(when: datetime) -> str:
     return f"{when.astimezone():%Y-%m-%d %H:%M}"
 
 
-def _sweeps_table(sweeps: Iterable[StoredSweep]) -> Table:
+def _unread(sweeps: Iterable[StoredSweep | Outline | Unreadable]) -> Iterator[str]:
+    """What of these sweeps cannot be read, a line each."""
+    for each in sweeps:
+        if isinstance(each, Unreadable):
+            yield f"unreadable: {each}"
+            continue
+        if isinstance(each, Outline):
+            yield f"without its family: {each.unreadable}"
+        yield from each.damage
+
+
+def _sweeps_table(sweeps: Iterable[StoredSweep | Outline]) -> Table:
     table = _table("sweep", "profile", "state", "runs", "transitions", "disk", "begun")
     for each in sweeps:
         table.add_row(
             Text(each.id),
             Text(each.spec.profile or "-"),
             Text(each.state.value, style=STATE_STYLES[each.state]),
-            str(len(each.runs)),
+            str(_count(each)),
             Text(sweep_words(each)),
             size_on_disk(each.disk_bytes),
             moment(each.begun),
@@ -190,13 +225,18 @@ def _sweeps_table(sweeps: Iterable[StoredSweep]) -> Table:
     return table
 
 
-def _sweep_paragraph(each: StoredSweep) -> Text:
+def _count(each: StoredSweep | Outline) -> int:
+    """Its runs that ended."""
+    return len(each.ended if isinstance(each, Outline) else each.runs)
+
+
+def _sweep_paragraph(each: StoredSweep | Outline) -> Text:
     profile = f"{each.spec.profile}, " if each.spec.profile else ""
     return Text.assemble(
         (f"{each.id}\n", "bold"),
         f"  {profile}",
         (each.state.value, STATE_STYLES[each.state]),
-        f", {len(each.runs)} runs, {size_on_disk(each.disk_bytes)}, begun {moment(each.begun)}\n  {sweep_words(each)}",
+        f", {_count(each)} runs, {size_on_disk(each.disk_bytes)}, begun {moment(each.begun)}\n  {sweep_words(each)}",
     )
 
 
@@ -222,6 +262,8 @@ def _table(*headers: str) -> Table:
 
 
 def _left(mix: MixStatus) -> str:
+    if mix.left is None and mix.note:
+        return "?"
     return "0" if not mix.left else f"<={mix.left}"
 
 

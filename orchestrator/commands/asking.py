@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -137,7 +138,8 @@ def _brief(spec: SweepSpec, hardware: Hardware, home: Path, console: Console) ->
     from orchestrator.stacks.calibration import settle
     from orchestrator.terminal.briefing import print_briefing
 
-    spec, sizing = settle(spec, home, hardware)
+    say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+    spec, sizing = settle(spec, home, hardware, say)
     plan = make_plan(spec, hardware, sizing)
     print_briefing(spec, hardware, plan, console)
     return plan

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from orchestrator.commands.looking import open_sweep
 from orchestrator.commands.options import DEFAULT_HOME, Debug, HomeOption, OneSweep
 from orchestrator.errors import SweepError, UserError
-
-if TYPE_CHECKING:
-    from orchestrator.catalogue.reading import StoredSweep
 
 
 def rm_command(
@@ -23,18 +20,32 @@ def rm_command(
     debug: Debug = False,
 ) -> None:
     """Delete a sweep from disk and from MLflow, artifacts and all runs that no other sweep refers to, after asking."""
-    from orchestrator.catalogue.reading import State
+    from orchestrator.catalogue.lookup import space_of
+    from orchestrator.catalogue.reading import State, directory_bytes
     from orchestrator.catalogue.views import size_on_disk, sweep_words
+    from orchestrator.store import lifecycle
+    from orchestrator.store.files import Home
+    from orchestrator.store.reading import UnreadableError
 
-    stored = open_sweep(sweep, home)
-    if stored.state is State.RUNNING:
-        raise UserError(f"{stored.id} is being run; stop it first (Ctrl-C where it runs), then delete it")
-    typer.echo(f"{stored.id}: {stored.state}, {len(stored.runs)} runs, {size_on_disk(stored.disk_bytes)}")
-    typer.echo(f"  {sweep_words(stored)}")
+    try:
+        stored = open_sweep(sweep, home)
+    except UnreadableError as error:  # It can be deleted all the same.
+        sweep_id, space = error.unreadable.id, space_of(error.unreadable.id)
+        files = Home(home.resolve()).sweep(sweep_id)
+        running, freed = lifecycle.is_driven(files), size_on_disk(directory_bytes(files.directory))
+        said = [f"{error}", f"{sweep_id}: {freed}"]
+    else:
+        sweep_id, space, running = stored.id, stored.spec.name, stored.state is State.RUNNING
+        freed = size_on_disk(stored.disk_bytes)
+        said = [f"{sweep_id}: {stored.state}, {len(stored.runs)} runs, {freed}", f"  {sweep_words(stored)}"]
+    if running:
+        raise UserError(f"{sweep_id} is being run; stop it first (Ctrl-C where it runs), then delete it")
+    for line in said:
+        typer.echo(line)
     if not yes and not typer.confirm("Delete it from disk and from MLflow, for good?"):
         raise typer.Abort
-    records = _delete(stored, home)
-    typer.echo(f"deleted {stored.id}: {size_on_disk(stored.disk_bytes)} on disk, {records} records in MLflow")
+    records = _delete(sweep_id, space, home)
+    typer.echo(f"deleted {sweep_id}: {freed} on disk, {records} records in MLflow")
 
 
 def upgrade_command(home: HomeOption = DEFAULT_HOME, debug: Debug = False) -> None:
@@ -54,25 +65,24 @@ def upgrade_command(home: HomeOption = DEFAULT_HOME, debug: Debug = False) -> No
     typer.echo(f"{place.root}: " + (f"{len(done)} sweeps upgraded" if done else "nothing to upgrade"))
 
 
-def _delete(stored: StoredSweep, home: Path) -> int:
+def _delete(sweep_id: str, space: str, home: Path) -> int:
     """Delete the record, then the disk: until the end the command can be repeated. Returns the number of records."""
     from orchestrator.store import lifecycle, runs
     from orchestrator.store.files import Home
-    from orchestrator.tracking import store
     from orchestrator.tracking.base import OutageError
+    from orchestrator.tracking.opening import opened
     from orchestrator.tracking.removal import remove_sweep
 
-    files = Home(home.resolve()).sweep(stored.id)
-    chosen = store.choose(home)
-    store.check(chosen)
+    files = Home(home.resolve()).sweep(sweep_id)
+    chosen = opened(home, typer.echo)
     with lifecycle.driving(files):
         try:
-            records = remove_sweep(chosen, stored.spec.name, stored.id)
+            records = remove_sweep(chosen, space, sweep_id)
         except OutageError as error:
             raise SweepError(f"the MLflow store {chosen.shown} failed, nothing on disk is deleted: {error}") from error
         with runs.removal_lock(files.home):
-            runs.remove(files.home, runs.removable(files.home, stored.id))
-            aside = files.directory.with_name(f".{stored.id}")
+            runs.remove(files.home, runs.removable(files.home, sweep_id))
+            aside = files.directory.with_name(f".{sweep_id}")
             files.directory.rename(aside)  # From here on nobody finds it, whatever happens to the rest.
         shutil.rmtree(aside)
     return records

@@ -10,10 +10,11 @@ import typer
 from rich.console import Console
 
 from orchestrator.commands.options import DEFAULT_HOME, Debug, HomeOption, SweepName
-from orchestrator.errors import UserError
+from orchestrator.errors import SweepError, UserError
 
 if TYPE_CHECKING:
     from orchestrator.catalogue.reading import StoredSweep
+    from orchestrator.store.files import Home
 
 PIPED_WIDTH = 200
 """Columns where the output is not a terminal: a table in a file should not be folded for a screen."""
@@ -22,16 +23,20 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for other program
 
 def sweeps_command(home: HomeOption = DEFAULT_HOME, json_: Json = False, debug: Debug = False) -> None:
     """List all sweeps: their state, what they found, their size on disk."""
-    from orchestrator.catalogue.reading import read_sweep
-    from orchestrator.catalogue.status import status_of
+    from orchestrator.catalogue.reading import StoredSweep, read_sweeps
+    from orchestrator.catalogue.status import status_of, unreadable_json
     from orchestrator.catalogue.views import sweeps_view
     from orchestrator.store.files import Home
+    from orchestrator.store.reading import Unreadable
 
-    place = Home(home.resolve())
-    sweeps = [read_sweep(place, sweep_id) for sweep_id in place.sweep_ids()]
+    sweeps = read_sweeps(Home(home.resolve()))
     if json_:
-        listed = [status_of(each).to_json() | {"disk_bytes": each.disk_bytes} for each in sweeps]
-        typer.echo(json.dumps([{key: value for key, value in each.items() if key != "runs"} for each in listed]))
+        listed = [
+            status_of(each).to_json() if isinstance(each, StoredSweep) else unreadable_json(each) for each in sweeps
+        ]
+        sizes = [{} if isinstance(each, Unreadable) else {"disk_bytes": each.disk_bytes} for each in sweeps]
+        plain = [{key: said for key, said in each.items() if key != "runs"} for each in listed]
+        typer.echo(json.dumps([each | size for each, size in zip(plain, sizes, strict=True)]))
     elif sweeps:
         console = wide_console()
         console.print(sweeps_view(sweeps, console.width))
@@ -49,9 +54,14 @@ def status_command(
     """Show how far a sweep is, and whether it is still running."""
     from orchestrator.catalogue.status import status_of
     from orchestrator.catalogue.views import status_view
+    from orchestrator.store.reading import UnreadableError
     from orchestrator.terminal.bars import speaks_ascii
 
-    status = status_of(open_sweep(sweep, home))
+    try:
+        status = status_of(open_sweep(sweep, home))
+    except UnreadableError as error:
+        _show_outline(error.unreadable.id, home, json_=json_)
+        raise
     if json_:
         typer.echo(json.dumps(status.to_json(), indent=1))
     else:
@@ -69,26 +79,71 @@ def logs_command(
     from orchestrator.catalogue.reading import read_sweep
     from orchestrator.catalogue.views import run_view
     from orchestrator.store.files import Home
+    from orchestrator.store.reading import read
+    from orchestrator.store.records import Sweep
     from orchestrator.terminal.bars import speaks_ascii
 
     place = Home(home.resolve())
     found = find_run(place, run)
+    readable = [each for each in found.sweeps if isinstance(read(place, each), Sweep)]
     console = wide_console()
-    console.print(run_view(read_sweep(place, found.sweeps[0]), found, ascii_only=speaks_ascii(console)))
+    stored = read_sweep(place, (readable or found.sweeps)[0])
+    console.print(run_view(stored, found, ascii_only=speaks_ascii(console)))
 
 
 def open_sweep(sweep: str | None, home: Path) -> StoredSweep:
-    """The sweep of this name, without a name the newest one. Raises ``UserError``."""
+    """The sweep of this name, without a name the newest that can be read. What of its files cannot be read, and which
+    newer sweeps were passed over, is said on stderr. Raises ``UserError``, and ``UnreadableError`` for one asked for by
+    name."""
     from orchestrator.catalogue.reading import read_sweep
     from orchestrator.store.files import Home
 
     place = Home(home.resolve())
-    if sweep is None:
+    if sweep is not None:
+        found = read_sweep(place, sweep)
+    else:
         ids = place.sweep_ids()
         if not ids:
             raise UserError(f"{home} holds no sweep yet: `run NAME` makes one, --home names another place")
-        sweep = ids[0]
-    return read_sweep(place, sweep)
+        found = _newest(place, ids)
+    for said in found.damage:
+        warn(said)
+    return found
+
+
+def _newest(place: Home, ids: list[str]) -> StoredSweep:
+    """The first of these sweeps that can be read."""
+    from orchestrator.catalogue.reading import read_sweep
+    from orchestrator.store.reading import UnreadableError
+
+    for sweep_id in ids:
+        try:
+            return read_sweep(place, sweep_id)
+        except UnreadableError as error:
+            warn(f"passed over: {error}")
+    raise SweepError(f"no sweep in {place.root} can be read; `sweeps` says why of each")
+
+
+def warn(text: str) -> None:
+    """Say on stderr what does not stop a command."""
+    typer.echo(f"warning: {text}", err=True)
+
+
+def _show_outline(sweep_id: str, home: Path, *, json_: bool) -> None:
+    """Print what is known of a sweep whose family is not to be had; nothing where not even that is."""
+    from orchestrator.catalogue.reading import Outline, read_known
+    from orchestrator.catalogue.status import unreadable_json
+    from orchestrator.catalogue.views import outline_view
+    from orchestrator.store.files import Home
+
+    known = read_known(Home(home.resolve()), sweep_id)
+    if isinstance(known, Outline):
+        if json_:
+            typer.echo(json.dumps(unreadable_json(known), indent=1))
+        else:
+            wide_console().print(outline_view(known))
+        for said in known.damage:
+            warn(said)
 
 
 def wide_console() -> Console:

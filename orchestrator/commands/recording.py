@@ -20,6 +20,7 @@ def ui_command(
 ) -> None:
     """Open MLflow's page on the record of all sweeps."""
     from orchestrator.tracking import store
+    from orchestrator.tracking.opening import opened
     from orchestrator.tracking.page import address, serve, transitions
 
     chosen = store.choose(home)
@@ -28,7 +29,7 @@ def ui_command(
         return
     if chosen.artifacts is not None and not (home / store.DATABASE).is_file():
         raise UserError(f"there is no record in {str(home)!r} yet: run a sweep first, or name its --home")
-    store.check(chosen)
+    chosen = opened(home, typer.echo)
     typer.echo(f"The record is at {address(port)} until you press Ctrl-C.")
     for name, url in transitions(chosen, port).items():
         typer.echo(f"Transitions of {name}: {url}")
@@ -41,6 +42,9 @@ def sync_command(
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Make the home's store anew from the journals; the former one is kept.")
     ] = False,
+    skip_unreadable: Annotated[
+        bool, typer.Option("--skip-unreadable", help="With --rebuild: leave out the sweeps that cannot be read.")
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """Write to MLflow what is missing there after an outage."""
@@ -48,7 +52,9 @@ def sync_command(
 
     if rebuild and sweep is not None:
         raise UserError("--rebuild makes the whole store anew: leave the sweep's id out, or --rebuild")
+    if skip_unreadable and not rebuild:
+        raise UserError("--skip-unreadable goes with --rebuild: without it every sweep that can be read is recorded")
     if rebuild:
-        sync.rebuild(home, Console())
+        sync.rebuild(home, Console(), skip_unreadable=skip_unreadable)
     else:
         sync.sync(home, sweep, Console())

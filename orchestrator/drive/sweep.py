@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -30,13 +31,14 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import calibration
 from orchestrator.stacks.sizing import Sizing
 from orchestrator.store import lifecycle
+from orchestrator.store.damage import line_words, mend_journal
 from orchestrator.store.files import Home, SweepFiles, write_whole
 from orchestrator.store.journal import Answered, Ended, Journal
 from orchestrator.store.records import FIGURE, REPORT, RunRecord, Sweep
 from orchestrator.terminal.progress import LiveView
-from orchestrator.tracking import store
 from orchestrator.tracking.base import Ending
 from orchestrator.tracking.mlflow_tracker import MlflowTracker
+from orchestrator.tracking.opening import opened_for_run
 from orchestrator.tracking.recorder import Recorder
 from orchestrator.tracking.system import SystemMonitor
 from trainables.base import Status
@@ -78,10 +80,10 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     ``KeyboardInterrupt`` after an interruption, which leaves a sweep that can be resumed.
     """
     home = Home(options.home.resolve())
-    chosen = store.choose(home.root)
-    store.check(chosen)
-    spec, sizing = calibration.settle(spec, home.root, options.hardware or hardware.detect())
-    resumed = None if options.resume is None else _resumed(spec, home, options.resume)
+    say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+    chosen = opened_for_run(home.root, say)
+    spec, sizing = calibration.settle(spec, home.root, options.hardware or hardware.detect(), say)
+    resumed = None if options.resume is None else _resumed(spec, home, options.resume, say)
     extended = None if options.extend is None else lifecycle.load(home, options.extend)
     with _engine(spec, home, options) as engine:
         console.print(engine.describe(), markup=False, highlight=False, soft_wrap=True)
@@ -93,15 +95,15 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         files = home.sweep(sweep.id)
         anew = ", every run trained anew" if sweep.fresh else ""
         console.print(f"sweep {sweep.id}{anew}", highlight=False, soft_wrap=True)
-        with lifecycle.driving(files), _journal(files) as journal:
+        with lifecycle.driving(files), _journal(files, sweep.spec, say) as journal:
             sweep = tuning.tuned(sweep, home, engine, sizing, console)
-            known = _known_runs(sweep, home, extended, journal)
+            known = _known_runs(sweep, home, extended, journal, say)
             recorder = Recorder(MlflowTracker(chosen))
             recorder.begin(sweep)
             try:
                 return _Drive(sweep, files, journal, recorder, sizing, console).run(engine, known)
             finally:
-                calibration.add(home.root, sizing.known)
+                calibration.add(home.root, sizing.known, say)
 
 
 class _Drive:
@@ -157,7 +159,7 @@ class _Drive:
         for entry in known:
             if not entry.request.phase:
                 searcher.tell(entry.request, observe(entry.outcome, self._sweep.spec.target))
-        interrupted = lifecycle.interrupted_stacks(self._files)
+        interrupted = lifecycle.interrupted_stacks(self._files, self._say)
         return Campaign(
             self._sweep,
             searcher,
@@ -236,7 +238,8 @@ class _Drive:
     def _close_record(self, timeout_s: float) -> str:
         """Wait for the record; a clause for the user about what did not get there, ``""`` when all did."""
         left = self._recorder.close(timeout_s)
-        return f"; {left} records wait for `python -m orchestrator sync`" if left else ""
+        how = " --rebuild" if self._recorder.damaged else ""
+        return f"; {left} records wait for `python -m orchestrator sync{how}`" if left else ""
 
     def _print(self, found: Answer) -> None:
         said = table.answer_table(found)
@@ -261,10 +264,10 @@ def _engine(spec: SweepSpec, home: Home, options: RunOptions) -> Engine:
     return RayEngine(str(home.root), spec.resources, options.address, dashboard=options.dashboard)
 
 
-def _resumed(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
+def _resumed(spec: SweepSpec, home: Home, sweep_id: str, say: Callable[[str], object]) -> Sweep:
     """The sweep to go on with: the one of this id, or for ``""`` the newest unfinished one."""
     if sweep_id == "":
-        return lifecycle.find_unfinished(spec, home)
+        return lifecycle.find_unfinished(spec, home, say)
     sweep = lifecycle.load(home, sweep_id)
     lifecycle.check_same(spec, sweep)
     return sweep
@@ -276,18 +279,24 @@ def _on_these_devices(sweep: Sweep, spec: SweepSpec) -> Sweep:
     return replace(sweep, spec=sweep.spec.model_copy(update=asked_now))
 
 
-def _known_runs(sweep: Sweep, home: Home, extended: Sweep | None, journal: Journal) -> list[Ended]:
+def _known_runs(
+    sweep: Sweep, home: Home, extended: Sweep | None, journal: Journal, say: Callable[[str], object]
+) -> list[Ended]:
     """The runs that need no training: journalled, left on disk by a crash, or reused from another sweep."""
     files = home.sweep(sweep.id)
     known = list(lifecycle.recall(files).ended)
-    known += lifecycle.adopt_outcomes(sweep, journal, [entry.key for entry in known])
+    known += lifecycle.adopt_outcomes(sweep, journal, [entry.key for entry in known], say)
     if extended is not None:
+        older = home.sweep(extended.id)
+        for line in lifecycle.recall(older).damaged:
+            say(f"{line_words(older.journal, line)}: what it may have said is not reused")
         known += lifecycle.reuse_runs(extended, home, sweep, journal)
     return known
 
 
 @contextmanager
-def _journal(files: SweepFiles) -> Iterator[Journal]:
+def _journal(files: SweepFiles, spec: SweepSpec, say: Callable[[str], object]) -> Iterator[Journal]:
+    mend_journal(files, spec, say)
     journal = Journal(files.journal)
     try:
         yield journal

@@ -21,6 +21,7 @@ from orchestrator.space.searching import observe_validation
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks.sizing import Sizing
 from orchestrator.store import lifecycle
+from orchestrator.store.damage import mend_journal
 from orchestrator.store.files import Home, write_whole
 from orchestrator.store.journal import Journal
 from orchestrator.store.records import Sweep
@@ -120,10 +121,11 @@ class _Tuner:
         pilot = Sweep(name, spec, files.directory, "", {})
         searcher = Bisection(Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.seed_list))
         with lifecycle.driving(files):
+            mend_journal(files, spec, self._say)
             journal = Journal(files.journal)
             try:
                 known = list(lifecycle.recall(files).ended)
-                known += lifecycle.adopt_outcomes(pilot, journal, [entry.key for entry in known])
+                known += lifecycle.adopt_outcomes(pilot, journal, [entry.key for entry in known], self._say)
                 for entry in known:
                     searcher.tell(entry.request, observe_validation(entry.outcome, spec.target))
                 campaign = Campaign(

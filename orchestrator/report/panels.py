@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from orchestrator.report import style
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.similarity import dress_bar, heat_map, is_similarity, principal_plane
+from orchestrator.store.damage import DAMAGED_ARRAYS
 from orchestrator.store.probed import read_array
 from orchestrator.store.records import RunRecord
 from orchestrator.transition.types import Verdict
@@ -72,9 +73,9 @@ def similarities_figure(answer: Answer, runs: Sequence[RunRecord], title: str = 
             heat = style.panel(figure, heat_in, top_in + row * ROW_IN + ABOVE_IN, PANEL_IN, PANEL_IN)
             plane = style.panel(figure, plane_in, top_in + row * ROW_IN + ABOVE_IN, PLANE_IN, PANEL_IN)
             run = getattr(pair, word)
-            matrix = None if run is None else similarity_of(run)
+            matrix, lacks = (None, f"no run {word}\nits transition") if run is None else _similarity(run)
             if run is None or matrix is None:
-                _empty(heat, f"{pair.mix}: no run {word}\nits transition")
+                _empty(heat, f"{pair.mix}: {lacks}")
                 plane.set_axis_off()
                 continue
             names = [str(token) for token in range(len(matrix))]
@@ -89,6 +90,14 @@ def similarities_figure(answer: Answer, runs: Sequence[RunRecord], title: str = 
     if title:
         style.title(figure, title)
     return figure
+
+
+def _similarity(run: RunRecord) -> tuple[NDArray[np.float64] | None, str]:
+    """What :func:`similarity_of` says, or why there is nothing to show."""
+    try:
+        return similarity_of(run), "its family keeps\nno similarities"
+    except DAMAGED_ARRAYS:
+        return None, f"the arrays of\n{run.key} are damaged"
 
 
 def _pair(answer: Answer, mix: MixAnswer, runs: Sequence[RunRecord]) -> Pair:

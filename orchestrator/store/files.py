@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.errors import SweepError
+
+ID = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
+"""How a sweep's id ends: when it was begun, in UTC, and four random digits."""
 
 
 @dataclass(frozen=True)
@@ -103,21 +107,36 @@ class Home:
         return SweepFiles(self.root / "sweeps" / sweep_id)
 
     def sweep_ids(self) -> list[str]:
-        """Every sweep there is, newest first (ids begin with the space's name, then the time)."""
+        """Every sweep there is, newest first (ids begin with the space's name, then the time), and behind them whatever
+        else holds a sweep's files. Other directories are somebody else's."""
         directory = self.root / "sweeps"
         if not directory.is_dir():
             return []
-        found = [path for path in directory.iterdir() if (path / "sweep.json").is_file()]
-        return [path.name for path in sorted(found, key=lambda path: path.name.rsplit("-", 3)[1:], reverse=True)]
+        names = [path.name for path in directory.iterdir() if _holds_a_sweep(path)]
+        return sorted(names, key=_age, reverse=True)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file so that it is either absent or whole: aside, flushed, renamed."""
+def _holds_a_sweep(path: Path) -> bool:
+    """Whether a directory is a sweep's, whole or not. With a specification alone it was not begun; with a journal alone
+    it is the pilot of a tuning."""
+    files = SweepFiles(path)
+    return not path.name.startswith(".") and (
+        files.about.is_file() or (files.spec.is_file() and files.journal.is_file())
+    )
+
+
+def _age(sweep_id: str) -> tuple[bool, list[str]]:
+    """What sweeps are sorted by."""
+    return ID.search(sweep_id) is not None, sweep_id.rsplit("-", 3)[1:]
+
+
+def write_whole(path: Path, text: str | bytes) -> None:
+    """Write a file so that it is either absent or whole: aside, flushed, renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with aside.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with aside.open("wb") as file:
+            file.write(text if isinstance(text, bytes) else text.encode())
             file.flush()
             os.fsync(file.fileno())
         os.replace(aside, path)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,6 +19,12 @@ from trainables.base import Outcome
 
 SCHEMA = 1
 """Raise it when older journals can no longer be read as they are."""
+HEAD = {"kind": "journal", "schema": SCHEMA}
+"""The first line."""
+
+
+class _OtherSchemaError(ValueError):
+    """A journal whose every line may mean something else."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,14 @@ class Answered:
 Entry = Ended | Answered
 
 
+@dataclass(frozen=True)
+class BadLine:
+    """A line that is no entry: its number, from 1, and why it is none."""
+
+    number: int
+    why: str
+
+
 class Journal:
     """Append-only; open it under the sweep's lock."""
 
@@ -49,7 +63,7 @@ class Journal:
         if whole < self._file.tell():
             self._file.truncate(whole)
         if whole == 0:
-            self._append({"kind": "journal", "schema": SCHEMA})
+            self._append(HEAD)
 
     def append(self, entry: Entry) -> None:
         """Write an entry and wait until it is on disk."""
@@ -60,15 +74,21 @@ class Journal:
         self._file.close()
 
     def _append(self, data: dict[str, Any]) -> None:
-        self._file.write(json.dumps(data, separators=(",", ":")).encode() + b"\n")
+        self._file.write(_line(data))
         self._file.flush()
         os.fsync(self._file.fileno())
 
 
-def read_journal(path: Path) -> Iterator[Entry]:
-    """The entries of a journal; none where there is no journal. A torn last line does not count.
+def no_flaw(entry: Ended) -> str:
+    """Every entry will do."""
+    return ""
 
-    Raises :class:`SweepError` for a journal of another schema or with a damaged line.
+
+def read_journal(path: Path, flaw: Callable[[Ended], str] = no_flaw) -> Iterator[Entry | BadLine]:
+    """The entries of a journal, and in their places the lines that are none; nothing where there is no journal. A torn
+    last line does not count. ``flaw`` says of a run why it cannot be one of this journal's, ``""`` where it can.
+
+    Raises :class:`SweepError` for a journal of another schema.
     """
     if not path.exists():
         return
@@ -77,18 +97,35 @@ def read_journal(path: Path) -> Iterator[Entry]:
             if not line.endswith(b"\n"):
                 return
             try:
-                data = json.loads(line)
-                entry = _from_json(data)
-            except (ValueError, KeyError, TypeError) as error:
-                raise SweepError(f"{path}, line {number}, is no journal entry ({error})") from error
-            if entry is not None:
+                entry = _from_json(json.loads(line))
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                if isinstance(error, _OtherSchemaError) and number == 1:
+                    raise SweepError(f"{path} is of {error}") from error
+                yield BadLine(number, f"{type(error).__name__}: {error}")
+                continue
+            if isinstance(entry, Ended) and (why := flaw(entry)):
+                yield BadLine(number, why)
+            elif entry is not None:
                 yield entry
+
+
+def without(path: Path, bad: Collection[BadLine]) -> bytes:
+    """The bytes of a journal without these lines and without a torn last one, a head at its beginning."""
+    numbers = {each.number for each in bad}
+    with path.open("rb") as file:
+        lines = list(enumerate(file, start=1))
+    kept = [line for number, line in lines if number not in numbers and line.endswith(b"\n")]
+    return b"".join([_line(HEAD), *kept] if 1 in numbers else kept)
 
 
 def _whole_length(path: Path) -> int:
     """Bytes up to and including the last newline."""
     content = path.read_bytes()
     return content.rfind(b"\n") + 1
+
+
+def _line(data: dict[str, Any]) -> bytes:
+    return json.dumps(data, separators=(",", ":")).encode() + b"\n"
 
 
 def _to_json(entry: Entry) -> dict[str, Any]:
@@ -112,12 +149,23 @@ def _from_json(data: dict[str, Any]) -> Entry | None:
     kind = data["kind"]
     if kind == "journal":
         if data["schema"] != SCHEMA:
-            raise ValueError(f"schema {data['schema']}, this version reads {SCHEMA}")
+            raise _OtherSchemaError(f"schema {data['schema']}, and this version of the program reads {SCHEMA}")
         return None
     if kind == "answered":
         return Answered()
     if kind == "ended":
         # Journals of sweeps before there were runs of more steps lack the factor.
         request = Request(data["mix"], data["size"], data["seed"], data.get("steps_factor", 1), data.get("phase", 0))
+        asked = (
+            (data["key"], str),
+            (request.mix, str),
+            (request.size, int),
+            (request.seed, int),
+            (request.steps_factor, int),
+            (request.phase, int),
+        )
+        for value, kind in asked:
+            if type(value) is not kind:
+                raise ValueError(f"{value!r} stands where there should be {kind.__name__}")
         return Ended(data["key"], request, Outcome.from_json(data["outcome"]), data["reused_from"])
     raise ValueError(f"unknown kind {kind!r}")

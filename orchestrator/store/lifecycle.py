@@ -6,7 +6,8 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,16 +15,16 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from orchestrator.errors import SweepError, UserError, unknown
+from orchestrator.errors import UserError, unknown
 from orchestrator.search.base import Request
-from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
+from orchestrator.store import damage, reading
 from orchestrator.store.environment import describe_environment
 from orchestrator.store.files import Home, SweepFiles, whole_directory, write_whole
-from orchestrator.store.journal import Answered, Ended, Journal, read_journal
+from orchestrator.store.journal import Answered, BadLine, Ended, Journal, no_flaw, read_journal
+from orchestrator.store.reading import SCHEMA, Unreadable, UnreadableError
 from orchestrator.store.records import RunRecord, Sweep
 from orchestrator.store.remains import CHECKPOINT, ORIGIN, read_members, read_origin, read_outcome, write_origin
-from orchestrator.tuning.results import Tuning
 
 GLANCE_S = 0.5
 """How long a sweep's lock is waited for: whoever only looks whether it is taken holds it for a moment."""
@@ -31,10 +32,11 @@ GLANCE_S = 0.5
 
 @dataclass(frozen=True)
 class Memory:
-    """What a journal holds."""
+    """What a journal holds; ``damaged`` are its lines that cannot be read."""
 
     ended: tuple[Ended, ...]
     answered: bool
+    damaged: tuple[BadLine, ...] = ()
 
 
 def create(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
@@ -47,51 +49,51 @@ def create(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
     if fresh:
         files.own_runs.mkdir(parents=True)
     write_whole(files.spec, spec.to_yaml())
-    about = {"id": sweep.id, "created": sweep.created, "environment": sweep.environment, "fresh": fresh}
+    about = {
+        "id": sweep.id,
+        "schema": SCHEMA,
+        "created": sweep.created,
+        "environment": sweep.environment,
+        "fresh": fresh,
+    }
     write_whole(files.about, json.dumps(about, indent=1))
     return sweep
 
 
 def load(home: Home, sweep_id: str) -> Sweep:
-    """A sweep by its id. Raises :class:`UserError` where there is none."""
+    """A sweep by its id. Raises :class:`UserError` where there is none, :class:`UnreadableError` where it cannot be
+    read."""
     ids = home.sweep_ids()
     if sweep_id not in ids:
         if not ids:
             raise UserError(f"there is no sweep {sweep_id!r}: {home.root} holds none yet")
         raise unknown("sweep", sweep_id, ids, where=str(home.root))
-    files = home.sweep(sweep_id)
-    try:
-        about = json.loads(files.about.read_text(encoding="utf-8"))
-        spec, tunings = load_space(str(files.spec)), _tunings(files)
-        fresh = about.get("fresh", False)  # Sweeps of before there was a choice do not say.
-        return Sweep(sweep_id, spec, files.directory, about["created"], about["environment"], tunings, fresh)
-    except (ValueError, KeyError) as error:
-        raise SweepError(f"{files.directory} does not hold a readable sweep: {error}") from error
+    found = reading.read(home, sweep_id)
+    if isinstance(found, Unreadable):
+        raise UnreadableError(found)
+    return found
 
 
-def _tunings(files: SweepFiles) -> tuple[Tuning, ...]:
-    """What was tuned before the sweep began."""
-    if not files.tunings.is_file():
-        return ()
-    return tuple(map(Tuning.from_json, json.loads(files.tunings.read_text(encoding="utf-8"))))
-
-
-def recall(files: SweepFiles) -> Memory:
-    """What a sweep's journal holds."""
-    entries = list(read_journal(files.journal))
+def recall(files: SweepFiles, flaw: Callable[[Ended], str] = no_flaw) -> Memory:
+    """What a sweep's journal holds; ``flaw`` as in :func:`read_journal`."""
+    entries = list(read_journal(files.journal, flaw))
     ended = tuple(entry for entry in entries if isinstance(entry, Ended))
-    return Memory(ended, any(isinstance(entry, Answered) for entry in entries))
+    damaged = tuple(entry for entry in entries if isinstance(entry, BadLine))
+    return Memory(ended, any(isinstance(entry, Answered) for entry in entries), damaged)
 
 
-def find_unfinished(spec: SweepSpec, home: Home) -> Sweep:
+def find_unfinished(spec: SweepSpec, home: Home, say: Callable[[str], object] = warnings.warn) -> Sweep:
     """The newest unfinished sweep that asks for the same runs. Raises :class:`UserError` where there is none, naming
-    what differs in the newest of the same name."""
+    what differs in the newest of the same name. ``say`` is told of those that cannot be read."""
     closest = ""
     for sweep_id in home.sweep_ids():
-        if not sweep_id.startswith(f"{spec.name}-") or recall(home.sweep(sweep_id)).answered:
+        if not sweep_id.startswith(f"{spec.name}-"):
             continue
-        sweep = load(home, sweep_id)
-        if sweep.spec.name != spec.name:
+        sweep = reading.read(home, sweep_id)
+        if isinstance(sweep, Unreadable):
+            say(f"passed over: {sweep}")
+            continue
+        if sweep.spec.name != spec.name or recall(home.sweep(sweep_id)).answered:
             continue
         different = spec.differences(sweep.spec)
         if not different:
@@ -143,12 +145,15 @@ def drop_checkpoints(files: SweepFiles) -> None:
         shutil.rmtree(stack, ignore_errors=True)
 
 
-def adopt_outcomes(sweep: Sweep, journal: Journal, known: Iterable[str]) -> list[Ended]:
-    """Journal the runs that finished on disk but that a crash kept out of the journal; returns them."""
+def adopt_outcomes(
+    sweep: Sweep, journal: Journal, known: Iterable[str], say: Callable[[str], object] = warnings.warn
+) -> list[Ended]:
+    """Journal the runs that finished on disk but that a crash kept out of the journal; returns them. ``say`` is told of
+    those that are damaged: they are put aside, and wanted again."""
     adopted, files = set(known), SweepFiles(sweep.directory)
     found = []
     for key, request in _usable(sweep.spec).items():
-        if key not in adopted and _was_trained_for(files, key):
+        if key not in adopted and _was_trained_for(files, key) and damage.is_whole(files.run(key), say):
             found.append(Ended(key, request, read_outcome(files.run(key))))
             journal.append(found[-1])
     return found
@@ -182,12 +187,14 @@ def reuse_runs(older: Sweep, home: Home, sweep: Sweep, journal: Journal) -> list
     return reused
 
 
-def interrupted_stacks(files: SweepFiles) -> list[list[Request]]:
-    """The stacks an earlier driver left with a checkpoint, as the requests they were made of."""
+def interrupted_stacks(files: SweepFiles, say: Callable[[str], object] = warnings.warn) -> list[list[Request]]:
+    """The stacks an earlier driver left with a checkpoint, as the requests they were made of. ``say`` is told of those
+    that are damaged: they are put aside, and begin anew."""
     stacks = files.directory / "stacks"
     if not stacks.is_dir():
         return []
-    return [list(read_members(path)) for path in sorted(stacks.iterdir()) if (path / CHECKPOINT).is_dir()]
+    left = [path for path in sorted(stacks.iterdir()) if (path / CHECKPOINT).is_dir() and not damage.is_aside(path)]
+    return [list(read_members(path)) for path in left if damage.is_whole_stack(path, say)]
 
 
 def record_of(sweep: Sweep, files: SweepFiles, entry: Ended) -> RunRecord:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 
+from orchestrator.errors import SweepError
 from orchestrator.report.answer import Answer
 from orchestrator.store.records import RunRecord, Sweep
 from orchestrator.tracking.system import SystemSample
@@ -22,6 +23,10 @@ class Ending(StrEnum):
 
 class OutageError(ConnectionError):
     """The store cannot be written now: no connection, overloaded, its disk full. The same call may succeed later."""
+
+
+class DamagedStoreError(OutageError, SweepError):
+    """The store's database is damaged: nothing can be written until it is made anew. A sweep goes on without."""
 
 
 class Tracker(ABC):

@@ -33,7 +33,7 @@ from orchestrator.tracking import content, notes, views
 from orchestrator.tracking.base import Ending, Tracker
 from orchestrator.tracking.content import Content, Data
 from orchestrator.tracking.outage import outages
-from orchestrator.tracking.store import Store, alone
+from orchestrator.tracking.store import Store, alone, check_database
 from orchestrator.tracking.system import SystemSample
 from trainables.base import Status
 
@@ -269,6 +269,8 @@ class MlflowTracker(Tracker):
     def _client(self) -> MlflowClient:
         for name, level in QUIET.items():
             logging.getLogger(name).setLevel(level)
+        # MLflow itself tries a damaged database again for hours.
+        check_database(self.store)
         with alone(self.store):
             client = MlflowClient(self.store.uri)
             client.search_experiments(max_results=1)  # The first call makes a new store's tables.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 import requests
 from mlflow.exceptions import MlflowException
 
-from orchestrator.tracking.base import OutageError
+from orchestrator.tracking.base import DamagedStoreError, OutageError
 
 TEMPORARY_CODES = frozenset(
     {"TEMPORARILY_UNAVAILABLE", "REQUEST_LIMIT_EXCEEDED", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED"}
@@ -19,6 +20,7 @@ TEMPORARY_STATUS = frozenset({408, 429, 500, 502, 503, 504})
 TEMPORARY_ERRNO = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE, errno.EMFILE})
 TEMPORARY_S3_CODES = frozenset({"RequestTimeout", "RequestLimitExceeded", "Throttling", "ThrottlingException"})
 """What object stores say with status 400 though the same request may succeed later."""
+DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 LONGEST = 300
 """Characters of the store's own words that a warning repeats."""
 
@@ -28,10 +30,23 @@ def outages() -> Iterator[None]:
     """Turn what MLflow raises while its store is out into :class:`OutageError`; let everything else pass."""
     try:
         yield
+    except OutageError:
+        raise
     except _store_errors() as error:
+        if why := damage_words(error):
+            raise DamagedStoreError(f"its database is damaged ({why}); `sync --rebuild` makes it anew") from error
         if is_outage(error):
             raise OutageError(_words(error)) from error
         raise
+
+
+def damage_words(error: BaseException | None) -> str:
+    """What SQLite says of a damaged file, where that is beneath an error; ``""`` where it is not."""
+    while error is not None:
+        if isinstance(error, sqlite3.DatabaseError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGE:
+            return str(error)
+        error = getattr(error, "orig", None) or error.__cause__ or error.__context__
+    return ""
 
 
 def is_outage(error: BaseException) -> bool:
@@ -52,7 +67,16 @@ def is_outage(error: BaseException) -> bool:
 
 
 def _store_errors() -> tuple[type[Exception], ...]:
-    return MlflowException, requests.RequestException, OSError, *_object_store_errors()
+    return MlflowException, requests.RequestException, OSError, *_object_store_errors(), *_database_errors()
+
+
+def _database_errors() -> tuple[type[Exception], ...]:
+    """What MLflow lets through of its database's own errors."""
+    if "sqlalchemy" not in sys.modules:
+        return ()
+    from sqlalchemy.exc import DatabaseError
+
+    return (DatabaseError,)
 
 
 def _object_store_errors() -> tuple[type[Exception], ...]:

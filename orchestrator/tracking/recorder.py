@@ -10,7 +10,7 @@ from pathlib import Path
 
 from orchestrator.report.answer import Answer
 from orchestrator.store.records import RunRecord, Sweep
-from orchestrator.tracking.base import Ending, OutageError, Tracker
+from orchestrator.tracking.base import DamagedStoreError, Ending, OutageError, Tracker
 from orchestrator.tracking.system import SystemSample
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 30.0
@@ -26,7 +26,8 @@ Call = Callable[[], None]
 class Recorder:
     """Hands records to a tracker in their order, from a thread of its own.
 
-    While the store is out, records wait and :attr:`warning` says so; they arrive, once each, when it is back. Any
+    While the store is out, records wait and :attr:`warning` says so; they arrive, once each, when it is back. With a
+    damaged one nothing more is recorded, and the records wait for good. Any
     other error stops the recording, shows in :attr:`warning` at once and is raised by :meth:`close`: the sweep itself
     goes on, because its journal holds everything the record needs.
     """
@@ -38,6 +39,7 @@ class Recorder:
         self._changed = threading.Condition()
         self._stop_at: float | None = None
         self._outage = ""
+        self._damaged = False
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._work, name="recorder", daemon=True)
         self._thread.start()
@@ -63,6 +65,12 @@ class Recorder:
         """Records not yet in the store, the one being written included."""
         with self._changed:
             return len(self._calls)
+
+    @property
+    def damaged(self) -> bool:
+        """Whether the store has to be made anew before it can be written."""
+        with self._changed:
+            return self._damaged
 
     @property
     def behind(self) -> bool:
@@ -113,6 +121,10 @@ class Recorder:
         while (call := self._next()) is not None:
             try:
                 call()
+            except DamagedStoreError as error:
+                with self._changed:
+                    self._outage, self._damaged = str(error), True
+                return  # No repetition mends it.
             except OutageError as error:
                 self._pause(str(error), wait_s)
                 wait_s = min(2 * wait_s, LONGEST_WAIT_S)

@@ -9,7 +9,7 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -17,9 +17,13 @@ from urllib.parse import urlsplit, urlunsplit
 from filelock import FileLock
 
 from orchestrator.errors import SweepError, UserError
+from orchestrator.tracking.base import DamagedStoreError
+from orchestrator.tracking.outage import damage_words
 
 VARIABLE = "MLFLOW_TRACKING_URI"
 DATABASE, ARTIFACTS = "mlflow.db", "artifacts"
+BESIDE = ("-journal", "-wal", "-shm")
+"""What SQLite keeps beside a database that is open, or was when its process died."""
 FORMER = "former-store"
 """How the directory's name begins that a store is moved into when it is made anew."""
 TIMEOUT_S = 4.0
@@ -44,33 +48,47 @@ def choose(home: Path, environment: Mapping[str, str] = os.environ) -> Store:
     """The store named by ``MLFLOW_TRACKING_URI``, else SQLite and artifacts under ``home``."""
     if uri := environment.get(VARIABLE, "").strip():
         return Store(uri, None)
+    return own(home)
+
+
+def own(home: Path) -> Store:
+    """SQLite and artifacts under ``home``."""
     home = home.resolve()
     return Store(f"sqlite:///{home / DATABASE}", home / ARTIFACTS)
 
 
-def move_aside(chosen: Store) -> Path | None:
-    """Move a store of our own out of the way, whole; where it lies then, None where there was none.
+def replace(chosen: Store, new: Store) -> Path | None:
+    """Put a new store of our own in the place of another one, which is moved into a directory beside it, whole; where
+    that lies, None where there was none. The new one must know its later place already.
 
-    Raises :class:`SweepError` where it cannot be moved, and leaves it as it was.
+    Raises :class:`SweepError` where a file cannot be moved, and leaves both as they were.
     """
-    if chosen.artifacts is None:
-        raise ValueError(f"{chosen.shown} is not a store of our own")
-    home = chosen.artifacts.parent
-    parts = [path for path in (home / DATABASE, home / f"{DATABASE}-journal", chosen.artifacts) if path.exists()]
-    if not parts:
-        return None
+    home, made = _place(chosen), _place(new)
+    former = [home / name for name in (DATABASE, *(f"{DATABASE}{end}" for end in BESIDE), ARTIFACTS)]
+    there = [path for path in former if path.exists()]
     aside = Path(tempfile.mkdtemp(prefix=f"{FORMER}-", dir=home))
-    moved: list[Path] = []
+    moves = [(path, aside / path.name) for path in there]
+    moves += [(made / name, home / name) for name in (DATABASE, ARTIFACTS) if (made / name).exists()]
+    done: list[tuple[Path, Path]] = []
     try:
-        for part in parts:
-            part.rename(aside / part.name)
-            moved.append(part)
+        for source, target in moves:
+            source.rename(target)
+            done.append((source, target))
     except OSError as error:
-        for part in moved:
-            (aside / part.name).rename(part)
+        for source, target in reversed(done):
+            target.rename(source)
         aside.rmdir()
         raise SweepError(f"the store in {home} cannot be moved aside: {error}") from error
-    return aside
+    if there:
+        return aside
+    aside.rmdir()
+    return None
+
+
+def _place(own: Store) -> Path:
+    if own.artifacts is None:
+        raise ValueError(f"{own.shown} is not a store of our own")
+    return own.artifacts.parent
 
 
 @contextmanager
@@ -97,7 +115,8 @@ def without_credentials(uri: str) -> str:
 
 
 def check(store: Store) -> None:
-    """Raise :class:`SweepError` unless the store answers within a few seconds, :class:`UserError` for a bad URI."""
+    """Raise :class:`SweepError` unless the store answers within a few seconds (:class:`DamagedStoreError` where its
+    file is damaged), :class:`UserError` for a bad URI."""
     scheme = urlsplit(store.uri).scheme.split("+")[0]
     if scheme in ("http", "https"):
         _check_server(store)
@@ -110,6 +129,12 @@ def check(store: Store) -> None:
             f"{VARIABLE} is {store.shown!r}, which is no store for sweeps. Allowed: http(s)://host:port of an MLflow "
             f"server, sqlite:////absolute/path/{DATABASE}, {', '.join(f'{name}://' for name in PORTS)}, databricks."
         )
+
+
+def check_database(store: Store) -> None:
+    """Raise as :func:`check` does where the store is an SQLite file."""
+    if urlsplit(store.uri).scheme.split("+")[0] == "sqlite":
+        _check_sqlite(store)
 
 
 def _check_server(store: Store) -> None:
@@ -134,12 +159,32 @@ def _check_sqlite(store: Store) -> None:
         raise UserError(f"{store.shown!r} is a relative path; write sqlite:////absolute/path/{DATABASE}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with sqlite3.connect(path, timeout=TIMEOUT_S) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            connection.rollback()
-        connection.close()
+        with closing(sqlite3.connect(path, timeout=TIMEOUT_S, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")  # From here on nobody else writes.
+            why = _flaw(connection, path, store.artifacts)
+            connection.execute("ROLLBACK")
+    except sqlite3.DatabaseError as error:
+        if not (why := damage_words(error)):
+            raise _unreachable(store, str(error)) from error
     except (OSError, sqlite3.Error) as error:
         raise _unreachable(store, str(error)) from error
+    if why:
+        raise _damaged(store, why)
+
+
+def _flaw(connection: sqlite3.Connection, path: Path, artifacts: Path | None) -> str:
+    """What is wrong with a database as far as that is seen without reading it whole, ``""`` where nothing is."""
+    size = path.stat().st_size
+    if size == 0:
+        left = artifacts is not None and artifacts.is_dir() and any(artifacts.iterdir())
+        return "it is empty, and artifacts of former records lie beside it" if left else ""
+    (pages,), (page_bytes,) = (connection.execute(f"PRAGMA {each}").fetchone() for each in ("page_count", "page_size"))
+    with path.open("rb") as file:
+        said = int.from_bytes(file.read(32)[28:])  # https://www.sqlite.org/fileformat2.html, 1.3.7
+    if size < max(pages, said) * page_bytes:
+        return f"it is cut off after {size} of {max(pages, said) * page_bytes} bytes"
+    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return ""
 
 
 def _check_port(store: Store, port: int) -> None:
@@ -150,6 +195,12 @@ def _check_port(store: Store, port: int) -> None:
             return
     except OSError as error:
         raise _unreachable(store, f"{address[0]}:{address[1]}: {error}") from error
+
+
+def _damaged(store: Store, why: str) -> DamagedStoreError:
+    own = store.artifacts is not None
+    remedy = "`sync --rebuild` makes it anew from the journals" if own else "restore it, or let MLflow make a new one"
+    return DamagedStoreError(f"the MLflow store {store.shown} is damaged: {why}; {remedy}.")
 
 
 def _unreachable(store: Store, why: str) -> SweepError:

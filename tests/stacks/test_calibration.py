@@ -9,7 +9,6 @@ import pytest
 
 from orchestrator.cost.plan import make_plan
 from orchestrator.drive.sweep import RunOptions, run_sweep
-from orchestrator.errors import SweepError
 from orchestrator.space import hardware
 from orchestrator.space.spaces import load_space
 from orchestrator.stacks import calibration
@@ -31,10 +30,17 @@ def test_what_is_added_is_read_back_and_merged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"schema": 1}', '{"schema": 1, "measured": [{}]}'])
-def test_a_damaged_file_is_named(tmp_path: Path, content: str) -> None:
+def test_a_damaged_file_is_put_aside_and_named(tmp_path: Path, content: str) -> None:
     (tmp_path / calibration.NAME).write_text(content)
-    with pytest.raises(SweepError, match="delete it"):
-        calibration.read(tmp_path)
+    said: list[str] = []
+    assert calibration.read(tmp_path, said.append) == ()
+    [aside] = tmp_path.glob(f"{calibration.NAME}.damaged-*")
+    assert aside.read_text() == content
+    assert len(said) == 1
+    assert aside.name in said[0]
+    calibration.add(tmp_path, [Measured(CONDITIONS, 16, 1, 0.008)], said.append)
+    assert [each.seconds for each in calibration.read(tmp_path, said.append)] == [0.008]
+    assert len(said) == 1
 
 
 def test_a_sweep_measures_its_device_and_the_next_plan_knows_it(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from orchestrator.engine.reports import RunReport
 from orchestrator.errors import SweepError
 from orchestrator.search.base import Request
-from orchestrator.store.journal import Answered, Ended, Journal, read_journal
+from orchestrator.store.journal import Answered, BadLine, Ended, Journal, read_journal, without
 from orchestrator.store.remains import PROGRESS, note_progress, read_progress
 from trainables.base import Evaluation, Outcome, Status
 
@@ -96,12 +96,52 @@ def test_no_journal_is_an_empty_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["{}", "nonsense", json.dumps({"kind": "journal", "schema": 99}), json.dumps({"kind": "ended", "key": "x"})]
+    "line",
+    [
+        "{}",
+        "nonsense",
+        "[1]",
+        json.dumps({"kind": "journal", "schema": 99}),
+        json.dumps({"kind": "ended", "key": "x"}),
+        "\x00\r\x00",
+    ],
 )
-def test_a_damaged_line_is_named(tmp_path: Path, line: str) -> None:
+def test_a_bad_line_is_numbered_and_the_others_are_read(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "journal.jsonl"
+    first, second = write(path, 2)
+    lines = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\n".join([*lines[:2], line.encode(), *lines[2:]]))
+    found = list(read_journal(path))
+    assert [found[0], found[2]] == [first, second]
+    bad = found[1]
+    assert isinstance(bad, BadLine)
+    assert (bad.number, bool(bad.why)) == (3, True)
+    path.write_bytes(without(path, [bad]))
+    assert list(read_journal(path)) == [first, second]
+
+
+def test_a_size_that_is_no_number_is_a_bad_line(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     write(path, 1)
-    with path.open("a") as file:
-        file.write(line + "\n")
-    with pytest.raises(SweepError, match="line 3"):
+    path.write_text(path.read_text().replace('"size":16', '"size":"16"'))
+    assert list(read_journal(path)) == [BadLine(2, "ValueError: '16' stands where there should be int")]
+
+
+def test_a_bad_head_is_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    whole, (one,) = path, write(path, 1)
+    content = whole.read_bytes()
+    path.write_bytes(b"?" + content)
+    bad, read = read_journal(path)
+    assert read == one
+    assert isinstance(bad, BadLine)
+    path.write_bytes(without(path, [bad]))
+    assert path.read_bytes() == content
+
+
+def test_a_journal_of_another_version_is_not_read_line_by_line(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    write(path, 1)
+    path.write_text(path.read_text().replace('"schema":1', '"schema":2'))
+    with pytest.raises(SweepError, match="schema 2, and this version of the program reads 1"):
         list(read_journal(path))

@@ -1,0 +1,439 @@
+"""Old, damaged and foreign files, through the command line: each is named, and all the rest of a home goes on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import pytest
+
+from orchestrator.space.spec import SweepSpec
+from orchestrator.store.files import Home, SweepFiles
+from orchestrator.store.records import ARRAYS
+from orchestrator.store.remains import CHECKPOINT, MEMBERS, OUTCOME
+from tests.catalogue.fabricated import leave_run, leave_stack, outcome_of, runs_of, write_sweep
+from tests.commands.program import Ended, Program, program
+from tests.drive.sweeps import ended, spec
+
+KEPT = 5
+"""Runs in the journal of the sweep that is damaged; it is unfinished."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A home with two sweeps: ``whole`` of another space, ``hurt`` to be damaged."""
+
+    root: Path
+    whole: str
+    hurt: str
+    space: Path
+
+    @property
+    def files(self) -> SweepFiles:
+        return Home(self.root).sweep(self.hurt)
+
+
+def hurt_spec() -> SweepSpec:
+    return spec(name="hurt")
+
+
+def whole_spec() -> SweepSpec:
+    """It has no run in common with the other."""
+    return spec(name="whole", sizes=[24, 48], settings={"curve": {"midpoint": 30.0}})
+
+
+@pytest.fixture(scope="module")
+def pattern(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """Made once, with its record; each test damages a copy."""
+    root = tmp_path_factory.mktemp("pattern")
+    home = Home(root / "home")
+    asked = hurt_spec()
+    hurt = write_sweep(home, asked, runs=runs_of(asked)[:KEPT], answered=False)
+    whole = write_sweep(home, whole_spec())
+    (root / "hurt.yaml").write_text(asked.to_yaml())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        from orchestrator.tracking.sync import sync
+        from tests.drive.sweeps import quiet
+
+        sync(home.root, None, quiet())
+    return Place(home.root, whole.id, hurt.id, root / "hurt.yaml")
+
+
+@pytest.fixture
+def place(pattern: Place, tmp_path: Path) -> Place:
+    shutil.copytree(pattern.root, tmp_path / "home")
+    return Place(tmp_path / "home", pattern.whole, pattern.hurt, pattern.space)
+
+
+@pytest.fixture(name="run")
+def run_program(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Program:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return program(capsys)
+
+
+def resume(run: Program, place: Place, *words: object) -> Ended:
+    return run("run", place.space, "--local-debug", "--home", place.root, *words)
+
+
+def well(done: Ended) -> str:
+    """What a command said that ended well."""
+    assert done.code == 0, done.err
+    return done.out
+
+
+def the_rest_works(run: Program, place: Place, tmp_path: Path) -> None:
+    """Every command that looks at the whole sweep does, and says nothing of the other."""
+    asked = whole_spec()
+    key = asked.make_family().key(runs_of(asked)[0])
+    for words in (
+        ("status", place.whole),
+        ("status", "whole"),
+        ("report", place.whole, "--output", tmp_path / "report.html"),
+        ("compare", place.whole),
+        ("export", place.whole, "--output", tmp_path / "tables"),
+        ("logs", key),
+        ("sync", place.whole),
+    ):
+        done = run(*words, "--home", place.root)
+        assert (done.code, done.err) == (0, ""), (words, done.err)
+        assert place.hurt not in done.out
+    assert place.whole in well(run("sweeps", "--home", place.root))
+    well(run("plan", place.space, "--home", place.root))
+
+
+def rewrite(path: Path, before: str, after: str) -> None:
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after))
+
+
+def newer(files: SweepFiles) -> None:
+    files.about.write_text(json.dumps(json.loads(files.about.read_text()) | {"schema": 2}))
+
+
+UNREADABLE: dict[str, tuple[Callable[[SweepFiles], object], str]] = {
+    "specification torn": (lambda files: files.spec.write_text("name: [hurt"), "not readable as YAML"),
+    "specification empty": (lambda files: files.spec.write_text(""), "space.yaml is empty"),
+    "specification gone": (lambda files: files.spec.unlink(), "space.yaml is missing"),
+    "specification no text": (lambda files: files.spec.write_bytes(b"\xff\xfe\x00"), "space.yaml is no text"),
+    "specification of something else": (lambda files: files.spec.write_text("shopping: [milk]"), "means nothing to"),
+    "newer version": (newer, "a newer version of the program wrote the sweep (schema 2"),
+    "beginning torn": (lambda files: files.about.write_text('{"id": "hu'), "sweep.json is not readable as JSON"),
+    "beginning gone": (lambda files: files.about.unlink(), "sweep.json is missing"),
+    "tuning torn": (lambda files: files.tunings.write_text('[{"mix"'), "tunings.json is not readable as JSON"),
+    "newer journal": (
+        lambda files: rewrite(files.journal, '"schema":1', '"schema":2'),
+        "journal.jsonl was written by another version",
+    ),
+    "family gone": (
+        lambda files: rewrite(files.spec, "tests.families:LogisticFamily", "gone.away:Family"),
+        "family 'gone.away:Family' cannot be imported: ModuleNotFoundError",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", UNREADABLE)
+def test_an_unreadable_sweep_is_named_and_the_rest_works(kind: str, run: Program, place: Place, tmp_path: Path) -> None:
+    damage, why = UNREADABLE[kind]
+    damage(place.files)
+    the_rest_works(run, place, tmp_path)
+    listed = " ".join(well(run("sweeps", "--home", place.root)).split())
+    assert place.hurt in listed
+    assert why in listed
+    each = {one["id"]: one for one in json.loads(well(run("sweeps", "--home", place.root, "--json")))}
+    assert why in each[place.hurt]["why"]
+    assert each[place.hurt]["remedy"]
+    for words in (("status",), ("report",), ("compare",), ("export", "--output", tmp_path / "none"), ("sync",)):
+        done = run(words[0], place.hurt, *words[1:], "--home", place.root)
+        assert done.code == 1
+        assert place.hurt in done.err
+        assert why in done.err
+        assert "Traceback" not in done.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["specification torn", "newer journal", "family gone"])
+def test_all_others_are_recorded_resumed_and_shown(kind: str, run: Program, place: Place) -> None:
+    damage, why = UNREADABLE[kind]
+    older = write_sweep(Home(place.root), hurt_spec(), runs=[], answered=False)
+    ids = Home(place.root).sweep_ids()
+    rename = "hurt-20200101-000000-abcd"  # Older than the one that is damaged.
+    shutil.move(Home(place.root).sweep(older.id).directory, Home(place.root).sweep(rename).directory)
+    damage(place.files)
+    synced = run("sync", "--home", place.root)
+    assert synced.code == 1
+    assert f"{place.whole}: 8 runs are in" in synced.out
+    assert f"{rename}: 0 runs are in" in synced.out
+    assert "1 of 3 sweeps cannot be read" in synced.err
+    assert why in synced.err
+    resumed = resume(run, place, "--resume")
+    assert f"sweep {rename}" in well(resumed)
+    assert f"passed over: {place.hurt} cannot be read" in resumed.out
+    # Without a name, the newest that can be read is shown.
+    shutil.rmtree(Home(place.root).sweep(place.whole).directory)
+    shown = run("status", "--home", place.root)
+    assert rename in well(shown)
+    assert f"passed over: {place.hurt}" in shown.err
+    assert place.hurt in ids
+
+
+def test_a_sweep_without_its_family_shows_what_its_journal_knows(run: Program, place: Place) -> None:
+    UNREADABLE["family gone"][0](place.files)
+    shown = run("status", place.hurt, "--home", place.root)
+    assert shown.code == 1
+    for entry in ended(place.root, place.hurt):
+        assert entry.key in shown.out
+    data = json.loads(run("status", place.hurt, "--home", place.root, "--json").out)
+    assert (data["state"], len(data["runs"])) == ("interrupted", KEPT)
+    listed = {each["id"]: each for each in json.loads(well(run("sweeps", "--home", place.root, "--json")))}
+    assert listed[place.hurt]["state"] == "interrupted"
+
+
+def test_an_unreadable_sweep_can_be_deleted(run: Program, place: Place) -> None:
+    UNREADABLE["specification torn"][0](place.files)
+    said = well(run("rm", place.hurt, "--yes", "--home", place.root))
+    assert "not readable as YAML" in said
+    assert f"deleted {place.hurt}" in said
+    assert Home(place.root).sweep_ids() == [place.whole]
+
+
+@pytest.mark.slow
+def test_rebuild_reads_everything_before_it_touches_anything(run: Program, place: Place) -> None:
+    UNREADABLE["specification torn"][0](place.files)
+    before = (place.root / "mlflow.db").read_bytes()
+    refused = run("sync", "--rebuild", "--home", place.root)
+    assert refused.code == 1
+    assert "The store is as it was" in refused.err
+    assert "--skip-unreadable" in refused.err
+    assert (place.root / "mlflow.db").read_bytes() == before
+    assert sorted(each.name for each in place.root.iterdir()) == ["artifacts", "mlflow.db", "sweeps"]
+    said = well(run("sync", "--rebuild", "--skip-unreadable", "--home", place.root))
+    assert f"left out: {place.hurt}" in said
+    assert recorded(place.root) == {place.whole}
+    assert len(list(place.root.glob("former-store-*/mlflow.db"))) == 1
+
+
+def recorded(home: Path) -> set[str]:
+    """The sweeps in the store, read past MLflow."""
+    with sqlite3.connect(home / "mlflow.db") as store:
+        return {value for (value,) in store.execute("SELECT DISTINCT value FROM tags WHERE key = 'sweep'")}
+
+
+def spoil_line(journal: Path, number: int) -> str:
+    """Overwrite part of a journal's line; the line as it was."""
+    lines = journal.read_text().splitlines()
+    was, lines[number - 1] = lines[number - 1], lines[number - 1][:40] + "\x00" * 20 + lines[number - 1][60:]
+    journal.write_text("\n".join([*lines, ""]))
+    return was
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("whole", [True, False], ids=["adopted", "trained again"])
+def test_a_bad_journal_line_is_named_and_mended(whole: bool, run: Program, place: Place, tmp_path: Path) -> None:
+    lost = ended(place.root, place.hurt)[1]
+    outcome = place.files.run(lost.key) / OUTCOME
+    was = spoil_line(place.files.journal, 3)
+    spoiled = place.files.journal.read_bytes()
+    the_rest_works(run, place, tmp_path)
+    listed = " ".join(well(run("sweeps", "--home", place.root)).split())
+    assert "journal.jsonl, line 3, is no journal entry" in listed
+    shown = run("status", place.hurt, "--home", place.root, "--json")
+    data = json.loads(well(shown))
+    assert len(data["runs"]) == KEPT - 1
+    assert "line 3" in data["damage"][0]
+    assert "line 3" in shown.err
+    assert f"--resume {place.hurt}" in shown.err
+    synced = well(run("sync", "--home", place.root))
+    assert "line 3" in synced
+    assert f"{place.hurt}: {KEPT - 1} runs" in synced
+    assert place.files.journal.read_bytes() == spoiled  # Readers mend nothing.
+    if not whole:
+        outcome.write_text("")
+    resumed = well(resume(run, place, "--resume", place.hurt))
+    assert "line 3, is no journal entry" in resumed
+    [aside] = place.files.directory.glob("journal.jsonl.damaged-*")
+    assert aside.read_bytes() == spoiled
+    keys = [entry.key for entry in ended(place.root, place.hurt)]
+    assert len(keys) == len(set(keys))
+    assert lost.key in keys or not whole  # A search need not ask for the same run again.
+    assert was in place.files.journal.read_text() or not whole
+    asides = list(outcome.parent.parent.glob(f"{lost.key}.damaged-*"))
+    assert len(asides) == (0 if whole else 1)
+    assert run("status", place.hurt, "--home", place.root).err == ""
+
+
+def cut(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+def leave_weights(directory: Path) -> None:
+    import numpy as np
+    from safetensors.numpy import save_file
+
+    save_file({"embedding": np.ones((6, 8), np.float32)}, directory / "weights.safetensors")
+
+
+SPOILED: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "outcome empty": (OUTCOME, lambda path: path.write_text("")),
+    "outcome torn": (OUTCOME, cut),
+    "outcome of something else": (OUTCOME, lambda path: path.write_text('{"status": "finished"}')),
+    "outcome gone": (OUTCOME, lambda path: path.unlink()),
+    "arrays cut": (ARRAYS, cut),
+    "arrays empty": (ARRAYS, lambda path: path.write_bytes(b"")),
+    "weights cut": ("weights.safetensors", cut),
+    "weights of something else": ("weights.safetensors", lambda path: path.write_bytes(b"weights" * 40)),
+    "nothing": (OUTCOME, lambda path: None),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", SPOILED)
+def test_a_run_is_adopted_from_disk_only_whole(kind: str, run: Program, place: Place, tmp_path: Path) -> None:
+    name, spoil = SPOILED[kind]
+    asked = hurt_spec()
+    family = asked.make_family()
+    config = next(each for each in runs_of(asked)[KEPT:] if each.size == 32)
+    directory = place.files.run(family.key(config))
+    leave_run(directory, config, outcome_of(config))
+    leave_weights(directory)
+    spoil(directory / name)
+    left = {path.name: path.read_bytes() for path in directory.iterdir()}
+    said = well(resume(run, place, "--resume", place.hurt))
+    asides = list(directory.parent.glob(f"{directory.name}.damaged-*"))
+    if kind == "nothing":
+        assert asides == []
+        assert family.key(config) in [entry.key for entry in ended(place.root, place.hurt)]
+        return
+    [aside] = asides
+    assert f"{directory} is damaged ({name}" in said
+    assert aside.name in said
+    assert {path.name: path.read_bytes() for path in aside.iterdir()} == left
+    assert "finished" in well(run("status", place.hurt, "--home", place.root))
+
+
+@pytest.mark.slow
+def test_a_stack_that_cannot_go_on_is_put_aside(run: Program, place: Place, tmp_path: Path) -> None:
+    asked = hurt_spec()
+    sweep_runs = runs_of(asked)[KEPT : KEPT + 1]
+    from orchestrator.store.lifecycle import load
+
+    leave_stack(Home(place.root), load(Home(place.root), place.hurt), sweep_runs, 3)
+    stack = place.files.stack("stack")
+    (stack / CHECKPOINT).mkdir()
+    (stack / MEMBERS).write_text('{"requests": [')
+    the_rest_works(run, place, tmp_path)
+    shown = run("status", place.hurt, "--home", place.root)
+    well(shown)
+    assert "does not say what is trained there" in shown.err
+    said = well(resume(run, place, "--resume", place.hurt))
+    assert f"{stack} is damaged" in said
+    assert len(list(stack.parent.glob("stack.damaged-*"))) == 1
+
+
+@pytest.mark.slow
+def test_damaged_measurements_are_taken_again(run: Program, place: Place, tmp_path: Path) -> None:
+    (place.root / "calibration.json").write_text('{"schema": 1, "meas')
+    assert "calibration.json holds no measurements" in well(run("plan", place.space, "--home", place.root))
+    assert len(list(place.root.glob("calibration.json.damaged-*"))) == 1
+    (place.root / "calibration.json").write_text("")
+    assert "calibration.json holds no measurements" in well(resume(run, place, "--resume", place.hurt))
+    the_rest_works(run, place, tmp_path)
+
+
+def garbage(database: Path) -> None:
+    database.write_bytes(b"no database, but a text of some length" * 200)
+
+
+STORES: dict[str, Callable[[Path], object]] = {
+    "no database": garbage,
+    "cut off": cut,
+    "emptied": lambda path: path.write_bytes(b""),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", STORES)
+def test_a_damaged_store_stops_only_the_record(kind: str, run: Program, place: Place) -> None:
+    database = place.root / "mlflow.db"
+    STORES[kind](database)
+    for words in (("ui",), ("sync",), ("sync", place.whole), ("rm", place.hurt, "--yes")):
+        done = run(*words, "--home", place.root)
+        assert done.code == 1, words
+        assert "is damaged" in done.err
+        assert "`sync --rebuild` makes it anew" in done.err
+    well(run("sweeps", "--home", place.root))
+    well(run("status", place.hurt, "--home", place.root))
+    resumed = well(resume(run, place, "--resume", place.hurt))
+    assert "The sweep goes on without a record" in resumed
+    assert "records wait for `python -m orchestrator sync --rebuild`" in resumed
+    assert "former store lies in" in well(run("sync", "--rebuild", "--home", place.root))
+    assert recorded(place.root) == {place.whole, place.hurt}
+    well(run("sync", "--home", place.root))
+
+
+@pytest.mark.slow
+def test_what_is_no_sweep_is_left_alone(run: Program, place: Place, tmp_path: Path) -> None:
+    before = well(run("sweeps", "--home", place.root))
+    sweeps = place.root / "sweeps"
+    (sweeps / "notes-of-a-visitor").mkdir()
+    (sweeps / "notes-of-a-visitor" / "readme.txt").write_text("hello")
+    (sweeps / "photo.png").write_bytes(b"\x89PNG")
+    (sweeps / ".hidden").mkdir()
+    (sweeps / "zebra-from-the-zoo").mkdir()
+    (sweeps / "zebra-from-the-zoo" / "space.yaml").write_text("stripes: 12")
+    assert well(run("sweeps", "--home", place.root)) == before
+    (sweeps / "another-zoo-z-z" / "runs").mkdir(parents=True)
+    (sweeps / "another-zoo-z-z" / "sweep.json").write_text("[]")
+    listed = well(run("sweeps", "--home", place.root))
+    assert "another-zoo-z-z cannot be read" in " ".join(listed.split())
+    assert run("status", "--home", place.root).err == ""  # It is not taken for the newest.
+    the_rest_works(run, place, tmp_path)
+    well(resume(run, place, "--resume"))
+
+
+@pytest.mark.slow
+def test_a_copied_home_keeps_to_itself(run: Program, place: Place, tmp_path: Path) -> None:
+    well(run("sync", "--home", place.root))
+    copy = tmp_path / "copy"
+    shutil.copytree(place.root, copy)
+    before = {path: path.read_bytes() for path in place.root.rglob("*") if path.is_file()}
+    said = well(resume(run, Place(copy, place.whole, place.hurt, place.space), "--resume", place.hurt))
+    assert f"moved or copied from {(place.root / 'artifacts').as_uri()}" in said
+    well(run("sync", "--home", copy))
+    after = {path: path.read_bytes() for path in place.root.rglob("*") if path.is_file()}
+    assert after == before
+    shutil.rmtree(place.root)
+    from mlflow import MlflowClient
+
+    from orchestrator.tracking.store import choose
+
+    client = MlflowClient(choose(copy, {}).uri)
+    experiments = [each.experiment_id for each in client.search_experiments() if each.name in ("hurt", "whole")]
+    kept: Counter[str] = Counter()
+    for each in client.search_runs(experiments):
+        listed = [one.path for one in client.list_artifacts(each.info.run_id)]
+        lying = Path(url2pathname(urlsplit(each.info.artifact_uri).path))
+        assert lying.is_relative_to(copy)
+        assert all((lying / name).is_file() for name in listed)
+        kept[each.data.tags["kind"]] += bool(listed)
+    assert kept == {"run": KEPT + 8, "transition": 4, "sweep": 2}  # Of runs trained here the family keeps no files.
+    assert "moved or copied" not in well(run("sync", "--home", copy))
+
+
+def test_damaged_arrays_of_one_run_are_named_in_the_report(run: Program, place: Place, tmp_path: Path) -> None:
+    arrays = sorted(Home(place.root).sweep(place.whole).directory.glob(f"runs/*/{ARRAYS}"))
+    assert len(arrays) == 8
+    for path in arrays:
+        cut(path)
+    report = tmp_path / "report.html"
+    well(run("report", place.whole, "--output", report, "--home", place.root))
+    assert "are damaged" in report.read_text()
