@@ -71,13 +71,14 @@ class LogisticLearner(Learner):
     def __init__(self, runs: Sequence[RunConfig]) -> None:
         self.runs = tuple(runs)
         self.step = 0
+        self.head_start: dict[int, float] = {}
 
-    def accuracy(self, run: RunConfig) -> float:
+    def accuracy(self, run: RunConfig, head_start: float = 0.0) -> float:
         curve = run.settings.curve
         midpoint = (
             math.log(curve.midpoint / len(run.mix.tasks) ** curve.help) + math.log(run.settings.haste / 3) ** 2 / 2
         )
-        height = (math.log(run.size) - midpoint) * curve.slope
+        height = (math.log(run.size) - midpoint + head_start) * curve.slope
         learned = float(height > 0) if curve.shape == "step" else 1 / (1 + math.exp(-height))
         noise = np.random.default_rng([run.seed, run.size, len(run.mix.tasks)]).normal(0, run.settings.noise)
         return float(np.clip(FLOOR + (0.99 - FLOOR) * learned + noise, 0, 1))
@@ -88,22 +89,29 @@ class LogisticLearner(Learner):
         for index, run in enumerate(self.runs):
             if self.step > run.settings.steps:
                 continue
-            accuracy = dict.fromkeys(run.mix.tasks, self.accuracy(run))
+            accuracy = dict.fromkeys(run.mix.tasks, self.accuracy(run, self.head_start.get(index, 0.0)))
             evaluation = Evaluation(self.step, 1 / self.step, accuracy)
             outcome = None
             if self.step == run.settings.steps:
                 outcome = Outcome(
                     Status.FINISHED, self.step, accuracy, dict.fromkeys(run.mix.tasks, FLOOR), (evaluation,)
                 )
-            reports.append(Report(index, evaluation, outcome))
+            weights = {} if outcome is None else {"experience": np.array([self.step], np.float32)}
+            reports.append(Report(index, evaluation, outcome, weights=weights))
         return reports
+
+    def take_over(self, weights: Mapping[int, Mapping[str, NDArray[Any]]]) -> None:
+        """Experience lowers the midpoint by a tenth for each step, in ln units."""
+        for index, theirs in weights.items():
+            self.head_start[index] = 0.1 * float(theirs["experience"][0])
 
     def save(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        (directory / "step.json").write_text(json.dumps(self.step))
+        (directory / "step.json").write_text(json.dumps([self.step, list(self.head_start.items())]))
 
     def restore(self, directory: Path) -> None:
-        self.step = json.loads((directory / "step.json").read_text())
+        self.step, head_start = json.loads((directory / "step.json").read_text())
+        self.head_start = dict(head_start)
 
 
 class LogisticFamily(Family):
@@ -115,6 +123,7 @@ class LogisticFamily(Family):
     Settings: ClassVar[type] = LogisticSettings
     tunable: ClassVar[tuple[str, ...]] = ("curve.slope", "haste")
     scales_with_size: ClassVar[tuple[str, ...]] = ("haste",)
+    parts: ClassVar[tuple[str, ...]] = ("experience",)
 
     def tasks(self) -> tuple[str, ...]:
         return ("add", "max", "prod")

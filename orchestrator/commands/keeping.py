@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.commands.looking import open_sweep
+from orchestrator.commands.looking import open_sweep, warn
 from orchestrator.commands.options import DEFAULT_HOME, Debug, HomeOption, OneSweep
 from orchestrator.errors import SweepError, UserError
 
@@ -56,7 +56,7 @@ def upgrade_command(home: HomeOption = DEFAULT_HOME, debug: Debug = False) -> No
     place = Home(home.resolve())
     if not place.root.is_dir():
         raise UserError(f"there is no home at {place.root}; give the one to upgrade as --home")
-    done = upgrade(place)
+    done = upgrade(place, warn)
     for each in done:
         said = f"{each.sweep_id}: {each.shared} runs are shared now, {each.there} were already"
         if each.other:

@@ -138,7 +138,9 @@ class _Drive:
         def heard(entry: Ended) -> None:
             self._note(entry)
             monitor.ended(entry)
-            view.run_ended(entry.request.mix, entry.request.size, entry.request.seed, self._outcome_text(entry))
+            request = entry.request
+            arm = f"{request.mix}, phase {request.phase}" if request.phase else request.mix
+            view.run_ended(arm, request.size, request.seed, self._outcome_text(entry))
 
         def stop() -> None:
             campaign.stopping = True
@@ -168,6 +170,7 @@ class _Drive:
             sizing=self._sizing,
             interrupted=interrupted,
             known=known,
+            say=self._say,
         )
 
     def _measuring(self) -> SystemMonitor:

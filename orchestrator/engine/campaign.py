@@ -9,6 +9,7 @@ waited for. Of an arm of several phases each is a run, which waits for the one t
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -48,7 +49,8 @@ class Campaign:
     """Decides which stack starts next and takes in what comes back. Called from the driver's thread only.
 
     ``limits`` are the largest stacks, by size, where a larger one ran out of memory; they hold for larger sizes, too.
-    ``known`` is what the journal holds already; ``seen`` says what the searcher learns from an outcome for the target.
+    ``known`` is what the journal holds already; ``say`` is told of damaged files; ``seen`` says what the searcher
+    learns from an outcome for the target.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Campaign:
         sizing: Sizing,
         interrupted: Sequence[Sequence[Request]] = (),
         known: Sequence[Ended] = (),
+        say: Callable[[str], object] = warnings.warn,
         seen: Callable[[Outcome, str], Observation | None] | None = None,
     ) -> None:
         self.sweep = sweep
@@ -76,9 +79,11 @@ class Campaign:
         self._on_end: Callable[[Ended], None] = _ignore
         self._on_change: Callable[[], None] = _do_nothing
         self._behind: Callable[[], bool] = _never
-        self._runs = SweepRuns(SweepFiles(sweep.directory))
+        self._runs = SweepRuns(SweepFiles(sweep.directory), say)
         self._waiting: dict[str, Ticket] = {}
         self._elsewhere: dict[str, Ticket] = {}
+        self._twins: list[Ticket] = []
+        """Runs that are trained already, as those of another arm."""
         self._later: dict[str, Ticket] = {}
         """Runs that wait for the one they go on from, by their keys."""
         self._kept = {entry.key: entry.outcome for entry in known}
@@ -90,7 +95,7 @@ class Campaign:
     @property
     def done(self) -> bool:
         """True when nothing is training or waiting and the searcher wants nothing more, or the sweep is stopping."""
-        out = self.training or self._waiting or self._elsewhere or self._later
+        out = self.training or self._waiting or self._elsewhere or self._later or self._twins
         return self.stopping or (not out and self.searcher.done)
 
     def listen(
@@ -191,13 +196,24 @@ class Campaign:
             found = False
             for request in self.searcher.ask(room - len(self._waiting)):
                 ticket = self.ticket(request)
-                if ticket.key in self.training:  # An interrupted stack trains it already.
-                    continue
-                if self._found(ticket):
+                if ticket.key in self._kept:  # It is a run of another arm as well, which has ended.
+                    self._take(ticket, self._kept[ticket.key], "")
+                    found = True
+                elif (same := self._out(ticket.key)) is not None:
+                    if same.request != ticket.request:  # Otherwise an interrupted stack trains it already.
+                        self._twins.append(ticket)
+                elif self._found(ticket):
                     found = True
                 else:
                     self._want(ticket)
         self._go_on()
+
+    def _out(self, key: str) -> Ticket | None:
+        """The run of this key that is trained or waited for."""
+        training = self.training.get(key)
+        if training is not None:
+            return training.ticket
+        return self._waiting.get(key) or self._elsewhere.get(key) or self._later.get(key)
 
     def _want(self, ticket: Ticket) -> None:
         """Have a run trained: now, or once the run is there that it goes on from."""
@@ -207,8 +223,7 @@ class Campaign:
             return
         self._later[ticket.key] = ticket
         donor = self.ticket(before)
-        known = (self._kept, self.training, self._waiting, self._elsewhere, self._later)
-        if not any(donor.key in each for each in known) and not self._found(donor):
+        if donor.key not in self._kept and self._out(donor.key) is None and not self._found(donor):
             self._want(donor)
 
     def _go_on(self) -> None:
@@ -252,7 +267,13 @@ class Campaign:
         return True
 
     def _look_elsewhere(self) -> None:
-        """Take the runs that other sweeps have ended, and train those they have given up."""
+        """Take the runs that other sweeps, or other arms of this one, have ended; train those that are given up."""
+        twins, self._twins = self._twins, []
+        for ticket in twins:
+            if ticket.key in self._kept:
+                self._take(ticket, self._kept[ticket.key], "")
+            else:
+                self._twins.append(ticket)
         for key, ticket in list(self._elsewhere.items()):
             if self._found(ticket):
                 del self._elsewhere[key]

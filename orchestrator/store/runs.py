@@ -10,6 +10,7 @@ import os
 import shutil
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from orchestrator.store.damage import Say, is_whole
 from orchestrator.store.files import Home, SweepFiles, write_whole
 from orchestrator.store.lifecycle import is_driven
 from orchestrator.store.remains import OUTCOME, WEIGHTS, read_origin, read_outcome
@@ -36,10 +38,11 @@ class Found:
 
 class SweepRuns:
     """Used by the process that drives the sweep. A sweep that keeps its runs by itself (``--fresh``, or made before
-    runs were shared) finds none and shares none."""
+    runs were shared) finds none and shares none. ``say`` is told of damaged runs."""
 
-    def __init__(self, files: SweepFiles) -> None:
+    def __init__(self, files: SweepFiles, say: Say = warnings.warn) -> None:
         self._files = files
+        self._say = say
         self._id = files.directory.name
         self._home = files.home
         self._shared = not files.keeps_its_runs
@@ -55,8 +58,8 @@ class SweepRuns:
         return path if path.is_file() else None
 
     def find(self, key: str) -> Found | None:
-        """The finished run of this key; None where it must be trained."""
-        if not self.has(key):
+        """The finished run of this key; None where it must be trained. A damaged one is put aside and named."""
+        if not self.has(key) or not is_whole(self._files.run(key), self._say):
             return None
         return Found(read_outcome(self._files.run(key)), self.trained_for(key))
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from orchestrator.store import lifecycle
 from orchestrator.store.files import Home, SweepFiles
+from orchestrator.store.reading import Unreadable, read
 from orchestrator.store.remains import OUTCOME, read_outcome
 from orchestrator.store.runs import removal_lock
 
@@ -24,16 +26,22 @@ class Upgraded:
     other: int
 
 
-def upgrade(home: Home) -> list[Upgraded]:
+def upgrade(home: Home, say: Callable[[str], object]) -> list[Upgraded]:
     """Share the runs of every sweep that has its own and was not asked for afresh. It may be repeated, also after it
-    was interrupted.
+    was interrupted. ``say`` is told of sweeps that cannot be read: they stay as they are.
 
-    Raises :class:`UserError` while a sweep is being run, :class:`SweepError` for one that cannot be read.
+    Raises :class:`UserError` while a sweep is being run.
     """
     found = []
     for sweep_id in reversed(home.sweep_ids()):  # Oldest first: a run is its who trained it first.
         files = home.sweep(sweep_id)
-        if files.keeps_its_runs and not lifecycle.load(home, sweep_id).fresh:
+        if not files.keeps_its_runs:
+            continue
+        found_there = read(home, sweep_id)
+        sweep = found_there.sweep if isinstance(found_there, Unreadable) else found_there
+        if sweep is None:
+            say(f"passed over: {found_there}")
+        elif not sweep.fresh:
             with lifecycle.driving(files):
                 found.append(_share(home, files))
     return found

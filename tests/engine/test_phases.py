@@ -1,0 +1,135 @@
+"""Arms of several phases, through the program: each phase is a run that goes on from the one before."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from orchestrator.space.spec import SweepSpec
+from orchestrator.space.validation import InvalidDataError
+from orchestrator.store.files import Home
+from tests.drive.sweeps import ended, spec
+from tests.store.counting import trained
+
+ROOT = Path(__file__).resolve().parents[2]
+MAX_FIRST = {"name": "max first", "phases": [{"mix": "max"}, {"mix": "add"}]}
+NOTHING_FIRST = {"name": "nothing first", "phases": [{"mix": "max", "share": 0}, {"mix": "add"}]}
+
+
+def write(path: Path, mixes: list[object], **settings: object) -> Path:
+    """A search space of the counting family at two sizes with two seeds."""
+    asked = {
+        "name": path.stem,
+        "question": "Does MAX before ADD help?",
+        "family": "tests.store.counting:CountingFamily",
+        "target": "add",
+        "mixes": mixes,
+        "sizes": [32, 40],
+        "seeds": 2,
+        "search": {"method": "grid"},
+        "settings": {"log": str(path.parent / "trained.txt"), "steps": 6} | settings,
+    }
+    path.write_text(json.dumps(asked), encoding="utf-8")  # JSON is YAML.
+    return path
+
+
+def run(space: Path, *words: str) -> str:
+    """What a sweep that ends well had to say."""
+    command = [sys.executable, "-m", "orchestrator", "run", str(space), "--home", str(space.parent), *words]
+    done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def scores(home: Path, space: str) -> dict[tuple[str, int, int, int], float]:
+    """The last accuracy of every run of a sweep: mix, size, seed, phase."""
+    [sweep] = [each for each in Home(home).sweep_ids() if each.startswith(space)]
+    return {
+        (entry.request.mix, entry.request.size, entry.request.seed, entry.request.phase): max(
+            entry.outcome.accuracy.values()
+        )
+        for entry in ended(home, sweep)
+    }
+
+
+@pytest.mark.parametrize("engine", [["--local-debug"], pytest.param([], marks=pytest.mark.slow)])
+def test_a_later_phase_goes_on_from_the_weights_of_the_one_before(engine: list[str], tmp_path: Path) -> None:
+    out = run(write(tmp_path / "first.yaml", ["add", MAX_FIRST]), *engine)
+    found = scores(tmp_path, "first")
+    assert trained(tmp_path / "trained.txt") == {
+        f"{mix} {size} {seed}": 2 if mix == "add" else 1
+        for mix in ("add", "max")
+        for size in (32, 40)
+        for seed in (0, 1)
+    }
+    for size in (32, 40):
+        for seed in (0, 1):
+            assert found["max first", size, seed, 0] > found["add", size, seed, 0]
+            assert ("max first", size, seed, 1) in found
+    assert "\nmax first " in out
+    assert "max first, phase 1" not in out.partition("target add")[2]
+
+
+def test_first_phases_that_are_alike_are_trained_once(tmp_path: Path) -> None:
+    run(write(tmp_path / "one.yaml", ["add", MAX_FIRST]), "--local-debug")
+    frozen = {"name": "held", "phases": [{"mix": "max"}, {"mix": "add", "frozen": "experience"}]}
+    out = run(write(tmp_path / "two.yaml", ["add", MAX_FIRST, frozen]), "--local-debug")
+    assert "12 runs were there already" in out  # 4 of ADD, 4 of the first phase, 4 of the second.
+    assert [trained(tmp_path / "trained.txt")[f"max 32 {seed}"] for seed in (0, 1)] == [1, 1]
+
+
+def test_an_arm_with_a_first_phase_of_no_steps_is_the_plain_run(tmp_path: Path) -> None:
+    run(write(tmp_path / "twins.yaml", ["add", NOTHING_FIRST]), "--local-debug")
+    assert trained(tmp_path / "trained.txt") == {f"add {size} {seed}": 1 for size in (32, 40) for seed in (0, 1)}
+    found = scores(tmp_path, "twins")
+    assert len(found) == 8
+    assert all(found["add", size, seed, 0] == found["nothing first", size, seed, 0] for _, size, seed, _ in found)
+
+
+@pytest.mark.parametrize("phase", [1, 2])
+def test_a_sweep_killed_in_either_phase_is_resumed(phase: int, tmp_path: Path) -> None:
+    space = write(tmp_path / "killed.yaml", [MAX_FIRST], sleep_s=0.15)
+    command = [sys.executable, "-m", "orchestrator", "run", str(space), "--home", str(tmp_path), "--local-debug"]
+    process = subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    wanted = 1 if phase == 1 else 5
+    while len(list((tmp_path / "runs").glob("[0-9a-f]*/outcome.json"))) < wanted:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert len(scores(tmp_path, "killed")) < 8
+    run(space, "--local-debug", "--resume")
+    found = scores(tmp_path, "killed")
+    assert len(found) == 8
+    write(tmp_path / "whole.yaml", [MAX_FIRST], sleep_s=0.15)
+    run(tmp_path / "whole.yaml", "--local-debug", "--fresh")
+    assert scores(tmp_path, "whole") == found
+
+
+@pytest.mark.parametrize(
+    ("arm", "said"),
+    [
+        ({"name": "x", "phases": [{"mix": "max", "share": 0.7}, {"mix": "add", "share": 0.7}]}, "must sum to 1"),
+        ({"name": "x", "phases": [{"mix": "max"}, {"mix": "add", "takes": "heads"}]}, "the part 'heads'"),
+        ({"name": "x", "phases": [{"mix": "add"}, {"mix": "max"}]}, "must hold the target"),
+        ({"name": "x", "phases": [{"mix": "min"}, {"mix": "add"}]}, "'min'"),
+        ({"name": "x", "phases": []}, "either a mix or phases"),
+    ],
+)
+def test_arms_that_cannot_be_trained_are_refused(arm: dict[str, object], said: str) -> None:
+    with pytest.raises((ValueError, InvalidDataError)) as refused:
+        spec(mixes=["add", arm])
+    assert said in str(refused.value)
+
+
+def test_what_was_asked_is_read_back() -> None:
+    asked = spec(mixes=["add", "add:2+prod x2", MAX_FIRST, {"name": "a+b @ c", "mix": {"add": 1, "max": 2}}])
+    assert [arm.name for arm in asked.mixes] == ["add", "add:2+prod:1 x2", "max first", "a+b @ c"]
+    assert SweepSpec.model_validate(asked.to_dict()) == asked

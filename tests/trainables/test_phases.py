@@ -1,0 +1,120 @@
+"""Phases of a real stack: what is taken over, what is frozen, and that neighbours and plain runs do not notice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.trainables.stacks import SETTINGS, config, make_learner
+from trainables.architecture import PARTS
+from trainables.arms import Arm, Mix, Phase
+from trainables.base import RunConfig, SettingsError
+from trainables.learner import TransformerLearner
+from trainables.listops.family import ListOps
+
+MAX, ADD = Mix.parse("max"), Mix.parse("add")
+FAMILY = ListOps(SETTINGS)
+
+
+def arm(**later: Any) -> RunConfig:
+    """A run whose first half trains on MAX, its second on ADD."""
+    return FAMILY.config(Arm((Phase(MAX, 0.5), Phase(ADD, 0.5, **later))), 12, 0)
+
+
+def weights(learner: TransformerLearner) -> dict[int, dict[str, NDArray[Any]]]:
+    """The weights that a stack's runs leave, by their places."""
+    left = {}
+    while reports := learner.advance():
+        left |= {report.index: dict(report.weights) for report in reports if report.outcome is not None}
+    return left
+
+
+def first_weights(learner: TransformerLearner) -> dict[str, NDArray[Any]]:
+    return learner._weights(0)
+
+
+def begun(run: RunConfig, cache: Path, donor: dict[str, NDArray[Any]]) -> TransformerLearner:
+    learner = make_learner([run], cache)
+    learner.take_over({0: donor})
+    return learner
+
+
+@pytest.fixture(scope="module")
+def donor(data_cache: Path) -> dict[str, NDArray[Any]]:
+    """What the first phase leaves."""
+    return weights(make_learner(arm().phases[:1], data_cache))[0]
+
+
+def test_both_phases_have_their_part_of_the_steps() -> None:
+    assert [(run.mix.name, FAMILY.steps(run)) for run in arm().phases] == [("max", 30), ("add", 30)]
+
+
+def test_a_phase_begins_with_the_weights_of_the_one_before(donor: dict[str, NDArray[Any]], data_cache: Path) -> None:
+    taken = first_weights(begun(arm(), data_cache, donor))
+    assert all(np.array_equal(taken[name], donor[name]) for name in donor)
+    own = first_weights(make_learner([replace(arm(), start=None)], data_cache))
+    some = first_weights(begun(arm(takes=("embedding",)), data_cache, donor))
+    assert np.array_equal(some["token"], donor["token"])
+    assert all(np.array_equal(some[name], own[name]) for name in own if name != "token")
+    assert not np.array_equal(own["token"], donor["token"])
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_frozen_part_keeps_its_values_bit_for_bit(
+    part: str, donor: dict[str, NDArray[Any]], data_cache: Path
+) -> None:
+    left = weights(begun(arm(frozen=(part,)), data_cache, donor))[0]
+    kept = {name for name in donor if np.array_equal(left[name], donor[name])}
+    blocks = {name for name in donor if name not in ("token", "position", "head")}
+    expected = {"embedding": {"token"}, "positions": {"position"}, "head": {"head"}, "blocks": blocks}[part]
+    assert kept == expected
+
+
+def test_a_frozen_run_does_not_touch_its_neighbour(data_cache: Path) -> None:
+    plain, other = config("add", seed=1), config("add", seed=0)
+    beside = weights(make_learner([plain, other], data_cache))[0]
+    beside_frozen = weights(make_learner([plain, replace(other, frozen=("embedding",))], data_cache))[0]
+    assert all(np.array_equal(beside[name], beside_frozen[name]) for name in beside)
+
+
+def test_a_later_phase_goes_on_from_its_checkpoint_bit_for_bit(
+    donor: dict[str, NDArray[Any]], data_cache: Path, tmp_path: Path
+) -> None:
+    run = arm(frozen=("embedding",))
+    whole = weights(begun(run, data_cache, donor))[0]
+    half = begun(run, data_cache, donor)
+    half.advance()
+    half.save(tmp_path)
+    resumed = make_learner([run], data_cache)
+    resumed.restore(tmp_path)
+    again = weights(resumed)[0]
+    assert all(np.array_equal(again[name], whole[name]) for name in whole)
+
+
+def test_a_first_phase_of_no_steps_leaves_the_plain_run() -> None:
+    nothing = FAMILY.config(Arm((Phase(MAX, 0.0), Phase(ADD, 1.0)), label="nothing first"), 12, 0)
+    plain = FAMILY.config(Arm.parse("add"), 12, 0)
+    assert FAMILY.key(nothing) == FAMILY.key(plain)
+    assert nothing.start is None
+
+
+def test_what_a_run_begins_with_is_part_of_its_key() -> None:
+    runs = [
+        arm(),
+        arm(takes=("embedding",)),
+        arm(frozen=("embedding",)),
+        FAMILY.config(Arm((Phase(Mix.parse("min"), 0.5), Phase(ADD, 0.5))), 12, 0),
+        replace(arm(), start=None),
+    ]
+    assert len({FAMILY.key(run) for run in runs}) == len(runs)
+
+
+def test_a_part_that_no_model_has_is_refused() -> None:
+    with pytest.raises(SettingsError, match="'heads'") as refused:
+        FAMILY.check_parts(arm(takes=("heads",)))
+    assert refused.value.allowed == ("all", *PARTS)
