@@ -21,7 +21,7 @@ from orchestrator.report import table
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.main_figure import main_figure
 from orchestrator.report.page import PageContent, page
-from orchestrator.report.probes import probe_failures
+from orchestrator.report.probes import probe_notes
 from orchestrator.report.style import save_both
 from orchestrator.report.wording import found_runs
 from orchestrator.space import hardware
@@ -217,7 +217,7 @@ class _Drive:
             self._say(f"{found_runs(there)}.")
         if failed:
             self._say(f"{len(failed)} runs failed; their tracebacks are in the record.")
-        for said in probe_failures(self._records()):
+        for said in probe_notes(self._sweep.spec, self._records()):
             self._say(said)
         left = self._close_record(RECORD_TIMEOUT_S)
         self._say(f"figure  {self._files.directory / FIGURE}")

@@ -15,7 +15,7 @@ from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.learning import learning_figure
 from orchestrator.report.main_figure import main_figure
 from orchestrator.report.panels import similarities_figure
-from orchestrator.report.probes import probe_failures, probe_table
+from orchestrator.report.probes import probe_notes, probe_table
 from orchestrator.report.style import inline_svg
 from orchestrator.space.plain import flatten
 from orchestrator.space.recipes import difference
@@ -70,7 +70,7 @@ def page(content: PageContent) -> str:
         cost=wording.cost(cost_of(spec, content.runs)),
         fresh=content.sweep.fresh,
         probes=probe_table(spec.size_axis, content.runs),
-        warnings=[*spec.warnings(), *_run_warnings(content.runs), *probe_failures(content.runs)],
+        warnings=[*spec.warnings(), *_run_warnings(content.runs), *probe_notes(spec, content.runs)],
         asked=_asked(spec),
         settings=flatten(spec.to_dict()["settings"]),
         runs=_run_rows(content),

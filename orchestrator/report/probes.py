@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from orchestrator.store.probed import failures, numbers_of
+from orchestrator.space.spec import SweepSpec
+from orchestrator.store.probed import failures, numbers_of, read_results
 from orchestrator.store.records import RunRecord
 from trainables.base import Status
+from trainables.probes.base import load_probe
 
 PREFIX = "probe/"
 
@@ -41,16 +43,28 @@ def probe_table(size_axis: str, runs: Sequence[RunRecord]) -> ProbeTable | None:
     return ProbeTable(("mix", size_axis, "runs", *(name.removeprefix(PREFIX) for name in names)), tuple(rows))
 
 
-def probe_failures(runs: Sequence[RunRecord]) -> list[str]:
-    """A sentence for each probe that failed: on how many runs, and why on the first of them."""
+def probe_notes(spec: SweepSpec, runs: Sequence[RunRecord]) -> list[str]:
+    """A sentence for each probe that failed (on how many runs, and why on the first) or that has not run on all: on
+    runs of another sweep or of an earlier version, or where a worker died."""
     failed: dict[str, list[str]] = {}
     for _, result in failures(runs):
         failed.setdefault(result.name, []).append(result.reason)
-    return [
-        f"The probe {name} failed on {len(reasons)} run{'s' if len(reasons) > 1 else ''} ({reasons[0]}); "
-        "`logs RUN` shows the whole error."
+    said = [
+        f"The probe {name} failed on {_runs(len(reasons))} ({reasons[0]}); `logs RUN` shows the whole error."
         for name, reasons in sorted(failed.items())
     ]
+    names = [load_probe(each).name for each in spec.probes]
+    found = [read_results(run.directory).keys() for run in runs if run.outcome.status is Status.FINISHED]
+    lacking = {name: sum(name not in results for results in found) for name in names}
+    return said + [
+        f"The probe {name} has not run on {_runs(count)}; `probe SWEEP` runs it."
+        for name, count in lacking.items()
+        if count
+    ]
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'s' if count > 1 else ''}"
 
 
 def _mean(values: Sequence[float]) -> str:

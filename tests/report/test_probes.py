@@ -1,0 +1,50 @@
+"""What the page says of probes: means over seeds, failures, and runs that none has looked at."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from orchestrator.catalogue.reading import StoredSweep, read_sweep
+from orchestrator.report.probes import ProbeTable, probe_notes, probe_table
+from orchestrator.store.files import Home
+from orchestrator.store.probed import ProbeResult, write_result
+from tests.catalogue.fabricated import write_sweep
+from tests.drive.sweeps import spec
+
+
+@pytest.fixture(name="stored")
+def stored_sweep(tmp_path: Path) -> StoredSweep:
+    home = Home(tmp_path)
+    return read_sweep(home, write_sweep(home, spec(sizes=[8, 16], probes=["similarity"])).id)
+
+
+def test_means_are_over_seeds_of_the_usual_steps(stored: StoredSweep) -> None:
+    assert probe_table("units", stored.runs) is None
+    cells = {(run.config.mix.name, run.config.size, run.config.seed): run for run in stored.runs}
+    for seed, ring in ((0, 0.5), (1, 0.25)):
+        write_result(cells["add+prod", 16, seed].directory, ProbeResult("similarity", 1, {"ring": ring}), {})
+    write_result(cells["add", 8, 0].directory, ProbeResult("similarity", 1, {"ends": -0.125}), {})
+    expected = ProbeTable(
+        ("mix", "units", "runs", "similarity/ends", "similarity/ring"),
+        (("add", "8", "1", "-0.125", ""), ("add+prod", "16", "2", "", "0.375")),
+    )
+    assert probe_table("units", stored.runs) == expected
+    longer = [replace(run, config=replace(run.config, steps_factor=2)) for run in stored.runs]
+    assert probe_table("units", [*stored.runs, *longer]) == expected
+
+
+def test_failures_and_runs_not_looked_at_are_said(stored: StoredSweep) -> None:
+    assert probe_notes(stored.spec, stored.runs) == [
+        "The probe similarity has not run on 8 runs; `probe SWEEP` runs it."
+    ]
+    for run in stored.runs[:6]:
+        write_result(run.directory, ProbeResult("similarity", 1, {"ring": 0.5}), {})
+    for run in stored.runs[6:]:
+        write_result(run.directory, ProbeResult("similarity", 1, error=f"Traceback\nValueError: {run.config.seed}"), {})
+    assert probe_notes(stored.spec, stored.runs) == [
+        "The probe similarity failed on 2 runs (ValueError: 0); `logs RUN` shows the whole error."
+    ]
+    assert probe_notes(spec(), stored.runs[:6]) == []
