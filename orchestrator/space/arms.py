@@ -47,11 +47,10 @@ def read_arm(value: Any) -> Arm:
 
     Raises ``ValueError`` (a ``SettingsError`` where the arm itself is wrong).
     """
-    if isinstance(value, Arm):
-        return value
-    if isinstance(value, str):
-        arm = Arm.parse(value)
-        return replace(arm, phases=(Phase(_rounded(arm.mix)),), budget=float(f"{arm.budget:.6g}"))
+    if isinstance(value, Arm | str):
+        arm = value if isinstance(value, Arm) else Arm.parse(value)
+        phases = tuple(replace(phase, mix=_rounded(phase.mix)) for phase in arm.phases)
+        return replace(arm, phases=phases, budget=float(f"{arm.budget:.6g}"))
     if isinstance(value, Mapping) and ("phases" in value or ("mix" in value and "name" in value)):
         return _in_full(parse(WrittenArm, value))
     return Arm.of(read_mix(value))

@@ -114,6 +114,7 @@ def test_arrays_of_any_name_are_kept_and_nothing_is_drawn(tmp_path: Path) -> Non
     for key in keys:
         assert sorted(path.name for path in files.run(key).iterdir()) == [
             "arrays.npz",
+            "origin.json",
             "outcome.json",
             "weights.safetensors",
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,13 @@ def transition(verdict: Verdict, relative: Estimate = NOWHERE, absolute: Estimat
     return Transition(verdict, relative, absolute or relative, fit, points, 0.9)
 
 
+def called(text: str, found: MixAnswer) -> MixAnswer:
+    """The answer as that of another arm, which sees as many examples as the arm of this text."""
+    arm = Arm.parse(text)
+    names = {"mix": arm.name, "plain": arm.plain_name, "composition": arm.composition, "recipe": arm.recipe}
+    return replace(found, budget=arm.budget, seen=arm.seen("add"), **names)
+
+
 def make_answer(first: Transition, second: Transition, synergy: Synergy) -> Answer:
     """An answer for ``add`` and ``add+prod`` with made-up transitions, parameters being 10 a unit, 8 of them core."""
 
@@ -86,8 +94,8 @@ def make_answer(first: Transition, second: Transition, synergy: Synergy) -> Answ
         )
 
     mixes = (
-        MixAnswer("add", 14, 0, 0, (task("add", first),), None, None),
-        MixAnswer("add+prod", 11, 1, 2, (task("add", second), task("prod", second)), synergy, synergy),
+        called("add", MixAnswer("add", 14, 0, 0, (task("add", first),), None, None)),
+        called("add+prod", MixAnswer("", 11, 1, 2, (task("add", second), task("prod", second)), synergy, synergy)),
     )
     counts = tuple(Count(size, size * 10.0, size * 8.0) for size in (8, 16, 32, 64, 128))
     return Answer("add", "modulus 6", LogisticFamily.size_axis, counts, "add", 0.9, mixes)

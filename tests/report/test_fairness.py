@@ -10,7 +10,7 @@ from orchestrator.report.answer import Answer
 from orchestrator.report.fairness import standing
 from orchestrator.report.table import answer_table, plain
 from orchestrator.transition.types import Synergy, Verdict
-from tests.report.samples import FOUND, make_answer, transition
+from tests.report.samples import FOUND, called, make_answer, transition
 
 MORE = Synergy(0.5, 0.4, 0.8, decided=True)
 LESS = Synergy(2.0, 1.2, 2.5, decided=True)
@@ -24,7 +24,7 @@ def answer(**synergies: Synergy) -> Answer:
     baseline, joint = made.mixes
     names = {"total": "add+prod", "target": "add+prod x2"}
     mixes = [
-        replace(joint, mix=names[budget], synergy_total=synergy, synergy_core=synergy)
+        called(names[budget], replace(joint, synergy_total=synergy, synergy_core=synergy))
         for budget, synergy in synergies.items()
     ]
     return replace(made, mixes=(baseline, *mixes))
@@ -71,7 +71,7 @@ def test_a_reduction_is_said_as_ever() -> None:
 def test_mixes_with_equal_shares_of_the_target_need_no_second_budget() -> None:
     made = answer(total=MORE)
     baseline, joint = made.mixes
-    found = replace(made, baseline="add+max", mixes=(replace(baseline, mix="add+max"), joint))
+    found = replace(made, baseline="add+max", mixes=(called("add+max", baseline), joint))
     assert standing(found, joint, lambda mix: mix.synergy_total).agreed
     assert "no reduction at this budget" in conclusions(found)[0]
 

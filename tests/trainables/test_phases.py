@@ -28,7 +28,7 @@ def arm(**later: Any) -> RunConfig:
 
 def weights(learner: TransformerLearner) -> dict[int, dict[str, NDArray[Any]]]:
     """The weights that a stack's runs leave, by their places."""
-    left = {}
+    left: dict[int, dict[str, NDArray[Any]]] = {}
     while reports := learner.advance():
         left |= {report.index: dict(report.weights) for report in reports if report.outcome is not None}
     return left
