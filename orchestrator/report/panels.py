@@ -33,6 +33,10 @@ PLANE_IN = 1.18
 """Width of the principal components in inches."""
 
 
+NONE_KEPT = "its family keeps\nno similarities"
+"""Why there is nothing to show of a run that is whole."""
+
+
 @dataclass(frozen=True)
 class Pair:
     """The runs shown for one mix: of the largest size below its transition's interval and of the smallest above it;
@@ -47,7 +51,7 @@ def pairs(answer: Answer, runs: Sequence[RunRecord]) -> tuple[Pair, ...]:
     """For each mix the runs next to its transition that left their similarities. Of the runs of one size the one of
     median accuracy on the target stands for all."""
     kept = [run for run in runs if run.config.steps_factor == 1 and run.outcome.status is Status.FINISHED]
-    shown = [run for run in kept if similarity_of(run) is not None]
+    shown = [run for run in kept if _similarity(run)[1] != NONE_KEPT]
     return tuple(_pair(answer, mix, [run for run in shown if run.config.label == mix.mix]) for mix in answer.mixes)
 
 
@@ -93,11 +97,12 @@ def similarities_figure(answer: Answer, runs: Sequence[RunRecord], title: str = 
 
 
 def _similarity(run: RunRecord) -> tuple[NDArray[np.float64] | None, str]:
-    """What :func:`similarity_of` says, or why there is nothing to show."""
+    """What :func:`similarity_of` says and ``""``, or None and why there is nothing to show."""
     try:
-        return similarity_of(run), "its family keeps\nno similarities"
+        found = similarity_of(run)
     except DAMAGED_ARRAYS:
         return None, f"the arrays of\n{run.key} are damaged"
+    return found, NONE_KEPT if found is None else ""
 
 
 def _pair(answer: Answer, mix: MixAnswer, runs: Sequence[RunRecord]) -> Pair:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from orchestrator.report.similarity import SimilarityPicture, is_similarity
 from orchestrator.report.style import save
+from orchestrator.store.damage import DAMAGED_ARRAYS
 from orchestrator.store.probed import read_array
 from trainables.base import Words
 
@@ -53,10 +54,14 @@ class Gallery:
         return None if draw is None or array is None else draw(array, title, words)
 
     def save(self, run: Path, directory: Path, title: str, words: Words) -> dict[str, Path]:
-        """Draw every array of a run that has a picture into ``directory``; the files by name (``similarity.png``)."""
+        """Draw every array of a run that has a picture into ``directory``; the files by name (``similarity.png``). What
+        is damaged has none."""
         files = {}
         for name in self._draw:
-            figure = self.figure(run, name, title, words)
+            try:
+                figure = self.figure(run, name, title, words)
+            except DAMAGED_ARRAYS:
+                continue
             if figure is not None:
                 files[f"{name}.png"] = save(figure, directory / f"{name}.png")
         return files
