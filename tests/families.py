@@ -195,7 +195,7 @@ class MazeFamily(LogisticFamily):
     words: ClassVar[Words] = Words(task="puzzle", outside_core="eyes and legs", item="room")
 
     def tasks(self) -> tuple[str, ...]:
-        return ("find exit", "map rooms")
+        return ("find exit", "map + rooms")
 
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
         return MazeLearner(runs)

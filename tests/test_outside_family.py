@@ -26,7 +26,7 @@ name: mazes
 question: Does a map let a smaller creature find the exit?
 family: tests.families:MazeFamily
 target: find exit
-mixes: [find exit, find exit+map rooms]
+mixes: [find exit, {name: exit with map, mix: {find exit: 1, map + rooms: 1}}]
 sizes: [8, 16, 32, 48, 64]
 seeds: 2
 search: {method: grid}
@@ -104,7 +104,7 @@ def test_it_is_told_in_the_familys_words(told: Told) -> None:
     assert "all trainable ones without eyes and legs" in told.said["report.html"]
     mistaken = command("plan", "mazes.yaml", "--set", "target=fly")
     assert mistaken.code == 2
-    assert "unknown puzzle 'fly'. Allowed: find exit, map rooms" in mistaken.err
+    assert "unknown puzzle 'fly'. Allowed: find exit, map + rooms" in mistaken.err
 
 
 def test_a_broken_probe_is_shown_and_costs_no_run(told: Told) -> None:

@@ -16,6 +16,7 @@ from orchestrator.commands.options import (
     HomeOption,
     Override,
     Profile,
+    ScratchOption,
     SpaceName,
     StackOption,
     load,
@@ -37,6 +38,7 @@ def run_command(
     stack: StackOption = None,
     gpu_fraction: GpuFraction = None,
     home: HomeOption = DEFAULT_HOME,
+    scratch: ScratchOption = None,
     address: Annotated[str | None, typer.Option(help="Use the Ray cluster at this address.")] = None,
     resume: Annotated[
         str | None,
@@ -66,7 +68,7 @@ def run_command(
         raise UserError("--local-debug trains without Ray, so there is no --dashboard: give one of them")
     if address is not None and local_debug:
         raise UserError("--local-debug trains in this process, without Ray, so there is no --address: give one of them")
-    spec, hardware = load(space, profile, with_sizes(override, stack, gpu_fraction), address)
+    spec, hardware = load(space, profile, with_sizes(override, stack, gpu_fraction, scratch), address)
     if spec.resources.gpu_per_stack and not hardware.gpus:
         where = f"at {address}" if address else "here"
         raise UserError(

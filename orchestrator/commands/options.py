@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -36,6 +37,13 @@ GpuFraction = Annotated[
     str | None,
     typer.Option(metavar="SHARE|auto", help="Give each stack this share of a GPU, such as 0.5; 0 trains on the CPU."),
 ]
+ScratchOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Keep training data here, on each machine; by default in a private temporary directory.",
+    ),
+]
 HomeOption = Annotated[Path, typer.Option(help="The directory of the sweeps and of the default MLflow store.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the full traceback of an error.")]
 DEFAULT_HOME = Path("results")
@@ -66,10 +74,19 @@ def load_resolved(
     return resolve_space(space, profile, overrides or (), hardware), hardware
 
 
-def with_sizes(overrides: list[str] | None, stack: str | None, gpu_fraction: str | None) -> list[str | Assignment]:
-    """The overrides, with those that ``--stack`` and ``--gpu-fraction`` stand for."""
+def with_sizes(
+    overrides: list[str] | None, stack: str | None, gpu_fraction: str | None, scratch: Path | None = None
+) -> list[str | Assignment]:
+    """The overrides, with those that ``--stack``, ``--gpu-fraction`` and ``--scratch`` stand for."""
     from orchestrator.space.layers import Assignment
 
-    sizes = (("resources.max_stack", "--stack", stack), ("resources.gpu_per_stack", "--gpu-fraction", gpu_fraction))
+    place = (
+        None if scratch is None else json.dumps(str(scratch.absolute()))
+    )  # YAML would read some paths as other things.
+    sizes = (
+        ("resources.max_stack", "--stack", stack),
+        ("resources.gpu_per_stack", "--gpu-fraction", gpu_fraction),
+        ("resources.scratch", "--scratch", place),
+    )
     short = [Assignment(path, value, f"{option} {value}") for path, option, value in sizes if value is not None]
     return [*(overrides or ()), *short]

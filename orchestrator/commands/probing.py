@@ -42,11 +42,11 @@ def probe_command(
 def _run(probe: Probe, stored: StoredSweep, home: Path, *, again: bool) -> list[str]:
     """Run a probe on every run that lacks it, and say how it went; the errors, a line each."""
     from orchestrator.engine.probing import run_probe
-    from orchestrator.store.files import Home
     from orchestrator.store.probed import is_due
+    from orchestrator.store.scratch import scratch
     from trainables.base import Status
 
-    family, data = stored.spec.make_family(), Home(home.resolve()).data
+    family, data = stored.spec.make_family(), scratch(stored.spec.resources.scratch)
     counts: Counter[str] = Counter()
     errors = []
     for run in stored.runs:

@@ -11,6 +11,7 @@ from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning import Tuned
 from orchestrator.store.files import Home
+from orchestrator.store.scratch import scratch
 from orchestrator.tuning.objective import TuningRun, learned_at
 from trainables.base import Evaluation, Learner, Report, RunConfig, Status
 
@@ -48,7 +49,9 @@ class TuningWorker:
             return
         if self._learner is None:
             configs = [self._configs[place] for place in self._places]
-            self._learner = self._family.learner(configs, device=self._spec.resources.device, cache=self._home.data)
+            self._learner = self._family.learner(
+                configs, device=self._spec.resources.device, cache=scratch(self._spec.resources.scratch)
+            )
         for report in self._learner.advance():
             place = self._places[report.index]
             if place not in self._known:

@@ -34,6 +34,7 @@ from orchestrator.store.remains import (
     write_members,
     write_origin,
 )
+from orchestrator.store.scratch import scratch
 from trainables.base import Learner, Outcome, Report, Status, StepCost
 from trainables.probes.base import load_probe
 
@@ -51,6 +52,7 @@ class StackWorker:
         self._job = job
         self._home = Home(Path(job.home))
         self._files: SweepFiles = self._home.sweep(job.sweep_id)
+        self._scratch = scratch(self._spec.resources.scratch)
         self._directory = self._files.stack(job.stack_id)
         self._family = self._spec.make_family()
         self._configs = [self._spec.config(request) for request in job.requests]
@@ -112,7 +114,7 @@ class StackWorker:
         there = device_bytes(self._spec.resources)
         if len(self._configs) > 1 and not fits(1, needed, there):
             raise MemoryError(f"a stack that needs {needed:.2g} bytes does not fit into {there:.2g}")
-        learner = self._family.learner(self._configs, device=self._spec.resources.device, cache=self._home.data)
+        learner = self._family.learner(self._configs, device=self._spec.resources.device, cache=self._scratch)
         if (self._directory / CHECKPOINT).is_dir():
             learner.restore(self._directory / CHECKPOINT)
         else:
@@ -133,7 +135,7 @@ class StackWorker:
         for stack in self._job.probes:
             runs = [self._configs[place % len(self._configs)] for place in range(stack)]
             try:
-                cost = self._family.probe(runs, device=self._spec.resources.device, cache=self._home.data)
+                cost = self._family.probe(runs, device=self._spec.resources.device, cache=self._scratch)
             except Exception as error:
                 if not is_out_of_memory(error):
                     raise
@@ -205,7 +207,7 @@ class StackWorker:
         directory = self._files.run(self._keys[index])
         for probe in self._probes if outcome.status is Status.FINISHED else ():
             if is_due(probe, directory):
-                run_probe(probe, self._family, self._configs[index], directory, self._home.data)
+                run_probe(probe, self._family, self._configs[index], directory, self._scratch)
 
 
 def _step_of(report: Report) -> int:

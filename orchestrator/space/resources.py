@@ -38,7 +38,8 @@ class Resources(BaseModel):
     CPU. ``max_stack`` is the most runs that train as one batched model. With ``auto`` the share of a GPU, or the stack
     for each size, follows from measurements on the device (orchestrator/stacks). ``checkpoint_every_s`` is the time
     between checkpoints, ``retries`` the number of times a failed stack is tried again, ``threads`` the number of
-    threads of one stack (default: its cores, rounded down, at least 1).
+    threads of one stack (default: its cores, rounded down, at least 1), ``scratch`` a directory that every machine has
+    of its own, for training data (default: a private one beneath the temporary directory).
     """
 
     model_config = STRICT | {"frozen": True}
@@ -49,6 +50,7 @@ class Resources(BaseModel):
     checkpoint_every_s: float = Field(default=60.0, gt=0)
     retries: int = Field(default=1, ge=0)
     threads: int | None = Field(default=None, ge=1)
+    scratch: str | None = None
 
     @property
     def device(self) -> str:

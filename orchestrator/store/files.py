@@ -84,11 +84,6 @@ class Home:
     root: Path
 
     @property
-    def data(self) -> Path:
-        """Training data, made once per node and shared by all sweeps."""
-        return self.root / "data"
-
-    @property
     def runs(self) -> Path:
         """Every finished run, once, whichever sweeps refer to it."""
         return self.root / "runs"
