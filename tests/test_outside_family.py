@@ -26,7 +26,7 @@ name: mazes
 question: Does a map let a smaller creature find the exit?
 family: tests.families:MazeFamily
 target: find exit
-mixes: [find exit, {name: exit with map, mix: {find exit: 1, map + rooms: 1}}]
+mixes: [find exit, {name: with a map, mix: {find exit: 1, map + rooms: 1}}]
 sizes: [8, 16, 32, 48, 64]
 seeds: 2
 search: {method: grid}

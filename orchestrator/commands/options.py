@@ -80,9 +80,7 @@ def with_sizes(
     """The overrides, with those that ``--stack``, ``--gpu-fraction`` and ``--scratch`` stand for."""
     from orchestrator.space.layers import Assignment
 
-    place = (
-        None if scratch is None else json.dumps(str(scratch.absolute()))
-    )  # YAML would read some paths as other things.
+    place = None if scratch is None else json.dumps(str(scratch.absolute()))  # What YAML reads as a text.
     sizes = (
         ("resources.max_stack", "--stack", stack),
         ("resources.gpu_per_stack", "--gpu-fraction", gpu_fraction),
