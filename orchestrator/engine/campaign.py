@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from orchestrator.engine.queue import Queue
 from orchestrator.search.base import Observation, Request, Searcher
 from orchestrator.space.searching import observe
 from orchestrator.stacks.sizing import Sizing
@@ -80,14 +81,16 @@ class Campaign:
         self._on_change: Callable[[], None] = _do_nothing
         self._behind: Callable[[], bool] = _never
         self._runs = SweepRuns(SweepFiles(sweep.directory), say)
-        self._waiting: dict[str, Ticket] = {}
-        self._elsewhere: dict[str, Ticket] = {}
-        self._twins: list[Ticket] = []
-        """Runs that are trained already, as those of another arm."""
-        self._later: dict[str, Ticket] = {}
-        """Runs that wait for the one they go on from, by their keys."""
         self._kept = {entry.key: entry.outcome for entry in known}
-        """How the runs ended that the journal holds."""
+        self._queue = Queue(
+            self._family,
+            self._runs,
+            ticket=self.ticket,
+            before=sweep.spec.before,
+            take=self._take,
+            kept=self._kept,
+            out=self._in_training,
+        )
         self._running: dict[str, Stack] = {}
         self._alone: set[str] = set()
         self._interrupted = [Stack(tuple(map(self.ticket, requests))) for requests in interrupted]
@@ -95,8 +98,7 @@ class Campaign:
     @property
     def done(self) -> bool:
         """True when nothing is training or waiting and the searcher wants nothing more, or the sweep is stopping."""
-        out = self.training or self._waiting or self._elsewhere or self._later or self._twins
-        return self.stopping or (not out and self.searcher.done)
+        return self.stopping or (not self.training and self._queue.empty and self.searcher.done)
 
     def listen(
         self, on_end: Callable[[Ended], None], on_change: Callable[[], None], behind: Callable[[], bool] = _never
@@ -117,17 +119,15 @@ class Campaign:
         # A stack all of whose runs have ended gives its slot back, though its trial may not have been wound up yet.
         busy = sum(any(ticket.key in self.training for ticket in stack.tickets) for stack in self._running.values())
         free = max(1, self.slots - busy)
-        self._look_elsewhere()
+        self._queue.look_again()
         self._ask(free)
-        if self._waiting:
-            self._ask(free * self._most(next(iter(self._waiting.values()))))
-        if not self._waiting:
-            return None
+        if self._queue.waiting:
+            self._ask(free * self._most(next(iter(self._queue.waiting.values()))))
         stack = self._choose(free)
         if stack is None:
             return None
         for ticket in stack.tickets:
-            self._waiting.pop(ticket.key, None)
+            self._queue.waiting.pop(ticket.key, None)
             if ticket.request not in self.searcher.results:
                 self.training[ticket.key] = Training(ticket)
         self._running[stack.id] = stack
@@ -161,7 +161,7 @@ class Campaign:
             if len(stack.tickets) > 1:
                 del self.training[ticket.key]
                 self._alone.add(ticket.key)
-                self._waiting[ticket.key] = ticket
+                self._queue.waiting[ticket.key] = ticket
             else:
                 self.ended(ticket.key, Outcome(Status.FAILED, 0, {}, {}, error=error))
 
@@ -174,10 +174,10 @@ class Campaign:
         size = stack.tickets[0].config.size
         self.limits[size] = min(self._limit(size), max(len(half.tickets) for half in smaller))
         self._interrupted = smaller + self._interrupted
-        first = {ticket.key: ticket for half in smaller for ticket in half.tickets}
-        for key in first:
-            self.training.pop(key, None)
-        self._waiting = first | self._waiting
+        first = [ticket for half in smaller for ticket in half.tickets]
+        for ticket in first:
+            self.training.pop(ticket.key, None)
+        self._queue.first(first)
         self._on_change()
 
     def _most(self, ticket: Ticket) -> int:
@@ -190,105 +190,30 @@ class Campaign:
         return min((most for at, most in self.limits.items() if at <= size), default=sys.maxsize)
 
     def _ask(self, room: int) -> None:
-        """Ask the searcher until so many runs wait to be trained, or it wants no more; take those that are there."""
+        """Ask the searcher until so many runs wait to be trained, or it wants no more."""
         found = True
         while found and not self._behind():
             found = False
-            for request in self.searcher.ask(room - len(self._waiting)):
-                ticket = self.ticket(request)
-                if ticket.key in self._kept:  # It is a run of another arm as well, which has ended.
-                    self._take(ticket, self._kept[ticket.key], "")
-                    found = True
-                elif (same := self._out(ticket.key)) is not None:
-                    if same.request != ticket.request:  # Otherwise an interrupted stack trains it already.
-                        self._twins.append(ticket)
-                elif self._found(ticket):
-                    found = True
-                else:
-                    self._want(ticket)
-        self._go_on()
+            for request in self.searcher.ask(room - len(self._queue.waiting)):
+                found |= self._queue.add(self.ticket(request))
 
-    def _out(self, key: str) -> Ticket | None:
-        """The run of this key that is trained or waited for."""
+    def _in_training(self, key: str) -> Ticket | None:
         training = self.training.get(key)
-        if training is not None:
-            return training.ticket
-        return self._waiting.get(key) or self._elsewhere.get(key) or self._later.get(key)
-
-    def _want(self, ticket: Ticket) -> None:
-        """Have a run trained: now, or once the run is there that it goes on from."""
-        before = self.sweep.spec.before(ticket.request)
-        if before is None:
-            self._waiting[ticket.key] = ticket
-            return
-        self._later[ticket.key] = ticket
-        donor = self.ticket(before)
-        if donor.key not in self._kept and self._out(donor.key) is None and not self._found(donor):
-            self._want(donor)
-
-    def _go_on(self) -> None:
-        """Have the runs trained whose earlier phase is there now. Where it came to nothing, they have failed."""
-        for key, ticket in list(self._later.items()):
-            start = ticket.config.start
-            assert start is not None, "only runs that go on from another one wait for it"
-            donor = self._family.key(start.donor)
-            if self._runs.weights(donor) is not None:
-                self._waiting[key] = self._later.pop(key)
-            elif (gone := self._kept.get(donor)) is not None:
-                del self._later[key]
-                why = f"{start.donor.label} at size {start.donor.size}, seed {start.donor.seed}, {gone.status}"
-                failed = Outcome(Status.FAILED, 0, {}, {}, error=f"there are no weights to go on from: {why}")
-                self._take(ticket, failed, "")
+        return None if training is None else training.ticket
 
     def _choose(self, free: int) -> Stack | None:
         """The stack to start of the runs that wait, without those that another sweep is training; None where none is
         left."""
-        while self._waiting:
-            wanted = list(self._waiting.values())
+        while self._queue.waiting:
+            wanted = list(self._queue.waiting.values())
             stack = self._continued(wanted[0])
             if stack is not None:  # It goes on whole, or its checkpoint is of no use.
-                for ticket in stack.tickets:
-                    self._runs.claim(ticket.key)
+                self._queue.claim_all(stack.tickets)
                 return stack
-            ours = [each for each in next_stack(wanted, free, self._most(wanted[0])).tickets if self._claimed(each)]
+            ours = self._queue.claimed(next_stack(wanted, free, self._most(wanted[0])).tickets)
             if ours:
                 return Stack(tuple(ours))
         return None
-
-    def _claimed(self, ticket: Ticket) -> bool:
-        """Whether this sweep is to train a run that waits. Otherwise it waits no more: it was there, or will be."""
-        if not self._runs.claim(ticket.key):
-            self._elsewhere[ticket.key] = self._waiting.pop(ticket.key)
-            return False
-        if self._found(ticket):  # It ended between the question and the claim.
-            self._runs.free(ticket.key)
-            del self._waiting[ticket.key]
-            return False
-        return True
-
-    def _look_elsewhere(self) -> None:
-        """Take the runs that other sweeps, or other arms of this one, have ended; train those that are given up."""
-        twins, self._twins = self._twins, []
-        for ticket in twins:
-            if ticket.key in self._kept:
-                self._take(ticket, self._kept[ticket.key], "")
-            else:
-                self._twins.append(ticket)
-        for key, ticket in list(self._elsewhere.items()):
-            if self._found(ticket):
-                del self._elsewhere[key]
-            elif self._runs.claim(key):
-                self._waiting[key] = self._elsewhere.pop(key)
-
-    def _found(self, ticket: Ticket) -> bool:
-        """Take a run that lies in the home; False where there is none."""
-        if not self._runs.has(ticket.key):
-            return False
-        with self._runs.kept():
-            found = self._runs.find(ticket.key)
-            if found is not None:
-                self._take(ticket, found.outcome, found.trained_for)
-        return found is not None
 
     def _take(self, ticket: Ticket, outcome: Outcome, trained_for: str) -> None:
         """Journal, searcher, listeners, in this order."""
