@@ -32,8 +32,9 @@ from orchestrator.store.remains import read_origin
 from orchestrator.tracking import content, notes, views
 from orchestrator.tracking.base import Ending, Tracker
 from orchestrator.tracking.content import Content, Data
+from orchestrator.tracking.new_store import make_whole
 from orchestrator.tracking.outage import outages
-from orchestrator.tracking.store import DATABASE, Store, alone, check_database
+from orchestrator.tracking.store import Store, check_database
 from orchestrator.tracking.system import SystemSample
 from trainables.base import Status
 
@@ -271,23 +272,8 @@ class MlflowTracker(Tracker):
             logging.getLogger(name).setLevel(level)
         # MLflow itself tries a damaged database again for hours.
         check_database(self.store)
-        with alone(self.store):
-            _make_whole(self.store)
+        make_whole(self.store)
         return MlflowClient(self.store.uri)
-
-
-def _make_whole(chosen: Store) -> None:
-    """Make the database of a new store of our own, aside and renamed: MLflow takes seconds over it, in hundreds of
-    steps, and cannot go on with one that a kill left half made."""
-    if chosen.artifacts is None:
-        return
-    database = chosen.artifacts.parent / DATABASE
-    if database.exists() and database.stat().st_size:
-        return
-    with tempfile.TemporaryDirectory(prefix=f".{DATABASE}-", dir=database.parent) as aside:
-        made = Path(aside) / DATABASE
-        MlflowClient(f"sqlite:///{made}").search_experiments(max_results=1)  # The first call makes the tables.
-        os.replace(made, database)
 
 
 def _ended(run: Run) -> bool:
