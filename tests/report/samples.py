@@ -81,8 +81,15 @@ def transition(verdict: Verdict, relative: Estimate = NOWHERE, absolute: Estimat
 def called(text: str, found: MixAnswer) -> MixAnswer:
     """The answer as that of another arm, which sees as many examples as the arm of this text."""
     arm = Arm.parse(text)
-    names = {"mix": arm.name, "plain": arm.plain_name, "composition": arm.composition, "recipe": arm.recipe}
-    return replace(found, budget=arm.budget, seen=arm.seen("add"), **names)
+    return replace(
+        found,
+        mix=arm.name,
+        recipe=arm.recipe,
+        plain=arm.plain_name,
+        composition=arm.composition,
+        budget=arm.budget,
+        seen=arm.seen("add"),
+    )
 
 
 def make_answer(first: Transition, second: Transition, synergy: Synergy) -> Answer:
