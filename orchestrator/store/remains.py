@@ -35,9 +35,11 @@ class Origin:
 
 
 def read_origin(directory: Path) -> Origin | None:
-    """Where a finished run comes from; None where its directory does not say."""
-    path = directory / ORIGIN
-    return Origin(**json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+    """Where a finished run comes from; None where its directory does not say, or not legibly."""
+    try:
+        return Origin(**json.loads((directory / ORIGIN).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def write_origin(directory: Path, sweep_id: str, ended: datetime | None = None) -> None:

@@ -21,7 +21,7 @@ from filelock import FileLock
 from orchestrator.store.damage import Say, is_whole
 from orchestrator.store.files import Home, SweepFiles, write_whole
 from orchestrator.store.lifecycle import is_driven
-from orchestrator.store.remains import OUTCOME, WEIGHTS, read_origin, read_outcome
+from orchestrator.store.remains import WEIGHTS, read_origin, read_outcome
 from trainables.base import Outcome
 
 ALIVE_FOR_S = 0.5
@@ -49,8 +49,8 @@ class SweepRuns:
         self._alive: dict[str, tuple[float, bool]] = {}
 
     def has(self, key: str) -> bool:
-        """Whether the finished run of this key is there."""
-        return self._shared and (self._files.run(key) / OUTCOME).is_file()
+        """Whether a finished run of this key is there, whole or not."""
+        return self._shared and self._files.run(key).is_dir()
 
     def weights(self, key: str) -> Path | None:
         """Where the weights of a finished run lie, the sweep's own or the home's; None where it left none."""

@@ -18,7 +18,7 @@ from orchestrator.store import lifecycle
 from orchestrator.store.files import Home, whole_directory
 from orchestrator.store.journal import Answered, Ended, Journal
 from orchestrator.store.records import ARRAYS, PICTURE, Sweep
-from orchestrator.store.remains import OUTCOME, note_progress, write_members
+from orchestrator.store.remains import OUTCOME, note_progress, write_members, write_origin
 from tests.drive.sweeps import spec
 from tests.families import FLOOR, LogisticLearner
 from trainables.base import Evaluation, Outcome, RunConfig, Status
@@ -64,7 +64,7 @@ def write_sweep(
         outcome = (outcomes or {}).get(place) or outcome_of(config)
         key = family.key(config)
         if outcome.status is not Status.FAILED:
-            leave_run(files.run(key), config, outcome)
+            leave_run(files.run(key), config, outcome, sweep.id)
         journal.append(Ended(key, Request(config.mix.name, config.size, config.seed), outcome))
     if answered:
         journal.append(Answered())
@@ -72,13 +72,14 @@ def write_sweep(
     return sweep
 
 
-def leave_run(directory: Path, config: RunConfig, outcome: Outcome) -> None:
+def leave_run(directory: Path, config: RunConfig, outcome: Outcome, sweep_id: str) -> None:
     """A run's directory as a worker leaves it."""
     embedding = np.random.default_rng(config.seed).normal(size=(TOKENS, config.size)).astype(np.float32)
     unit = embedding / np.linalg.norm(embedding, axis=1, keepdims=True)
     with whole_directory(directory) as aside:
         np.savez(aside / ARRAYS, embedding=embedding, similarity=unit @ unit.T)
         (aside / PICTURE).write_bytes(_picture())
+        write_origin(aside, sweep_id)
         (aside / OUTCOME).write_text(json.dumps(outcome.to_json()))
 
 
