@@ -50,7 +50,7 @@ class Queue:
     def add(self, ticket: Ticket) -> bool:
         """Take in a run that the searcher wants; True where it was there, so that the searcher may want another."""
         if ticket.key in self._kept:  # It is a run of another arm as well, which has ended.
-            self._take(ticket, self._kept[ticket.key], "")
+            self._take(ticket, self._kept[ticket.key], self._runs.sweep_id)
             return True
         if (same := self._out(ticket.key)) is not None:
             if same.request != ticket.request:  # Otherwise an interrupted stack trains it already.
@@ -67,7 +67,7 @@ class Queue:
         twins, self._twins = self._twins, []
         for ticket in twins:
             if ticket.key in self._kept:
-                self._take(ticket, self._kept[ticket.key], "")
+                self._take(ticket, self._kept[ticket.key], self._runs.sweep_id)
             else:
                 self._twins.append(ticket)
         for key, ticket in list(self._elsewhere.items()):

@@ -43,7 +43,7 @@ class SweepRuns:
     def __init__(self, files: SweepFiles, say: Say = warnings.warn) -> None:
         self._files = files
         self._say = say
-        self._id = files.directory.name
+        self.sweep_id = files.directory.name
         self._home = files.home
         self._shared = not files.keeps_its_runs
         self._alive: dict[str, tuple[float, bool]] = {}
@@ -66,7 +66,7 @@ class SweepRuns:
     def trained_for(self, key: str) -> str:
         """The other sweep a run that is there was trained for; ``""`` where it was this one."""
         origin = read_origin(self._files.run(key)) if self._shared else None
-        return "" if origin is None or origin.sweep == self._id else origin.sweep
+        return "" if origin is None or origin.sweep == self.sweep_id else origin.sweep
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -84,20 +84,20 @@ class SweepRuns:
             return True
         claim = self._home.claims / key
         holder = _read_claim(claim)
-        if holder is None and _create(claim, self._id):
+        if holder is None and _create(claim, self.sweep_id):
             return True
         holder = holder or _read_claim(claim)
-        if holder == self._id:
+        if holder == self.sweep_id:
             return True
         if holder is not None and self._is_driven(holder):
             return False
-        write_whole(claim, self._id)
+        write_whole(claim, self.sweep_id)
         return True
 
     def free(self, key: str) -> None:
         """The run has ended, or is given up: whoever wants it may look for it, or train it."""
         claim = self._home.claims / key
-        if self._shared and _read_claim(claim) == self._id:
+        if self._shared and _read_claim(claim) == self.sweep_id:
             claim.unlink(missing_ok=True)
 
     def _is_driven(self, sweep_id: str) -> bool:

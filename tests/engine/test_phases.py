@@ -86,7 +86,8 @@ def test_first_phases_that_are_alike_are_trained_once(tmp_path: Path) -> None:
 
 
 def test_an_arm_with_a_first_phase_of_no_steps_is_the_plain_run(tmp_path: Path) -> None:
-    run(write(tmp_path / "twins.yaml", ["add", NOTHING_FIRST]), "--local-debug")
+    out = run(write(tmp_path / "twins.yaml", ["add", NOTHING_FIRST]), "--local-debug")
+    assert "4 runs were there already, trained for twins-" in out
     assert trained(tmp_path / "trained.txt") == {f"add {size} {seed}": 1 for size in (32, 40) for seed in (0, 1)}
     found = scores(tmp_path, "twins")
     assert len(found) == 8
