@@ -43,7 +43,7 @@ def write(path: Path, mixes: list[object], **settings: object) -> Path:
 def run(space: Path, *words: str) -> str:
     """What a sweep that ends well had to say."""
     command = [sys.executable, "-m", "orchestrator", "run", str(space), "--home", str(space.parent), *words]
-    done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, timeout=240, check=False)
+    done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -53,7 +53,7 @@ def test_a_sweep_keeps_its_training_data_there(tmp_path: Path) -> None:
     words = ["run", "add_vs_add_prod", "--profile", "smoke", "--local-debug", "--home", tmp_path / "home"]
     words += ["--set", "sizes=[4]", "--set", "seeds=1", "--set", "mixes=[add]", "--set", "settings.training.steps=50"]
     command = [sys.executable, "-m", "orchestrator", *map(str, words), "--scratch", str(tmp_path / "here: #1")]
-    done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, timeout=240, check=False)
+    done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [path.name[:8] for path in (tmp_path / "here: #1").iterdir()] == ["listops-"]
     assert not (tmp_path / "home" / "data").exists()

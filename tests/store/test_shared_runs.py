@@ -59,7 +59,7 @@ def start(home: Path, *words: object) -> subprocess.Popen[str]:
 
 def said(process: subprocess.Popen[str]) -> str:
     """What a program that ends well had to say."""
-    out, _ = process.communicate(timeout=240)
+    out, _ = process.communicate(timeout=600)
     assert process.returncode == 0, out
     return out
 
