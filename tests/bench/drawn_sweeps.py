@@ -38,7 +38,7 @@ METHODS = ("bisection", "bayes")
 WORKERS = 2
 SEED = 20250523
 FORMER, RECIPES = DATA / "add_vs_add_prod_laptop_runs.csv", DATA / "laptop_recipes_runs.csv"
-SEARCHED = {FORMER: ("search.max_cost=null", "search.precision=0.25", "search.worth=0.006")}
+SEARCHED = {FORMER.name: ("search.max_cost=null", "search.precision=0.25", "search.worth=0.006")}
 """How the laptop profile searched when a pool's sweeps were made, where it has changed since."""
 
 
@@ -66,7 +66,7 @@ class Drawn:
 def asked(path: Path, recipe: str, method: str, overrides: tuple[str, ...]) -> SweepSpec:
     """The laptop profile's sweep over the sizes of a pool, searched by a method."""
     sizes = sorted({size for _, size in pool_of(path, recipe).runs})
-    own = SEARCHED.get(path, ()) if method == "bayes" else ()
+    own = SEARCHED.get(path.name, ()) if method == "bayes" else ()
     return load_space(SPACE, "laptop", [f"search.method={method}", f"sizes={sizes}", *own, *overrides])
 
 

@@ -17,8 +17,9 @@ from orchestrator.transition.types import LEVEL, PLATEAU
 
 FEW = 4
 """A size with fewer runs than this borrows those of the nearest sizes."""
-TOP = 2.0
-"""The asymptote is the mean of the runs within this factor of the largest size."""
+TOP = 1.6
+"""The asymptote is the mean of the runs within this factor of the largest size: sizes often end at twice a transition,
+which is not yet all learned."""
 RESAMPLES = 1000
 
 
