@@ -43,8 +43,8 @@ def test_a_plateau_or_what_the_smallest_size_learns_has_no_transition(means: dic
 
 
 def test_drawing_the_runs_again_moves_the_crossing() -> None:
-    low, high = pool(s4=0.2, s8=0.2, s16=0.9, s64=0.95, s128=0.95).interval("a", np.random.default_rng(0))
-    truth = pool(s4=0.2, s8=0.2, s16=0.9, s64=0.95, s128=0.95).crossing("a")
+    low, high = pool(s4=0.2, s8=0.2, s16=0.9, s96=0.95, s128=0.95).interval("a", np.random.default_rng(0))
+    truth = pool(s4=0.2, s8=0.2, s16=0.9, s96=0.95, s128=0.95).crossing("a")
     assert truth is not None
     assert 13 < low < truth < high < 15
 
