@@ -41,16 +41,10 @@ class State(StrEnum):
     """Every run failed."""
 
 
-@dataclass(frozen=True)
-class StoredSweep:
-    """A sweep on disk at the moment it was read. ``runs`` are in the order they ended; ``training`` are the runs that
-    were begun and have not ended; ``damage`` says, a sentence each, what in its files could not be read."""
+class _OnDisk:
+    """What a sweep's own files say of it, with its family or without."""
 
     sweep: Sweep
-    state: State
-    runs: tuple[RunRecord, ...]
-    training: tuple[Unfinished, ...]
-    damage: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -59,11 +53,6 @@ class StoredSweep:
     @property
     def spec(self) -> SweepSpec:
         return self.sweep.spec
-
-    @cached_property
-    def answer(self) -> Answer:
-        """What the runs that ended say."""
-        return answer(self.spec, [(run.config, run.outcome) for run in self.runs])
 
     @property
     def begun(self) -> datetime:
@@ -74,6 +63,23 @@ class StoredSweep:
     def changed(self) -> datetime:
         """When something last happened in it."""
         return _changed(SweepFiles(self.sweep.directory))
+
+
+@dataclass(frozen=True)
+class StoredSweep(_OnDisk):
+    """A sweep on disk at the moment it was read. ``runs`` are in the order they ended; ``training`` are the runs that
+    were begun and have not ended; ``damage`` says, a sentence each, what in its files could not be read."""
+
+    sweep: Sweep
+    state: State
+    runs: tuple[RunRecord, ...]
+    training: tuple[Unfinished, ...]
+    damage: tuple[str, ...] = ()
+
+    @cached_property
+    def answer(self) -> Answer:
+        """What the runs that ended say."""
+        return answer(self.spec, [(run.config, run.outcome) for run in self.runs])
 
     @cached_property
     def disk_bytes(self) -> int:
@@ -95,34 +101,15 @@ class StoredSweep:
 
 
 @dataclass(frozen=True)
-class Outline:
-    """What is known of a sweep without its family: what was asked, and the journal's ``ended`` runs. ``unreadable``
-    says why there is no more."""
+class Outline(_OnDisk):
+    """What is known of a sweep without its family: what was asked, its settings as plain values, and the journal's
+    ``ended`` runs. ``unreadable`` says why there is no more."""
 
     unreadable: Unreadable
     sweep: Sweep
     state: State
     ended: tuple[Ended, ...]
     damage: tuple[str, ...] = ()
-
-    @property
-    def id(self) -> str:
-        return self.sweep.id
-
-    @property
-    def spec(self) -> SweepSpec:
-        """Its settings are plain values."""
-        return self.sweep.spec
-
-    @property
-    def begun(self) -> datetime:
-        """When the sweep was started."""
-        return datetime.fromisoformat(self.sweep.created)
-
-    @cached_property
-    def changed(self) -> datetime:
-        """When something last happened in it."""
-        return _changed(SweepFiles(self.sweep.directory))
 
     @cached_property
     def disk_bytes(self) -> int:

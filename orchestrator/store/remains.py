@@ -38,7 +38,7 @@ def read_origin(directory: Path) -> Origin | None:
     """Where a finished run comes from; None where its directory does not say, or not legibly."""
     try:
         return Origin(**json.loads((directory / ORIGIN).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, TypeError):
         return None
 
 

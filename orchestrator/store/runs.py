@@ -165,6 +165,8 @@ def _create(path: Path, text: str) -> bool:
         os.link(name, path)
     except FileExistsError:
         return False
+    except OSError:  # A file system without links: two that come at the same moment may both be told True.
+        write_whole(path, text)
     finally:
         os.unlink(name)
     return True
