@@ -214,6 +214,7 @@ def run(
     space: SweepSpec | str | Path,
     *,
     profile: str | None = None,
+    variant: str | None = None,
     overrides: Sequence[str] = (),
     home: str | Path = HOME,
     address: str | None = None,
@@ -225,11 +226,12 @@ def run(
 ) -> SweepResults:
     """Run a sweep with the progress the command line shows, and return what it found.
 
-    ``space`` is a search space's name, a YAML file or a specification; ``overrides`` are ``key.path=value`` texts.
-    The other arguments are those of the command line: ``resume`` is an id, or ``""`` for the newest unfinished sweep of
-    the same settings; runs that lie in the home already are taken from there, unless ``fresh``; ``local_debug`` trains
-    in this process, without Ray. Interrupting the cell leaves a sweep that can be resumed. Raises ``UserError`` for
-    what was asked wrongly, ``SweepError`` where a part fails.
+    ``space`` is a search space's name, a YAML file or a specification; ``variant`` is one of the space's variants,
+    where it has some; ``overrides`` are ``key.path=value`` texts. The other arguments are those of the command line:
+    ``resume`` is an id, or ``""`` for the newest unfinished sweep of the same settings; runs that lie in the home
+    already are taken from there, unless ``fresh``; ``local_debug`` trains in this process, without Ray. Interrupting
+    the cell leaves a sweep that can be resumed. Raises ``UserError`` for what was asked wrongly, ``SweepError`` where a
+    part fails.
     """
     from rich.console import Console
 
@@ -237,11 +239,12 @@ def run(
     from orchestrator.space.spaces import load_space
 
     if isinstance(space, SweepSpec):
-        if profile is not None or overrides:
-            raise UserError("a specification is complete: profile and overrides go with a search space's name or file")
+        if profile is not None or variant is not None or overrides:
+            said = "profile, variant and overrides go with a search space's name or file"
+            raise UserError(f"a specification is complete: {said}")
         spec = space
     else:
-        spec = load_space(str(space), profile, overrides)
+        spec = load_space(str(space), profile, overrides, variant=variant)
     begun: list[Sweep] = []
     options = RunOptions(
         home=Path(home),

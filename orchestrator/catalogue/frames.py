@@ -1,20 +1,21 @@
 """Sweeps as tables. Column names are kept from version to version: notebooks and exports rest on them.
 
 ``runs``, one row a run:
-    ``sweep``, ``space``, ``profile``; ``key``, ``mix``, ``size``, ``seed``, ``steps_factor`` (above 1: an audit of the
-    budget, no evidence); ``status`` (finished, diverged, failed), ``steps``, ``seconds``; ``accuracy`` and ``floor``
-    (of the target; the floor is the best constant answer's), ``parameters``, ``core_parameters``; ``reused_from``; then
-    for every task ``test_accuracy/TASK`` and ``floor/TASK``, ``probe/PROBE/NUMBER`` for what probes found in its model,
-    and the run's further measures by their own names (``measure/NAME`` where a column above has that name).
+    ``sweep``, ``space``, ``variant``, ``profile``; ``key``, ``mix``, ``size``, ``seed``, ``steps_factor`` (above 1: an
+    audit of the budget, no evidence); ``status`` (finished, diverged, failed), ``steps``, ``seconds``; ``accuracy`` and
+    ``floor`` (of the target; the floor is the best constant answer's), ``parameters``, ``core_parameters``;
+    ``reused_from``; then for every task ``test_accuracy/TASK`` and ``floor/TASK``, ``probe/PROBE/NUMBER`` for what
+    probes found in its model, and the run's further measures by their own names (``measure/NAME`` where a column above
+    has that name).
 
 ``curves``, one row an evaluation and task:
     ``sweep``, ``key``, ``mix``, ``size``, ``seed``, ``steps_factor``; ``step``, ``loss`` (in the family's unit),
     ``task``, ``accuracy`` (validation); then ``measure/NAME`` for what else was measured at that evaluation.
 
 ``transitions``, one row a mix and task:
-    ``sweep``, ``space``, ``profile``, ``size_axis``; ``mix``, ``recipe``, ``task``, ``is_target``, ``verdict``;
-    ``transition``, ``low``, ``high`` on the size axis, the same with ``_parameters``, ``_core_parameters`` and (at
-    accuracy 0.8) ``_absolute`` behind them; ``p_above``, ``p_below``; ``tested_from``, ``tested_to``; ``runs``,
+    ``sweep``, ``space``, ``variant``, ``profile``, ``size_axis``; ``mix``, ``recipe``, ``task``, ``is_target``,
+    ``verdict``; ``transition``, ``low``, ``high`` on the size axis, the same with ``_parameters``, ``_core_parameters``
+    and (at accuracy 0.8) ``_absolute`` behind them; ``p_above``, ``p_below``; ``tested_from``, ``tested_to``; ``runs``,
     ``diverged``, ``failed``; for the target of mixes beside the baseline ``synergy``, ``synergy_low``,
     ``synergy_high``, ``synergy_decided``, the same for ``synergy_core``; ``budget_limited``; ``words``.
 
@@ -36,12 +37,25 @@ from orchestrator.transition.types import Estimate, Synergy
 MEASURE = "measure/"
 """What columns of measures begin with, so that they clash with nothing."""
 RUN_COLUMNS = (
-    *("sweep", "space", "profile", "key", "mix", "size", "seed", "steps_factor", "status", "steps", "seconds"),
+    *(
+        "sweep",
+        "space",
+        "variant",
+        "profile",
+        "key",
+        "mix",
+        "size",
+        "seed",
+        "steps_factor",
+        "status",
+        "steps",
+        "seconds",
+    ),
     *("accuracy", "floor", "parameters", "core_parameters", "reused_from"),
 )
 CURVE_COLUMNS = ("sweep", "key", "mix", "size", "seed", "steps_factor", "step", "loss", "task", "accuracy")
 TRANSITION_COLUMNS = (
-    *("sweep", "space", "profile", "size_axis", "mix", "recipe", "task", "is_target", "verdict"),
+    *("sweep", "space", "variant", "profile", "size_axis", "mix", "recipe", "task", "is_target", "verdict"),
     *("transition", "low", "high"),
     *("transition_parameters", "low_parameters", "high_parameters"),
     *("transition_core_parameters", "low_core_parameters", "high_core_parameters"),
@@ -127,7 +141,8 @@ def _measure(name: str) -> str:
 
 
 def _sweep_columns(stored: StoredSweep) -> dict[str, str]:
-    return {"sweep": stored.id, "space": stored.spec.name, "profile": stored.spec.profile}
+    spec = stored.spec
+    return {"sweep": stored.id, "space": spec.name, "variant": spec.variant, "profile": spec.profile}
 
 
 def _transition(found: Answer, mix: MixAnswer, task: TaskAnswer) -> dict[str, Any]:

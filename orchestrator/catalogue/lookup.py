@@ -41,8 +41,25 @@ def find_sweep(home: Home, given: str) -> str:
 
 
 def space_of(sweep_id: str) -> str:
-    """The search space an id was made from: ids are its name, date, time and four random digits."""
-    return sweep_id.rsplit("-", 3)[0]
+    """The search space an id was made from: ids are its name, the variant if there is one, date, time and four random
+    digits; no name has a dash."""
+    return sweep_id.partition("-")[0]
+
+
+def variant_of(sweep_id: str) -> str:
+    """The variant an id was made from, ``""`` without one."""
+    return "-".join(sweep_id.split("-")[1:-3])
+
+
+def find_variants(home: Home, given: str) -> list[str]:
+    """The ids that a person means to compare: of a search space asked in several variants the newest of each, in the
+    order they were begun; of anything else what :func:`find_sweep` finds. Raises :class:`UserError`."""
+    newest: dict[str, str] = {}
+    for each in home.sweep_ids():
+        if space_of(each) == given:
+            newest.setdefault(variant_of(each), each)
+    named = [each for variant, each in newest.items() if variant]
+    return named[::-1] or [find_sweep(home, given)]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from orchestrator.catalogue.reading import StoredSweep
 from orchestrator.errors import UserError
 from orchestrator.report.comparison import Compared
 from orchestrator.report.page import PageContent, page
+from orchestrator.space.spec import SweepSpec
 from orchestrator.store.files import write_whole
 
 
@@ -23,10 +24,15 @@ def write_report(stored: StoredSweep, path: Path) -> Path:
 
 
 def compared(sweeps: Sequence[StoredSweep]) -> list[Compared]:
-    """Sweeps under names that tell them apart: space and profile, and the id where that is not enough."""
-    short = {each.id: ", ".join(filter(None, (each.spec.name, each.spec.profile))) for each in sweeps}
+    """Sweeps under names that tell them apart: space, variant and profile, and the id where that is not enough."""
+    short = {each.id: ", ".join(filter(None, _named(each.spec))) for each in sweeps}
     often = Counter(short.values())
+    labels = (short[each.id] if often[short[each.id]] == 1 else f"{short[each.id]} ({each.id})" for each in sweeps)
     return [
-        Compared(short[each.id] if often[short[each.id]] == 1 else f"{short[each.id]} ({each.id})", each.answer)
-        for each in sweeps
+        Compared(label, each.answer, each.spec.name, each.spec.variant, each.spec.along, each.spec.place_along)
+        for label, each in zip(labels, sweeps, strict=True)
     ]
+
+
+def _named(spec: SweepSpec) -> tuple[str, str, str]:
+    return spec.name, spec.variant, spec.profile

@@ -19,8 +19,9 @@ from orchestrator.commands.options import (
     ScratchOption,
     SpaceName,
     StackOption,
-    load,
+    VariantOption,
     load_resolved,
+    load_variants,
     with_sizes,
 )
 from orchestrator.errors import UserError
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 def run_command(
     space: SpaceName,
     profile: Profile = None,
+    variant: VariantOption = None,
     override: Override = None,
     stack: StackOption = None,
     gpu_fraction: GpuFraction = None,
@@ -58,7 +60,7 @@ def run_command(
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """Run a sweep and print the transitions it finds."""
+    """Run a sweep and print the transitions it finds; a space of several variants is a sweep for each."""
     if resume is not None and extend is not None:
         raise UserError("--resume continues a sweep and --extend starts a new one: give one of them")
     if fresh and (resume is not None or extend is not None):
@@ -68,17 +70,19 @@ def run_command(
         raise UserError("--local-debug trains without Ray, so there is no --dashboard: give one of them")
     if address is not None and local_debug:
         raise UserError("--local-debug trains in this process, without Ray, so there is no --address: give one of them")
-    spec, hardware = load(space, profile, with_sizes(override, stack, gpu_fraction, scratch), address)
-    if spec.resources.gpu_per_stack and not hardware.gpus:
-        where = f"at {address}" if address else "here"
-        raise UserError(
-            f"this sweep asks for {_gpus(spec)} a stack and there is none {where}. Give the "
-            "--address of a Ray cluster that has some, another --profile, or --set resources.gpu_per_stack=0 to train "
-            "on the CPU, slowly."
-        )
+    asked = with_sizes(override, stack, gpu_fraction, scratch)
+    specs, hardware = load_variants(space, profile, asked, variant, address)
+    if len(specs) > 1 and (resume or extend is not None):
+        option = "--resume" if resume else "--extend"
+        names = ", ".join(spec.variant for spec in specs)
+        raise UserError(f"{option} names one sweep and {space} asks several: give --variant, too ({names})")
+    for spec in specs:
+        _check_gpus(spec, hardware, address)
     console = Console()
-    _brief(spec, hardware, home, console)
+    from orchestrator.commands.looking import open_sweep
+    from orchestrator.commands.telling import print_comparison
     from orchestrator.drive.sweep import RunOptions, run_sweep
+    from orchestrator.drive.variants import run_variants
 
     options = RunOptions(
         home=home,
@@ -90,7 +94,13 @@ def run_command(
         local_debug=local_debug,
         dashboard=dashboard,
     )
-    run_sweep(spec, options, console)
+    if len(specs) > 1:
+        ended = run_variants(specs, options, lambda spec: _brief(spec, hardware, home, console), console)
+        stored = [open_sweep(each, home) for each in ended]
+        print_comparison(stored, stored[-1].sweep.directory / "variants.png")
+        return
+    _brief(specs[0], hardware, home, console)
+    run_sweep(specs[0], options, console)
 
 
 def list_command(debug: Debug = False) -> None:
@@ -105,6 +115,7 @@ def list_command(debug: Debug = False) -> None:
 def show_command(
     space: SpaceName,
     profile: Profile = None,
+    variant: VariantOption = None,
     override: Override = None,
     stack: StackOption = None,
     gpu_fraction: GpuFraction = None,
@@ -113,13 +124,14 @@ def show_command(
     """Print a resolved search space as YAML that can be run, with a comment beside each value: where it is written."""
     from orchestrator.space.sources import with_sources
 
-    resolved, _ = load_resolved(space, profile, with_sizes(override, stack, gpu_fraction))
+    resolved, _ = load_resolved(space, profile, with_sizes(override, stack, gpu_fraction), variant)
     typer.echo(with_sources(resolved), nl=False)
 
 
 def plan_command(
     space: SpaceName,
     profile: Profile = None,
+    variant: VariantOption = None,
     override: Override = None,
     stack: StackOption = None,
     gpu_fraction: GpuFraction = None,
@@ -129,9 +141,10 @@ def plan_command(
     """Print what a sweep would cost, without starting it."""
     from orchestrator.terminal.briefing import print_plan
 
-    spec, hardware = load(space, profile, with_sizes(override, stack, gpu_fraction))
+    specs, hardware = load_variants(space, profile, with_sizes(override, stack, gpu_fraction), variant)
     console = Console()
-    print_plan(spec, _brief(spec, hardware, home, console), console)
+    for spec in specs:
+        print_plan(spec, _brief(spec, hardware, home, console), console)
 
 
 def _brief(spec: SweepSpec, hardware: Hardware, home: Path, console: Console) -> Plan:
@@ -145,6 +158,17 @@ def _brief(spec: SweepSpec, hardware: Hardware, home: Path, console: Console) ->
     plan = make_plan(spec, hardware, sizing)
     print_briefing(spec, hardware, plan, console)
     return plan
+
+
+def _check_gpus(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:
+    """Raise ``UserError`` where a sweep asks for GPUs and there are none."""
+    if not spec.resources.gpu_per_stack or hardware.gpus:
+        return
+    where = f"at {address}" if address else "here"
+    raise UserError(
+        f"this sweep asks for {_gpus(spec)} a stack and there is none {where}. Give the --address of a Ray cluster "
+        "that has some, another --profile, or --set resources.gpu_per_stack=0 to train on the CPU, slowly."
+    )
 
 
 def _gpus(spec: SweepSpec) -> str:

@@ -23,6 +23,10 @@ Profile = Annotated[
     str | None,
     typer.Option(help="Take this profile; by default the largest that the machine or cluster can finish."),
 ]
+VariantOption = Annotated[
+    str | None,
+    typer.Option("--variant", metavar="NAME", help="One of the search space's variants, where it has some."),
+]
 Override = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a field by its path: --set search.method=grid."),
@@ -50,28 +54,49 @@ DEFAULT_HOME = Path("results")
 
 
 def load(
-    space: str, profile: str | None, overrides: Sequence[str | Assignment] | None, address: str | None = None
+    space: str, profile: str | None, overrides: Sequence[str | Assignment] | None, variant: str | None = None
 ) -> tuple[SweepSpec, Hardware]:
     """The same as :func:`load_resolved`, without the origins of values."""
-    resolved, hardware = load_resolved(space, profile, overrides, address)
+    resolved, hardware = load_resolved(space, profile, overrides, variant)
     return resolved.spec, hardware
 
 
-def load_resolved(
-    space: str, profile: str | None, overrides: Sequence[str | Assignment] | None, address: str | None = None
-) -> tuple[Resolved, Hardware]:
-    """The sweep that a name or file, a profile and overrides ask for, and the hardware by which the profile was chosen:
-    that of the cluster at ``address``, or of this machine."""
+def load_variants(
+    space: str,
+    profile: str | None,
+    overrides: Sequence[str | Assignment] | None,
+    variant: str | None = None,
+    address: str | None = None,
+) -> tuple[list[SweepSpec], Hardware]:
+    """The sweeps that a name or file asks for, one for each of its variants, or for the one that is named; and the
+    hardware by which the profile was chosen: that of the cluster at ``address``, or of this machine."""
+    from orchestrator.space.spaces import load_space, variant_names
+
+    hardware = hardware_at(address)
+    names = (variant,) if variant is not None else variant_names(space, profile, hardware) or (None,)
+    return [load_space(space, profile, overrides or (), hardware, name) for name in names], hardware
+
+
+def hardware_at(address: str | None) -> Hardware:
+    """The hardware of the cluster at ``address``, or of this machine."""
     from orchestrator.space.hardware import detect
-    from orchestrator.space.spaces import resolve_space
 
     if address is None:
-        hardware = detect()
-    else:
-        from orchestrator.engine.ray.cluster import cluster_hardware  # Ray takes a second.
+        return detect()
+    from orchestrator.engine.ray.cluster import cluster_hardware  # Ray takes a second.
 
-        hardware = cluster_hardware(address)
-    return resolve_space(space, profile, overrides or (), hardware), hardware
+    return cluster_hardware(address)
+
+
+def load_resolved(
+    space: str, profile: str | None, overrides: Sequence[str | Assignment] | None, variant: str | None = None
+) -> tuple[Resolved, Hardware]:
+    """The sweep that a name or file, a profile, overrides and perhaps a variant ask for, and this machine's hardware,
+    by which the profile was chosen."""
+    from orchestrator.space.spaces import resolve_space
+
+    hardware = hardware_at(None)
+    return resolve_space(space, profile, overrides or (), hardware, variant), hardware
 
 
 def with_sizes(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from orchestrator.commands.options import Debug, Override, Profile, load
+from orchestrator.commands.options import Debug, Override, Profile, VariantOption, load
 from orchestrator.errors import UserError, unknown
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def simulate_command(
         typer.Argument(metavar="[NAME_OR_FILE]", help="A search space; without one, 46 sizes from 8 to 256, one mix."),
     ] = None,
     profile: Profile = None,
+    variant: VariantOption = None,
     override: Override = None,
     truths: Annotated[int, typer.Option(min=1, help="Sweeps to simulate, each with transitions of its own.")] = 40,
     kind: Annotated[
@@ -63,7 +64,7 @@ def simulate_command(
             references = study.references_of(benchmark.problem, outcomes, seed)
             printing.print_replays(study.against_table(benchmark, outcomes, truths), references, truths, console)
         else:
-            benchmark = _asked(space, profile, override, method, cluster, seed)
+            benchmark = _asked(space, profile, variant, override, method, cluster, seed)
             graded = study.against_truths(benchmark, _kind(kind), truths)
             printing.print_truths(graded, _kind(kind), truths, len(benchmark.problem.mixes), console)
 
@@ -84,6 +85,7 @@ def _recorded(
 def _asked(
     space: str | None,
     profile: str | None,
+    variant: str | None,
     override: list[str] | None,
     methods: list[str] | None,
     cluster: Cluster,
@@ -98,13 +100,13 @@ def _asked(
     from orchestrator.stacks.sizing import Sizing, conditions_of
 
     if space is None:
-        if profile or override:
-            raise UserError("--profile and --set are about a search space: name one")
+        if profile or variant or override:
+            raise UserError("--profile, --variant and --set are about a search space: name one")
         sizes = tuple(int(size) for size in np.unique(np.geomspace(8, 256, GENERIC_SIZES).round().astype(int)))
         problem = Problem(("mix",), sizes, tuple(range(GENERIC_SEEDS)))
         costs = {size: float(size) ** GENERIC_EXPONENT for size in sizes}
         return Benchmark(problem, _methods(methods, cluster.stack), costs, cluster, seed)
-    spec, hardware = load(space, profile, override)
+    spec, hardware = load(space, profile, override, variant)
     problem = Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.seed_list)
     costs = run_seconds(spec, Sizing(spec, conditions_of(spec, hardware)))
     tried = _methods(methods, cluster.stack)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from orchestrator.commands.looking import open_sweep, wide_console
 from orchestrator.commands.options import DEFAULT_HOME, SWEEP_HELP, Debug, HomeOption, OneSweep
 from orchestrator.errors import UserError
+
+if TYPE_CHECKING:
+    from orchestrator.catalogue.reading import StoredSweep
 
 PICTURES = (".svg", ".png", ".pdf")
 
@@ -37,20 +41,34 @@ def compare_command(
     home: HomeOption = DEFAULT_HOME,
     debug: Debug = False,
 ) -> None:
-    """Compare the transitions of sweeps, of one search space or of several."""
+    """Compare the transitions of sweeps, of one search space or of several; of one with variants, those of each."""
     if output is not None and output.suffix not in PICTURES:
         raise UserError(f"--output {str(output)!r}: a figure ends in {', '.join(PICTURES)}")
+    from orchestrator.catalogue.lookup import find_variants
+    from orchestrator.store.files import Home
+
+    place = Home(home.resolve())
+    ids = dict.fromkeys(each for given in sweeps for each in find_variants(place, given))
+    print_comparison([open_sweep(each, home) for each in ids], output)
+
+
+def print_comparison(sweeps: Sequence[StoredSweep], output: Path | None = None) -> None:
+    """Print transitions side by side, and how they move where the sweeps are variants that differ in a number. The
+    figure goes to ``output``, where one is given."""
     from orchestrator.catalogue.reports import compared
     from orchestrator.catalogue.views import comparison_table
+    from orchestrator.report.scaling import can_scale, scaling_figure, scaling_words
 
-    stored = [open_sweep(each, home) for each in sweeps]
-    found = compared(list({each.id: each for each in stored}.values()))
+    found = compared(sweeps)
     wide_console().print(comparison_table(found))
+    for said in scaling_words(found) if can_scale(found) else ():
+        typer.echo(said)
     if output is not None:
         from orchestrator.report.forest import forest_figure
         from orchestrator.report.style import save
 
-        typer.echo(f"figure  {save(forest_figure(found), output)}")
+        figure = scaling_figure(found, sweeps[0].spec.question) if can_scale(found) else forest_figure(found)
+        typer.echo(f"figure  {save(figure, output)}")
 
 
 def export_command(

@@ -12,10 +12,18 @@ from orchestrator.transition.types import Estimate, Verdict
 
 @dataclass(frozen=True)
 class Compared:
-    """One sweep to compare. ``label`` tells it from the others."""
+    """One sweep to compare. ``label`` tells it from the others.
+
+    ``along`` is the setting in which the variants of its space differ and ``place`` its value, where it is a number;
+    ``""`` and None otherwise. ``space`` and ``variant`` are the names of both.
+    """
 
     label: str
     answer: Answer
+    space: str = ""
+    variant: str = ""
+    along: str = ""
+    place: float | None = None
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.errors import nearest, unknown
 from orchestrator.search.base import Request
+from orchestrator.space.plain import flatten, plain_settings
 from orchestrator.space.validation import InvalidDataError, Key, Mistake, explain
 from trainables.base import Family, SettingsError
 
@@ -22,7 +23,13 @@ def misfits(spec: SweepSpec) -> list[Mistake]:
     Sizes are looked at only where nothing else is wrong: a run that cannot be trained would say the same again.
     """
     family = spec.make_family()
-    found = [*_in_mixes(spec, family), *_in_tuned(spec, family), *_in_tune(spec, family), *_in_recipes(spec)]
+    found = [
+        *_in_mixes(spec, family),
+        *_in_tuned(spec, family),
+        *_in_tune(spec, family),
+        *_in_recipes(spec),
+        *_in_along(spec),
+    ]
     return found or list(_in_sizes(spec, family))
 
 
@@ -99,6 +106,19 @@ def _in_recipes(spec: SweepSpec) -> Iterator[Mistake]:
         return
     if resolved and spec.tune is not None:
         yield Mistake(("tune",), "tunes one recipe; ask for it or for recipes, not for both in one search space")
+
+
+def _in_along(spec: SweepSpec) -> Iterator[Mistake]:
+    if not spec.along:
+        return
+    values = flatten(plain_settings(spec.settings), "settings.")
+    numbers = [name for name, value in values.items() if _positive(value)]
+    if spec.along not in numbers:
+        yield Mistake(("along",), str(unknown("positive number in the settings", spec.along, numbers)))
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
 
 
 def _in_sizes(spec: SweepSpec, family: Family) -> Iterator[Mistake]:

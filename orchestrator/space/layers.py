@@ -16,7 +16,8 @@ CHOICES = ("method", "kind")
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a value was written: in a file, there at a line (from 1) and perhaps in a profile, or on the command line.
+    """Where a value was written: in a file, there at a line (from 1) and perhaps in a profile or a variant, or on the
+    command line.
 
     ``sets`` is the whole key that an option on the command line sets; None for what a file says.
     """
@@ -25,10 +26,12 @@ class Origin:
     line: int | None = None
     profile: str = ""
     sets: Key | None = None
+    variant: str = ""
 
     def __str__(self) -> str:
         text = self.source if self.line is None else f"{self.source}, line {self.line}"
-        return f"{text} (profile {self.profile})" if self.profile else text
+        inside = [f"{kind} {name}" for kind, name in (("profile", self.profile), ("variant", self.variant)) if name]
+        return f"{text} ({', '.join(inside)})" if inside else text
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 ``like: OTHER`` lets a file inherit from another one, that one perhaps from a third. The file farthest away is at the
 bottom. Each file lays over it first its top level, then its own part of the chosen profile: what a nearer file says
-wins over a farther one, and within one file a profile wins over the top level. The command line wins over all.
+wins over a farther one, and within one file a profile wins over the top level. A variant is laid over the profile. The
+command line wins over all.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from orchestrator.space.layers import Assignment, Layers, Origin, merge
 from orchestrator.space.profiles import ChosenProfile, choose
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
 from orchestrator.space.validation import InvalidDataError, Key, Mistake, leaf_paths, parse
+from orchestrator.space.variants import choose_variant, variants_of
 from trainables.arms import Arm
 from trainables.base import SettingsError, load_family
 
@@ -95,9 +97,19 @@ def load_space(
     profile: str | None = None,
     overrides: Sequence[str | Assignment] = (),
     hardware: Hardware | None = None,
+    variant: str | None = None,
 ) -> SweepSpec:
     """The sweep a search space asks for: see :func:`resolve_space`."""
-    return resolve_space(name_or_path, profile, overrides, hardware).spec
+    return resolve_space(name_or_path, profile, overrides, hardware, variant).spec
+
+
+def variant_names(name_or_path: str, profile: str | None = None, hardware: Hardware | None = None) -> tuple[str, ...]:
+    """The variants of a search space in a profile, chosen as :func:`resolve_space` does; none where it is one sweep.
+
+    Raises ``UserError``.
+    """
+    space = open_space(name_or_path)
+    return variants_of(_layers(space, _choice(space, profile, hardware), asked=profile is not None))
 
 
 def resolve_space(
@@ -105,15 +117,18 @@ def resolve_space(
     profile: str | None = None,
     overrides: Sequence[str | Assignment] = (),
     hardware: Hardware | None = None,
+    variant: str | None = None,
 ) -> Resolved:
     """The sweep a search space asks for, with a profile and ``key.path=value`` overrides, and each value's origin.
 
-    Without ``profile`` the largest one that ``hardware`` (default: this machine) can finish is taken. An inherited
-    ``tuned:`` entry for a mix that this space does not have is left out. Raises ``UserError`` that lists everything
-    wrong with the files or the overrides, each with its place.
+    Without ``profile`` the largest one that ``hardware`` (default: this machine) can finish is taken. ``variant`` names
+    one of the space's variants, where it has some. An inherited ``tuned:`` entry for a mix that this space does not
+    have is left out. Raises ``UserError`` that lists everything wrong with the files or the overrides, each with its
+    place.
     """
     space = open_space(name_or_path)
     layers = _layers(space, _choice(space, profile, hardware), asked=profile is not None)
+    choose_variant(layers, variant)
     layers.add_overrides(overrides)
     try:
         left_out = _leave_out_other_mixes(layers, space.source)

@@ -50,6 +50,8 @@ class SweepSpec(BaseModel):
     ``recipes`` are other settings, by name. The same comparison is made under each of them: ``mixes`` then has every
     mix once for each recipe, recipe by recipe, and a mix is compared with the baseline of its own recipe.
     ``probes`` look inside every trained model (trainables/probes/); without them, those of the family.
+    ``variant`` says which of a space's variants this is (space/variants.py), ``along`` the setting, a number, in
+    which they differ (``settings.task.modulus``).
     """
 
     model_config = STRICT | {"frozen": True, "arbitrary_types_allowed": True}
@@ -72,6 +74,8 @@ class SweepSpec(BaseModel):
     resources: Resources = Field(default_factory=Resources)
     profile: str = ""
     profile_reason: str = ""
+    variant: str = ""
+    along: str = ""
 
     @field_validator("name")
     @classmethod
@@ -197,6 +201,11 @@ class SweepSpec(BaseModel):
         return [text if len(of) == everywhere else f"recipe {', '.join(of)}: {text}" for text, of in said.items()]
 
     @property
+    def place_along(self) -> float | None:
+        """The value of the setting ``along``; None without one."""
+        return float(flatten(plain_settings(self.settings), "settings.")[self.along]) if self.along else None
+
+    @property
     def plain_mixes(self) -> tuple[str, ...]:
         """The mixes' names, each once, without recipes."""
         return tuple(dict.fromkeys(mix.plain_name for mix in self.mixes))
@@ -265,20 +274,21 @@ class SweepSpec(BaseModel):
 
     def to_dict(self) -> dict[str, Any]:
         """The sweep as plain JSON values: a search space without profiles."""
-        return self.model_dump(mode="json", exclude={"settings"}) | {"settings": plain_settings(self.settings)}
+        absent = {name for name in ("variant", "along") if not getattr(self, name)}
+        return self.model_dump(mode="json", exclude={"settings", *absent}) | {"settings": plain_settings(self.settings)}
 
     def to_yaml(self) -> str:
         """A search space that resolves to this very sweep, on any machine."""
         data = self.to_dict()
-        ordered = {field: data[field] for field in type(self).model_fields}
+        ordered = {field: data[field] for field in type(self).model_fields if field in data}
         return strict_yaml.write(ordered)
 
     def differences(self, other: SweepSpec) -> dict[str, tuple[Any, Any]]:
         """Dotted keys whose values differ, with both values; empty when the two ask for the same runs.
 
-        Keys that change no result are left out: resources, probes, the profile's name, the wording of the question, and
-        the number of seeds asked for together, which may depend on the device. What was tuned is left out where both
-        ask for the same tuning and one of them has not been tuned yet: it would find the same.
+        Keys that change no result are left out: resources, probes, the names of profile and variant, the wording of the
+        question, and the number of seeds asked for together, which may depend on the device. What was tuned is left out
+        where both ask for the same tuning and one of them has not been tuned yet: it would find the same.
         """
         mine, theirs = (flatten(spec.to_dict()) for spec in (self, other))
         same_tuning = self.tune is not None and self.tune == other.tune and not (self.tuned and other.tuned)
@@ -290,4 +300,6 @@ class SweepSpec(BaseModel):
         }
 
 
-_NO_RESULT = frozenset({"question", "probes", "resources", "profile", "profile_reason", "search.stack"})
+_NO_RESULT = frozenset(
+    {"question", "probes", "resources", "profile", "profile_reason", "variant", "along", "search.stack"}
+)

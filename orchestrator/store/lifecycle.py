@@ -42,7 +42,8 @@ class Memory:
 def create(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
     """A new sweep, on disk. A ``fresh`` one takes no run that is there already, and keeps its own by itself."""
     now = datetime.now(UTC)
-    sweep_id = f"{spec.name}-{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    asked = "-".join(filter(None, (spec.name, spec.variant)))
+    sweep_id = f"{asked}-{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     files = home.sweep(sweep_id)
     begun = now.isoformat(timespec="seconds")
     sweep = Sweep(sweep_id, spec, files.directory, begun, describe_environment(), fresh=fresh)
@@ -86,20 +87,32 @@ def find_unfinished(spec: SweepSpec, home: Home, say: Callable[[str], object] = 
     """The newest unfinished sweep that asks for the same runs. Raises :class:`UserError` where there is none, naming
     what differs in the newest of the same name. ``say`` is told of those that cannot be read."""
     closest = ""
+    for sweep in _of_space(spec, home, say):
+        if recall(home.sweep(sweep.id)).answered:
+            continue
+        different = spec.differences(sweep.spec)
+        if not different:
+            return sweep
+        closest = closest or f" The newest, {sweep.id}, differs in {_listed(different)}."
+    raise UserError(f"no unfinished sweep of {spec.name} with these settings lies in {home.root}.{closest}")
+
+
+def newest(spec: SweepSpec, home: Home, say: Callable[[str], object] = warnings.warn) -> Sweep | None:
+    """The newest sweep, finished or not, that asks for the same runs; None where there is none. ``say`` is told of
+    those that cannot be read."""
+    return next((sweep for sweep in _of_space(spec, home, say) if not spec.differences(sweep.spec)), None)
+
+
+def _of_space(spec: SweepSpec, home: Home, say: Callable[[str], object]) -> Iterator[Sweep]:
+    """The sweeps of a search space and variant that can be read, newest first."""
     for sweep_id in home.sweep_ids():
         if not sweep_id.startswith(f"{spec.name}-"):
             continue
         sweep = reading.read(home, sweep_id)
         if isinstance(sweep, Unreadable):
             say(f"passed over: {sweep}")
-            continue
-        if sweep.spec.name != spec.name or recall(home.sweep(sweep_id)).answered:
-            continue
-        different = spec.differences(sweep.spec)
-        if not different:
-            return sweep
-        closest = closest or f" The newest, {sweep_id}, differs in {_listed(different)}."
-    raise UserError(f"no unfinished sweep of {spec.name} with these settings lies in {home.root}.{closest}")
+        elif (sweep.spec.name, sweep.spec.variant) == (spec.name, spec.variant):
+            yield sweep
 
 
 def check_same(spec: SweepSpec, sweep: Sweep) -> None:

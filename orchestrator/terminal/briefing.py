@@ -50,7 +50,8 @@ def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Con
         ("estimate", cost_line(plan)),
     ):
         table.add_row(label, Text(value))
-    console.print(Text(f"{spec.name}: {spec.question}", style="bold"))
+    name = f"{spec.name}, {spec.variant}" if spec.variant else spec.name
+    console.print(Text(f"{name}: {spec.question}", style="bold"))
     console.print(table)
     for warning in spec.warnings():
         console.print(Text(f"note: {warning}", style="yellow"))

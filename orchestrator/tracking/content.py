@@ -118,6 +118,7 @@ def sweep_content(sweep: Sweep) -> Content:
         "sizes": ", ".join(str(size) for size in spec.sizes),
         "seeds": ", ".join(str(seed) for seed in spec.seed_list),
         "profile": spec.profile,
+        **({"variant": spec.variant} if spec.variant else {}),
         "family": spec.family,
         **{f"search.{key}": str(value) for key, value in flatten(spec.search.model_dump(mode="json")).items()},
     }
@@ -250,6 +251,7 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
         "size_axis": answer.size_axis,
         "family": spec.family,
         "profile": spec.profile,
+        **({"variant": spec.variant} if spec.variant else {}),
     }
     if mix.synergy_total is not None:
         identity["synergy_decided"] = "yes" if mix.synergy_total.decided else "no"

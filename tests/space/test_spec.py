@@ -21,7 +21,7 @@ from orchestrator.space.files import names
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.layers import merge
 from orchestrator.space.sizes import SizeRange
-from orchestrator.space.spaces import load_space, open_space
+from orchestrator.space.spaces import load_space, open_space, variant_names
 from orchestrator.space.spec import SweepSpec
 from tests.families import LogisticFamily, LogisticSettings
 from trainables.base import Arm, Mix
@@ -122,11 +122,14 @@ def test_every_shipped_space_resolves_in_every_profile(name: str, write: Write) 
     assert shipped.name == name
     assert "smoke" in shipped.profiles
     for profile in shipped.profiles:
-        spec = load_space(name, profile, hardware=LAPTOP)
-        assert len(spec.mixes) >= 2
-        assert load_space(write(spec.to_yaml())) == spec
-    assert load_space(name, hardware=SERVER).profile == "paper"
-    assert load_space(name, hardware=LAPTOP).profile == "laptop"
+        for variant in variant_names(name, profile, LAPTOP) or (None,):
+            spec = load_space(name, profile, hardware=LAPTOP, variant=variant)
+            assert len(spec.mixes) >= 2
+            assert spec.variant == (variant or "")
+            assert load_space(write(spec.to_yaml())) == spec
+    for hardware, profile in ((SERVER, "paper"), (LAPTOP, "laptop")):
+        first = next(iter(variant_names(name, None, hardware)), None)
+        assert load_space(name, hardware=hardware, variant=first).profile == profile
 
 
 def test_the_largest_profile_the_hardware_can_finish_is_taken(space: str) -> None:
@@ -471,7 +474,7 @@ def test_yaml_nested_without_end_is_refused_not_a_crash() -> None:
 
 def test_probes_are_the_spaces_or_else_the_familys_and_change_no_key() -> None:
     shipped = load_space("add_vs_add_prod", "smoke")
-    assert shipped.probes == load_space("add_vs_easy", "smoke").probes == ("similarity",)
+    assert shipped.probes == load_space("easy_pairs", "smoke").probes == ("similarity",)
     without = load_space("add_vs_add_prod", "smoke", ["probes=[]"])
     assert without.probes == ()
     request = Request("add", 8, 0)

@@ -9,14 +9,19 @@ import pytest
 
 from orchestrator.space import strict_yaml
 from orchestrator.space.files import names
-from orchestrator.space.spaces import load_space, open_space
+from orchestrator.space.spaces import load_space, open_space, variant_names
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.stored import read_stored
 from tests.drive.sweeps import spec
 from tests.families import LogisticSettings
 from trainables.base import SettingsError
 
-CASES = [(name, profile) for name in names() for profile in (open_space(name).profiles or [None])]
+CASES = [
+    (name, profile, variant)
+    for name in names()
+    for profile in (open_space(name).profiles or [None])
+    for variant in (variant_names(name, profile)[-1:] or (None,))
+]
 TUNING = {"settings": {"curve": {"slope": {"from": 2.0, "to": 20.0, "scale": "log"}}}, "seeds": 2}
 RECIPES = {"usual": {}, "hasty": {"haste": 2}}
 
@@ -36,9 +41,9 @@ def same(asked: SweepSpec) -> None:
         assert stored.spec.make_family().key(stored.spec.config(request)) == family.key(asked.config(request))
 
 
-@pytest.mark.parametrize(("name", "profile"), CASES)
-def test_every_space_is_read_back_as_it_was(name: str, profile: str | None) -> None:
-    same(load_space(name, profile))
+@pytest.mark.parametrize(("name", "profile", "variant"), CASES)
+def test_every_space_is_read_back_as_it_was(name: str, profile: str | None, variant: str | None) -> None:
+    same(load_space(name, profile, variant=variant))
 
 
 @pytest.mark.parametrize(

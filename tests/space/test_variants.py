@@ -1,0 +1,101 @@
+"""Variants of a search space: each a sweep of its own, laid over the profile, chosen by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import UserError
+from orchestrator.space.hardware import Hardware
+from orchestrator.space.sources import with_sources
+from orchestrator.space.spaces import load_space, resolve_space, variant_names
+from tests.space.test_like import FAR
+
+LAPTOP = Hardware(cpus=2, memory_gb=16)
+VARIANTS = """
+along: settings.curve.midpoint
+variants:
+  low: {settings: {curve: {midpoint: 10}}}
+  high: {seeds: 4, settings: {curve: {midpoint: 30}}}
+"""
+
+
+@pytest.fixture
+def space(tmp_path: Path) -> str:
+    path = tmp_path / "several.yaml"
+    path.write_text(FAR + VARIANTS)
+    return str(path)
+
+
+def test_a_variant_lies_over_the_profile_and_under_the_command_line(space: str) -> None:
+    assert variant_names(space, "laptop", LAPTOP) == ("low", "high")
+    low, high = (load_space(space, "laptop", (), LAPTOP, name) for name in ("low", "high"))
+    assert (low.settings.curve.midpoint, high.settings.curve.midpoint) == (10, 30)
+    assert low.settings.curve.slope == high.settings.curve.slope == 10  # The profile's.
+    assert (low.seeds, high.seeds) == (3, 4)
+    assert (low.variant, high.variant, low.place_along, high.place_along) == ("low", "high", 10, 30)
+    over = load_space(space, "laptop", ["settings.curve.midpoint=17"], LAPTOP, "low")
+    assert over.place_along == 17
+
+
+def test_what_it_resolves_to_is_one_sweep_that_resolves_to_itself(space: str, tmp_path: Path) -> None:
+    resolved = resolve_space(space, "laptop", (), LAPTOP, "high")
+    again = tmp_path / "again.yaml"
+    again.write_text(with_sources(resolved))
+    assert load_space(str(again)) == resolved.spec
+    assert variant_names(str(again)) == ()
+    assert "(variant high)" in with_sources(resolved)
+    assert load_space(str(again), variant="high") == resolved.spec  # It is that one.
+
+
+def test_a_profile_may_have_variants_of_its_own(space: str, tmp_path: Path) -> None:
+    near = tmp_path / "near.yaml"
+    near.write_text("like: several.yaml\nprofiles: {smoke: {variants: {most: {seeds: 2}}}}")
+    assert variant_names(str(near), "laptop", LAPTOP) == ("low", "high")
+    assert variant_names(str(near), "smoke", LAPTOP) == ("low", "high", "most")
+    assert load_space(str(near), "smoke", (), LAPTOP, "most").seeds == 2
+
+
+def test_one_of_several_must_be_named(space: str) -> None:
+    with pytest.raises(UserError, match=r"several variants.*--variant \(low, high\)"):
+        load_space(space, "laptop", (), LAPTOP)
+    with pytest.raises(UserError, match=r"variant 'lo'.*'low'"):
+        load_space(space, "laptop", (), LAPTOP, "lo")
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("variants: []", "line 28, variants: must map the names"),
+        ("variants: {Low: {seeds: 2}}", "line 28, variants.Low: a name is a letter"),
+        ("variants: {low: 3}", "line 28, variants.low: must map keys to values"),
+        ("variants: {low: {name: other}}", "line 28, variants.low.name: is the same for all variants"),
+    ],
+)
+def test_malformed_variants_are_refused_with_their_line(tmp_path: Path, written: str, said: str) -> None:
+    path = tmp_path / "wrong.yaml"
+    path.write_text(FAR.rstrip() + "\n" + written)
+    line = len(FAR.rstrip().splitlines()) + 1
+    with pytest.raises(UserError) as caught:
+        variant_names(str(path), "laptop", LAPTOP)
+    assert said.replace("line 28", f"line {line}") in str(caught.value)
+
+
+def test_a_mistake_inside_a_variant_has_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.yaml"
+    path.write_text(FAR.rstrip() + "\nvariants:\n  low:\n    settings: {noise: loud}\n")
+    line = len(FAR.rstrip().splitlines()) + 3
+    with pytest.raises(UserError, match=rf"line {line} \(variant low\), settings.noise"):
+        load_space(str(path), "laptop", (), LAPTOP, "low")
+
+
+def test_a_space_without_variants_takes_none() -> None:
+    with pytest.raises(UserError, match="has no variants"):
+        load_space("add_vs_add_prod", "smoke", variant="low")
+
+
+@pytest.mark.parametrize("along", ["settings.task.modulo", "settings.model.bias", "seeds"])
+def test_what_the_variants_differ_in_is_a_number_of_the_settings(along: str) -> None:
+    with pytest.raises(UserError, match=r"positive number in the settings"):
+        load_space("add_vs_add_prod", "smoke", [f"along={along}"])
