@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 import typer
 
-from orchestrator.commands import asking, keeping, looking, probing, recording, simulating, telling
+from orchestrator.commands import asking, keeping, looking, probing, recording, reproducing, simulating, telling
 from orchestrator.terminal.outcry import exit_code_of
 
 app = typer.Typer(
@@ -17,6 +17,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("run")(asking.run_command)
+app.command("reproduce")(reproducing.reproduce_command)
 app.command("list")(asking.list_command)
 app.command("show")(asking.show_command)
 app.command("plan")(asking.plan_command)

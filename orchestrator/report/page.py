@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from orchestrator.cost.spent import cost_of
@@ -17,6 +16,7 @@ from orchestrator.report.main_figure import main_figure
 from orchestrator.report.panels import similarities_figure
 from orchestrator.report.probes import probe_notes, probe_table
 from orchestrator.report.style import inline_svg
+from orchestrator.report.templates import render
 from orchestrator.space.plain import flatten
 from orchestrator.space.recipes import difference
 from orchestrator.space.spec import SweepSpec
@@ -49,14 +49,8 @@ def page(content: PageContent) -> str:
     """The HTML of a sweep's report. The same content gives the same text."""
     spec = content.sweep.spec
     said = table.answer_table(content.answer)
-    environment = Environment(
-        loader=PackageLoader("orchestrator.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template(TEMPLATE).render(
+    return render(
+        TEMPLATE,
         sweep=content.sweep,
         spec=spec,
         state=content.state,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, NoReturn
@@ -23,10 +23,10 @@ PROFILE_KEYS = ("profile", "profile_reason")
 
 @dataclass(frozen=True)
 class SpaceFile:
-    """One file of a search space: its ``top`` level without ``profiles`` and ``like``, and its profiles, as written.
+    """One file of a search space: its ``top`` level without what follows, and its profiles, as written.
 
     ``source`` names the file in messages. ``like`` is the name or path of the space it inherits from, None without one.
-    ``lines`` has the line of every key.
+    ``expects`` says what the space is expected to show (expected.py). ``lines`` has the line of every key.
     """
 
     source: str
@@ -34,6 +34,7 @@ class SpaceFile:
     profiles: dict[str, dict[str, Any]]
     like: str | None
     lines: dict[Key, int]
+    expects: Any = ()
 
     @property
     def top_origins(self) -> dict[Key, Origin]:
@@ -42,7 +43,7 @@ class SpaceFile:
         return named | {
             key: Origin(self.source, line)
             for key, line in self.lines.items()
-            if key and key[0] not in ("profiles", "like")
+            if key and key[0] not in ("profiles", "like", "expects")
         }
 
     def profile_origins(self, profile: str) -> dict[Key, Origin]:
@@ -83,13 +84,14 @@ def read_space(name_or_path: str) -> SpaceFile:
         raise UserError(f"{source}: a search space is a mapping of keys to values, this is {_kind(document.data)}")
     top: dict[str, Any] = {"name": name} | document.data
     profiles, like = top.pop("profiles", None) or {}, top.pop("like", None)
-    file = SpaceFile(source, top, profiles, like, document.lines)
+    expects = top.pop("expects", [])
+    file = SpaceFile(source, top, profiles, like, document.lines, expects)
     _check_profiles(file, profiles)
     if ("like",) in file.lines and not isinstance(like, str):
         file.refuse(("like",), f"must name a search space or a YAML file; got {like!r}")
     if like is not None and _is_path(like):
         like = str(Path(source).parent / like)
-    return SpaceFile(source, top, profiles, like, document.lines)
+    return replace(file, like=like)
 
 
 def _check_profiles(file: SpaceFile, profiles: Any) -> None:

@@ -1,0 +1,131 @@
+"""All experiments at once: what was expected, what was found."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from orchestrator.commands.looking import wide_console
+from orchestrator.commands.options import DEFAULT_HOME, Debug, HomeOption, hardware_at, load_variants
+from orchestrator.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from orchestrator.drive.reproduce import Experiment, Reproduction
+
+UNITS = {"h": 3600.0, "m": 60.0, "min": 60.0, "s": 1.0}
+BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*(h|min|m|s)")
+
+
+def reproduce_command(
+    spaces: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SPACE]...", help="Search spaces; by default all that come with the project."),
+    ] = None,
+    profile: Annotated[str, typer.Option(help="The profile to run every one in.")] = "laptop",
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Begin no sweep that is expected to end later: 2h, 45min; 0s runs nothing."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Where table.md, table.csv and index.html go; by default into the home.")
+    ] = None,
+    home: HomeOption = DEFAULT_HOME,
+    address: Annotated[str | None, typer.Option(help="Use the Ray cluster at this address.")] = None,
+    local_debug: Annotated[
+        bool, typer.Option("--local-debug", help="Train in this process, without Ray, to step through in a debugger.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Run or find the sweeps of all experiments, and set what they found beside what was expected.
+
+    Sweeps that were answered are not run again, unfinished ones go on: interrupt and repeat it as you like.
+    """
+    from orchestrator.drive.reproduce import Reproduction
+    from orchestrator.drive.sweep import RunOptions
+    from orchestrator.store.files import Home
+
+    seconds = None if budget is None else _seconds(budget)
+    place, hardware, console = Home(home.resolve()), hardware_at(address), Console()
+    experiments = [_experiment(name, profile, address) for name in spaces or _all()]
+    found = Reproduction(experiments, place, hardware, console)
+    folder = (output or place.root / "reproduce" / profile).resolve()
+    options = RunOptions(home=home, address=address, hardware=hardware, local_debug=local_debug)
+    try:
+        found.run(options, seconds, lambda: _write(found, profile, folder, place.root))
+    finally:
+        _show(found)
+        _write(found, profile, folder, place.root)
+        typer.echo(f"table   {folder / 'table.md'}")
+        typer.echo(f"page    {folder / 'index.html'}")
+
+
+def _all() -> list[str]:
+    """The shipped search spaces that expect anything."""
+    from orchestrator.space.files import names
+    from orchestrator.space.spaces import open_space
+
+    return [name for name in names() if open_space(name).files[0].expects]
+
+
+def _experiment(name: str, profile: str, address: str | None) -> Experiment:
+    from orchestrator.drive.reproduce import Experiment
+    from orchestrator.space.expected import expectations_of
+    from orchestrator.space.spaces import open_space
+
+    file = open_space(name).files[0]
+    expected = expectations_of(file)
+    if not expected:
+        raise UserError(f"{file.source} expects nothing (`expects:`), so there is nothing to set its answer beside")
+    specs, _ = load_variants(name, profile, None, address=address)
+    for each in expected:
+        mixes = specs[0].plain_mixes
+        if each.mix != "*" and not any(each.mix in spec.plain_mixes for spec in specs):
+            raise unknown("mix", each.mix, mixes, where=f"{file.source}, expects")
+    return Experiment(specs[0].name, tuple(specs), expected)
+
+
+def _show(found: Reproduction) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from orchestrator.report.reproduction import HEADER, cells, summary
+
+    table = Table(box=None, pad_edge=False)
+    for header in HEADER:
+        table.add_column(header, overflow="fold")
+    rows = found.rows()
+    for row in rows:
+        table.add_row(*map(Text, cells(row)))
+    wide_console().print(table)
+    typer.echo(summary(rows))
+
+
+def _write(found: Reproduction, profile: str, folder: Path, home: Path) -> None:
+    from orchestrator.report import reproduction
+    from orchestrator.report.wording import duration
+    from orchestrator.store.files import write_whole
+    from orchestrator.store.records import REPORT
+
+    cost = f"{len(found.sweeps)} sweeps, {duration(found.seconds)} of training."
+    there = [(each.id, each.sweep.directory / REPORT) for each in found.sweeps]
+    links = {sweep: os.path.relpath(path, folder) for sweep, path in there if path.is_file()}
+    content = reproduction.Reproduction(profile, tuple(found.rows()), cost, links)
+    for name, text in (
+        ("table.md", reproduction.markdown(content)),
+        ("table.csv", reproduction.as_csv(content)),
+        ("index.html", reproduction.reproduction_page(content)),
+    ):
+        write_whole(folder / name, text)
+
+
+def _seconds(budget: str) -> float:
+    """``2h``, ``45min``, ``90s`` in seconds. Raises ``UserError``."""
+    found = BUDGET.fullmatch(budget.strip())
+    if found is None:
+        raise UserError(f"--budget {budget!r}: write a time such as 2h, 45min or 90s")
+    return float(found[1]) * UNITS[found[2]]

@@ -1,0 +1,159 @@
+"""Every statement that search spaces expect, beside what their sweeps found. Runs what is missing, as time allows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from rich.console import Console
+
+from orchestrator.catalogue.reading import StoredSweep, read_sweep
+from orchestrator.catalogue.reports import compared
+from orchestrator.cost.plan import make_plan
+from orchestrator.cost.spent import cost_of
+from orchestrator.drive.sweep import RunOptions, run_sweep
+from orchestrator.errors import SweepError
+from orchestrator.report.scaling import can_scale
+from orchestrator.report.verdicts import Row, judge, judge_law, not_run
+from orchestrator.space.expected import Expectation, about
+from orchestrator.space.hardware import Hardware
+from orchestrator.space.spec import SweepSpec
+from orchestrator.stacks.sizing import Sizing, conditions_of
+from orchestrator.store import lifecycle
+from orchestrator.store.files import Home
+from orchestrator.store.records import Sweep
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A search space at a profile: a specification for each variant, and what is expected of them."""
+
+    name: str
+    specs: tuple[SweepSpec, ...]
+    expected: tuple[Expectation, ...]
+
+    def rows_of(self, spec: SweepSpec) -> int:
+        """How many rows a sweep of this variant decides; a law counts once for each variant it needs."""
+        return sum(
+            len(spec.plain_mixes) - 1 if each.mix == "*" else 1
+            for each in self.expected
+            if each.finds == "exponent below" or each.is_about(spec.variant)
+        )
+
+
+class Reproduction:
+    """What is there and what is missing, for these experiments in one home."""
+
+    def __init__(self, experiments: Sequence[Experiment], home: Home, hardware: Hardware, console: Console) -> None:
+        self._experiments = experiments
+        self._home = home
+        self._hardware = hardware
+        self._console = console
+        self._say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+        self._failed: dict[tuple[str, str], str] = {}
+        self._answered: dict[tuple[str, str], StoredSweep] = {}
+        for experiment in experiments:
+            for spec in experiment.specs:
+                self._look(spec)
+
+    @property
+    def sweeps(self) -> list[StoredSweep]:
+        """The sweeps that were answered."""
+        return list(self._answered.values())
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of training in them, each run counted once."""
+        return sum(cost_of(each.spec, each.runs).spent_s for each in self.sweeps)
+
+    def run(
+        self,
+        options: RunOptions,
+        budget_s: float | None,
+        changed: Callable[[], object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Run what is missing: first what answers most rows for its expected time. ``changed`` is called after each.
+
+        With ``budget_s`` no sweep is begun that is expected to end after so many seconds from now. A sweep that fails
+        is said, and the others are run. Raises ``KeyboardInterrupt`` after an interruption.
+        """
+        until = None if budget_s is None else clock() + budget_s
+        waiting = [(experiment, spec) for experiment, spec in self._missing() if experiment.rows_of(spec)]
+        costs = {self._place(spec): self._expected_seconds(spec) for _, spec in waiting}
+        waiting.sort(key=lambda each: costs[self._place(each[1])] / each[0].rows_of(each[1]))
+        for number, (_, spec) in enumerate(waiting, start=1):
+            if until is not None and clock() + costs[self._place(spec)] > until:
+                continue
+            self._say(f"\n{number} of {len(waiting)}: {_named(spec)}, {spec.profile}")
+            self._run(spec, options)
+            changed()
+
+    def rows(self) -> list[Row]:
+        """Every statement beside what was found, experiment by experiment."""
+        return [row for experiment in self._experiments for row in self._rows(experiment)]
+
+    def _rows(self, experiment: Experiment) -> Iterator[Row]:
+        for spec in experiment.specs:
+            there = self._answered.get(self._place(spec))
+            asked = about(experiment.expected, spec.variant)
+            if there is not None:
+                yield from judge(spec.name, spec.variant, asked, there.answer, there.id)
+            else:
+                for each in asked:
+                    yield from not_run(spec.name, spec.variant, each, spec.plain_mixes, self._why(spec))
+        there_all = [
+            self._answered[place] for spec in experiment.specs if (place := self._place(spec)) in self._answered
+        ]
+        for each in experiment.expected:
+            if each.finds != "exponent below":
+                continue
+            found = compared(there_all)
+            if len(there_all) == len(experiment.specs) and can_scale(found):
+                yield from judge_law(experiment.name, each, found, [sweep.id for sweep in there_all])
+            else:
+                mixes = experiment.specs[0].plain_mixes
+                missing = len(experiment.specs) - len(there_all)
+                why = f"{missing} of {len(experiment.specs)} variants are not run"
+                yield from not_run(experiment.name, "", each, mixes if each.mix != "*" else ("", *mixes), why)
+
+    def _missing(self) -> list[tuple[Experiment, SweepSpec]]:
+        return [
+            (experiment, spec)
+            for experiment in self._experiments
+            for spec in experiment.specs
+            if self._place(spec) not in self._answered
+        ]
+
+    def _run(self, spec: SweepSpec, options: RunOptions) -> None:
+        newest = lifecycle.newest(spec, self._home, self._say)
+        begun: list[Sweep] = []
+        resume = None if newest is None else newest.id
+        try:
+            run_sweep(spec, replace(options, resume=resume, begun=begun.append), self._console)
+        except SweepError as error:
+            self._failed[self._place(spec)] = str(error).splitlines()[0]
+            self._say(f"{_named(spec)} failed: {self._failed[self._place(spec)]}")
+            return
+        self._answered[self._place(spec)] = read_sweep(self._home, begun[0].id)
+
+    def _look(self, spec: SweepSpec) -> None:
+        """Take the newest answered sweep of this specification, where there is one."""
+        newest = lifecycle.newest(spec, self._home, self._say)
+        if newest is not None and lifecycle.recall(self._home.sweep(newest.id)).answered:
+            self._answered[self._place(spec)] = read_sweep(self._home, newest.id)
+
+    def _expected_seconds(self, spec: SweepSpec) -> float:
+        return make_plan(spec, self._hardware, Sizing(spec, conditions_of(spec, self._hardware))).seconds
+
+    def _why(self, spec: SweepSpec) -> str:
+        return self._failed.get(self._place(spec), "")
+
+    def _place(self, spec: SweepSpec) -> tuple[str, str]:
+        return spec.name, spec.variant
+
+
+def _named(spec: SweepSpec) -> str:
+    return f"{spec.name}, {spec.variant}" if spec.variant else spec.name

@@ -1,0 +1,64 @@
+"""The table of statements and findings: for the terminal, as Markdown, as CSV and as a page."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from orchestrator.report.templates import render
+from orchestrator.report.verdicts import Row
+
+HEADER = ("experiment", "about", "statement", "found", "verdict")
+TEMPLATE = "reproduction.html.j2"
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """Everything the table says. ``cost`` is what was spent, in words; ``reports`` are links to the reports of sweeps,
+    by id."""
+
+    profile: str
+    rows: tuple[Row, ...]
+    cost: str
+    reports: Mapping[str, str]
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """``12 statements: 4 agree, 1 disagrees, 5 undecided at this scale, 2 not run``."""
+    counts = Counter(row.agreement for row in rows)
+    said = ", ".join(f"{count} {agreement}" for agreement, count in counts.most_common())
+    return f"{len(rows)} rows: {said}"
+
+
+def markdown(content: Reproduction) -> str:
+    """A table for a README."""
+    lines = ["| " + " | ".join(HEADER) + " |", "|" + "---|" * len(HEADER)]
+    lines += ["| " + " | ".join(_cell(text) for text in cells(row)) + " |" for row in content.rows]
+    return "\n".join([*lines, "", f"{summary(content.rows)}. {content.cost}", ""])
+
+
+def as_csv(content: Reproduction) -> str:
+    """A row a statement and mix, with the ids of the sweeps."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*HEADER, "source", "sweeps"])
+    for row in content.rows:
+        writer.writerow([*cells(row), row.source, " ".join(row.sweeps)])
+    return out.getvalue()
+
+
+def reproduction_page(content: Reproduction) -> str:
+    """One HTML file; each row links to the reports of its sweeps."""
+    return render(TEMPLATE, content=content, header=HEADER, cells=cells, summary=summary(content.rows))
+
+
+def cells(row: Row) -> tuple[str, str, str, str, str]:
+    """A row as the table shows it."""
+    return row.space, row.about, row.claim, row.found or "-", str(row.agreement)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

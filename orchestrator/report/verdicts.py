@@ -1,0 +1,109 @@
+"""Whether what was found agrees with what was expected. Pure: statements and answers in, rows out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from orchestrator.report import wording
+from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.comparison import Compared
+from orchestrator.report.panel import saving
+from orchestrator.report.scaling import mix_scalings
+from orchestrator.space.expected import Expectation
+from orchestrator.transition.types import Synergy
+
+NO_FEWER = 1.3
+"""A mix whose ratio certainly lies under this needs no fewer parameters in any sense that matters: no interval around 1
+excludes every saving."""
+
+
+class Agreement(StrEnum):
+    """How a finding stands to a statement."""
+
+    AGREES = "agrees"
+    DISAGREES = "disagrees"
+    UNDECIDED = "undecided at this scale"
+    NOT_RUN = "not run"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One statement beside what was found. ``about`` names the mix and variant, ``found`` says it with its interval;
+    ``sweeps`` are the ids it rests on."""
+
+    space: str
+    about: str
+    claim: str
+    source: str
+    found: str
+    agreement: Agreement
+    sweeps: tuple[str, ...] = ()
+
+
+def judge(space: str, variant: str, expected: Sequence[Expectation], answer: Answer, sweep: str) -> list[Row]:
+    """The statements about one sweep's savings, a row for each mix they are about."""
+    rows = []
+    for each in expected:
+        for mix in _mixes(each, answer):
+            found, agreement = "", Agreement.UNDECIDED
+            if mix.synergy_total is not None:
+                found, agreement = _saving(answer, mix, mix.synergy_total), _agreement(each, mix.synergy_total)
+            rows.append(Row(space, _about(mix.mix, variant), each.claim, each.source, found, agreement, (sweep,)))
+    return rows
+
+
+def judge_law(space: str, expected: Expectation, compared: Sequence[Compared], sweeps: Sequence[str]) -> list[Row]:
+    """A statement about an exponent over all variants, a row for each mix it is about."""
+    rows = []
+    for each in mix_scalings(compared):
+        if expected.mix not in ("*", each.mix):
+            continue
+        found, agreement = "too few transitions lie within the sizes", Agreement.UNDECIDED
+        if (law := each.law) is not None:
+            found = f"exponent {law.exponent:.2f} [{law.low:.2f}, {law.high:.2f}]"
+            if law.bounded:
+                found += ", transitions beyond the sizes counted at the largest"
+            elif law.high < expected.limit:
+                agreement = Agreement.AGREES
+            elif law.low > expected.limit:
+                agreement = Agreement.DISAGREES
+        rows.append(Row(space, each.mix, expected.claim, expected.source, found, agreement, tuple(sweeps)))
+    return rows
+
+
+def not_run(space: str, variant: str, expected: Expectation, mixes: Sequence[str], why: str) -> list[Row]:
+    """The rows of a statement without a sweep. ``mixes`` are the space's, the baseline first."""
+    named = mixes[1:] if expected.mix == "*" else [expected.mix]
+    return [Row(space, _about(mix, variant), expected.claim, expected.source, why, Agreement.NOT_RUN) for mix in named]
+
+
+def _mixes(expected: Expectation, answer: Answer) -> list[MixAnswer]:
+    beside = [mix for mix in answer.mixes if mix.synergy_total is not None]
+    return beside if expected.mix == "*" else [mix for mix in beside if expected.mix in (mix.mix, mix.plain)]
+
+
+def _agreement(expected: Expectation, found: Synergy) -> Agreement:
+    fewer = found.decided and found.low is not None and found.low >= 1
+    none = found.high is not None and found.high < NO_FEWER
+    if expected.finds == "no fewer":
+        fewer, none = none, fewer
+    return Agreement.AGREES if fewer else Agreement.DISAGREES if none else Agreement.UNDECIDED
+
+
+def _saving(answer: Answer, mix: MixAnswer, found: Synergy) -> str:
+    """``13.9 against 13.8: 1.0x [0.6, 1.8], undecided``."""
+    baseline = answer.mix(answer.baseline_of(mix))
+    return f"{answer.size_axis} {_size(answer, mix)} against {_size(answer, baseline)}: {saving(found)}"
+
+
+def _size(answer: Answer, mix: MixAnswer) -> str:
+    found = mix.target.transition
+    smallest, largest = answer.tested(found)
+    asymptote = found.fit.asymptote if found.fit else None
+    return wording.estimate(found.relative, smallest.size, largest.size, found.verdict, asymptote)
+
+
+def _about(mix: str, variant: str) -> str:
+    return f"{mix} ({variant})" if variant else mix
