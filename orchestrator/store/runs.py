@@ -21,7 +21,7 @@ from orchestrator.store.damage import Say, is_whole
 from orchestrator.store.files import Home, SweepFiles, write_whole
 from orchestrator.store.lifecycle import is_driven
 from orchestrator.store.remains import WEIGHTS, read_origin, read_outcome
-from orchestrator.store.storage import kept_runs, storage_at
+from orchestrator.store.storage import Storage, kept_runs, storage_at
 from trainables.base import Outcome
 
 ALIVE_FOR_S = 0.5
@@ -140,10 +140,24 @@ def remove(home: Home, keys: list[str]) -> None:
 
 def remove_own(files: SweepFiles) -> None:
     """Delete what storages keep of a sweep and of no other: checkpoints, and the runs that it keeps by itself."""
-    own = [files.checkpoints_at, *([files.runs_at] if files.keeps_its_runs else [])]
-    for storage in map(storage_at, own):
+    for storage in _own(files):
         for name in storage.list():
             storage.delete(name)
+
+
+def tidy(files: SweepFiles) -> None:
+    """Remove what workers left that were killed while they wrote. Called by the process that drives the sweep, before
+    any worker of its own begins."""
+    home, sweep_id = files.home, files.directory.name
+
+    def abandoned(key: str) -> bool:
+        holder = _read_claim(home.claims / key)
+        return holder is not None and (holder == sweep_id or not is_driven(home.sweep(holder)))
+
+    with removal_lock(home):  # What is half removed is not to be taken for half written.
+        storage_at(home.runs_at).tidy(abandoned)
+        for storage in _own(files):
+            storage.tidy(lambda name: True)
 
 
 @contextmanager
@@ -152,6 +166,11 @@ def removal_lock(home: Home) -> Iterator[None]:
     home.root.mkdir(parents=True, exist_ok=True)
     with FileLock(home.root / ".runs.lock"):
         yield
+
+
+def _own(files: SweepFiles) -> list[Storage]:
+    """What is kept for a sweep alone."""
+    return [storage_at(files.checkpoints_at), *([kept_runs(files)] if files.keeps_its_runs else [])]
 
 
 def _read_claim(path: Path) -> str | None:
