@@ -105,7 +105,7 @@ def keys_of(home: Home, sweep_id: str, say: Callable[[str], object]) -> list[str
     for line in memory.damaged:
         say(line_words(files.journal, line))
     keys = [entry.key for entry in memory.ended]
-    if (files.directory / "stacks").is_dir() and isinstance(sweep := read(home, sweep_id), Sweep):
+    if files.stacks.is_dir() and isinstance(sweep := read(home, sweep_id), Sweep):
         keys += [run.key for run in in_training(sweep.spec, files, keys, say)]
     return keys
 

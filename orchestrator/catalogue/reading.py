@@ -62,7 +62,7 @@ class _OnDisk:
     @cached_property
     def changed(self) -> datetime:
         """When something last happened in it."""
-        return _changed(SweepFiles(self.sweep.directory))
+        return _changed(self.sweep)
 
 
 @dataclass(frozen=True)
@@ -206,9 +206,14 @@ def directory_bytes(directory: Path) -> int:
     return total
 
 
-def _changed(files: SweepFiles) -> datetime:
-    newest = files.journal if files.journal.exists() else files.about
-    return datetime.fromtimestamp(newest.stat().st_mtime, UTC)
+def _changed(sweep: Sweep) -> datetime:
+    """When the journal's last entry was made, or else the sweep begun. Journals of before their entries told say it by
+    when they were written."""
+    files = SweepFiles(sweep.directory)
+    memory = lifecycle.recall(files)
+    if memory.ended and not memory.changed:
+        return datetime.fromtimestamp(files.journal.stat().st_mtime, UTC)
+    return datetime.fromisoformat(memory.changed or sweep.created)
 
 
 def _state(driven: bool, memory: lifecycle.Memory) -> State:

@@ -32,13 +32,12 @@ def in_training(
 ) -> tuple[Unfinished, ...]:
     """The runs of all stacks on disk, without those whose keys are in ``ended``. ``say`` is told of stacks whose files
     cannot be read."""
-    stacks = files.directory / "stacks"
-    if not stacks.is_dir():
+    if not files.stacks.is_dir():
         return ()
     family = spec.make_family()
     found: dict[str, Unfinished] = {}
-    for directory in sorted(stacks.iterdir()):
-        if is_aside(directory):
+    for directory in sorted(files.stacks.iterdir()):
+        if is_aside(directory.name):
             continue
         try:
             members, curves = read_members(directory), read_progress(directory)

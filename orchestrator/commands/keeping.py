@@ -82,6 +82,7 @@ def _delete(sweep_id: str, space: str, home: Path) -> int:
             raise SweepError(f"the MLflow store {chosen.shown} failed, nothing on disk is deleted: {error}") from error
         with runs.removal_lock(files.home):
             runs.remove(files.home, runs.removable(files.home, sweep_id))
+            runs.remove_own(files)
             aside = files.directory.with_name(f".{sweep_id}")
             files.directory.rename(aside)  # From here on nobody finds it, whatever happens to the rest.
         shutil.rmtree(aside)

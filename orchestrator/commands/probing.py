@@ -55,7 +55,7 @@ def _run(probe: Probe, stored: StoredSweep, home: Path, *, again: bool) -> list[
         elif not again and not is_due(probe, run.directory):
             counts["there already"] += 1
         else:
-            result = run_probe(probe, family, run.config, run.directory, data)
+            result = run_probe(probe, family, run.config, run.runs, run.key, data)
             counts["failed" if result.error else "probed"] += 1
             errors += [f"{run.key}: {result.reason}"] if result.error else []
     said = ", ".join(f"{count} {word}" for word, count in counts.items()) or "there is no run yet"

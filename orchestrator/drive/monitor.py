@@ -9,7 +9,9 @@ from dataclasses import replace
 
 from orchestrator.cost.spent import cost_of
 from orchestrator.engine.campaign import Campaign, Training
+from orchestrator.store.files import SweepFiles
 from orchestrator.store.journal import Ended
+from orchestrator.store.lifecycle import record_of
 from orchestrator.store.records import RunRecord
 from orchestrator.terminal.bars import by_size
 from orchestrator.terminal.progress import Counts, RunProgress, Snapshot
@@ -69,8 +71,7 @@ class Monitor:
             point = Point(request.size, request.seed, outcome.accuracy[target], outcome.floor[target])
             self._points[request.mix] += (point,)
         sweep = self._campaign.sweep
-        config = sweep.spec.config(request)
-        self._known.append(RunRecord(entry.key, config, outcome, sweep.directory, entry.reused_from))
+        self._known.append(record_of(sweep, SweepFiles(sweep.directory), entry))
         if not entry.reused_from:
             self._trained += 1
             self._trained_s += outcome.measures.get("seconds", 0.0)

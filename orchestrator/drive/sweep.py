@@ -30,7 +30,7 @@ from orchestrator.space.searching import observe, searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import calibration
 from orchestrator.stacks.sizing import Sizing
-from orchestrator.store import lifecycle
+from orchestrator.store import lifecycle, runs
 from orchestrator.store.damage import line_words, mend_journal
 from orchestrator.store.files import Home, SweepFiles, write_whole
 from orchestrator.store.journal import Answered, Ended, Journal
@@ -96,6 +96,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         anew = ", every run trained anew" if sweep.fresh else ""
         console.print(f"sweep {sweep.id}{anew}", highlight=False, soft_wrap=True)
         with lifecycle.driving(files), _journal(files, sweep.spec, say) as journal:
+            runs.tidy(files)
             sweep = tuning.tuned(sweep, home, engine, sizing, console)
             known = _known_runs(sweep, home, extended, journal, say)
             recorder = Recorder(MlflowTracker(chosen))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -12,6 +13,7 @@ from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.reports import StackJob, StackReport
 from orchestrator.engine.study import Study
 from orchestrator.stacks.stacking import Stack
+from orchestrator.store.files import Home
 from orchestrator.terminal.progress import Snapshot
 
 
@@ -65,10 +67,12 @@ def job_of(campaign: Campaign, home: str, stack: Stack) -> StackJob:
     """The job that trains a stack of this campaign."""
     first = stack.tickets[0].config
     steps = campaign.sweep.spec.make_family().steps(first)
+    files = Home(Path(home)).sweep(campaign.sweep.id)
     return StackJob(
         campaign.sweep.spec.to_dict(),
         tuple(ticket.request for ticket in stack.tickets),
-        home,
+        files.runs_at,
+        files.checkpoints_at,
         campaign.sweep.id,
         stack.id,
         campaign.sizing.probes(first.size, steps, len(stack.tickets)),

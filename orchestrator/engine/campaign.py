@@ -22,6 +22,7 @@ from orchestrator.store.files import SweepFiles
 from orchestrator.store.journal import Ended, Journal
 from orchestrator.store.records import Sweep
 from orchestrator.store.runs import SweepRuns
+from orchestrator.store.underway import Underway
 from trainables.base import Evaluation, Family, Outcome, Status
 
 
@@ -30,6 +31,7 @@ class Training:
     """A run that is being trained, with its last evaluation if there was one."""
 
     ticket: Ticket
+    stack_id: str
     evaluation: Evaluation | None = None
 
 
@@ -81,6 +83,7 @@ class Campaign:
         self._on_change: Callable[[], None] = _do_nothing
         self._behind: Callable[[], bool] = _never
         self._runs = SweepRuns(SweepFiles(sweep.directory), say)
+        self._underway = Underway(SweepFiles(sweep.directory))
         self._kept = {entry.key: entry.outcome for entry in known}
         self._queue = Queue(
             self._family,
@@ -129,8 +132,9 @@ class Campaign:
         for ticket in stack.tickets:
             self._queue.waiting.pop(ticket.key, None)
             if ticket.request not in self.searcher.results:
-                self.training[ticket.key] = Training(ticket)
+                self.training[ticket.key] = Training(ticket, stack.id)
         self._running[stack.id] = stack
+        self._underway.begin(stack.id, [ticket.request for ticket in stack.tickets])
         self._on_change()
         return stack
 
@@ -138,6 +142,7 @@ class Campaign:
         """A run in training reached an evaluation."""
         if key in self.training:
             self.training[key].evaluation = evaluation
+            self._underway.evaluated(self.training[key].stack_id, key, evaluation)
             self._on_change()
 
     def ended(self, key: str, outcome: Outcome) -> None:
@@ -149,8 +154,10 @@ class Campaign:
         self._runs.free(key)
 
     def stack_ended(self, stack_id: str) -> None:
-        """A trial ended well: every run of its stack has been reported."""
-        self._running.pop(stack_id, None)
+        """A trial ended well: every run of its stack has been reported, unless it was stopped before."""
+        stack = self._running.pop(stack_id, None)
+        if stack is not None and not any(ticket.key in self.training for ticket in stack.tickets):
+            self._underway.end(stack_id)
 
     def stack_failed(self, stack_id: str, error: str) -> None:
         """A trial failed for good (its retries are used up): its unfinished runs are tried alone; a run that fails
@@ -174,6 +181,7 @@ class Campaign:
         size = stack.tickets[0].config.size
         self.limits[size] = min(self._limit(size), max(len(half.tickets) for half in smaller))
         self._interrupted = smaller + self._interrupted
+        self._underway.become(stack_id, {half.id: [ticket.request for ticket in half.tickets] for half in smaller})
         first = [ticket for half in smaller for ticket in half.tickets]
         for ticket in first:
             self.training.pop(ticket.key, None)

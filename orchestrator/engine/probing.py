@@ -14,6 +14,7 @@ from safetensors.numpy import load_file
 from orchestrator.store.probed import ProbeResult, write_result
 from orchestrator.store.records import ARRAYS
 from orchestrator.store.remains import WEIGHTS
+from orchestrator.store.storage import Storage
 from trainables.base import Family, RunConfig
 from trainables.probes.base import Probe, Probed
 
@@ -22,22 +23,22 @@ class LackingError(ValueError):
     """A run did not leave what a probe needs."""
 
 
-def run_probe(probe: Probe, family: Family, config: RunConfig, directory: Path, cache: Path) -> ProbeResult:
-    """Look at a finished run and leave what was found in its directory; whatever the probe raises is left there as its
-    error, so that a mistake in it never costs the run.
+def run_probe(probe: Probe, family: Family, config: RunConfig, runs: Storage, key: str, cache: Path) -> ProbeResult:
+    """Look at the finished run that ``runs`` keeps under this key, and leave there what was found; whatever the probe
+    raises is left as its error, so that a mistake in it never costs the run.
 
     ``cache`` is the node's directory of training data.
     """
     found, error = Probed(), ""
     try:
-        found = _found(probe, family, config, directory, cache)
+        found = _found(probe, family, config, runs.get(key), cache)
     except LackingError as lacking:
         error = str(lacking)
     except Exception:  # noqa: BLE001 - a probe is anybody's code; its error is written down and shown
         error = traceback.format_exc()
     numbers = {name: float(value) for name, value in found.numbers.items()}
     result = ProbeResult(probe.name, probe.version, numbers, error)
-    write_result(directory, result, found.arrays)
+    write_result(runs, key, result, found.arrays)
     return result
 
 

@@ -13,11 +13,13 @@ from trainables.base import Evaluation, Outcome
 
 @dataclass(frozen=True)
 class StackJob:
-    """Everything a worker needs. ``probes`` are stack sizes to time before the training, for later choices."""
+    """Everything a worker needs. ``runs`` and ``checkpoints`` are addresses of storages; ``probes`` are stack sizes to
+    time before the training, for later choices."""
 
     space: dict[str, Any]
     requests: tuple[Request, ...]
-    home: str
+    runs: str
+    checkpoints: str
     sweep_id: str
     stack_id: str
     probes: tuple[int, ...] = ()

@@ -6,7 +6,6 @@ import json
 import shutil
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,20 +20,19 @@ from orchestrator.stacks.choice import PAYS, fits
 from orchestrator.stacks.measured import Measured
 from orchestrator.stacks.sizing import conditions_of
 from orchestrator.stacks.stacking import stack_id
-from orchestrator.store.files import Home, SweepFiles, whole_directory
+from orchestrator.store.checkpoints import Checkpoints
 from orchestrator.store.probed import is_due
 from orchestrator.store.records import ARRAYS
 from orchestrator.store.remains import (
     CHECKPOINT,
     OUTCOME,
     WEIGHTS,
-    note_progress,
     read_halvings,
     read_outcome,
-    write_members,
     write_origin,
 )
 from orchestrator.store.scratch import scratch
+from orchestrator.store.storage import storage_at
 from trainables.base import Learner, Outcome, Report, Status, StepCost
 from trainables.probes.base import load_probe
 
@@ -50,15 +48,15 @@ class StackWorker:
     def __init__(self, job: StackJob) -> None:
         self._spec = SweepSpec.model_validate(job.space)
         self._job = job
-        self._home = Home(Path(job.home))
-        self._files: SweepFiles = self._home.sweep(job.sweep_id)
+        self._runs = storage_at(job.runs)
+        self._checkpoints = Checkpoints(storage_at(job.checkpoints))
         self._scratch = scratch(self._spec.resources.scratch)
-        self._directory = self._files.stack(job.stack_id)
         self._family = self._spec.make_family()
         self._configs = [self._spec.config(request) for request in job.requests]
         self._keys = [self._family.key(config) for config in self._configs]
         self._probes = [load_probe(name) for name in self._spec.probes]
-        self._halvings = read_halvings(self._directory)
+        self._left = self._checkpoints.newest(job.stack_id)
+        self._halvings = 0 if self._left is None else read_halvings(self._left)
         self._learner: Learner | None = None
         self._step: int | None = None
         self._saved_at = time.monotonic()
@@ -80,7 +78,8 @@ class StackWorker:
     def save(self) -> None:
         """Write a checkpoint now."""
         if self._learner is not None:
-            self._learner.save(self._directory / CHECKPOINT)
+            with self._checkpoints.put(self._job.stack_id, self._job.requests, self._halvings) as directory:
+                self._learner.save(directory / CHECKPOINT)
             self._saved_at = time.monotonic()
 
     def _train(self) -> StackReport:
@@ -93,14 +92,12 @@ class StackWorker:
         if first is not None and self._step > first:
             share = seconds / (self._step - first) / len(reports)
             measured.append(self._measured(len(reports), StepCost(share), probed=False))
-        evaluations = {self._keys[each.index]: each.evaluation for each in reports if each.evaluation is not None}
-        note_progress(self._directory, evaluations)
         ended = {report.index: self._leave(report, report.outcome) for report in reports if report.outcome is not None}
         for index, outcome in ended.items():
             self._look_inside(index, outcome)
         self.done = len(ended) == len(reports)
         if self.done:
-            shutil.rmtree(self._directory, ignore_errors=True)
+            self._checkpoints.drop(self._job.stack_id)
         elif time.monotonic() - self._saved_at >= self._spec.resources.checkpoint_every_s:
             self.save()
         runs = [RunReport(self._keys[each.index], each.evaluation, ended.get(each.index)) for each in reports]
@@ -108,15 +105,14 @@ class StackWorker:
 
     def _begin(self) -> Learner:
         """The learner at its checkpoint or at step 0. Raises ``MemoryError`` where it cannot fit."""
-        write_members(self._directory, self._job.requests, self._halvings)
         prepare_device(self._spec.resources)
         needed = len(self._configs) * self._family.memory(self._configs[0].size)
         there = device_bytes(self._spec.resources)
         if len(self._configs) > 1 and not fits(1, needed, there):
             raise MemoryError(f"a stack that needs {needed:.2g} bytes does not fit into {there:.2g}")
         learner = self._family.learner(self._configs, device=self._spec.resources.device, cache=self._scratch)
-        if (self._directory / CHECKPOINT).is_dir():
-            learner.restore(self._directory / CHECKPOINT)
+        if self._left is not None and (self._left / CHECKPOINT).is_dir():
+            learner.restore(self._left / CHECKPOINT)
         else:
             self._step = 0
             if inherited := self._inherited():
@@ -126,7 +122,7 @@ class StackWorker:
     def _inherited(self) -> dict[int, dict[str, NDArray[Any]]]:
         """The weights of the runs that these go on from, by their places in the stack."""
         donors = {index: config.start.donor for index, config in enumerate(self._configs) if config.start is not None}
-        return {index: load_file(self._files.run(self._family.key(run)) / WEIGHTS) for index, run in donors.items()}
+        return {index: load_file(self._runs.get(self._family.key(run)) / WEIGHTS) for index, run in donors.items()}
 
     def _probe(self) -> list[Measured]:
         """Time the stack sizes that the driver asked for, until one is too large to fit or no longer pays."""
@@ -152,7 +148,7 @@ class StackWorker:
         return Measured(conditions, self._configs[0].size, stack, cost.seconds, cost.memory_bytes, probed)
 
     def _has_ended(self, key: str) -> bool:
-        return (self._files.run(key) / OUTCOME).is_file()
+        return (self._runs.get(key) / OUTCOME).is_file()
 
     def _unfinished(self) -> list[int]:
         """The runs that have not ended, by their places in the stack."""
@@ -161,37 +157,39 @@ class StackWorker:
     def _answer_from_disk(self) -> StackReport:
         self.done = True
         for index, key in enumerate(self._keys):
-            self._look_inside(index, read_outcome(self._files.run(key)))
-        shutil.rmtree(self._directory, ignore_errors=True)
+            self._look_inside(index, read_outcome(self._runs.get(key)))
+        self._checkpoints.drop(self._job.stack_id)
         return StackReport(tuple(self._ended_runs()))
 
     def _ended_runs(self) -> list[RunReport]:
         """What is on disk of runs that ended."""
         ended = filter(self._has_ended, self._keys)
-        return [RunReport(key, None, read_outcome(self._files.run(key))) for key in ended]
+        return [RunReport(key, None, read_outcome(self._runs.get(key))) for key in ended]
 
     def _halve(self) -> StackReport:
         """Make two stacks ready to go on from this one's last checkpoint, and give this one up."""
         self._learner = None
         free_memory()
-        left = self._unfinished()
-        middle = (len(left) + 1) // 2
-        halves = [left[:middle], left[middle:]]
-        for half in halves:
-            shape = self._family.shape(self._configs[half[0]])
-            directory = self._files.stack(stack_id(shape, [self._keys[place] for place in half]))
-            shutil.copytree(self._directory, directory, dirs_exist_ok=True)
-            write_members(directory, [self._job.requests[place] for place in half], self._halvings + 1)
-        shutil.rmtree(self._directory, ignore_errors=True)
-        self.done = True
+        unfinished, left = self._unfinished(), self._checkpoints.newest(self._job.stack_id)
+        middle = (len(unfinished) + 1) // 2
+        halves = [unfinished[:middle], unfinished[middle:]]
         requests = tuple(tuple(self._job.requests[place] for place in half) for half in halves)
+        for half, asked in zip(halves, requests, strict=True):
+            shape = self._family.shape(self._configs[half[0]])
+            smaller = stack_id(shape, [self._keys[place] for place in half])
+            with self._checkpoints.put(smaller, asked, self._halvings + 1) as directory:
+                if left is not None and (left / CHECKPOINT).is_dir():
+                    shutil.copytree(left / CHECKPOINT, directory / CHECKPOINT)
+        self._checkpoints.drop(self._job.stack_id)
+        self.done = True
         return StackReport(tuple(self._ended_runs()), halves=requests)
 
     def _leave(self, report: Report, outcome: Outcome) -> Outcome:
         """Put a finished run's files where they belong, whole; the outcome as it lies there."""
         if self._halvings:
             outcome = replace(outcome, measures={**outcome.measures, "stack_halvings": float(self._halvings)})
-        with whole_directory(self._files.run(self._keys[report.index])) as directory:
+        key = self._keys[report.index]
+        with self._runs.put(key) as directory:
             if report.arrays:
                 arrays: dict[str, Any] = dict(report.arrays)
                 np.savez(directory / ARRAYS, **arrays)
@@ -200,14 +198,14 @@ class StackWorker:
             write_origin(directory, self._job.sweep_id)
             (directory / OUTCOME).write_text(json.dumps(outcome.to_json()), encoding="utf-8")
         # Another sweep may have trained the same run meanwhile; whoever was first is right, for both.
-        return read_outcome(self._files.run(self._keys[report.index]))
+        return read_outcome(self._runs.get(key))
 
     def _look_inside(self, index: int, outcome: Outcome) -> None:
         """Run the probes that a finished run lacks; its outcome is safe by then."""
-        directory = self._files.run(self._keys[index])
+        key = self._keys[index]
         for probe in self._probes if outcome.status is Status.FINISHED else ():
-            if is_due(probe, directory):
-                run_probe(probe, self._family, self._configs[index], directory, self._scratch)
+            if is_due(probe, self._runs.get(key)):
+                run_probe(probe, self._family, self._configs[index], self._runs, key, self._scratch)
 
 
 def _step_of(report: Report) -> int:

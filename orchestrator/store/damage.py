@@ -16,6 +16,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.store.files import SweepFiles, write_whole
 from orchestrator.store.journal import BadLine, Ended, read_journal, without
 from orchestrator.store.remains import CHECKPOINT, OUTCOME, read_halvings, read_members, read_outcome, read_progress
+from orchestrator.store.storage import Storage
 from trainables.base import Status
 
 MARK = ".damaged-"
@@ -32,21 +33,28 @@ def put_aside(path: Path) -> Path:
     return aside
 
 
-def is_aside(path: Path) -> bool:
-    """Whether this was put aside."""
-    return MARK in path.name
+def put_aside_in(storage: Storage, name: str) -> str:
+    """The same for what is kept under a name of a storage; the new name."""
+    aside = _free(name, storage.has)
+    storage.move(name, aside)
+    return aside
 
 
-def is_whole(directory: Path, say: Say) -> bool:
-    """Whether a finished run lies here, and whole. A damaged one is put aside and named."""
-    if not directory.is_dir():
+def is_aside(name: str) -> bool:
+    """Whether what has this name was put aside."""
+    return MARK in name
+
+
+def is_whole(runs: Storage, key: str, say: Say) -> bool:
+    """Whether a finished run of this key is kept, and whole. A damaged one is put aside and named."""
+    if not runs.has(key):
         return False
-    return _kept(directory, flaw_of_run(directory), "the run is trained again", say)
+    return _kept(runs, key, flaw_of_run(runs.get(key)), "the run is trained again", say)
 
 
-def is_whole_stack(directory: Path, say: Say) -> bool:
-    """Whether the stack that lies here can go on. A damaged one is put aside and named."""
-    return _kept(directory, _flaw_of_stack(directory), "its runs begin anew", say)
+def is_whole_stack(checkpoints: Storage, name: str, say: Say) -> bool:
+    """Whether a stack can go on from the checkpoint of this name. A damaged one is put aside and named."""
+    return _kept(checkpoints, name, flaw_of_stack(checkpoints.get(name)), "its runs begin anew", say)
 
 
 def flaw_of_run(directory: Path) -> str:
@@ -96,14 +104,15 @@ def line_words(journal: Path, line: BadLine) -> str:
     return f"{journal}, line {line.number}, is no journal entry ({line.why})"
 
 
-def _flaw_of_stack(directory: Path) -> str:
+def flaw_of_stack(directory: Path) -> str:
+    """What is wrong with what a stack left, ``""`` where nothing is to be seen."""
     try:
         read_members(directory)
         read_halvings(directory)
         read_progress(directory)
     except (ValueError, KeyError, TypeError, OSError) as error:
         return f"what it says of its runs: {_words(error)}"
-    return _flaw_of_files(directory / CHECKPOINT)
+    return _flaw_of_files(directory / CHECKPOINT) if (directory / CHECKPOINT).is_dir() else ""
 
 
 def _flaw_of_files(directory: Path) -> str:
@@ -126,20 +135,22 @@ def _flaw_of_files(directory: Path) -> str:
     return ""
 
 
-def _kept(directory: Path, flaw: str, then: str, say: Say) -> bool:
+def _kept(storage: Storage, name: str, flaw: str, then: str, say: Say) -> bool:
     if flaw:
-        say(f"{directory} is damaged ({flaw}): it lies in {put_aside(directory).name} now, and {then}")
+        say(f"{storage}/{name} is damaged ({flaw}): it lies in {put_aside_in(storage, name)} now, and {then}")
     return not flaw
 
 
 def _aside(path: Path) -> Path:
     """A name that is free."""
-    first = path.with_name(f"{path.name}{MARK}{datetime.now(UTC):%Y%m%d-%H%M%S}")
-    names = (
-        first.with_name(f"{first.name}{more}")
-        for more in itertools.chain([""], (f"-{count}" for count in itertools.count(2)))
-    )
-    return next(name for name in names if not name.exists())
+    return path.with_name(_free(path.name, lambda name: path.with_name(name).exists()))
+
+
+def _free(name: str, taken: Callable[[str], bool]) -> str:
+    """A name to put this aside under."""
+    first = f"{name}{MARK}{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    names = (f"{first}{more}" for more in itertools.chain([""], (f"-{count}" for count in itertools.count(2))))
+    return next(each for each in names if not taken(each))
 
 
 def _words(error: Exception) -> str:

@@ -68,13 +68,25 @@ class SweepFiles:
         """Whether its runs are not shared: it was asked for afresh, or made before runs were shared."""
         return self.own_runs.is_dir()
 
-    def run(self, key: str) -> Path:
-        """What one finished run left: outcome, weights, arrays, what probes found in it."""
-        return (self.own_runs if self.keeps_its_runs else self.home.runs) / key
+    @property
+    def runs_at(self) -> str:
+        """The address of the storage that keeps its finished runs."""
+        own = f"sweeps/{self.directory.name}/{self.own_runs.name}"
+        return self.home.address(own) if self.keeps_its_runs else self.home.runs_at
+
+    @property
+    def checkpoints_at(self) -> str:
+        """The address of the storage that keeps what its stacks in training go on from."""
+        return self.home.address(f"sweeps/{self.directory.name}/checkpoints")
+
+    @property
+    def stacks(self) -> Path:
+        """What stacks in training have to show: a directory each."""
+        return self.directory / "stacks"
 
     def stack(self, stack_id: str) -> Path:
-        """Checkpoints of a stack that is still training."""
-        return self.directory / "stacks" / stack_id
+        """What a stack in training has to show."""
+        return self.stacks / stack_id
 
 
 @dataclass(frozen=True)
@@ -83,10 +95,16 @@ class Home:
 
     root: Path
 
+    def address(self, place: str) -> str:
+        """Where whole directories are kept (:mod:`orchestrator.store.storage`): in the home itself, unless its file
+        ``storage`` names another place."""
+        elsewhere = self.root / "storage"
+        return f"{elsewhere.read_text(encoding='utf-8').strip() if elsewhere.is_file() else self.root}/{place}"
+
     @property
-    def runs(self) -> Path:
-        """Every finished run, once, whichever sweeps refer to it."""
-        return self.root / "runs"
+    def runs_at(self) -> str:
+        """The address of the storage that keeps every finished run, once, whichever sweeps refer to it."""
+        return self.address("runs")
 
     @property
     def claims(self) -> Path:
@@ -149,7 +167,7 @@ def whole_directory(path: Path) -> Iterator[Path]:
     aside = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     try:
         yield aside
-        for file in aside.iterdir():
+        for file in aside.rglob("*"):
             descriptor = os.open(file, os.O_RDONLY)
             try:
                 os.fsync(descriptor)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,19 +28,27 @@ class _OtherSchemaError(ValueError):
     """A journal whose every line may mean something else."""
 
 
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 @dataclass(frozen=True)
 class Ended:
-    """A run that ended. ``reused_from`` names the sweep it was trained in, when that was another one."""
+    """A run that ended. ``reused_from`` names the sweep it was trained in, when that was another one. ``at`` is when
+    the entry was made (ISO 8601, UTC), ``""`` in journals of before they told; it does not make entries differ."""
 
     key: str
     request: Request
     outcome: Outcome
     reused_from: str = ""
+    at: str = field(default_factory=_now, compare=False)
 
 
 @dataclass(frozen=True)
 class Answered:
-    """The sweep found all it wanted; nothing is left to do."""
+    """The sweep found all it wanted; nothing is left to do. ``at`` as in :class:`Ended`."""
+
+    at: str = field(default_factory=_now, compare=False)
 
 
 Entry = Ended | Answered
@@ -130,7 +139,7 @@ def _line(data: dict[str, Any]) -> bytes:
 
 def _to_json(entry: Entry) -> dict[str, Any]:
     if isinstance(entry, Answered):
-        return {"kind": "answered"}
+        return {"kind": "answered", "at": entry.at}
     request = entry.request
     return {
         "kind": "ended",
@@ -142,6 +151,7 @@ def _to_json(entry: Entry) -> dict[str, Any]:
         **({"phase": request.phase} if request.phase else {}),
         "outcome": entry.outcome.to_json(),
         "reused_from": entry.reused_from,
+        "at": entry.at,
     }
 
 
@@ -152,7 +162,7 @@ def _from_json(data: dict[str, Any]) -> Entry | None:
             raise _OtherSchemaError(f"schema {data['schema']}, and this version of the program reads {SCHEMA}")
         return None
     if kind == "answered":
-        return Answered()
+        return Answered(_time(data))
     if kind == "ended":
         # Journals of sweeps before there were runs of more steps lack the factor.
         request = Request(data["mix"], data["size"], data["seed"], data.get("steps_factor", 1), data.get("phase", 0))
@@ -167,5 +177,13 @@ def _from_json(data: dict[str, Any]) -> Entry | None:
         for value, kind in asked:
             if type(value) is not kind:
                 raise ValueError(f"{value!r} stands where there should be {kind.__name__}")
-        return Ended(data["key"], request, Outcome.from_json(data["outcome"]), data["reused_from"])
+        return Ended(data["key"], request, Outcome.from_json(data["outcome"]), data["reused_from"], _time(data))
     raise ValueError(f"unknown kind {kind!r}")
+
+
+def _time(data: dict[str, Any]) -> str:
+    """When an entry was made. Raises ``ValueError`` or ``TypeError`` for what is no time."""
+    at: str = data.get("at", "")
+    if at:
+        datetime.fromisoformat(at)
+    return at

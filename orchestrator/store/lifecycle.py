@@ -19,12 +19,22 @@ from orchestrator.errors import UserError, unknown
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store import damage, reading
+from orchestrator.store.checkpoints import Checkpoints
 from orchestrator.store.environment import describe_environment
-from orchestrator.store.files import Home, SweepFiles, whole_directory, write_whole
+from orchestrator.store.files import Home, SweepFiles, write_whole
 from orchestrator.store.journal import Answered, BadLine, Ended, Journal, no_flaw, read_journal
 from orchestrator.store.reading import SCHEMA, Unreadable, UnreadableError
 from orchestrator.store.records import RunRecord, Sweep
-from orchestrator.store.remains import CHECKPOINT, ORIGIN, read_members, read_origin, read_outcome, write_origin
+from orchestrator.store.remains import (
+    CHECKPOINT,
+    ORIGIN,
+    read_halvings,
+    read_members,
+    read_origin,
+    read_outcome,
+    write_origin,
+)
+from orchestrator.store.storage import Storage, kept_runs, storage_at
 
 GLANCE_S = 0.5
 """How long a sweep's lock is waited for: whoever only looks whether it is taken holds it for a moment."""
@@ -32,11 +42,13 @@ GLANCE_S = 0.5
 
 @dataclass(frozen=True)
 class Memory:
-    """What a journal holds; ``damaged`` are its lines that cannot be read."""
+    """What a journal holds; ``damaged`` are its lines that cannot be read. ``changed`` is when the last entry was made
+    (ISO 8601, UTC), ``""`` where there is none, or it does not say."""
 
     ended: tuple[Ended, ...]
     answered: bool
     damaged: tuple[BadLine, ...] = ()
+    changed: str = ""
 
 
 def create(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
@@ -80,7 +92,8 @@ def recall(files: SweepFiles, flaw: Callable[[Ended], str] = no_flaw) -> Memory:
     entries = list(read_journal(files.journal, flaw))
     ended = tuple(entry for entry in entries if isinstance(entry, Ended))
     damaged = tuple(entry for entry in entries if isinstance(entry, BadLine))
-    return Memory(ended, any(isinstance(entry, Answered) for entry in entries), damaged)
+    times = [entry.at for entry in entries if not isinstance(entry, BadLine)]
+    return Memory(ended, any(isinstance(entry, Answered) for entry in entries), damaged, times[-1] if times else "")
 
 
 def find_unfinished(spec: SweepSpec, home: Home, say: Callable[[str], object] = warnings.warn) -> Sweep:
@@ -154,8 +167,9 @@ def is_driven(files: SweepFiles) -> bool:
 
 def drop_checkpoints(files: SweepFiles) -> None:
     """Remove what stacks that failed would have gone on from. Those that ended well removed theirs themselves."""
-    for stack in (files.directory / "stacks").glob(f"*/{CHECKPOINT}"):
-        shutil.rmtree(stack, ignore_errors=True)
+    checkpoints = Checkpoints(storage_at(files.checkpoints_at))
+    for stack_id in checkpoints.stacks():
+        checkpoints.drop(stack_id)
 
 
 def adopt_outcomes(
@@ -164,20 +178,20 @@ def adopt_outcomes(
     """Journal the runs that finished on disk but that a crash kept out of the journal; returns them. ``say`` is told of
     those that are damaged: they are put aside, and wanted again."""
     adopted, files = set(known), SweepFiles(sweep.directory)
-    found = []
+    runs, found = kept_runs(files), []
     for key, request in _usable(sweep.spec).items():
-        if key not in adopted and _was_trained_for(files, key) and damage.is_whole(files.run(key), say):
-            found.append(Ended(key, request, read_outcome(files.run(key))))
+        if key not in adopted and _was_trained_for(files, key) and damage.is_whole(runs, key, say):
+            found.append(Ended(key, request, read_outcome(runs.get(key))))
             journal.append(found[-1])
     return found
 
 
 def _was_trained_for(files: SweepFiles, key: str) -> bool:
     """Whether a finished run is there that was trained for this sweep."""
-    directory = files.run(key)
-    if files.keeps_its_runs:
-        return directory.is_dir()
-    origin = read_origin(directory)
+    runs = kept_runs(files)
+    if files.keeps_its_runs or not runs.has(key):
+        return runs.has(key)
+    origin = read_origin(runs.get(key))
     return origin is not None and origin.sweep == files.directory.name
 
 
@@ -187,11 +201,12 @@ def reuse_runs(older: Sweep, home: Home, sweep: Sweep, journal: Journal) -> list
     Raises :class:`UserError` where the two have no run in common.
     """
     usable = _usable(sweep.spec)
+    theirs, runs = kept_runs(home.sweep(older.id)), kept_runs(home.sweep(sweep.id))
     reused = []
     for entry in recall(home.sweep(older.id)).ended:
         if entry.key in usable and not entry.outcome.error:
             origin = entry.reused_from or older.id
-            link_run(home.sweep(older.id).run(entry.key), home.sweep(sweep.id).run(entry.key), origin)
+            link_run(theirs.get(entry.key), runs, entry.key, origin)
             reused.append(Ended(entry.key, usable[entry.key], entry.outcome, reused_from=origin))
             journal.append(reused[-1])
     if not reused:
@@ -203,17 +218,30 @@ def reuse_runs(older: Sweep, home: Home, sweep: Sweep, journal: Journal) -> list
 def interrupted_stacks(files: SweepFiles, say: Callable[[str], object] = warnings.warn) -> list[list[Request]]:
     """The stacks an earlier driver left with a checkpoint, as the requests they were made of. ``say`` is told of those
     that are damaged: they are put aside, and begin anew."""
-    stacks = files.directory / "stacks"
-    if not stacks.is_dir():
-        return []
-    left = [path for path in sorted(stacks.iterdir()) if (path / CHECKPOINT).is_dir() and not damage.is_aside(path)]
-    return [list(read_members(path)) for path in left if damage.is_whole_stack(path, say)]
+    checkpoints = Checkpoints(storage_at(files.checkpoints_at))
+    for path in sorted(files.stacks.glob(f"*/{CHECKPOINT}")):
+        _move_former(path.parent, checkpoints, say)
+    whole = [stack_id for stack_id in checkpoints.stacks() if checkpoints.is_whole(stack_id, say)]
+    left = [path for path in map(checkpoints.newest, whole) if path is not None and (path / CHECKPOINT).is_dir()]
+    return [list(read_members(path)) for path in left]
+
+
+def _move_former(stack: Path, checkpoints: Checkpoints, say: Callable[[str], object]) -> None:
+    """Take a checkpoint from where sweeps of before checkpoints were kept in a storage left it."""
+    if damage.is_aside(stack.name):
+        return
+    if flaw := damage.flaw_of_stack(stack):
+        say(f"{stack} is damaged ({flaw}): it lies in {damage.put_aside(stack).name} now, and its runs begin anew")
+        return
+    with checkpoints.put(stack.name, read_members(stack), read_halvings(stack)) as directory:
+        shutil.copytree(stack / CHECKPOINT, directory / CHECKPOINT)
+    shutil.rmtree(stack / CHECKPOINT)
 
 
 def record_of(sweep: Sweep, files: SweepFiles, entry: Ended) -> RunRecord:
     """A journal entry as trackers and reports know it."""
     config = sweep.spec.config(entry.request)
-    return RunRecord(entry.key, config, entry.outcome, files.run(entry.key), entry.reused_from)
+    return RunRecord(entry.key, config, entry.outcome, kept_runs(files), entry.reused_from, entry.at)
 
 
 def _usable(spec: SweepSpec) -> dict[str, Request]:
@@ -223,13 +251,13 @@ def _usable(spec: SweepSpec) -> dict[str, Request]:
     return {family.key(spec.config(request)): request for request in wanted}
 
 
-def link_run(source: Path, target: Path, sweep_id: str, ended: datetime | None = None) -> None:
+def link_run(source: Path, runs: Storage, key: str, sweep_id: str, ended: datetime | None = None) -> None:
     """Link a finished run's files to where other sweeps look for them, or copy them where links do not work; nothing
     where they look at the same place, or a run is there. ``sweep_id`` and ``ended`` are its origin, unless it has one.
     """
-    if target.is_dir() or not source.is_dir():
+    if runs.has(key) or not source.is_dir():
         return
-    with whole_directory(target) as aside:
+    with runs.put(key) as aside:
         try:
             shutil.copytree(source, aside, copy_function=os.link, dirs_exist_ok=True)
         except (OSError, shutil.Error):

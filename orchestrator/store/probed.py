@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import io
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.store.files import write_whole
 from orchestrator.store.records import ARRAYS, RunRecord
+from orchestrator.store.storage import Storage
 from trainables.base import Status
 from trainables.probes.base import Probe
 
@@ -36,25 +36,15 @@ class ProbeResult:
         return self.error.strip().splitlines()[-1] if self.error.strip() else ""
 
 
-def write_result(directory: Path, result: ProbeResult, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Put a result beside a run, each file whole, the arrays first; an older result of the same probe is replaced."""
-    place = directory / PROBES
-    place.mkdir(exist_ok=True)
-    kept = place / f"{result.name}.npz"
-    if arrays:
-        aside = place / f".{result.name}.{os.getpid()}.npz"
-        try:
-            with aside.open("wb") as file:
-                named: dict[str, Any] = dict(arrays)
-                np.savez(file, **named)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(aside, kept)
-        finally:
-            aside.unlink(missing_ok=True)
-    else:
-        kept.unlink(missing_ok=True)
-    write_whole(place / f"{result.name}.json", json.dumps(asdict(result)))
+def write_result(runs: Storage, key: str, result: ProbeResult, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Put a result beside a run, each file whole, the arrays first; an older result of the same probe is replaced: its
+    arrays by none, where this one gives none."""
+    name = f"{PROBES}/{result.name}"
+    if arrays or (runs.get(key) / f"{name}.npz").is_file():
+        held, named = io.BytesIO(), dict[str, Any](arrays)
+        np.savez(held, **named)
+        runs.add(key, f"{name}.npz", held.getvalue())
+    runs.add(key, f"{name}.json", json.dumps(asdict(result)).encode())
 
 
 def read_results(directory: Path) -> dict[str, ProbeResult]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from orchestrator.space.spec import SweepSpec
+from orchestrator.store.storage import Storage
 from orchestrator.tuning.results import Tuning
 from trainables.base import Outcome, RunConfig
 
@@ -22,14 +24,21 @@ REPORT = "report.html"
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One finished run. ``directory`` holds what it left: :data:`ARRAYS` where its family keeps some. ``found_in`` is
-    the id of the sweep it was trained for, ``""`` where it was this one."""
+    """One finished run of those that ``runs`` keeps. ``found_in`` is the id of the sweep it was trained for, ``""``
+    where it was this one; ``at`` is when this sweep had it (ISO 8601, UTC), ``""`` where its journal does not say."""
 
     key: str
     config: RunConfig
     outcome: Outcome
-    directory: Path
+    runs: Storage
     found_in: str = ""
+    at: str = ""
+
+    @cached_property
+    def directory(self) -> Path:
+        """What the run left, for reading: :data:`ARRAYS` where its family keeps some. Not there where it left
+        nothing."""
+        return self.runs.get(self.key)
 
 
 @dataclass(frozen=True)

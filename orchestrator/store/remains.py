@@ -18,12 +18,12 @@ ORIGIN = "origin.json"
 """In a finished run's directory: for which sweep it was trained, and when it ended."""
 WEIGHTS = "weights.safetensors"
 CHECKPOINT = "checkpoint"
-"""In a stack's directory: what it goes on from."""
+"""In the directory of a stack's checkpoint: what its learner goes on from."""
 MEMBERS = "members.json"
-"""In a stack's directory: the requests it was made of, so that it can be put together again, and how often a larger
-stack was halved for lack of memory to make it."""
+"""There, and where a stack shows how it goes: the requests it was made of, so that it can be put together again, and
+how often a larger stack was halved for lack of memory to make it."""
 PROGRESS = "progress.jsonl"
-"""In a stack's directory: its runs' evaluations, a JSON line each, for people who look from elsewhere."""
+"""Where a stack shows how it goes: its runs' evaluations, a JSON line each, for people who look from elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def read_halvings(directory: Path) -> int:
     return int(_read_stack(directory)["halvings"]) if (directory / MEMBERS).is_file() else 0
 
 
-def write_members(directory: Path, requests: Sequence[Request], halvings: int) -> None:
+def write_members(directory: Path, requests: Sequence[Request], halvings: int = 0) -> None:
     """Say what a stack is made of, in its directory."""
     said = {"requests": [asdict(request) for request in requests], "halvings": halvings}
     write_whole(directory / MEMBERS, json.dumps(said))

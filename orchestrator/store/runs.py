@@ -7,7 +7,6 @@ sweep asks here before it trains: the run may be there, or another sweep may be 
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import time
 import warnings
@@ -22,6 +21,7 @@ from orchestrator.store.damage import Say, is_whole
 from orchestrator.store.files import Home, SweepFiles, write_whole
 from orchestrator.store.lifecycle import is_driven
 from orchestrator.store.remains import WEIGHTS, read_origin, read_outcome
+from orchestrator.store.storage import Storage, kept_runs, storage_at
 from trainables.base import Outcome
 
 ALIVE_FOR_S = 0.5
@@ -46,26 +46,27 @@ class SweepRuns:
         self.sweep_id = files.directory.name
         self._home = files.home
         self._shared = not files.keeps_its_runs
+        self._runs = kept_runs(files)
         self._alive: dict[str, tuple[float, bool]] = {}
 
     def has(self, key: str) -> bool:
         """Whether a finished run of this key is there, whole or not."""
-        return self._shared and self._files.run(key).is_dir()
+        return self._shared and self._runs.has(key)
 
     def weights(self, key: str) -> Path | None:
         """Where the weights of a finished run lie, the sweep's own or the home's; None where it left none."""
-        path = self._files.run(key) / WEIGHTS
+        path = self._runs.get(key) / WEIGHTS
         return path if path.is_file() else None
 
     def find(self, key: str) -> Found | None:
         """The finished run of this key; None where it must be trained. A damaged one is put aside and named."""
-        if not self.has(key) or not is_whole(self._files.run(key), self._say):
+        if not self.has(key) or not is_whole(self._runs, key, self._say):
             return None
-        return Found(read_outcome(self._files.run(key)), self.trained_for(key))
+        return Found(read_outcome(self._runs.get(key)), self.trained_for(key))
 
     def trained_for(self, key: str) -> str:
         """The other sweep a run that is there was trained for; ``""`` where it was this one."""
-        origin = read_origin(self._files.run(key)) if self._shared else None
+        origin = read_origin(self._runs.get(key)) if self._shared else None
         return "" if origin is None or origin.sweep == self.sweep_id else origin.sweep
 
     @contextmanager
@@ -110,34 +111,53 @@ class SweepRuns:
 
 def removable(home: Home, sweep_id: str) -> list[str]:
     """The keys of the runs that no sweep but this one refers to or is training: they can go with it."""
-    shared = home.runs
-    if not shared.is_dir():
-        return []
+    shared = storage_at(home.runs_at)
     others = [
         path.read_bytes() for path in (home.root / "sweeps").glob("*/journal.jsonl") if path.parent.name != sweep_id
     ]
     own = home.sweep(sweep_id).journal
     said = own.read_bytes() if own.exists() else b""
     found = []
-    for path in sorted(shared.iterdir()):
-        key = path.name.encode()
-        origin = read_origin(path)
+    for name in shared.list():
+        key = name.encode()
+        origin = read_origin(shared.get(name))
         if (key in said or (origin is not None and origin.sweep == sweep_id)) and not any(
             key in each for each in others
         ):
-            holder = _read_claim(home.claims / path.name)
+            holder = _read_claim(home.claims / name)
             if not holder or holder == sweep_id or not is_driven(home.sweep(holder)):
-                found.append(path.name)
+                found.append(name)
     return found
 
 
 def remove(home: Home, keys: list[str]) -> None:
     """Delete these runs. Called under :func:`removal_lock`."""
+    shared = storage_at(home.runs_at)
     for key in keys:
-        aside = Path(tempfile.mkdtemp(prefix=f".{key}-", dir=home.runs))
-        (home.runs / key).rename(aside / key)  # From here on nobody finds it, whatever happens to the rest.
-        shutil.rmtree(aside)
+        shared.delete(key)
         (home.claims / key).unlink(missing_ok=True)
+
+
+def remove_own(files: SweepFiles) -> None:
+    """Delete what storages keep of a sweep and of no other: checkpoints, and the runs that it keeps by itself."""
+    for storage in _own(files):
+        for name in storage.list():
+            storage.delete(name)
+
+
+def tidy(files: SweepFiles) -> None:
+    """Remove what workers left that were killed while they wrote. Called by the process that drives the sweep, before
+    any worker of its own begins."""
+    home, sweep_id = files.home, files.directory.name
+
+    def abandoned(key: str) -> bool:
+        holder = _read_claim(home.claims / key)
+        return holder is not None and (holder == sweep_id or not is_driven(home.sweep(holder)))
+
+    with removal_lock(home):  # What is half removed is not to be taken for half written.
+        storage_at(home.runs_at).tidy(abandoned)
+        for storage in _own(files):
+            storage.tidy(lambda name: True)
 
 
 @contextmanager
@@ -146,6 +166,11 @@ def removal_lock(home: Home) -> Iterator[None]:
     home.root.mkdir(parents=True, exist_ok=True)
     with FileLock(home.root / ".runs.lock"):
         yield
+
+
+def _own(files: SweepFiles) -> list[Storage]:
+    """What is kept for a sweep alone."""
+    return [storage_at(files.checkpoints_at), *([kept_runs(files)] if files.keeps_its_runs else [])]
 
 
 def _read_claim(path: Path) -> str | None:

@@ -13,6 +13,7 @@ from orchestrator.store.files import Home, SweepFiles
 from orchestrator.store.reading import Unreadable, read
 from orchestrator.store.remains import OUTCOME, read_outcome
 from orchestrator.store.runs import removal_lock
+from orchestrator.store.storage import storage_at
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,12 @@ def _share(home: Home, files: SweepFiles) -> Upgraded:
     sweep_id = files.directory.name
     origins = {entry.key: entry.reused_from or sweep_id for entry in lifecycle.recall(files).ended}
     own = sorted(path for path in files.own_runs.glob("[!.]*") if (path / OUTCOME).is_file())
-    new = [path for path in own if not (home.runs / path.name).is_dir()]
-    other = [path for path in own if path not in new and read_outcome(path) != read_outcome(home.runs / path.name)]
+    shared = storage_at(home.runs_at)
+    new = [path for path in own if not shared.has(path.name)]
+    other = [path for path in own if path not in new and read_outcome(path) != read_outcome(shared.get(path.name))]
     with removal_lock(home):
         for path in new:
-            lifecycle.link_run(path, home.runs / path.name, origins.get(path.name, sweep_id), _ended(path))
+            lifecycle.link_run(path, shared, path.name, origins.get(path.name, sweep_id), _ended(path))
         if not other:  # All at once: whoever reads the sweep finds its runs here or there.
             aside = files.directory / f".{files.own_runs.name}"
             files.own_runs.rename(aside)
@@ -64,4 +66,5 @@ def _share(home: Home, files: SweepFiles) -> Upgraded:
 
 
 def _ended(run: Path) -> datetime:
+    """When a run ended, as its file tells: those of before there were origins say it nowhere else."""
     return datetime.fromtimestamp((run / OUTCOME).stat().st_mtime, UTC)

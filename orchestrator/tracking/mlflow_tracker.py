@@ -27,6 +27,7 @@ from orchestrator.report import figures, main_figure
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.pictures import Gallery
 from orchestrator.store.files import SweepFiles
+from orchestrator.store.journal import Ended, read_journal
 from orchestrator.store.records import FIGURE, RunRecord, Sweep
 from orchestrator.store.remains import read_origin
 from orchestrator.tracking import content, notes, views
@@ -105,10 +106,11 @@ class MlflowTracker(Tracker):
 
     def end(self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path] = ()) -> None:
         with outages(), tempfile.TemporaryDirectory() as drawn:
+            end_ms = _sweep_ended_ms(sweep, files)
             for place, mix in enumerate(answer.mixes):
                 if mix.runs:
-                    self._transition(sweep, answer, mix, Path(drawn) / str(place), _sweep_ended_ms(sweep, files))
-            self._end(sweep, answer, Ending(ending), files, Path(drawn))
+                    self._transition(sweep, answer, mix, Path(drawn) / str(place), end_ms)
+            self._end(sweep, answer, Ending(ending), files, Path(drawn), end_ms)
 
     def _pictures(self, sweep: Sweep, run: RunRecord, drawn: Path) -> dict[str, Path]:
         """Pictures of a run's arrays, for one seed of each size: one takes 120 ms, as long as all the rest of a record,
@@ -141,10 +143,12 @@ class MlflowTracker(Tracker):
                 self._write(sweep, tuned, "FINISHED", _created_ms(sweep))
         return self._sweeps[sweep.id]
 
-    def _end(self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path], drawn: Path) -> None:
+    def _end(
+        self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path], drawn: Path, end_ms: int
+    ) -> None:
         recorded = content.answer_content(sweep, answer, ending)
         run = self._client.get_run(self._sweep_run(sweep))
-        run_id, end_ms = run.info.run_id, _sweep_ended_ms(sweep, files)
+        run_id = run.info.run_id
         kept = {path.name: path for path in files}
         known = run.data.tags.get(DIGEST) == recorded.digest
         if FIGURE not in kept and not known:
@@ -285,15 +289,23 @@ def _created_ms(sweep: Sweep) -> int:
 
 
 def _ended_ms(run: RunRecord) -> int:
-    """When a run ended: the same at every replay. Now, for a run that left nothing."""
-    if (origin := read_origin(run.directory)) is not None:
-        return int(datetime.fromisoformat(origin.ended).timestamp() * 1000)
-    return _newest_ms(run.directory.glob("*"))
+    """When a run ended: the same at every replay. Of runs of before they told, when their files were written; now, for
+    one of those that left none."""
+    origin = read_origin(run.directory)
+    ended = run.at if origin is None else origin.ended
+    return _ms(ended) if ended else _newest_ms(run.directory.glob("*"))
 
 
 def _sweep_ended_ms(sweep: Sweep, files: Sequence[Path]) -> int:
-    """When a sweep's figures were written, or else its journal: the same at every replay. Now, where neither is."""
-    return _newest_ms(files or [SweepFiles(sweep.directory).journal])
+    """When the last run of a sweep ended: the same at every replay. Of sweeps of before journals told, when its figures
+    were written, or else its journal. Now, where there is nothing."""
+    journal = SweepFiles(sweep.directory).journal
+    ended = max((entry.at for entry in read_journal(journal) if isinstance(entry, Ended)), default="")
+    return _ms(ended) if ended else _newest_ms(files or [journal])
+
+
+def _ms(time: str) -> int:
+    return int(datetime.fromisoformat(time).timestamp() * 1000)
 
 
 def _newest_ms(files: Iterable[Path]) -> int:

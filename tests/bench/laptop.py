@@ -106,10 +106,11 @@ from orchestrator.space.spaces import load_space
 size, runs = int(sys.argv[1]), int(sys.argv[2])
 spec = load_space("add_vs_add_prod", "laptop", ["settings.training.evaluate_every=1"])
 home = Path(tempfile.mkdtemp())
+places = (str(home / "runs"), str(home / "checkpoints"))
 spec, sizing = calibration.settle(spec, home, hardware.detect())
 requests = tuple(Request("add+prod", size, seed) for seed in range(min(runs, sizing.most(size))))
 probes = sizing.probes(size, 2000, len(requests))
-sizing.learn(StackWorker(StackJob(spec.to_dict(), requests, str(home), "s", "stack", probes)).advance().measured)
+sizing.learn(StackWorker(StackJob(spec.to_dict(), requests, *places, "s", "stack", probes)).advance().measured)
 print(min(runs, sizing.most(size)))
 """
     words = [sys.executable, "-c", script, str(size), str(RUNS)]

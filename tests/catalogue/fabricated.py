@@ -19,6 +19,7 @@ from orchestrator.store.files import Home, whole_directory
 from orchestrator.store.journal import Answered, Ended, Journal
 from orchestrator.store.records import ARRAYS, PICTURE, Sweep
 from orchestrator.store.remains import OUTCOME, note_progress, write_members, write_origin
+from orchestrator.store.storage import kept_runs
 from tests.drive.sweeps import spec
 from tests.families import FLOOR, LogisticLearner
 from trainables.base import Evaluation, Outcome, RunConfig, Status
@@ -64,7 +65,7 @@ def write_sweep(
         outcome = (outcomes or {}).get(place) or outcome_of(config)
         key = family.key(config)
         if outcome.status is not Status.FAILED:
-            leave_run(files.run(key), config, outcome, sweep.id)
+            leave_run(kept_runs(files).get(key), config, outcome, sweep.id)
         journal.append(Ended(key, Request(config.mix.name, config.size, config.seed), outcome))
     if answered:
         journal.append(Answered())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -15,9 +18,12 @@ from orchestrator.catalogue.reading import State, directory_bytes, read_arrays, 
 from orchestrator.errors import UserError
 from orchestrator.store import lifecycle
 from orchestrator.store.files import Home
+from orchestrator.store.remains import read_origin
 from tests.catalogue.fabricated import diverged, failed, leave_stack, runs_of, write_sweep
 from tests.drive.sweeps import spec
 from trainables.base import Status
+
+LONG_AGO = datetime(2001, 2, 3, tzinfo=UTC)
 
 
 def test_a_finished_sweep_is_read_whole(tmp_path: Path) -> None:
@@ -63,6 +69,32 @@ def test_a_sweep_that_was_only_begun_is_read(tmp_path: Path) -> None:
     assert (stored.state, stored.runs) == (State.INTERRUPTED, ())
     assert stored.answer.mix("add").runs == 0
     assert stored.changed >= stored.begun
+
+
+def test_a_copied_home_tells_the_same_times(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    sweep = write_sweep(home)
+    told = read_sweep(home, sweep.id).changed
+    copy = Home(tmp_path / "copy")
+    shutil.copytree(home.root, copy.root)
+    for path in copy.root.rglob("*"):
+        os.utime(path, (LONG_AGO.timestamp(), LONG_AGO.timestamp()))
+    found = read_sweep(copy, sweep.id)
+    assert found.changed == told
+    ends = [read_origin(run.directory) for run in found.runs]
+    assert ends == [read_origin(run.directory) for run in read_sweep(home, sweep.id).runs]
+    assert None not in ends
+
+
+def test_a_journal_of_before_it_told_times_was_changed_when_it_was_written(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    sweep = write_sweep(home)
+    journal = home.sweep(sweep.id).journal
+    former = re.sub(r',"at":"[^"]*"', "", journal.read_text())
+    assert '"at"' not in former
+    journal.write_text(former)
+    os.utime(journal, (LONG_AGO.timestamp(), LONG_AGO.timestamp()))
+    assert read_sweep(home, sweep.id).changed == LONG_AGO
 
 
 def test_runs_in_training_show_how_far_they_are(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from orchestrator.engine.probing import run_probe
 from orchestrator.store.probed import is_due, read_arrays, read_results
 from orchestrator.store.records import ARRAYS
 from orchestrator.store.remains import WEIGHTS
+from orchestrator.store.storage import PosixStorage
 from tests.trainables.stacks import config, make_learner
 from trainables.base import RunConfig
 from trainables.listops.family import ListOps
@@ -53,7 +54,7 @@ class ProbeConformance:
         directory = trained[run]
         before = {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
         family = ListOps(run.settings)
-        first = run_probe(probe, family, run, directory, data_cache)
+        first = run_probe(probe, family, run, PosixStorage(str(directory.parent)), directory.name, data_cache)
         arrays = read_arrays(directory)
         assert first.error == ""
         assert first.numbers or len(arrays) > 1
@@ -61,7 +62,7 @@ class ProbeConformance:
         assert all(NAME.fullmatch(name) for name in first.numbers)
         assert read_results(directory)[probe.name] == first
         assert not is_due(probe, directory)
-        again = run_probe(type(probe)(), family, run, directory, data_cache)
+        again = run_probe(type(probe)(), family, run, PosixStorage(str(directory.parent)), directory.name, data_cache)
         assert again == first
         for name, array in read_arrays(directory).items():
             np.testing.assert_array_equal(array, arrays[name])
@@ -70,7 +71,9 @@ class ProbeConformance:
     def test_a_run_that_left_nothing_is_an_error_written_down(
         self, probe: Probe, tmp_path: Path, data_cache: Path
     ) -> None:
-        result = run_probe(probe, ListOps(RUNS[0].settings), RUNS[0], tmp_path, data_cache)
+        result = run_probe(
+            probe, ListOps(RUNS[0].settings), RUNS[0], PosixStorage(str(tmp_path.parent)), tmp_path.name, data_cache
+        )
         assert f"the probe {probe.name!r} needs" in result.error
         assert read_results(tmp_path) == {probe.name: result}
         assert is_due(probe, tmp_path)

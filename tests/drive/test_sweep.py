@@ -17,6 +17,7 @@ from orchestrator.errors import SweepError, UserError
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.files import Home
 from orchestrator.store.journal import Journal
+from orchestrator.store.storage import kept_runs
 from orchestrator.transition.types import Verdict
 from tests.drive.sweeps import ended, printed, quiet, spec
 from trainables.base import Status
@@ -112,7 +113,7 @@ def test_extending_trains_only_what_is_new(tmp_path: Path) -> None:
     assert len(entries) == 12
     assert {entry.reused_from for entry in entries if entry.reused_from} == {first}
     for entry in entries:
-        assert (Home(tmp_path).sweep(second).run(entry.key) / "outcome.json").is_file()
+        assert (kept_runs(Home(tmp_path).sweep(second)).get(entry.key) / "outcome.json").is_file()
 
 
 def test_extending_what_has_nothing_in_common_names_the_difference(tmp_path: Path) -> None:

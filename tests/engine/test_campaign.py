@@ -14,6 +14,7 @@ from orchestrator.stacks.sizing import Sizing, conditions_of
 from orchestrator.store.files import Home
 from orchestrator.store.journal import Ended, Journal, read_journal
 from orchestrator.store.records import Sweep
+from orchestrator.store.remains import read_members, read_progress
 from tests.drive.sweeps import spec
 from trainables.base import Evaluation, Outcome, Status
 
@@ -218,3 +219,32 @@ def test_a_later_halving_of_a_larger_stack_raises_no_limit(files: Path) -> None:
     campaign.stack_halved(half.id, [one[:2], one[2:4]])
     campaign.stack_halved(second.id, [other[:4], other[4:]])
     assert campaign.limits == {8: 2}
+
+
+def test_a_stack_shows_its_evaluations_until_its_runs_have_ended(files: Path) -> None:
+    campaign = make(files)
+    stack = campaign.next_stack()
+    assert stack is not None
+    shown = Home(files.parents[2]).sweep("logistic-1").stack(stack.id)
+    assert read_members(shown) == [ticket.request for ticket in stack.tickets]
+    curve = tuple(Evaluation(step, 1 / step, {"add": step / 10}) for step in (1, 2, 3))
+    key = stack.tickets[0].key
+    for evaluation in curve:
+        campaign.evaluated(key, evaluation)
+    assert read_progress(shown) == {key: curve}
+    for ticket in stack.tickets:
+        campaign.ended(ticket.key, GOOD)
+    campaign.stack_ended(stack.id)
+    assert not shown.exists()
+
+
+def test_a_stack_that_was_stopped_goes_on_showing_its_evaluations(files: Path) -> None:
+    campaign = make(files)
+    stack = campaign.next_stack()
+    assert stack is not None
+    key = stack.tickets[0].key
+    campaign.evaluated(key, Evaluation(1, 1.0, {"add": 0.1}))
+    campaign.stopping = True
+    campaign.stack_ended(stack.id)
+    shown = Home(files.parents[2]).sweep("logistic-1").stack(stack.id)
+    assert read_progress(shown) == {key: (Evaluation(1, 1.0, {"add": 0.1}),)}

@@ -14,10 +14,17 @@ from orchestrator.search.base import Request
 from orchestrator.store import lifecycle
 from orchestrator.store.files import Home, SweepFiles
 from orchestrator.store.probed import read_arrays, read_results
-from orchestrator.store.remains import CHECKPOINT, read_outcome, read_progress
+from orchestrator.store.records import Sweep
+from orchestrator.store.remains import CHECKPOINT, read_outcome
+from orchestrator.store.storage import kept_runs, storage_at
 from tests.drive.sweeps import spec
 from tests.families import LogisticFamily
 from trainables.base import Status
+
+
+def job_for(home: Home, sweep: Sweep, requests: tuple[Request, ...]) -> StackJob:
+    files = home.sweep(sweep.id)
+    return StackJob(sweep.spec.to_dict(), requests, files.runs_at, files.checkpoints_at, sweep.id, "stack-1")
 
 
 def test_a_stack_left_in_the_middle_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
@@ -25,7 +32,7 @@ def test_a_stack_left_in_the_middle_goes_on_from_its_checkpoint(tmp_path: Path) 
     requests = (Request("add", 16, 0), Request("add+prod", 16, 1))
     home = Home(tmp_path)
     sweep = lifecycle.create(asked, home)
-    job = StackJob(asked.to_dict(), requests, str(tmp_path), sweep.id, "stack-1")
+    job = job_for(home, sweep, requests)
     left = StackWorker(job)
     for _ in range(2):
         left.advance()
@@ -38,16 +45,16 @@ def test_a_stack_left_in_the_middle_goes_on_from_its_checkpoint(tmp_path: Path) 
     assert resumed.done
     assert lifecycle.interrupted_stacks(home.sweep(sweep.id)) == []
     for report in last.runs:
-        assert report.outcome == read_outcome(home.sweep(sweep.id).run(report.key))
-    assert not home.sweep(sweep.id).stack("stack-1").exists()
+        assert report.outcome == read_outcome(kept_runs(home.sweep(sweep.id)).get(report.key))
+    assert storage_at(home.sweep(sweep.id).checkpoints_at).list() == []
 
 
 def test_a_stack_that_ended_unheard_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its worker died between the last run's end and the report: the retry answers from disk."""
-    asked = spec()
-    sweep = lifecycle.create(asked, Home(tmp_path))
+    asked, home = spec(), Home(tmp_path)
+    sweep = lifecycle.create(asked, home)
     requests = (Request("add", 16, 0), Request("add+prod", 16, 1))
-    job = StackJob(asked.to_dict(), requests, str(tmp_path), sweep.id, "stack-1")
+    job = job_for(home, sweep, requests)
     first = StackWorker(job)
     unheard: tuple[RunReport, ...] = ()
     while not first.done:
@@ -63,26 +70,33 @@ def test_a_stack_that_ended_unheard_is_not_trained_again(tmp_path: Path, monkeyp
     assert [(report.key, report.outcome) for report in said] == [(report.key, report.outcome) for report in unheard]
 
 
-def test_a_stack_in_training_shows_its_evaluations(tmp_path: Path) -> None:
-    asked = spec(settings={"steps": 4})
-    home = Home(tmp_path)
-    sweep = lifecycle.create(asked, home)
-    worker = StackWorker(StackJob(asked.to_dict(), (Request("add", 16, 0),), str(tmp_path), sweep.id, "stack-1"))
-    reports = [report for _ in range(3) for report in worker.advance().runs]
-    shown = read_progress(home.sweep(sweep.id).stack("stack-1"))
-    assert shown == {reports[0].key: tuple(report.evaluation for report in reports)}
-
-
-def test_what_stacks_that_failed_leave_is_dropped_but_for_their_story(tmp_path: Path) -> None:
+def test_checkpoints_of_stacks_that_failed_are_dropped(tmp_path: Path) -> None:
     asked = spec(settings={"steps": 4}, resources={"checkpoint_every_s": 1e-9})
     home = Home(tmp_path)
     sweep = lifecycle.create(asked, home)
-    StackWorker(StackJob(asked.to_dict(), (Request("add", 16, 0),), str(tmp_path), sweep.id, "stack-1")).advance()
-    stack = home.sweep(sweep.id).stack("stack-1")
-    assert (stack / CHECKPOINT).is_dir()
+    StackWorker(job_for(home, sweep, (Request("add", 16, 0),))).advance()
+    checkpoints = storage_at(home.sweep(sweep.id).checkpoints_at)
+    assert checkpoints.list() == ["stack-1.1"]
     lifecycle.drop_checkpoints(home.sweep(sweep.id))
-    assert not (stack / CHECKPOINT).exists()
-    assert len(read_progress(stack)) == 1
+    assert checkpoints.list() == []
+
+
+def test_a_checkpoint_of_before_is_taken_over(tmp_path: Path) -> None:
+    """It lay where stacks show how they go, and the stack goes on from it."""
+    asked = spec(settings={"steps": 4}, resources={"checkpoint_every_s": 1e-9})
+    home = Home(tmp_path)
+    sweep = lifecycle.create(asked, home)
+    requests = (Request("add", 16, 0),)
+    StackWorker(job_for(home, sweep, requests)).advance()
+    files = home.sweep(sweep.id)
+    storage_at(files.checkpoints_at).get("stack-1.1").rename(tmp_path / "former")
+    files.stacks.mkdir()
+    (tmp_path / "former").rename(files.stack("stack-1"))
+    assert lifecycle.interrupted_stacks(files) == [list(requests)]
+    assert not (files.stack("stack-1") / CHECKPOINT).exists()
+    [report] = StackWorker(job_for(home, sweep, requests)).advance().runs
+    assert report.evaluation is not None
+    assert report.evaluation.step == 2
 
 
 MAZES = {"family": "tests.families:MazeFamily", "target": "find exit", "mixes": ["find exit"]}
@@ -94,7 +108,7 @@ def mazes(home: Path, probes: Sequence[str]) -> tuple[StackJob, SweepFiles, list
     asked = spec(**MAZES, probes=list(probes))
     sweep = lifecycle.create(asked, Home(home))
     requests = (Request("find exit", 16, 0), Request("find exit", 16, 1))
-    job = StackJob(asked.to_dict(), requests, str(home), sweep.id, "stack-1")
+    job = job_for(Home(home), sweep, requests)
     family = asked.make_family()
     return job, Home(home).sweep(sweep.id), [family.key(asked.config(request)) for request in requests]
 
@@ -112,13 +126,13 @@ def test_arrays_of_any_name_are_kept_and_nothing_is_drawn(tmp_path: Path) -> Non
     job, files, keys = mazes(tmp_path, [])
     work(job)
     for key in keys:
-        assert sorted(path.name for path in files.run(key).iterdir()) == [
+        assert sorted(path.name for path in kept_runs(files).get(key).iterdir()) == [
             "arrays.npz",
             "origin.json",
             "outcome.json",
             "weights.safetensors",
         ]
-        assert read_arrays(files.run(key))["firing"].shape == (16, 3)
+        assert read_arrays(kept_runs(files).get(key))["firing"].shape == (16, 3)
 
 
 def test_probes_run_when_a_run_ends_and_a_broken_one_costs_no_run(tmp_path: Path) -> None:
@@ -128,8 +142,8 @@ def test_probes_run_when_a_run_ends_and_a_broken_one_costs_no_run(tmp_path: Path
         outcome = reports[key].outcome
         assert outcome is not None
         assert outcome.status is Status.FINISHED
-        results = read_results(files.run(key))
-        arrays = read_arrays(files.run(key))
+        results = read_results(kept_runs(files).get(key))
+        arrays = read_arrays(kept_runs(files).get(key))
         assert results["firing"].numbers["solved"] == outcome.accuracy["find exit"]
         assert results["firing"].numbers["mean"] == pytest.approx(float(arrays["firing"].mean()))
         assert arrays["by_room"].shape == (3,)
@@ -143,7 +157,7 @@ def test_probes_run_when_a_run_ends_and_a_broken_one_costs_no_run(tmp_path: Path
 def test_a_probe_says_what_a_run_lacks(tmp_path: Path) -> None:
     job, files, keys = mazes(tmp_path, ["similarity"])
     work(job)
-    result = read_results(files.run(keys[0]))["similarity"]
+    result = read_results(kept_runs(files).get(keys[0]))["similarity"]
     assert result.error == "the probe 'similarity' needs the array 'embedding' of a run; its family keeps firing"
 
 
@@ -151,7 +165,7 @@ def test_probes_that_a_crash_cut_off_run_when_the_stack_is_asked_again(tmp_path:
     """The worker died between a run's outcome and its probes."""
     job, files, keys = mazes(tmp_path, [FIRING])
     work(job)
-    expected = read_results(files.run(keys[0]))
-    shutil.rmtree(files.run(keys[0]) / "probes")
+    expected = read_results(kept_runs(files).get(keys[0]))
+    shutil.rmtree(kept_runs(files).get(keys[0]) / "probes")
     work(job)
-    assert read_results(files.run(keys[0])) == expected
+    assert read_results(kept_runs(files).get(keys[0])) == expected

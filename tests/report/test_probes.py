@@ -11,6 +11,7 @@ from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.report.probes import ProbeTable, probe_notes, probe_table
 from orchestrator.store.files import Home
 from orchestrator.store.probed import ProbeResult, write_result
+from orchestrator.store.records import RunRecord
 from tests.catalogue.fabricated import write_sweep
 from tests.drive.sweeps import spec
 
@@ -21,12 +22,17 @@ def stored_sweep(tmp_path: Path) -> StoredSweep:
     return read_sweep(home, write_sweep(home, spec(sizes=[8, 16], probes=["similarity"])).id)
 
 
+def leave(run: RunRecord, error: str = "", **numbers: float) -> None:
+    """What a probe found in a run, or its error."""
+    write_result(run.runs, run.key, ProbeResult("similarity", 1, numbers, error), {})
+
+
 def test_means_are_over_seeds_of_the_usual_steps(stored: StoredSweep) -> None:
     assert probe_table("units", stored.runs) is None
     cells = {(run.config.mix.name, run.config.size, run.config.seed): run for run in stored.runs}
     for seed, ring in ((0, 0.5), (1, 0.25)):
-        write_result(cells["add+prod", 16, seed].directory, ProbeResult("similarity", 1, {"ring": ring}), {})
-    write_result(cells["add", 8, 0].directory, ProbeResult("similarity", 1, {"ends": -0.125}), {})
+        leave(cells["add+prod", 16, seed], ring=ring)
+    leave(cells["add", 8, 0], ends=-0.125)
     expected = ProbeTable(
         ("mix", "units", "runs", "similarity/ends", "similarity/ring"),
         (("add", "8", "1", "-0.125", ""), ("add+prod", "16", "2", "", "0.375")),
@@ -41,9 +47,9 @@ def test_failures_and_runs_not_looked_at_are_said(stored: StoredSweep) -> None:
         "The probe similarity has not run on 8 runs; `probe SWEEP` runs it."
     ]
     for run in stored.runs[:6]:
-        write_result(run.directory, ProbeResult("similarity", 1, {"ring": 0.5}), {})
+        leave(run, ring=0.5)
     for run in stored.runs[6:]:
-        write_result(run.directory, ProbeResult("similarity", 1, error=f"Traceback\nValueError: {run.config.seed}"), {})
+        leave(run, f"Traceback\nValueError: {run.config.seed}")
     assert probe_notes(stored.spec, stored.runs) == [
         "The probe similarity failed on 2 runs (ValueError: 0); `logs RUN` shows the whole error."
     ]

@@ -18,6 +18,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.store.files import Home, SweepFiles
 from orchestrator.store.records import ARRAYS
 from orchestrator.store.remains import CHECKPOINT, MEMBERS, OUTCOME
+from orchestrator.store.storage import kept_runs
 from tests.catalogue.fabricated import leave_run, leave_stack, outcome_of, runs_of, write_sweep
 from tests.commands.program import Ended, Program, program
 from tests.drive.sweeps import ended, spec
@@ -240,7 +241,7 @@ def spoil_line(journal: Path, number: int) -> str:
 @pytest.mark.parametrize("whole", [True, False], ids=["adopted", "trained again"])
 def test_a_bad_journal_line_is_named_and_mended(whole: bool, run: Program, place: Place, tmp_path: Path) -> None:
     lost = ended(place.root, place.hurt)[1]
-    outcome = place.files.run(lost.key) / OUTCOME
+    outcome = kept_runs(place.files).get(lost.key) / OUTCOME
     was = spoil_line(place.files.journal, 3)
     spoiled = place.files.journal.read_bytes()
     the_rest_works(run, place, tmp_path)
@@ -303,7 +304,7 @@ def test_a_run_is_adopted_from_disk_only_whole(kind: str, run: Program, place: P
     asked = hurt_spec()
     family = asked.make_family()
     config = next(each for each in runs_of(asked)[KEPT:] if each.size == 32)
-    directory = place.files.run(family.key(config))
+    directory = kept_runs(place.files).get(family.key(config))
     leave_run(directory, config, outcome_of(config), place.hurt)
     leave_weights(directory)
     spoil(directory / name)
@@ -431,7 +432,7 @@ def test_a_copied_home_keeps_to_itself(run: Program, place: Place, tmp_path: Pat
 
 
 def test_damaged_arrays_of_one_run_are_named_in_the_report(run: Program, place: Place, tmp_path: Path) -> None:
-    arrays = sorted(Home(place.root).runs.glob(f"*/{ARRAYS}"))
+    arrays = sorted(Path(Home(place.root).runs_at).glob(f"*/{ARRAYS}"))
     assert arrays
     for path in arrays:
         cut(path)

@@ -18,6 +18,7 @@ from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.store import lifecycle
 from orchestrator.store.files import Home
 from orchestrator.store.runs import SweepRuns, removable
+from orchestrator.store.storage import kept_runs, storage_at
 from tests.drive.sweeps import ended, quiet, spec
 from tests.store.counting import trained
 
@@ -178,7 +179,7 @@ def test_an_outcome_that_differs_stays_with_its_sweep(tmp_path: Path) -> None:
     outcome.write_text(outcome.read_text().replace('"steps": 3', '"steps": 4'))
     out = said(start(home.root, "upgrade"))
     assert "of 1 the home has another outcome, so that the sweep keeps its own" in out
-    assert (home.sweep(newest).run(outcome.parent.name) / "outcome.json").read_text() == outcome.read_text()
+    assert (kept_runs(home.sweep(newest)).get(outcome.parent.name) / "outcome.json").read_text() == outcome.read_text()
 
 
 def test_a_claim_holds_while_its_sweep_is_driven(tmp_path: Path) -> None:
@@ -216,7 +217,7 @@ def test_what_a_sweep_is_training_is_not_removed_with_another(tmp_path: Path) ->
     home = Home(tmp_path)
     run_sweep(spec(search={"method": "grid"}, sizes=[8]), RunOptions(home=tmp_path, local_debug=True), quiet())
     [there] = home.sweep_ids()
-    keys = sorted(path.name for path in home.runs.iterdir())
+    keys = storage_at(home.runs_at).list()
     assert removable(home, there) == keys
     other = home.sweep("other-1")
     other.directory.mkdir(parents=True)

@@ -18,8 +18,11 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from orchestrator.report.answer import Answer, answer
+from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.validation import parse
+from orchestrator.store.files import SweepFiles
+from orchestrator.store.journal import Ended, Journal
 from orchestrator.store.probed import ProbeResult, write_result
 from orchestrator.store.records import ARRAYS, PICTURE
 from orchestrator.tracking.base import Ending
@@ -185,6 +188,8 @@ def test_a_picture_is_drawn_for_the_first_seed_of_a_size_alone(empty: Path, tmp_
     (first.directory / PICTURE).unlink()
     second = replace(first, key="second", config=replace(first.config, seed=done.sweep.spec.seed + 1))
     longer = replace(first, key="longer", config=replace(first.config, steps_factor=2))
+    for other in (second, longer):
+        shutil.copytree(first.directory, other.runs.get(other.key))
     store = fresh_store(empty, tmp_path)
     tracker, kept = MlflowTracker(store), Record(store, done, MlflowClient(store.uri))
     for run in (first, second, longer):
@@ -218,7 +223,7 @@ def test_what_probes_find_later_replaces_the_record_of_the_run(empty: Path, tmp_
     MlflowTracker(store).run_ended(done.sweep, run)
     before = kept.one(run_key=run.key)
     assert not any(name.startswith("probe/") for name in before.data.metrics)
-    write_result(run.directory, ProbeResult("firing", 1, {"mean": 0.25}), {"by_room": np.arange(3.0)})
+    write_result(run.runs, run.key, ProbeResult("firing", 1, {"mean": 0.25}), {"by_room": np.arange(3.0)})
     MlflowTracker(store).run_ended(done.sweep, run)
     after = kept.one(run_key=run.key)
     assert after.data.metrics["probe/firing/mean"] == 0.25
@@ -236,6 +241,24 @@ def test_diverged_is_data_and_failed_is_not(kept: Record) -> None:
     assert "ZeroDivisionError" in kept.text(failed, "traceback.txt")
     assert not any(name.startswith("test_accuracy") for name in failed.data.metrics)
     assert "failed" in failed.data.tags["mlflow.note.content"]
+
+
+def test_times_are_those_that_the_sweep_tells(empty: Path, tmp_path: Path) -> None:
+    """Whenever it is recorded, and whenever its files were copied."""
+    finished = finish(tmp_path)
+    at, failed = "2026-01-02T03:10:00+00:00", next(run for run in finished.runs if run.outcome.error)
+    runs = tuple(replace(run, at=at if run is failed else "") for run in finished.runs)
+    journal = Journal(SweepFiles(finished.sweep.directory).journal)
+    for run in runs:
+        journal.append(
+            Ended(run.key, Request(run.config.mix.name, run.config.size, run.config.seed), run.outcome, at=at)
+        )
+    journal.close()
+    store = fresh_store(empty, tmp_path)
+    record(MlflowTracker(store), replace(finished, runs=runs))
+    kept = Record(store, finished, MlflowClient(store.uri))
+    assert kept.one(run_key=failed.key).info.end_time == kept.one(kind="sweep").info.end_time == 1767323400000
+    assert {run.info.end_time for run in kept.runs(kind="transition")} == {1767323400000}
 
 
 def test_a_transition_run_holds_the_curve(kept: Record) -> None:

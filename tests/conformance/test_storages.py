@@ -1,0 +1,102 @@
+"""The conformance suite over every storage, and a sweep whose directories are kept in one that keeps no directories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator.catalogue.reading import read_arrays, read_sweep
+from orchestrator.drive.sweep import RunOptions, run_sweep
+from orchestrator.engine.reports import StackJob
+from orchestrator.engine.worker import StackWorker
+from orchestrator.errors import SweepError
+from orchestrator.search.base import Request
+from orchestrator.store import lifecycle, runs, storage
+from orchestrator.store.files import Home
+from orchestrator.store.probed import read_results
+from orchestrator.store.storage import PosixStorage, Storage, kept_runs, storage_at
+from tests.conformance.packed import KIND, PackedStorage
+from tests.conformance.storages import StorageConformance
+from tests.drive.sweeps import printed, quiet, spec
+from trainables.base import Status
+
+MAKERS: dict[str, Callable[[Path], Storage]] = {
+    "posix": lambda path: PosixStorage(str(path / "runs")),
+    "packed": lambda path: PackedStorage(f"{KIND}://{path}/runs"),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+class TestStorages(StorageConformance):
+    @pytest.fixture
+    def storage(self, name: str, tmp_path: Path) -> Storage:
+        return MAKERS[name](tmp_path)
+
+
+def test_an_unknown_kind_is_named() -> None:
+    with pytest.raises(SweepError, match=r"no storage of the kind 's3', which s3://place/runs names"):
+        storage_at("s3://place/runs")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A home whose directories are kept elsewhere, as single files."""
+    monkeypatch.setitem(storage.KINDS, KIND, PackedStorage)
+    found = Home(tmp_path / "home")
+    found.root.mkdir()
+    (found.root / "storage").write_text(f"{KIND}://{tmp_path}/elsewhere\n")
+    return found
+
+
+MAZES = {
+    "family": "tests.families:MazeFamily",
+    "target": "find exit",
+    "mixes": ["find exit"],
+    "sizes": [8, 16],
+    "search": {"method": "grid"},
+    "probes": ["tests.families:Firing"],
+}
+
+
+@pytest.mark.parametrize("fresh", [False, True], ids=["shared", "fresh"])
+def test_a_sweep_needs_no_path_into_its_storage(fresh: bool, home: Home) -> None:
+    console = quiet()
+    run_sweep(spec(**MAZES), RunOptions(home=home.root, local_debug=True, fresh=fresh), console)
+    [sweep_id] = home.sweep_ids()
+    assert str(home.root / "sweeps" / sweep_id / "report.html") in printed(console)
+    stored = read_sweep(home, sweep_id)
+    assert len(stored.runs) == 4
+    for run in stored.runs:
+        assert run.outcome.status is Status.FINISHED
+        assert read_arrays(run)["firing"].shape == (run.config.size, 3)
+        assert read_results(run.directory)["firing"].numbers["solved"] == run.outcome.accuracy["find exit"]
+        assert home.root not in run.directory.parents
+    assert not list(home.root.rglob("outcome.json"))
+    assert len(kept_runs(home.sweep(sweep_id)).list()) == 4
+    again = quiet()
+    run_sweep(spec(**MAZES), RunOptions(home=home.root, local_debug=True), again)
+    assert ("4 runs were there already" in printed(again)) is not fresh
+    runs.remove_own(home.sweep(sweep_id))
+    assert len(storage_at(home.runs_at).list()) == 4
+    assert len(kept_runs(home.sweep(sweep_id)).list()) == (0 if fresh else 4)
+
+
+def test_a_stack_goes_on_from_a_checkpoint_in_a_storage(home: Home) -> None:
+    asked = spec(settings={"steps": 4}, resources={"checkpoint_every_s": 1e-9})
+    sweep = lifecycle.create(asked, home)
+    files = home.sweep(sweep.id)
+    requests = (Request("add", 16, 0), Request("add+prod", 16, 1))
+    job = StackJob(asked.to_dict(), requests, files.runs_at, files.checkpoints_at, sweep.id, "stack-1")
+    left = StackWorker(job)
+    for _ in range(2):
+        left.advance()
+    assert not (files.directory / "checkpoints").exists()
+    assert lifecycle.interrupted_stacks(files) == [list(requests)]
+    resumed = StackWorker(job)
+    steps = [report.evaluation.step for report in resumed.advance().runs if report.evaluation is not None]
+    assert steps == [3, 3]
+    resumed.advance()
+    assert resumed.done
+    assert lifecycle.interrupted_stacks(files) == []
