@@ -10,6 +10,17 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
+class Alphabet:
+    """Token ids the learner must know: how many there are, how many of them (the first ones) are items, the tokens that
+    values are written in, and two."""
+
+    size: int
+    items: int
+    eos: int
+    equals: int
+
+
+@dataclass(frozen=True)
 class Examples:
     """Expressions with their worked solutions.
 
