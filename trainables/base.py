@@ -118,6 +118,10 @@ class Family(ABC):
         """What is learned, in a few words for the head of an answer (``modulus 6``); ``""`` leaves it out."""
         return ""
 
+    def items_in_order(self) -> bool:
+        """Whether the rows of the arrays kept of a model stand in an order that means something, as numbers do."""
+        return True
+
     @classmethod
     def modernised(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """Settings as plain values in today's words, where they are written in those of a former version."""
@@ -274,7 +278,10 @@ def _replaced(settings: Any, path: Sequence[str], value: float) -> Any:
     return replace(settings, **{path[0]: round(value) if isinstance(old, int) else float(value)})
 
 
-BUILT_IN = {"listops": "trainables.listops.family:ListOps"}
+BUILT_IN = {
+    "listops": "trainables.listops.family:ListOps",
+    "permutations": "trainables.permutations.family:Permutations",
+}
 """Short names of the families that come with the project."""
 
 

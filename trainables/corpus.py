@@ -25,8 +25,8 @@ class Examples:
     """Expressions with their worked solutions.
 
     ``tokens`` [M, W] is the full text, padded with ``<eos>``; ``prompt_lengths`` [M] counts the tokens up to and
-    including the first '='; ``lengths`` [M] the text's, with its ``<eos>``; ``answers`` [M] the right values (number
-    token ids).
+    including the first '='; ``lengths`` [M] the text's, with its ``<eos>``; ``answers`` [M] the right answers as codes,
+    equal where the answers are (token ids where every answer is one token).
     """
 
     tokens: NDArray[np.unsignedinteger]
