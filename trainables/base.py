@@ -10,11 +10,10 @@ A family outside this repository is any class that subclasses :class:`Family`, n
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,7 +22,9 @@ from numpy.typing import NDArray
 from trainables.arms import ALL, Arm, Mix
 from trainables.described import described_fields
 from trainables.errors import SettingsError
+from trainables.named import find
 from trainables.runs import Evaluation, Outcome, Parameters, Report, RunConfig, Start, Status, StepCost
+from trainables.words import Words
 
 __all__ = [
     "Arm",
@@ -76,19 +77,6 @@ class Learner(ABC):
         """
 
 
-@dataclass(frozen=True)
-class Words:
-    """What things are called where a person reads of them.
-
-    ``task`` is one of the things that a mix is made of; ``outside_core`` what core parameters leave out; ``item`` what
-    a row of the arrays kept of a model stands for. All in the form that fits after "unknown" or "without".
-    """
-
-    task: str = "task"
-    outside_core: str = "those that the family does not count as the model's body"
-    item: str = "item"
-
-
 class Family(ABC):
     """A kind of model and the tasks it is trained on, with its settings resolved.
 
@@ -129,6 +117,10 @@ class Family(ABC):
     def subject(self) -> str:
         """What is learned, in a few words for the head of an answer (``modulus 6``); ``""`` leaves it out."""
         return ""
+
+    def items_in_order(self) -> bool:
+        """Whether the rows of the arrays kept of a model stand in an order that means something, as numbers do."""
+        return True
 
     @classmethod
     def modernised(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -286,7 +278,10 @@ def _replaced(settings: Any, path: Sequence[str], value: float) -> Any:
     return replace(settings, **{path[0]: round(value) if isinstance(old, int) else float(value)})
 
 
-BUILT_IN = {"listops": "trainables.listops.family:ListOps"}
+BUILT_IN = {
+    "listops": "trainables.listops.family:ListOps",
+    "permutations": "trainables.permutations.family:Permutations",
+}
 """Short names of the families that come with the project."""
 
 
@@ -295,19 +290,7 @@ def load_family(name: str) -> type[Family]:
 
     Raises :class:`SettingsError` (key ``family``) for anything that is not a complete :class:`Family`.
     """
-    module_name, colon, class_name = BUILT_IN.get(name, name).partition(":")
-    if not colon:
-        raise SettingsError(
-            f"there is no family {name!r}; give a built-in one or package.module:Class",
-            key="family",
-            given=name,
-            allowed=tuple(BUILT_IN),
-        )
-    try:
-        found = getattr(importlib.import_module(module_name), class_name, None)
-    except Exception as error:  # A module of anybody's, which may raise anything as it is imported.
-        why = f"{type(error).__name__}: {error}"
-        raise SettingsError(f"family {name!r} cannot be imported: {why}", key="family", given=name) from error
+    found = find(name, BUILT_IN, kind="family", key="family")
     if not (isinstance(found, type) and issubclass(found, Family)):
         raise SettingsError(f"{name!r} is not a subclass of trainables.base.Family", key="family", given=name)
     return found

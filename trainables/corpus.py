@@ -10,12 +10,23 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
+class Alphabet:
+    """Token ids the learner must know: how many there are, how many of them (the first ones) are items, the tokens that
+    values are written in, and two."""
+
+    size: int
+    items: int
+    eos: int
+    equals: int
+
+
+@dataclass(frozen=True)
 class Examples:
     """Expressions with their worked solutions.
 
     ``tokens`` [M, W] is the full text, padded with ``<eos>``; ``prompt_lengths`` [M] counts the tokens up to and
-    including the first '='; ``lengths`` [M] the text's, with its ``<eos>``; ``answers`` [M] the right values (number
-    token ids).
+    including the first '='; ``lengths`` [M] the text's, with its ``<eos>``; ``answers`` [M] the right answers as codes,
+    equal where the answers are (token ids where every answer is one token).
     """
 
     tokens: NDArray[np.unsignedinteger]

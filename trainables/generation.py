@@ -109,9 +109,21 @@ def _score(text_MW: NDArray[np.int64], sets: Sequence[Examples], *, eos: int, eq
         count = len(one.answers)
         written = text_MW[first : first + count]
         ends = (written == eos) & (np.arange(written.shape[1]) >= one.prompt_lengths[:, None])
-        end = np.where(ends.any(axis=1), ends.argmax(axis=1), 1)
-        every = np.arange(count)
-        value, before = written[every, end - 1], written[every, np.maximum(end - 2, 0)]
-        shares.append(float(((before == equals) & (value == one.answers)).mean()))
+        end = np.where(ends.any(axis=1), ends.argmax(axis=1), 0)
+        shares.append(float(_end_alike(written, end, one, equals).mean()))
         first += count
     return shares
+
+
+def _end_alike(text_MW: NDArray[np.int64], end_M: NDArray[np.int64], one: Examples, equals: int) -> NDArray[np.bool_]:
+    """Whether each text, from its last '=' to ``end_M``, is what its solution is from there to its ``<eos>``."""
+    rows = np.arange(len(text_MW))
+    alike, in_answer = np.ones(len(rows), dtype=np.bool_), np.ones(len(rows), dtype=np.bool_)
+    back = 0
+    while in_answer.any():
+        back += 1
+        right = one.tokens[rows, one.lengths - 1 - back]
+        found = text_MW[rows, np.maximum(end_M - back, 0)]
+        alike &= (found == right) | ~in_answer
+        in_answer &= right != equals
+    return alike

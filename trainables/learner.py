@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from trainables.architecture import Layout, ModelSettings, layout
 from trainables.base import Evaluation, Learner, Outcome, Report, RunConfig, Status, StepCost
 from trainables.checkpoint import read_checkpoint, write_checkpoint
-from trainables.corpus import Dataset, Examples
+from trainables.corpus import Alphabet, Dataset, Examples
 from trainables.generation import accuracies
 from trainables.probing import time_steps
 from trainables.sampling import WindowSampler
@@ -26,16 +26,6 @@ from trainables.training import SOLVED, SOLVED_EVALUATIONS, TrainingSettings
 from trainables.transformer import initialise
 
 CHECKPOINT = "stack.safetensors"
-
-
-@dataclass(frozen=True)
-class Alphabet:
-    """Token ids the learner must know: how many there are, how many of them (the first ones) are numbers, and two."""
-
-    size: int
-    numbers: int
-    eos: int
-    equals: int
 
 
 @dataclass(frozen=True)
@@ -233,7 +223,7 @@ class TransformerLearner(Learner):
         if dataset.mixed is not None:
             measures["accuracy_mixed"] = scores[-1]
         outcome = Outcome(Status.FINISHED, self._step, accuracy, floor, curve, measures, data=dataset.digest)
-        return Report(index, evaluation, outcome, self._number_embeddings(index), self._weights(index))
+        return Report(index, evaluation, outcome, self._item_embeddings(index), self._weights(index))
 
     def _measures(self, index: int) -> dict[str, float]:
         """Numbers worth recording beside the accuracies."""
@@ -252,9 +242,9 @@ class TransformerLearner(Learner):
         mine = self._where.views(self._trainer.state.parameters_SP[row : row + 1].cpu())
         return {name: view[0].numpy().copy() for name, view in mine.items()}
 
-    def _number_embeddings(self, index: int) -> dict[str, NDArray[Any]]:
-        """The number tokens' embeddings [n, C]."""
-        return {"embedding": self._weights(index)["token"][: self._alphabet.numbers]}
+    def _item_embeddings(self, index: int) -> dict[str, NDArray[Any]]:
+        """The items' embeddings [n, C]."""
+        return {"embedding": self._weights(index)["token"][: self._alphabet.items]}
 
     def _keep(self, indices: Sequence[int]) -> None:
         """Go on with these runs alone, in a smaller stack."""

@@ -10,8 +10,8 @@ from trainables import generation
 from trainables.architecture import ModelSettings, layout
 from trainables.base import Mix
 from trainables.corpus import Examples
+from trainables.expressions.data import make_dataset
 from trainables.initialisation import InitSettings
-from trainables.listops.data import make_dataset
 from trainables.listops.settings import TaskSettings
 from trainables.listops.tokens import Vocabulary
 from trainables.transformer import forward, initialise

@@ -9,13 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from trainables.base import Mix, SettingsError
-from trainables.listops.streams import stream
-
-Integers = NDArray[np.int64]
-Function = Callable[[Integers], Integers]
+from trainables.expressions.trees import Function, Integers
+from trainables.streams import stream
 
 
 @dataclass(frozen=True)
@@ -92,10 +88,3 @@ OPERATIONS: dict[str, Operation] = {
 def build_function(name: str, modulus: int, seed: int) -> Function:
     """The function of operation ``name`` modulo ``modulus``; random tables depend on ``seed`` and ``modulus`` alone."""
     return OPERATIONS[name].build(modulus, stream(seed, "operation", name))
-
-
-def check_mix(mix: Mix) -> None:
-    """Raise :class:`SettingsError` (key ``mixes``) unless every task of ``mix`` is an operation."""
-    for task in mix.tasks:
-        if task not in OPERATIONS:
-            raise SettingsError(f"there is no operation {task!r}", key="mixes", given=task, allowed=tuple(OPERATIONS))

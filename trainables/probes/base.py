@@ -5,7 +5,6 @@ A probe outside this repository is any class that subclasses :class:`Probe`, nam
 
 from __future__ import annotations
 
-import importlib
 import math
 import re
 from abc import ABC, abstractmethod
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.base import Family, RunConfig, SettingsError
+from trainables.named import find
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 """Names of probes and of their numbers: they become files, columns and metrics."""
@@ -79,18 +79,7 @@ def load_probe(name: str) -> Probe:
 
     Raises :class:`SettingsError` (key ``probes``) for anything that is not a complete :class:`Probe`.
     """
-    module_name, colon, class_name = BUILT_IN.get(name, name).partition(":")
-    if not colon:
-        raise SettingsError(
-            f"there is no probe {name!r}; give a built-in one or package.module:Class",
-            key="probes",
-            given=name,
-            allowed=tuple(BUILT_IN),
-        )
-    try:
-        found = getattr(importlib.import_module(module_name), class_name, None)
-    except ImportError as error:
-        raise SettingsError(f"probe {name!r} cannot be imported: {error}", key="probes", given=name) from error
+    found = find(name, BUILT_IN, kind="probe", key="probes")
     if not (isinstance(found, type) and issubclass(found, Probe)):
         raise SettingsError(f"{name!r} is not a subclass of trainables.probes.base.Probe", key="probes", given=name)
     if found.__abstractmethods__ or not NAME.fullmatch(getattr(found, "name", "")):

@@ -1,4 +1,4 @@
-"""How alike a model's embeddings of ordered items (numbers) are: do they lie on a line or a ring?"""
+"""How alike a model's embeddings of its items are and, of ordered ones (numbers): do they lie on a line or a ring?"""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from trainables.probes.base import Probe, Probed
 class Similarity(Probe):
     """Cosine similarities of the rows of the array ``embedding`` [n, C], as the array ``similarity`` [n, n], float32.
 
-    Two numbers, each a difference of cosines in [-2, 2], for n of at least 4. The pairs that are no neighbours on the
-    ring 0, 1, ..., n - 1, 0 are what both are measured against:
+    Where the rows stand in an order that means something, two numbers, each a difference of cosines in [-2, 2], for n
+    of at least 4. The pairs that are no neighbours on the ring 0, 1, ..., n - 1, 0 are what both are measured against:
 
     * ``ring``: the mean cosine of neighbours on the ring, less that of all other pairs. 0 where order leaves no trace.
     * ``ends``: the cosine of the first and the last row, less the same. As large as ``ring`` where the rows close to a
@@ -28,7 +28,8 @@ class Similarity(Probe):
 
     def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
         similarity = cosines(arrays["embedding"])
-        return Probed(ring_numbers(similarity), {"similarity": similarity})
+        numbers = ring_numbers(similarity) if family.items_in_order() else {}
+        return Probed(numbers, {"similarity": similarity})
 
 
 def cosines(embedding: NDArray[Any]) -> NDArray[Any]:

@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 
 from tests.trainables.listops import naive
+from trainables import datasets
 from trainables.base import Arm, Mix, SettingsError
 from trainables.corpus import Dataset, Examples
-from trainables.listops import data
-from trainables.listops.data import load_dataset, make_dataset
-from trainables.listops.expressions import Expressions
-from trainables.listops.heldout import HeldOut, Part
+from trainables.datasets import load_dataset
+from trainables.expressions import data
+from trainables.expressions.data import make_dataset
+from trainables.expressions.heldout import HeldOut, Part
+from trainables.expressions.text import Expressions
 from trainables.listops.settings import TaskSettings
 from trainables.listops.tokens import Vocabulary
 
@@ -36,7 +38,7 @@ def lines(examples: Examples, vocabulary: Vocabulary) -> list[str]:
 
 def digest(dataset: Dataset) -> str:
     """Computed again from the arrays, which may have been read from files."""
-    again = data._digest(dataset)
+    again = datasets.digest(dataset)
     assert dataset.digest == again
     return again
 
@@ -186,7 +188,7 @@ def test_made_once_then_read_memory_mapped(tmp_path: Path, monkeypatch: pytest.M
     def made_again(*_: object) -> Dataset:
         raise AssertionError("the dataset was made a second time")
 
-    monkeypatch.setattr(data, "make_dataset", made_again)
+    monkeypatch.setattr(TaskSettings, "make_dataset", made_again)
     again = load_dataset(SMALL, Mix.parse("prod+add"), 0, cache)
     assert digest(first) == digest(again)
     assert first.nodes == again.nodes
@@ -201,7 +203,7 @@ MAKE = """
 import sys
 from pathlib import Path
 from tests.trainables.listops.test_data import PAIR, SMALL, digest
-from trainables.listops.data import load_dataset
+from trainables.datasets import load_dataset
 print("ready", flush=True)
 sys.stdin.readline()
 print(digest(load_dataset(SMALL, PAIR, 0, Path(sys.argv[1]))))
@@ -234,9 +236,9 @@ def test_processes_that_race_agree_with_each_other_and_with_this_one(tmp_path: P
 
 def test_the_second_of_two_writers_keeps_the_first_ones(tmp_path: Path) -> None:
     dataset = make_dataset(SMALL, PAIR, 0)
-    data._write(dataset, tmp_path / "listops-x")
+    datasets._write(dataset, tmp_path / "listops-x")
     inode = (tmp_path / "listops-x").stat().st_ino
-    data._write(dataset, tmp_path / "listops-x")
+    datasets._write(dataset, tmp_path / "listops-x")
     assert [(path.name, path.stat().st_ino) for path in tmp_path.iterdir()] == [("listops-x", inode)]
 
 

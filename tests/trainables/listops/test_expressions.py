@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from tests.trainables.listops import naive
 from trainables.base import Mix, SettingsError
-from trainables.listops.expressions import Expressions, Texts
-from trainables.listops.heldout import Part
+from trainables.expressions.heldout import Part
+from trainables.expressions.text import Expressions, Texts
+from trainables.expressions.trees import Draw, evaluate, grow, part_of
+from trainables.expressions.vocabulary import ExpressionVocabulary
 from trainables.listops.operations import OPERATIONS, build_function
 from trainables.listops.settings import TaskSettings
-from trainables.listops.tokens import Vocabulary
-from trainables.listops.trees import evaluate, grow, part_of
 
 SHAPES: list[dict[str, Any]] = [
     {"modulus": 20},
@@ -34,7 +34,7 @@ SHAPES: list[dict[str, Any]] = [
 ]
 
 
-def lines(texts: Texts, vocabulary: Vocabulary) -> list[str]:
+def lines(texts: Texts, vocabulary: ExpressionVocabulary) -> list[str]:
     ends = np.cumsum(texts.lengths)
     return [vocabulary.decode(tokens) for tokens in np.split(texts.tokens, ends[:-1])]
 
@@ -128,7 +128,7 @@ def test_shares_nesting_and_numbers_are_as_asked() -> None:
 def test_the_share_of_clean_expressions_is_foreseen(shape: dict[str, Any]) -> None:
     settings = TaskSettings(**shape)
     expressions = Expressions(settings, Mix.parse("add"), 0)
-    trees = grow(settings, (1.0,), 40_000, np.random.default_rng(0))
+    trees = grow(settings, Draw((1.0,), (0,)), 40_000, np.random.default_rng(0))
     evaluate(trees, [build_function("add", settings.modulus, 0)])
     parts = part_of(trees, expressions.held_out)
     every = np.indices((settings.modulus,) * settings.max_arguments).reshape(settings.max_arguments, -1).T
@@ -164,7 +164,7 @@ def test_a_yield_too_low_to_wait_for_is_an_error(monkeypatch: pytest.MonkeyPatch
     # that pair out, and then there is nothing to train on: without an end, the search for it would never stop.
     settings = TaskSettings(modulus=16, depth=6, max_arguments=2, nesting=1.0, held_out_fraction=0.07)
     prod = Mix.parse("prod")
-    monkeypatch.setattr("trainables.listops.expressions.GIVE_UP_AFTER", 3)
+    monkeypatch.setattr("trainables.expressions.text.GIVE_UP_AFTER", 3)
     zeros = np.array([0, 0])
     seed = next(seed for seed in range(200) if Expressions(settings, prod, seed).held_out.part(zeros))
     with pytest.raises(SettingsError, match="random expressions of prod only") as caught:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from tests.trainables.listops import naive
 from trainables.base import Mix, SettingsError
-from trainables.listops.operations import OPERATIONS, build_function, check_mix
+from trainables.listops.operations import OPERATIONS, build_function
+from trainables.listops.settings import TaskSettings
 
 PLAIN = ("max", "min", "med", "add", "prod", "nadd")
 
@@ -85,6 +86,6 @@ def test_tables_depend_on_the_seed_alone(name: str) -> None:
 
 def test_unknown_operation_is_named() -> None:
     with pytest.raises(SettingsError, match="'prdo'") as caught:
-        check_mix(Mix.parse("add+prdo"))
+        TaskSettings().check_mix(Mix.parse("add+prdo"))
     assert (caught.value.key, caught.value.given) == ("mixes", "prdo")
     assert "prod" in caught.value.allowed

@@ -8,7 +8,8 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from trainables.base import SettingsError
-from trainables.listops.settings import LONGEST_TEXT_TOKENS, TaskSettings, warnings
+from trainables.expressions.shape import LONGEST_TEXT_TOKENS
+from trainables.listops.settings import TaskSettings
 
 
 @pytest.mark.parametrize(
@@ -76,21 +77,21 @@ def test_few_held_out_tuples() -> None:
     with pytest.raises(SettingsError, match=r"0\.04 of 6\^3 tuples is 8; at least 10") as caught:
         TaskSettings(modulus=6, held_out_fraction=0.04)
     assert caught.value.key == "task.held_out_fraction"
-    few = warnings(TaskSettings(modulus=6, held_out_fraction=0.05))
+    few = TaskSettings(modulus=6, held_out_fraction=0.05).warnings()
     assert any("only 10 number tuples" in said for said in few)
-    assert not any("number tuples" in said for said in warnings(TaskSettings(modulus=6, held_out_fraction=0.2)))
+    assert not any("number tuples" in said for said in TaskSettings(modulus=6, held_out_fraction=0.2).warnings())
 
 
 def test_multisets_are_what_is_counted_where_order_does_not_count() -> None:
     flat = {"modulus": 6, "depth": 1, "max_arguments": 4, "held_out": "unordered"}
     settings = TaskSettings(**flat, held_out_fraction=0.1)  # type: ignore[arg-type]
     assert (settings.tuple_count, settings.held_out_tuples) == (126, 12)
-    (said,) = warnings(settings)
+    (said,) = settings.warnings()
     assert (
         "only 12 multisets of 4 numbers are held out (6 of them for the final score; orders of one are no cases" in said
     )
     assert "steps of about 0.17" in said
-    assert warnings(TaskSettings(**flat, held_out_fraction=0.32)) == []  # type: ignore[arg-type]
+    assert TaskSettings(**flat, held_out_fraction=0.32).warnings() == []  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match=r"0\.07 of 126 multisets of 4 numbers is 8; at least 10") as caught:
         TaskSettings(**flat, held_out_fraction=0.07)  # type: ignore[arg-type]
     assert caught.value.key == "task.held_out_fraction"
@@ -105,9 +106,9 @@ def test_shares_of_multisets_are_reckoned_with_at_their_worst() -> None:
 
 
 def test_leak_of_permutations_is_disclosed() -> None:
-    (said,) = warnings(TaskSettings())
+    (said,) = TaskSettings().warnings()
     assert "(max, min, med, add, prod, relabelled_add)" in said
-    assert warnings(TaskSettings(held_out="unordered")) == []
+    assert TaskSettings(held_out="unordered").warnings() == []
 
 
 def test_hopeless_held_out_shares_are_refused() -> None:

@@ -9,16 +9,19 @@ Shape legend: B expressions, S = k**level slots of a level.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainables.listops.heldout import HeldOut
-from trainables.listops.operations import Function
-from trainables.listops.settings import TaskSettings
+from trainables.expressions.heldout import HeldOut
+from trainables.expressions.shape import ExpressionShape
+
+Integers = NDArray[np.int64]
+Function = Callable[[Integers], Integers]
+"""What an operation computes: from values [..., k], k >= 2, to what they come to, [...]."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Level:
     """One level of a batch of trees; all arrays [B, S].
 
     ``value`` is right where ``present``; ``operation`` (an index into the mix) and ``arity`` where ``nested``, which
-    marks the slots that are operations rather than plain numbers.
+    marks the slots that are operations rather than plain values.
     """
 
     present: NDArray[np.bool_]
@@ -47,7 +50,7 @@ class Level:
 
 
 Trees = tuple[Level, ...]
-"""The levels from the root (one slot) to the last, which holds numbers only."""
+"""The levels from the root (one slot) to the last, which holds plain values only."""
 
 
 def select(trees: Trees, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> Trees:
@@ -55,26 +58,47 @@ def select(trees: Trees, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> Trees:
     return tuple(level.select(chosen) for level in trees)
 
 
-def grow(settings: TaskSettings, shares: Sequence[float], count: int, rng: np.random.Generator) -> Trees:
+@dataclass(frozen=True)
+class Draw:
+    """How operations are drawn: ``shares`` of all of a mix's, and which of them (``inner``, indices into the shares)
+    may stand inside another, where each has its share among these. Without any, nothing is nested."""
+
+    shares: Sequence[float]
+    inner: Sequence[int]
+
+    def root(self, where: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int64]:
+        """The outermost operations, where there are any."""
+        return _draw(self.shares, where, rng)
+
+    def inside(self, where: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int64]:
+        """Operations that are arguments of another, where there are any."""
+        if len(self.inner) in (0, len(self.shares)):
+            return _draw(self.shares, where, rng)
+        shares = np.array(self.shares)[list(self.inner)]
+        return np.array(self.inner)[_draw(shares / shares.sum(), where, rng)]
+
+
+def grow(settings: ExpressionShape, draw: Draw, count: int, rng: np.random.Generator) -> Trees:
     """``count`` random expressions, not yet evaluated: values of operations are 0.
 
-    Every operation is drawn with its share, argument counts and numbers uniformly.
+    Every operation is drawn with its share, argument counts and values uniformly.
     """
     k = settings.max_arguments
+    levels_of_operations = settings.levels if draw.inner else 1
     present = np.ones((count, 1), dtype=np.bool_)
     nested = present
-    levels = []
-    for depth in range(settings.levels + 1):
+    levels: list[Level] = []
+    for depth in range(levels_of_operations + 1):
         level = Level(
             present=present,
             nested=nested,
-            operation=_draw(shares, nested, rng),
+            operation=draw.inside(nested, rng) if depth else draw.root(nested, rng),
             arity=np.where(nested, rng.integers(2, k + 1, nested.shape), 0),
-            value=np.where(present & ~nested, rng.integers(settings.modulus, size=present.shape), 0),
+            value=np.where(present & ~nested, rng.integers(settings.value_count, size=present.shape), 0),
         )
         levels.append(level)
         present = (np.arange(k) < level.arity[:, :, None]).reshape(count, -1)
-        left = depth + 1 < settings.levels
+        left = depth + 1 < levels_of_operations
         nested = present & (rng.random(present.shape) < settings.nesting) if left else np.zeros_like(present)
     return tuple(levels)
 

@@ -1,8 +1,8 @@
-"""Which number tuples are kept out of training text, and whether for validation or for the test.
+"""Which tuples of values are kept out of training text, and whether for validation or for the test.
 
-A held-out tuple has as many numbers as the longest argument list. In any reduction step, prompt included, adjacent
-number tokens are arguments of one operation; so a window of that length is always the whole argument list of an
-operation with ``max_arguments`` arguments that are all numbers by then, and looking at those lists is enough.
+A held-out tuple has as many values as the longest argument list. In any reduction step, prompt included, adjacent
+values are arguments of one operation; so a window of that length is always the whole argument list of an
+operation with ``max_arguments`` arguments that are all values by then, and looking at those lists is enough.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from trainables.listops.multisets import MultisetNumbering, orders
-from trainables.listops.settings import TaskSettings
-from trainables.listops.streams import stream
+from trainables.expressions.multisets import MultisetNumbering, orders
+from trainables.expressions.shape import ExpressionShape
+from trainables.streams import stream
 
 LARGEST_TABLE = 2**20
 """Up to this many tuples (multisets) are kept in a table with exact counts; more are told apart by a hash of each."""
@@ -29,28 +29,28 @@ class Part(IntEnum):
 
 
 class HeldOut:
-    """The held-out tuples of one seed: a function of modulus, max_arguments, held_out_fraction, held_out and seed.
+    """The held-out tuples of one seed: a function of value_count, max_arguments, held_out_fraction, held_out and seed.
 
     Halved once: half of them (rounded up) are for the test, the others for validation. With ``unordered`` multisets are
     held out and halved, every tuple going where its multiset goes.
     """
 
-    def __init__(self, settings: TaskSettings, seed: int) -> None:
-        self._modulus = settings.modulus
+    def __init__(self, settings: ExpressionShape, seed: int) -> None:
+        self._values = settings.value_count
         self._length = settings.max_arguments
-        self._tuples = settings.modulus**settings.max_arguments
+        self._tuples = settings.value_count**settings.max_arguments
         self._fraction = settings.held_out_fraction
         self._unordered = settings.held_out == "unordered"
         rng = stream(seed, "held-out")
         self._key = rng.integers(2**64, dtype=np.uint64)
         self._powers = np.array(
-            [pow(self._modulus, place, 2**64) for place in reversed(range(self._length))], dtype=np.uint64
+            [pow(self._values, place, 2**64) for place in reversed(range(self._length))], dtype=np.uint64
         )
         self._numbering: MultisetNumbering | None = None
         self._table: NDArray[np.uint8] | None = None
         if settings.tuple_count <= LARGEST_TABLE:
             if self._unordered:
-                self._numbering = MultisetNumbering(self._modulus, self._length)
+                self._numbering = MultisetNumbering(self._values, self._length)
             self._table = _draw_table(settings.tuple_count, settings.held_out_tuples, rng)
 
     def part(self, arguments: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -84,7 +84,7 @@ class HeldOut:
         while len(found) < limit:
             count = LARGEST_TABLE // self._length
             if multisets is None or sizes is None:
-                drawn = rng.integers(self._modulus, size=(count, self._length))
+                drawn = rng.integers(self._values, size=(count, self._length))
                 drawn = drawn[self.part(drawn) == part]
             else:
                 # A multiset as often as it stands for tuples, in any of its orders: any tuple, equally likely.
@@ -92,11 +92,11 @@ class HeldOut:
             found = np.unique(np.concatenate([found, drawn]), axis=0)
         return found[np.sort(rng.choice(len(found), size=limit, replace=False))]
 
-    def cases(self, tokens: NDArray[np.unsignedinteger], part: Part) -> int:
-        """How many different tuples (with ``unordered``, multisets) of a part occur in a text of token ids [L], whose
-        numbers are the ids below the modulus."""
-        windows = np.lib.stride_tricks.sliding_window_view(tokens, self._length)
-        rows = windows[(windows < self._modulus).all(axis=1)].astype(np.int64)
+    def cases(self, arguments: NDArray[np.integer], part: Part) -> int:
+        """How many different tuples (with ``unordered``, multisets) of a part stand in a text: its values [L] in order,
+        with what is none of 0..value_count-1 for everything between them."""
+        windows = np.lib.stride_tricks.sliding_window_view(arguments, self._length)
+        rows = windows[((windows >= 0) & (windows < self._values)).all(axis=1)].astype(np.int64)
         found = np.unique(np.sort(rows, axis=1) if self._unordered else rows, axis=0)
         return int(np.count_nonzero(self.part(found) == part))
 
@@ -107,12 +107,12 @@ class HeldOut:
         return self._numbering.multisets(np.flatnonzero(self._table == part))
 
     def _codes(self, arguments: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """Tuples read as numbers in base ``modulus``, modulo 2**64."""
+        """Tuples read as numbers in base ``value_count``, modulo 2**64."""
         return arguments.astype(np.uint64) @ self._powers
 
     def _digits(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """The tuples [N, max_arguments] of codes [N]; the inverse of :meth:`_codes`."""
-        return codes[:, None] // self._powers.astype(np.int64) % self._modulus
+        return codes[:, None] // self._powers.astype(np.int64) % self._values
 
 
 def _draw_table(count: int, held_out: int, rng: np.random.Generator) -> NDArray[np.uint8]:

@@ -12,16 +12,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainables.base import Mix, SettingsError
-from trainables.listops.heldout import HeldOut, Part
-from trainables.listops.operations import build_function, check_mix
-from trainables.listops.settings import RAREST_HELD_OUT, TaskSettings
-from trainables.listops.tokens import Tokens, Vocabulary
-from trainables.listops.trees import Trees, count_operations, evaluate, flat, grow, part_of, select
+from trainables.expressions.heldout import HeldOut, Part
+from trainables.expressions.shape import RAREST_HELD_OUT
+from trainables.expressions.trees import Draw, Trees, count_operations, evaluate, flat, grow, part_of, select
+from trainables.expressions.vocabulary import Tokens
+
+if TYPE_CHECKING:
+    from trainables.expressions.task import ExpressionTask
 
 BATCH = 8_192
 """Expressions grown at once. Part of what is generated: another number gives other data."""
@@ -36,7 +39,7 @@ class Texts:
     """Solutions from prompt to ``<eos>``, one after the other.
 
     ``tokens`` [L]; ``lengths`` [B] tokens of each, ``<eos>`` included; ``prompt_lengths`` [B] tokens up to and
-    including the first ``=``; ``answers`` [B] the numbers (and token ids) they come to.
+    including the first ``=``; ``answers`` [B] the codes of what they come to (token ids where a code is one token).
     """
 
     tokens: Tokens
@@ -58,16 +61,23 @@ class Texts:
 class Expressions:
     """Generates the expressions of one mix with one seed's held-out tuples and tables.
 
-    Raises :class:`SettingsError` (key ``mixes``) for an operation that does not exist.
+    Raises :class:`SettingsError` (key ``mixes``) for an operation that does not exist or cannot be asked.
     """
 
-    def __init__(self, settings: TaskSettings, mix: Mix, seed: int) -> None:
-        check_mix(mix)
+    def __init__(self, settings: ExpressionTask, mix: Mix, seed: int) -> None:
+        settings.check_mix(mix)
         self.settings = settings
         self.mix = mix
-        self.vocabulary = Vocabulary(settings.modulus)
+        self.vocabulary = settings.vocabulary()
         self.held_out = HeldOut(settings, seed)
-        self._functions = [build_function(task, settings.modulus, seed) for task in mix.tasks]
+        self._functions = [settings.function(task, seed) for task in mix.tasks]
+        inner = tuple(place for place, task in enumerate(mix.tasks) if settings.gives_values(task))
+        self._draw = Draw(mix.shares, inner)
+
+    @property
+    def nests(self) -> bool:
+        """Whether an operation may be an argument of another."""
+        return self.settings.levels > 1 and len(self._draw.inner) > 0
 
     def sample(self, part: Part, count: int, rng: np.random.Generator) -> tuple[Texts, dict[str, int]]:
         """``count`` random expressions of one part, and how many nodes of each operation they have.
@@ -81,7 +91,7 @@ class Expressions:
         missing, batches = count, 0
         while missing:
             self._check_yield(part, count - missing, batches)
-            trees = grow(self.settings, self.mix.shares, BATCH, rng)
+            trees = grow(self.settings, self._draw, BATCH, rng)
             evaluate(trees, self._functions)
             chosen = np.flatnonzero(part_of(trees, self.held_out) == part)[:missing]
             batches += 1
@@ -128,16 +138,17 @@ class Expressions:
         ends = [reduced[0] + 1] + [
             np.repeat(parent, k, axis=1) * level.present for parent, level in zip(reduced, trees[1:], strict=False)
         ]
-        items = [trees[-1].value[:, :, None].astype(v.dtype), np.zeros_like(ends[-1])[:, :, None], ends[-1][:, :, None]]
+        start = np.zeros_like(ends[-1])[:, :, None]
+        items = list(self._spelt(trees[-1].value, start, ends[-1][:, :, None]))
         for level, step, end in reversed(list(zip(trees[:-1], reduced, ends, strict=False))):
             before, after, never = step[:, :, None], end[:, :, None], np.zeros_like(step)[:, :, None]
             sign = np.zeros_like(before, dtype=v.dtype)
-            value = level.value[:, :, None].astype(v.dtype)
+            value, value_birth, value_death = self._spelt(level.value, before, after)
             tokens, birth, death = (array.reshape(*step.shape, -1) for array in items)
             items = [
                 np.concatenate([names[level.operation][:, :, None], sign + v.open, tokens, sign + v.close, value], 2),
-                np.concatenate([never, never, birth, never, before], axis=2),
-                np.concatenate([before, before, death, before, after], axis=2),
+                np.concatenate([never, never, birth, never, value_birth], axis=2),
+                np.concatenate([before, before, death, before, value_death], axis=2),
             ]
         tokens, birth, death = (array[:, 0] for array in items)
         total, none = reduced[0], np.zeros_like(reduced[0])
@@ -147,6 +158,15 @@ class Expressions:
             np.concatenate([birth, none, total], axis=1),
             np.concatenate([death, total, total + 1], axis=1),
         )
+
+    def _spelt(
+        self, codes: NDArray[np.int64], birth: NDArray[np.int16], death: NDArray[np.int16]
+    ) -> tuple[Tokens, NDArray[np.int16], NDArray[np.int16]]:
+        """The tokens [B, S, w] of codes [B, S] shown from steps ``birth`` to ``death`` [B, S, 1]; what a shorter code
+        leaves of the w places is never shown."""
+        tokens = self.vocabulary.spelling[codes]
+        used = np.arange(tokens.shape[-1]) < self.vocabulary.lengths[codes][:, :, None]
+        return tokens, np.broadcast_to(birth, tokens.shape), np.where(used, death, birth)
 
     def _check_yield(self, part: Part, found: int, batches: int) -> None:
         if batches < GIVE_UP_AFTER or found >= RAREST_HELD_OUT * batches * BATCH:

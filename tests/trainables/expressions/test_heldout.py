@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from trainables.listops.heldout import LARGEST_TABLE, HeldOut, Part
+from trainables.expressions.heldout import LARGEST_TABLE, HeldOut, Part
 from trainables.listops.settings import TaskSettings
 
 

@@ -1,0 +1,88 @@
+"""Permutation texts once more, by sympy and from the text alone: what the tests hold the family against."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import mul
+
+from sympy.combinatorics import Permutation, PermutationGroup
+from sympy.combinatorics.group_constructs import DirectProduct
+from sympy.combinatorics.named_groups import AlternatingGroup, CyclicGroup, DihedralGroup, SymmetricGroup
+
+KINDS = {"S": SymmetricGroup, "A": AlternatingGroup, "C": CyclicGroup, "D": DihedralGroup}
+
+
+def sympy_group(name: str) -> PermutationGroup:
+    """Sympy's group of the same name."""
+    factors = [KINDS[part[0]](int(part[1:])) for part in name.split("x")]
+    return factors[0] if len(factors) == 1 else DirectProduct(*factors)
+
+
+def within(subgroup: PermutationGroup, points: int) -> list[Permutation]:
+    """The elements of a group, with fixed points added up to ``points``."""
+    return [Permutation(element.array_form, size=points) for element in subgroup.elements]
+
+
+@dataclass
+class Oracle:
+    """Evaluates texts of one group, its elements in one token each or as images.
+
+    ``point`` is the one whose image is asked for, ``subgroup`` the elements whose left cosets are.
+    """
+
+    points: int
+    images: bool
+    point: int = 0
+    subgroup: Sequence[Permutation] = ()
+
+    def value(self, operation: str, factors: Sequence[Permutation]) -> str:
+        """What an operation comes to, as text."""
+        product = reduce(mul, factors)
+        match operation:
+            case "product":
+                return self.show(product)
+            case "image":
+                return str(product(self.point))
+            case "sign":
+                return "+" if product.signature() == 1 else "-"
+            case "order":
+                return f"#{product.order()}"
+            case "coset":
+                coset = [product * element for element in self.subgroup]
+                return self.show(min(coset, key=lambda element: element.array_form))
+        raise KeyError(operation)
+
+    def show(self, element: Permutation) -> str:
+        images = element.array_form
+        return ",".join(map(str, images)) if self.images else f"[{' '.join(map(str, images))}]"
+
+    def read(self, arguments: str) -> list[Permutation]:
+        """The elements of an argument list that holds nothing else."""
+        if not self.images:
+            return [Permutation([int(i) for i in one.split()]) for one in re.findall(r"\[([0-9 ]+)\]", arguments)]
+        numbers = [int(number) for number in arguments.split(",")]
+        assert len(numbers) % self.points == 0
+        return [Permutation(numbers[i : i + self.points]) for i in range(0, len(numbers), self.points)]
+
+    def solution(self, prompt: str) -> str:
+        """The full text of a prompt (without its ``=``): every step, then ``<eos>``.
+
+        The leftmost operation that holds nothing but elements is the leftmost innermost one.
+        """
+        steps = [prompt]
+        while found := re.search(r"([a-z]+)\(([^a-z()]+)\)", steps[-1]):
+            value = self.value(found[1], self.read(found[2]))
+            steps.append(steps[-1][: found.start()] + value + steps[-1][found.end() :])
+        return "=".join(steps) + "<eos>"
+
+    def argument_lists(self, text: str) -> set[tuple[tuple[int, ...], ...]]:
+        """Every list of adjacent elements in a text, each element as its images; operations cut lists in two."""
+        found = set()
+        for run in re.findall(r"[^a-z()=<>]+", text):
+            elements = run.strip(",")
+            if "[" in elements or (self.images and elements.count(",") >= self.points - 1):
+                found.add(tuple(tuple(element.array_form) for element in self.read(elements)))
+        return found

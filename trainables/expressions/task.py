@@ -1,0 +1,91 @@
+"""Nested expressions as a task: what a family adds to their shape is the values, the operations and the words."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+from trainables.base import Mix, SettingsError
+from trainables.corpus import Alphabet, Dataset
+from trainables.expressions.data import make_dataset
+from trainables.expressions.shape import FEW_HELD_OUT, ExpressionShape
+from trainables.expressions.trees import Function
+from trainables.expressions.vocabulary import ExpressionVocabulary
+from trainables.text_task import TextTask
+
+
+@dataclass(frozen=True)
+class ExpressionTask(ExpressionShape, TextTask):
+    """The task, whole: two equal objects, a mix and a seed give the same data."""
+
+    generator_version: ClassVar[int] = 2
+
+    @abstractmethod
+    def vocabulary(self) -> ExpressionVocabulary:
+        """The tokens of its texts, whatever the mix."""
+
+    @abstractmethod
+    def function(self, operation: str, seed: int) -> Function:
+        """What an operation computes; random tables depend on the seed. Raises ``KeyError`` for an unknown one."""
+
+    @abstractmethod
+    def blind(self) -> tuple[str, ...]:
+        """The operations whose value does not depend on the order of their arguments."""
+
+    def gives_values(self, operation: str) -> bool:
+        """Whether what an operation comes to is a value again, so that it may be an argument of another."""
+        return True
+
+    def check_mix(self, mix: Mix) -> None:
+        for task in mix.tasks:
+            if task not in self.tasks():
+                raise SettingsError(
+                    f"there is no operation {task!r}", key="mixes", given=task, allowed=tuple(self.tasks())
+                )
+
+    def texts(self) -> str:
+        return f"expressions of depth {self.depth} with up to {self.max_arguments} arguments"
+
+    def words(self) -> tuple[str, ...]:
+        return self.vocabulary().words
+
+    def alphabet(self) -> Alphabet:
+        vocabulary = self.vocabulary()
+        return Alphabet(len(vocabulary), vocabulary.items, vocabulary.eos, vocabulary.equals)
+
+    @property
+    def longest_text(self) -> int:
+        return self.longest_expression
+
+    def stackable(self) -> Any:
+        return self.value_count
+
+    def with_examples(self, factor: float) -> Self:
+        if factor == 1:
+            return self
+        return replace(self, train_examples=max(1, round(self.training_examples * factor)))
+
+    def make_dataset(self, mix: Mix, seed: int) -> Dataset:
+        return make_dataset(self, mix, seed)
+
+    def warnings(self) -> list[str]:
+        said = []
+        count = self.held_out_tuples
+        if count < FEW_HELD_OUT:
+            what, asked = f"{self.value_word} tuples", ""
+            if self.held_out == "unordered":
+                what = f"multisets of {self.max_arguments} {self.value_word}s"
+                asked = "; orders of one are no cases of their own"
+            said.append(
+                f"only {count} {what} are held out ({count - count // 2} of them for the final score{asked}), so "
+                f"accuracy rests on few cases and moves in steps of about {1 / (count - count // 2):.2g}; raise "
+                "task.held_out_fraction for finer ones."
+            )
+        if self.held_out == "ordered" and self.blind():
+            said.append(
+                "task.held_out is 'ordered': permutations of held-out tuples stay in the training data, a leak for "
+                f"operations that ignore the order of their arguments ({', '.join(self.blind())}); 'unordered' closes "
+                "it."
+            )
+        return said

@@ -1,0 +1,29 @@
+"""What a search space names: the project's own by a short name, or anybody's as ``package.module:Class``."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+
+from trainables.errors import SettingsError
+
+
+def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> object:
+    """What ``name`` stands for, directly or by way of ``built_in``; None where its module has no such thing.
+
+    ``kind`` is what is looked for, in a word. Raises :class:`SettingsError` (with ``key``) for a name of neither form
+    and for a module that cannot be imported.
+    """
+    module_name, colon, class_name = built_in.get(name, name).partition(":")
+    if not colon:
+        raise SettingsError(
+            f"there is no {kind} {name!r}; give a built-in one or package.module:Class",
+            key=key,
+            given=name,
+            allowed=tuple(built_in),
+        )
+    try:
+        return getattr(importlib.import_module(module_name), class_name, None)
+    except Exception as error:  # A module of anybody's, which may raise anything as it is imported.
+        why = f"{type(error).__name__}: {error}"
+        raise SettingsError(f"{kind} {name!r} cannot be imported: {why}", key=key, given=name) from error

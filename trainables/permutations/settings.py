@@ -1,0 +1,131 @@
+"""What the permutation family is asked to be: expressions whose values are the elements of a group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from trainables.base import Mix, SettingsError
+from trainables.expressions.shape import check_whole, check_word
+from trainables.expressions.task import ExpressionTask
+from trainables.expressions.trees import Function, Integers
+from trainables.permutations.groups import Group, named_group
+from trainables.permutations.operations import OPERATIONS, Asked, Codes, ignores_order, product
+from trainables.permutations.tokens import ELEMENTS, Vocabulary
+
+
+@dataclass(frozen=True)
+class TaskSettings(ExpressionTask):
+    """The task, whole: two equal objects and a seed give the same data.
+
+    ``group``
+        The group: S3, S4, S5, A4, A5, C6, D4, S3xC2, C2xC3, ... (groups.py), of at most 1000 elements.
+    ``elements``
+        How an element is written: as one ``token``, or as its ``images``, one token for each point of the group.
+    ``point``
+        The point whose image under the product ``image`` reports.
+    ``subgroup``
+        The subgroup H whose left coset x H ``coset`` says the product x lies in, by its first element; named as groups
+        are, on the group's own points (:meth:`Group.subgroup`). None where that is not asked.
+
+    ``max_arguments`` is the largest number of factors. The others are those of
+    :class:`trainables.expressions.shape.ExpressionShape`. Raises :class:`SettingsError` with the key ``task.<field>``.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+    kind: ClassVar[str] = "permutations"
+    value_word: ClassVar[str] = "element"
+    values_setting: ClassVar[str] = "the order of task.group"
+
+    group: str = "S3"
+    elements: Literal["token", "images"] = "token"
+    point: int = 0
+    subgroup: str | None = None
+
+    def __post_init__(self) -> None:
+        group = named_group(self.group)
+        check_word("elements", self.elements, ELEMENTS)
+        check_whole("point", self.point, 0, group.points - 1)
+        if self.subgroup is not None:
+            group.subgroup(self.subgroup)
+        super().__post_init__()
+
+    @property
+    def value_count(self) -> int:
+        return named_group(self.group).order
+
+    @property
+    def value_tokens(self) -> int:
+        return 1 if self.elements == "token" else named_group(self.group).points
+
+    @property
+    def is_cyclic(self) -> bool:
+        """Whether the group is one of rotations alone, C<n>, whose elements and points lie on a ring."""
+        factors = named_group(self.group).factors
+        return len(factors) == 1 and factors[0][0].startswith("C")
+
+    def tasks(self) -> tuple[str, ...]:
+        return tuple(OPERATIONS)
+
+    def check_mix(self, mix: Mix) -> None:
+        super().check_mix(mix)
+        for task in mix.tasks:
+            codes = self._codes(task)
+            if codes is None:
+                raise SettingsError(
+                    f"the operation {task!r} needs task.subgroup: the subgroup of {self.group} whose cosets it tells "
+                    "apart",
+                    key="task.subgroup",
+                )
+            if len(np.unique(codes)) == 1:
+                raise SettingsError(
+                    f"the operation {task!r} comes to the same for all elements of {self.group}: there is nothing to "
+                    "learn",
+                    key="mixes",
+                    given=task,
+                )
+
+    def subject(self) -> str:
+        return f"group {self.group}" + (", elements as images" if self.elements == "images" else "")
+
+    def vocabulary(self) -> Vocabulary:
+        return _vocabulary(self.group, self.elements)
+
+    def stackable(self) -> Any:
+        return [self.group, self.elements]
+
+    def function(self, operation: str, seed: int) -> Function:
+        group, codes = named_group(self.group), self._codes(operation)
+        assert codes is not None, "the mix was checked"
+        return lambda arguments: codes[product(group, arguments)]
+
+    def gives_values(self, operation: str) -> bool:
+        return OPERATIONS[operation].gives_elements
+
+    def blind(self) -> tuple[str, ...]:
+        group = named_group(self.group)
+        said = {name: self._codes(name) for name in OPERATIONS}
+        return tuple(
+            name
+            for name, codes in said.items()
+            if codes is not None and len(np.unique(codes)) > 1 and ignores_order(group, codes, self.max_arguments)
+        )
+
+    def _codes(self, operation: str) -> Integers | None:
+        """What an operation says of each product, [N]; None where it needs a subgroup that is not named."""
+        group = named_group(self.group)
+        subgroup = None if self.subgroup is None else group.subgroup(self.subgroup)
+        return OPERATIONS[operation].codes(group, _all_codes(group), Asked(self.point, subgroup))
+
+
+@lru_cache
+def _all_codes(group: Group) -> Codes:
+    return Codes(group)
+
+
+@lru_cache
+def _vocabulary(group: str, elements: Literal["token", "images"]) -> Vocabulary:
+    return Vocabulary(named_group(group), elements)

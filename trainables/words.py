@@ -1,0 +1,18 @@
+"""What the things of a family are called where a person reads of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Words:
+    """What things are called where a person reads of them.
+
+    ``task`` is one of the things that a mix is made of; ``outside_core`` what core parameters leave out; ``item`` what
+    a row of the arrays kept of a model stands for. All in the form that fits after "unknown" or "without".
+    """
+
+    task: str = "task"
+    outside_core: str = "those that the family does not count as the model's body"
+    item: str = "item"
