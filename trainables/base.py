@@ -122,6 +122,11 @@ class Family(ABC):
         """Whether the rows of the arrays kept of a model stand in an order that means something, as numbers do."""
         return True
 
+    def groupings(self) -> dict[str, tuple[int, ...]]:
+        """Ways to divide the items, the rows of the arrays kept of a model, into groups that the tasks know: by name, a
+        label an item (``mod2``: 0, 1, 0, 1, ...). Names are those of numbers of probes."""
+        return {}
+
     @classmethod
     def modernised(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """Settings as plain values in today's words, where they are written in those of a former version."""

@@ -14,6 +14,7 @@ from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.learning import learning_figure
 from orchestrator.report.main_figure import main_figure
 from orchestrator.report.panels import similarities_figure
+from orchestrator.report.probe_figure import probe_figure
 from orchestrator.report.probes import probe_notes, probe_table
 from orchestrator.report.style import inline_svg
 from orchestrator.report.templates import render
@@ -81,6 +82,7 @@ def _figures(content: PageContent) -> dict[str, Markup | None]:
     drawn = {
         "curves": main_figure(spec, answer),
         "similarities": similarities_figure(answer, runs),
+        "probes": probe_figure(answer, runs),
         "learning": learning_figure(spec, runs) if any(run.outcome.curve for run in runs) else None,
     }
     # Drawn by ourselves; the text in them went through matplotlib, which escapes it.

@@ -12,6 +12,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from orchestrator.report.probe_pictures import draw_attention_share, draw_components, draw_spectrum
 from orchestrator.report.similarity import SimilarityPicture, is_similarity
 from orchestrator.report.style import save
 from orchestrator.store.damage import DAMAGED_ARRAYS
@@ -38,7 +39,12 @@ class SimilarityDrawing:
         return self._laid_out[kind].show(array, title)
 
 
-PICTURES: dict[str, Callable[[], Draw]] = {"similarity": SimilarityDrawing}
+PICTURES: dict[str, Callable[[], Draw]] = {
+    "similarity": SimilarityDrawing,
+    "spectrum": lambda: draw_spectrum,
+    "components": lambda: draw_components,
+    "attention_share": lambda: draw_attention_share,
+}
 """For the name of an array what makes a function that draws it; one such function serves one thread."""
 
 

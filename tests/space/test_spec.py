@@ -474,7 +474,8 @@ def test_yaml_nested_without_end_is_refused_not_a_crash() -> None:
 
 def test_probes_are_the_spaces_or_else_the_familys_and_change_no_key() -> None:
     shipped = load_space("add_vs_add_prod", "smoke")
-    assert shipped.probes == load_space("easy_pairs", "smoke").probes == ("similarity",)
+    assert shipped.probes == load_space("easy_pairs", "smoke").probes
+    assert shipped.probes == ("similarity", "separation", "spectrum", "components")
     without = load_space("add_vs_add_prod", "smoke", ["probes=[]"])
     assert without.probes == ()
     request = Request("add", 8, 0)

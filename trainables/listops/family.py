@@ -27,6 +27,12 @@ class ListOps(TransformerFamily):
     words = Words(task="operation", outside_core=OUTSIDE_CORE, item="number token")
     settings: ListOpsSettings
 
+    def groupings(self) -> dict[str, tuple[int, ...]]:
+        """The residues of the numbers by each divisor of the modulus; none where it is prime."""
+        modulus = self.settings.task.modulus
+        divisors = [each for each in range(2, modulus) if modulus % each == 0]
+        return {f"mod{each}": tuple(number % each for number in range(modulus)) for each in divisors}
+
     @classmethod
     def modernised(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """``model.init_std: x`` is what ``model.init: {kind: normal, std: x}`` was called before there were others."""

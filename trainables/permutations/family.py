@@ -26,6 +26,12 @@ class Permutations(TransformerFamily):
     words = Words(task="operation", outside_core=OUTSIDE_CORE, item="element token")
     settings: PermutationSettings
 
+    def groupings(self) -> dict[str, tuple[int, ...]]:
+        """Elements that are one token each by their sign, their order and the coset of ``task.subgroup`` they lie in,
+        as far as these differ; none where elements are written as images."""
+        task = self.settings.task
+        return task.element_groupings() if task.elements == "token" else {}
+
     def items_in_order(self) -> bool:
         """Powers of one rotation stand in their order, and so do the points it turns."""
         return self.settings.task.is_cyclic

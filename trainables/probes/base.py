@@ -70,7 +70,14 @@ class Probe(ABC):
         """
 
 
-BUILT_IN = {"similarity": "trainables.probes.similarity:Similarity"}
+BUILT_IN = {
+    "similarity": "trainables.probes.similarity:Similarity",
+    "separation": "trainables.probes.separation:Separation",
+    "spectrum": "trainables.probes.spectrum:Spectrum",
+    "components": "trainables.probes.components:Components",
+    "reliance": "trainables.probes.reliance:Reliance",
+    "destruction": "trainables.probes.destruction:Destruction",
+}
 """Short names of the probes that come with the project."""
 
 

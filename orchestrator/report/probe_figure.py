@@ -1,0 +1,72 @@
+"""What probes found against size, a small panel for each number, so that mixes can be told apart at a glance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from orchestrator.report import style
+from orchestrator.report.answer import Answer
+from orchestrator.report.probes import PREFIX
+from orchestrator.store.probed import numbers_of
+from orchestrator.store.records import RunRecord
+from trainables.base import Status
+
+COLUMNS, MOST = 4, 24
+"""Panels in a row, and at most; the table has all numbers."""
+PANEL_IN, EDGES_IN = 1.35, 0.75
+CHANCE = ".p"
+"""Numbers that end so are the probabilities of others, and are left to the table."""
+
+
+def probe_figure(answer: Answer, runs: Sequence[RunRecord], title: str = "") -> Figure | None:
+    """A point for each run, a line through the means over seeds, a panel for each number. None without any."""
+    found = [
+        (run, numbers)
+        for run in runs
+        if run.config.steps_factor == 1
+        and run.outcome.status is Status.FINISHED
+        and (numbers := numbers_of(run.directory))
+    ]
+    names = sorted({name for _, numbers in found for name in numbers if not name.endswith(CHANCE)})[:MOST]
+    if not names:
+        return None
+    rows = math.ceil(len(names) / COLUMNS)
+    figure = style.new_figure(PANEL_IN * rows + EDGES_IN)
+    grid = figure.subplots(rows, COLUMNS, squeeze=False)
+    for axes in grid.flat[len(names) :]:
+        axes.set_axis_off()
+    for axes, name in zip(grid.flat, names, strict=False):
+        _draw(axes, answer, [(run, numbers[name]) for run, numbers in found if name in numbers])
+        axes.set_title(name.removeprefix(PREFIX), fontsize=style.SMALL, loc="left", color=style.INK, pad=3)
+    handles, labels = grid[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=style.SMALL)
+    figure.supxlabel(answer.size_axis, fontsize=style.TEXT, color=style.INK)
+    if title:
+        style.title(figure, title)
+    return figure
+
+
+def _draw(axes: Axes, answer: Answer, values: Sequence[tuple[RunRecord, float]]) -> None:
+    for place, mix in enumerate(answer.mixes):
+        mine = [(run.config.size, value) for run, value in values if run.config.label == mix.mix]
+        sizes = sorted({size for size, _ in mine})
+        means = [_mean([value for size, value in mine if size == each]) for each in sizes]
+        colour, marker = style.COLOURS[place % len(style.COLOURS)], style.MARKERS[place % len(style.MARKERS)]
+        axes.plot(sizes, means, color=colour, linewidth=1.1, marker=marker, markersize=2.5, label=mix.mix)
+        axes.scatter([size for size, _ in mine], [value for _, value in mine], s=4, color=colour, alpha=0.4)
+    shown = sorted({run.config.size for run, _ in values})
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(FixedLocator([shown[0], shown[-1]] if len(shown) > 1 else shown))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f}"))
+    axes.tick_params(labelsize=style.SMALL)
+    style.dress(axes)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,154 @@
+"""Probes on embeddings whose structure is known: a circle, a parity split, noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.trainables.stacks import SETTINGS, config
+from trainables.base import Family
+from trainables.listops.family import ListOps
+from trainables.permutations.family import Permutations, PermutationSettings
+from trainables.permutations.settings import TaskSettings
+from trainables.probes.base import Probed, load_probe
+
+Embedding = NDArray[np.float64]
+MODULUS = 12
+
+
+def listops(modulus: int = MODULUS) -> Family:
+    return ListOps(replace(SETTINGS, task=replace(SETTINGS.task, modulus=modulus)))
+
+
+def probed(name: str, embedding: Embedding, family: Family | None = None) -> Probed:
+    return load_probe(name).run(family or listops(len(embedding)), config(), None, {"embedding": embedding}, None)
+
+
+def circle(frequency: int = 1, count: int = MODULUS) -> Embedding:
+    angle = 2 * math.pi * frequency * np.arange(count) / count
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+
+def split(divisor: int, count: int = MODULUS) -> Embedding:
+    """Each residue in a direction of its own, and a little noise."""
+    rng = np.random.default_rng(0)
+    return np.eye(divisor)[np.arange(count) % divisor] + rng.normal(size=(count, divisor)) * 0.01
+
+
+def noise(seed: int, count: int = MODULUS) -> Embedding:
+    return np.random.default_rng(seed).normal(size=(count, 32))
+
+
+def test_a_parity_split_separates_parity_and_no_other_divisor_as_well() -> None:
+    found = probed("separation", split(2)).numbers
+    assert found["mod2"] == pytest.approx(2, abs=0.05)  # Cosine 1 within, -1 between.
+    assert found["mod2.p"] == pytest.approx(0.001, abs=0.005)  # One order of 462 splits so.
+    assert found["mod3"] < 0.2
+    assert found["mod3.p"] > 0.05
+    assert {name for name in found if "." not in name} == {"mod2", "mod3", "mod4", "mod6", "order"}
+
+
+def test_noise_separates_nothing() -> None:
+    p = [probed("separation", noise(seed)).numbers["mod2.p"] for seed in range(40)]
+    assert 0.3 < float(np.mean(p)) < 0.7
+    assert sum(each <= 0.05 for each in p) <= 6
+
+
+def test_numbers_on_a_line_are_in_order() -> None:
+    # A thermometer: as many leading ones as the number, so that likeness falls with distance.
+    line = np.tril(np.ones((MODULUS, MODULUS)))
+    on_a_line, on_a_ring = (probed("separation", each).numbers for each in (line, circle()))
+    assert on_a_line["order"] > 0.8
+    assert on_a_line["order.p"] == 0.001
+    assert on_a_ring["order"] < on_a_line["order"]
+
+
+def test_a_prime_modulus_has_no_groups_to_separate() -> None:
+    found = probed("separation", noise(0, 7), listops(7)).numbers
+    assert found.keys() == {"order", "order.p"}
+
+
+def test_elements_of_a_group_are_separated_by_sign_and_coset() -> None:
+    task = replace(TaskSettings(), group="S3", subgroup="A3")
+    family = Permutations(replace(PermutationSettings(), task=task))
+    groupings = family.groupings()
+    assert set(groupings) >= {"sign", "order", "coset"}
+    assert sorted(np.bincount(groupings["sign"]).tolist()) == [3, 3]
+    assert sorted(np.bincount(groupings["order"]).tolist()) == [1, 2, 3]
+    embedding = np.eye(2)[np.array(groupings["sign"])] + noise(0, 6)[:, :2] * 0.01
+    found = probed("separation", embedding, family).numbers
+    assert found["sign"] == pytest.approx(2, abs=0.05)
+    assert "order.p" in found
+
+
+@pytest.mark.parametrize("frequency", [1, 2, 5])
+def test_a_circle_has_one_frequency(frequency: int) -> None:
+    found = probed("spectrum", circle(frequency))
+    assert found.numbers["frequency"] == frequency
+    assert found.numbers["largest"] == pytest.approx(1)
+    assert found.numbers["effective"] == pytest.approx(1)
+    assert found.arrays["spectrum"].shape == (MODULUS // 2,)
+
+
+def test_parity_is_the_last_frequency_and_noise_has_them_all() -> None:
+    parity = np.stack([(-1.0) ** np.arange(MODULUS), np.zeros(MODULUS)], axis=1)
+    assert probed("spectrum", parity).numbers["frequency"] == MODULUS // 2
+    effective = [probed("spectrum", noise(seed)).numbers["effective"] for seed in range(20)]
+    assert float(np.mean(effective)) > 5  # Of 6, the last with half the share.
+    shares = np.mean([probed("spectrum", noise(seed)).arrays["spectrum"] for seed in range(200)], axis=0)
+    np.testing.assert_allclose(shares, [2 / 11] * 5 + [1 / 11], atol=0.01)
+
+
+def test_equal_rows_have_no_spectrum_and_no_components() -> None:
+    same = np.ones((6, 3))
+    assert probed("spectrum", same).numbers == {}
+    assert probed("components", same).numbers == {}
+
+
+def test_a_circle_lies_in_a_plane() -> None:
+    found = probed("components", circle())
+    assert found.numbers["first"] == pytest.approx(0.5)
+    assert found.numbers["second"] == pytest.approx(0.5)
+    assert found.numbers["effective"] == pytest.approx(2)
+    radius = np.hypot(*found.arrays["components"][:, :2].T)
+    np.testing.assert_allclose(radius, 1, rtol=1e-9)
+
+
+def test_components_keep_what_is_alike_whatever_the_width() -> None:
+    rotated = circle() @ np.linalg.qr(noise(1, 32)[:2, :2])[0]
+    wide = np.concatenate([rotated, np.zeros((MODULUS, 30))], axis=1)
+    mine, theirs = (probed("components", each).arrays["components"] for each in (circle(), wide))
+    apart = [np.linalg.norm(each[:, None] - each, axis=-1) for each in (mine, theirs)]
+    np.testing.assert_allclose(apart[0], apart[1], atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["separation", "spectrum", "components"])
+def test_too_few_items_say_nothing(name: str) -> None:
+    assert probed(name, np.eye(2), listops()).numbers == {}
+
+
+@pytest.mark.parametrize("name", ["separation", "spectrum", "components"])
+def test_the_same_embedding_gives_the_same(name: str) -> None:
+    once, again = (probed(name, noise(3)) for _ in range(2))
+    assert once.numbers == again.numbers
+    for array in once.arrays:
+        np.testing.assert_array_equal(once.arrays[array], again.arrays[array])
+
+
+def test_pictures_are_drawn_of_what_they_are_made_for() -> None:
+    from orchestrator.report.pictures import PICTURES
+    from trainables.base import Words
+
+    arrays: dict[str, Any] = {
+        "spectrum": probed("spectrum", circle()).arrays["spectrum"],
+        "components": probed("components", circle()).arrays["components"],
+        "attention_share": np.array([0.2, 0.5, 0.8]),
+    }
+    for name, array in arrays.items():
+        assert PICTURES[name]()(array, "a run", Words()) is not None
+        assert PICTURES[name]()(np.full((2, 2, 2), np.nan), "a run", Words()) is None

@@ -1,0 +1,98 @@
+"""What a transformer leans on, attention or feed-forward: what each writes, and how well it does without it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from trainables.base import Family, RunConfig
+from trainables.corpus import Dataset, Examples
+from trainables.loaded import TrainedTransformer
+from trainables.probes.asking import accuracy, questions_of
+from trainables.probes.base import Probe, Probed
+from trainables.probes.trace import Change, Sublayer, traced
+from trainables.transformer_family import TransformerFamily
+
+SUBLAYERS: tuple[Sublayer, ...] = ("attention", "feed_forward")
+
+
+class Reliance(Probe):
+    """For runs of a transformer, on up to 300 test expressions of each task of its mix:
+
+    * ``attention``: the share of attention in what is written to the residual stream, in [0, 1]: the mean square of
+      its updates over that of its and the feed-forward's, over all tokens of the worked solutions, in the mean over
+      applications. The array ``attention_share`` [applications], float64, has it for each.
+    * ``TASK.whole``: the accuracy as it is; ``TASK.no_attention`` and ``TASK.no_feed_forward``: with what the sublayer
+      writes replaced by zero in every application; ``TASK.mean_attention`` and ``TASK.mean_feed_forward``: replaced by
+      its mean over tokens, application by application, which takes away what depends on the input alone.
+
+    arXiv 2505.18369 finds that models of ADD alone lean on feed-forward and those of joint training on attention.
+    """
+
+    name: ClassVar[str] = "reliance"
+    needs_model: ClassVar[bool] = True
+    needs_data: ClassVar[bool] = True
+
+    def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
+        if not isinstance(family, TransformerFamily) or not isinstance(model, TrainedTransformer):
+            raise TypeError(f"the probe reliance is for transformers; {family.name} is another family")
+        assert isinstance(data, Dataset)
+        questions = questions_of(data)
+        means, share = _written(model, questions)
+        alphabet = family.settings.task.alphabet()
+        numbers = {"attention": float(share.mean())}
+        changes: dict[str, Change] = {"whole": lambda sublayer, application, update: update}
+        for sublayer in SUBLAYERS:
+            changes[f"no_{sublayer}"] = _replacing(sublayer, None)
+            changes[f"mean_{sublayer}"] = _replacing(sublayer, means[sublayer])
+        for name, change in changes.items():
+            forward = partial(_forward, model, change)
+            found = accuracy(forward, questions, eos=alphabet.eos, equals=alphabet.equals)
+            numbers |= {f"{task}.{name}": value for task, value in found.items()}
+        return Probed(numbers, {"attention_share": share})
+
+
+def _written(
+    model: TrainedTransformer, questions: Mapping[str, Examples]
+) -> tuple[dict[Sublayer, list[Tensor]], NDArray[np.float64]]:
+    """For each application the mean update of each sublayer [C], and attention's share of the mean squares."""
+    updates: dict[Sublayer, list[list[Tensor]]] = {sublayer: [] for sublayer in SUBLAYERS}
+
+    for examples in questions.values():
+        tokens = torch.from_numpy(examples.tokens.astype(np.int64))[:, : model.settings.block]
+        there = torch.arange(tokens.shape[1]) < torch.from_numpy(np.array(examples.lengths))[:, None]
+
+        def keep(sublayer: Sublayer, application: int, update: Tensor, there: Tensor = there) -> Tensor:
+            kept = updates[sublayer]
+            if application == len(kept):
+                kept.append([])
+            kept[application].append(update[there])
+            return update
+
+        _forward(model, keep, tokens)
+    whole = {sublayer: [torch.cat(each) for each in kept] for sublayer, kept in updates.items()}
+    squares = {name: np.array([float((each**2).mean()) for each in kept]) for name, kept in whole.items()}
+    share = squares["attention"] / np.maximum(squares["attention"] + squares["feed_forward"], 1e-30)
+    return {name: [each.mean(dim=0) for each in kept] for name, kept in whole.items()}, share
+
+
+def _replacing(sublayer: Sublayer, means: list[Tensor] | None) -> Change:
+    """A change that replaces what one sublayer writes by zero, or by these means."""
+
+    def change(written: Sublayer, application: int, update: Tensor) -> Tensor:
+        if written != sublayer:
+            return update
+        return torch.zeros_like(update) if means is None else means[application].expand_as(update)
+
+    return change
+
+
+def _forward(model: TrainedTransformer, change: Change, tokens_BT: Tensor) -> Tensor:
+    with torch.no_grad():
+        return traced(model.settings, model.parameters, tokens_BT, change)
