@@ -55,7 +55,7 @@ def read_outcome(directory: Path) -> Outcome:
 
 def read_members(directory: Path) -> Sequence[Request]:
     """The requests of a stack that left a checkpoint."""
-    return [Request(**request) for request in _read_stack(directory)["requests"]]
+    return [Request.from_json(request) for request in _read_stack(directory)["requests"]]
 
 
 def read_halvings(directory: Path) -> int:

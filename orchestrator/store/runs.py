@@ -38,7 +38,7 @@ class Found:
 
 class SweepRuns:
     """Used by the process that drives the sweep. A sweep that keeps its runs by itself (``--fresh``, or made before
-    runs were shared) finds none and shares none. ``say`` is told of damaged runs."""
+    runs were shared) finds its own alone and shares none. ``say`` is told of damaged runs."""
 
     def __init__(self, files: SweepFiles, say: Say = warnings.warn) -> None:
         self._files = files
@@ -50,7 +50,7 @@ class SweepRuns:
 
     def has(self, key: str) -> bool:
         """Whether a finished run of this key is there, whole or not."""
-        return self._shared and self._files.run(key).is_dir()
+        return self._files.run(key).is_dir()
 
     def weights(self, key: str) -> Path | None:
         """Where the weights of a finished run lie, the sweep's own or the home's; None where it left none."""
@@ -109,15 +109,14 @@ class SweepRuns:
 
 
 def removable(home: Home, sweep_id: str) -> list[str]:
-    """The keys of the runs that no sweep but this one refers to or is training: they can go with it."""
+    """The keys of the runs that no sweep but this one refers to or is training: they can go with it. Runs of its tuning
+    are among them; a sweep refers to all that its tuning has trained or found."""
     shared = home.runs
     if not shared.is_dir():
         return []
-    others = [
-        path.read_bytes() for path in (home.root / "sweeps").glob("*/journal.jsonl") if path.parent.name != sweep_id
-    ]
-    own = home.sweep(sweep_id).journal
-    said = own.read_bytes() if own.exists() else b""
+    sweeps = {path.name: SweepFiles(path) for path in (home.root / "sweeps").glob("*")}
+    others = [_journalled(files) for name, files in sweeps.items() if name != sweep_id]
+    said = _journalled(home.sweep(sweep_id))
     found = []
     for path in sorted(shared.iterdir()):
         key = path.name.encode()
@@ -129,6 +128,11 @@ def removable(home: Home, sweep_id: str) -> list[str]:
             if not holder or holder == sweep_id or not is_driven(home.sweep(holder)):
                 found.append(path.name)
     return found
+
+
+def _journalled(files: SweepFiles) -> bytes:
+    """All that a sweep's journals say."""
+    return b"".join(path.read_bytes() for path in (files.journal, files.tuning.journal) if path.exists())
 
 
 def remove(home: Home, keys: list[str]) -> None:
