@@ -80,12 +80,11 @@ class Study:
 
     def progress(self) -> MixProgress:
         """How far it is; ``low`` and ``high`` are the first and the last of its sizes."""
-        asked = self.asked
+        asked, two = self.asked, self._spec.sizes[-2:]
+        most = sum(each.total() for each in dearest(asked.trials, self.sizes or two, asked.seeds))
         if self.sizes is None:
             (pilot,) = self._pilot().progress()
-            most = asked.seeds * 2 + pilot.runs_left
-            return replace(pilot, runs_left=most, note=f"a first estimate: {pilot.note}")
-        most = sum(each.total() for each in dearest(asked.trials, self.sizes, asked.seeds))
+            return replace(pilot, runs_left=pilot.runs_left + most, note=f"a first estimate: {pilot.note}")
         left = 0 if self.step.done else most - sum(len(trial.runs) for trial in self.trials)
         note = f"{len(self.trials)} of {asked.trials} trials begun"
         return MixProgress(self.mix, self.sizes[0], self.sizes[-1], left, self.step.done, note)
