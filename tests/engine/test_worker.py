@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.catalogue.training import in_training
 from orchestrator.engine.reports import RunReport, StackJob
 from orchestrator.engine.worker import StackWorker
 from orchestrator.search.base import Request
@@ -83,6 +84,48 @@ def test_what_stacks_that_failed_leave_is_dropped_but_for_their_story(tmp_path: 
     lifecycle.drop_checkpoints(home.sweep(sweep.id))
     assert not (stack / CHECKPOINT).exists()
     assert len(read_progress(stack)) == 1
+
+
+def test_a_run_ends_where_it_is_wanted_until_and_the_others_go_on_without_it(tmp_path: Path) -> None:
+    asked = spec(resources={"checkpoint_every_s": 1e9}, settings={"steps": 4})
+    files = Home(tmp_path).sweep(lifecycle.create(asked, Home(tmp_path)).id)
+    # At 32 units ADD alone is not learned and with PROD it is, at the first evaluation already.
+    enough = [Request(mix, 32, 0, until=0.8) for mix in ("add+prod", "add")]
+    requests = (enough[0], Request("add+prod", 32, 0), enough[1])
+    job = StackJob(asked.to_dict(), requests, str(tmp_path), files.directory.name, "stack-1", probes=(1,))
+    worker = StackWorker(job)
+    first = worker.advance()
+    outcomes = [report.outcome for report in first.runs]
+    assert [outcome is not None for outcome in outcomes] == [True, False, False]
+    assert outcomes[0] is not None
+    evaluation = first.runs[0].evaluation
+    assert evaluation is not None
+    assert (outcomes[0].status, outcomes[0].steps, outcomes[0].curve) == (Status.FINISHED, 1, (evaluation,))
+    assert (outcomes[0].accuracy, outcomes[0].floor) == ({}, {})
+    assert outcomes[0].measures["seconds"] > 0
+    assert read_outcome(files.run(first.runs[0].key)) == outcomes[0]
+    assert [run.key for run in in_training(asked, files, ())] == [first.runs[1].key]  # Nobody is shown a tuning's runs.
+    # Its worker dies: the next one says again what the driver may not have heard, and goes on with the other two.
+    assert not worker.done
+    resumed = StackWorker(job)
+    second = resumed.advance()
+    assert [(report.key, report.outcome) for report in second.runs[:1]] == [(first.runs[0].key, outcomes[0])]
+    steps = [report.evaluation.step for report in second.runs[1:] if report.evaluation is not None]
+    assert steps == [2, 2]
+    third = worker.advance()  # As does the first one, had it lived.
+    assert [report.evaluation for report in third.runs if report.evaluation] == [
+        report.evaluation for report in second.runs[1:]
+    ]
+    while not resumed.done:
+        last = resumed.advance().runs
+    assert [report.outcome is not None and report.outcome.steps for report in last] == [4, 4]
+    # All of a run that is wanted whole, and the outcome of one that never came to where it was wanted until.
+    kept = {report.key: sorted(path.name for path in files.run(report.key).iterdir()) for report in last}
+    assert list(kept.values()) == [
+        ["origin.json", "outcome.json", "weights.safetensors"],
+        ["origin.json", "outcome.json"],
+    ]
+    assert not files.stack("stack-1").exists()
 
 
 MAZES = {"family": "tests.families:MazeFamily", "target": "find exit", "mixes": ["find exit"]}
