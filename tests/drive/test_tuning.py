@@ -3,6 +3,7 @@ found."""
 
 from __future__ import annotations
 
+import io
 import re
 import signal
 import subprocess
@@ -14,9 +15,12 @@ import pytest
 from mlflow import MlflowClient
 
 from orchestrator.drive.sweep import RunOptions, run_sweep
+from orchestrator.drive.tuning import tuned
 from orchestrator.errors import SweepError
+from orchestrator.space import hardware
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
+from orchestrator.stacks.sizing import Sizing, conditions_of
 from orchestrator.store import lifecycle
 from orchestrator.store.files import Home
 from orchestrator.store.journal import Ended
@@ -229,21 +233,29 @@ def test_a_sweep_says_that_nothing_better_was_found(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_optuna_tunes_under_ray_and_a_second_sweep_reuses_it(tmp_path: Path) -> None:
-    wanted = asked(trials=4).model_copy(update={"sizes": (96,), "seeds": 1})
-    console, again = quiet(), quiet()
-    found = run_sweep(wanted, RunOptions(home=tmp_path), console)
-    said = printed(console)
-    tunings = lifecycle.load(Home(tmp_path), Home(tmp_path).sweep_ids()[0]).tunings
-    assert len(re.findall(r"tuning \S+, trial \d of 4: ", said)) == sum(len(each.trials) for each in tunings)
+    from orchestrator.engine.ray.engine import RayEngine
+
+    wanted = asked(trials=4)
+    home, said = Home(tmp_path), io.StringIO()
+    sweep = lifecycle.create(wanted, home)
+    sizing = Sizing(wanted, conditions_of(wanted, hardware.detect()))
+    with RayEngine(str(tmp_path), wanted.resources) as engine, lifecycle.driving(home.sweep(sweep.id)):
+        tunings = tuned(sweep, home, engine, sizing, lambda text: print(text, file=said)).tunings
+    assert len(re.findall(r"tuning \S+, trial \d of 4: ", said.getvalue())) == sum(
+        len(tuning.trials) for tuning in tunings
+    )
     trials = tunings[0].trials
     assert trials[0].values == {"haste": 0.2}
     assert len(trials[0].runs) == 4
     assert len({trial.values["haste"] for trial in trials}) == 4
+    # The sweep goes on from what was tuned; where all is tuned, nothing is trained for it again, with Ray or without.
+    console, again = quiet(), quiet()
+    found = run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True, resume=sweep.id), console)
     assert found.tuned[0].startswith(("add: tuned: haste ", "add: found nothing better"))
-    # Where all is tuned, nothing is trained for it again, with Ray or without.
     run_sweep(wanted.model_copy(update={"seed": 20}), RunOptions(home=tmp_path, local_debug=True), again)
-    assert "tuning add, trial" not in printed(again)
-    assert found.tuned[0] in printed(again)
+    for each in map(printed, (console, again)):
+        assert "tuning add, trial" not in each
+        assert found.tuned[0] in each
 
 
 @pytest.mark.slow
