@@ -23,7 +23,7 @@ from trainables.arms import ALL, Arm, Mix
 from trainables.described import described_fields
 from trainables.errors import SettingsError
 from trainables.named import find
-from trainables.runs import Evaluation, Outcome, Parameters, Report, RunConfig, Start, Status, StepCost
+from trainables.runs import Evaluation, Outcome, Parameters, Report, RunConfig, Start, Status, StepCost, Until
 from trainables.words import Words
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "Start",
     "Status",
     "StepCost",
+    "Until",
     "Words",
     "load_family",
 ]
@@ -271,6 +272,8 @@ class Family(ABC):
             described["start"] = {"donor": self.key(run.start.donor), "takes": sorted(run.start.takes)}
         if run.frozen:
             described["frozen"] = sorted(run.frozen)
+        if run.until is not None:
+            described["until"] = asdict(run.until)
         text = json.dumps(described, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 

@@ -22,7 +22,8 @@ class RunConfig:
     is in the settings already, so the key leaves it out, as it does ``arm``: what the sweep calls the run's arm.
 
     A run that goes on from another one says from which in ``start``; ``frozen`` are the parts of its model that keep
-    their first values.
+    their first values. ``until`` says how much of the run is wanted, where that is not all of it. Its family does not
+    look at that: whoever trains the run ends it.
     """
 
     mix: Mix
@@ -33,6 +34,7 @@ class RunConfig:
     arm: str = ""
     start: Start | None = None
     frozen: tuple[str, ...] = ()
+    until: Until | None = None
 
     @property
     def label(self) -> str:
@@ -52,6 +54,18 @@ class Start:
 
     donor: RunConfig
     takes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Until:
+    """A run is wanted up to its first evaluation at which ``task`` has at least this ``accuracy``, in (0, 1]."""
+
+    task: str
+    accuracy: float
+
+    def reached(self, evaluation: Evaluation) -> bool:
+        """Whether the run ends at this point of its learning curve."""
+        return evaluation.accuracy[self.task] >= self.accuracy
 
 
 class Status(StrEnum):
@@ -86,6 +100,9 @@ class Outcome:
     further numbers worth recording (``seconds``, ``test_examples_add``, ``test_cases_add``, ...). ``error`` is the
     traceback of a failed run, whose ``accuracy`` is empty. ``data`` is a hash (at most 36 characters) of the content of
     everything the run was trained and scored on, ``""`` where its family has none.
+
+    A run that ended where it was wanted ``until`` was not scored on the test part: ``accuracy`` and ``floor`` are
+    empty, and ``curve`` tells how it went.
     """
 
     status: Status

@@ -30,8 +30,8 @@ class Unfinished:
 def in_training(
     spec: SweepSpec, files: SweepFiles, ended: Collection[str], say: Callable[[str], object] = warnings.warn
 ) -> tuple[Unfinished, ...]:
-    """The runs of all stacks on disk, without those whose keys are in ``ended``. ``say`` is told of stacks whose files
-    cannot be read."""
+    """The runs of all stacks on disk, without those whose keys are in ``ended`` and those of the sweep's tuning.
+    ``say`` is told of stacks whose files cannot be read."""
     if not files.stacks.is_dir():
         return ()
     family = spec.make_family()
@@ -41,7 +41,7 @@ def in_training(
             continue
         try:
             members, curves = read_members(directory), read_progress(directory)
-            configs = [spec.config(request) for request in members]
+            configs = [spec.config(request) for request in members if request.until is None]
         except (FileNotFoundError, NotADirectoryError):
             continue  # It ended while we looked, or is just being made.
         except (ValueError, KeyError, TypeError) as error:

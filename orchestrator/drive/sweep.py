@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -31,7 +30,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import calibration
 from orchestrator.stacks.sizing import Sizing
 from orchestrator.store import lifecycle, runs
-from orchestrator.store.damage import line_words, mend_journal
+from orchestrator.store.damage import line_words, mended_journal
 from orchestrator.store.files import Home, SweepFiles, write_whole
 from orchestrator.store.journal import Answered, Ended, Journal
 from orchestrator.store.records import FIGURE, REPORT, RunRecord, Sweep
@@ -95,13 +94,13 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         files = home.sweep(sweep.id)
         anew = ", every run trained anew" if sweep.fresh else ""
         console.print(f"sweep {sweep.id}{anew}", highlight=False, soft_wrap=True)
-        with lifecycle.driving(files), _journal(files, sweep.spec, say) as journal:
+        with lifecycle.driving(files), mended_journal(files, sweep.spec, say) as journal:
             runs.tidy(files)
-            sweep = tuning.tuned(sweep, home, engine, sizing, console)
-            known = _known_runs(sweep, home, extended, journal, say)
-            recorder = Recorder(MlflowTracker(chosen))
-            recorder.begin(sweep)
             try:
+                sweep = tuning.tuned(sweep, home, engine, sizing, say)
+                known = _known_runs(sweep, home, extended, journal, say)
+                recorder = Recorder(MlflowTracker(chosen))
+                recorder.begin(sweep)
                 return _Drive(sweep, files, journal, recorder, sizing, console).run(engine, known)
             finally:
                 calibration.add(home.root, sizing.known, say)
@@ -296,16 +295,6 @@ def _known_runs(
             say(f"{line_words(older.journal, line)}: what it may have said is not reused")
         known += lifecycle.reuse_runs(extended, home, sweep, journal)
     return known
-
-
-@contextmanager
-def _journal(files: SweepFiles, spec: SweepSpec, say: Callable[[str], object]) -> Iterator[Journal]:
-    mend_journal(files, spec, say)
-    journal = Journal(files.journal)
-    try:
-        yield journal
-    finally:
-        journal.close()
 
 
 def _last_line(text: str) -> str:

@@ -1,141 +1,123 @@
-"""Tunes a sweep's settings, mix by mix, before the sweep itself begins."""
+"""Tunes a sweep's settings, for all of its mixes, before the sweep itself begins.
+
+The tuning is a campaign of its own, with a journal beside the sweep's. Its runs are the sweep's otherwise: they lie in
+the home, where every sweep that asks the same finds them, and go when the last sweep goes that has used them.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from rich.console import Console
-
 from orchestrator.drive.stopping import stop_on_interrupt
 from orchestrator.engine.base import Engine
 from orchestrator.engine.campaign import Campaign
-from orchestrator.engine.study import Study, study_key
-from orchestrator.search.base import Problem
-from orchestrator.search.bisection import Bisection
-from orchestrator.space.search import Search
-from orchestrator.space.searching import observe_validation
-from orchestrator.space.spec import SweepSpec
+from orchestrator.errors import SweepError
+from orchestrator.search.base import Request
 from orchestrator.stacks.sizing import Sizing
 from orchestrator.store import lifecycle
-from orchestrator.store.damage import mend_journal
+from orchestrator.store.damage import mended_journal
 from orchestrator.store.files import Home, write_whole
-from orchestrator.store.journal import Journal
+from orchestrator.store.journal import Ended
 from orchestrator.store.records import Sweep
-from orchestrator.tuning.places import sizes_around
-from orchestrator.tuning.results import Tuning, TuningTrial
+from orchestrator.tuning.objective import observe_learning
+from orchestrator.tuning.searcher import Tuner
 from orchestrator.tuning.wording import chosen_text, trial_text
-from trainables.arms import Arm
+from trainables.base import Status
 
 
-def tuned(sweep: Sweep, home: Home, engine: Engine, sizing: Sizing, console: Console) -> Sweep:
+def tuned(sweep: Sweep, home: Home, engine: Engine, sizing: Sizing, say: Callable[[str], object]) -> Sweep:
     """The sweep with tuned settings, also on disk. One that asks for no tuning, or is tuned already, stays as it is.
+    Called under the sweep's lock.
 
-    Raises ``KeyboardInterrupt`` after an interruption; finished runs are kept, and a resumed sweep goes on from there.
+    Raises :class:`SweepError` where a run fails, and ``KeyboardInterrupt`` after an interruption; finished runs are
+    kept, and a resumed sweep goes on from there.
     """
     if sweep.spec.tune is None or sweep.spec.tuned:
         return sweep
-
-    def say(text: str) -> None:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    driver = _Tuner(sweep.spec, home, engine, sizing, say)
-    with stop_on_interrupt(driver.stop):
-        found = driver.run()
-    if found is None:
+    files = home.sweep(sweep.id)
+    untuned = replace(sweep, spec=sweep.spec.model_copy(update={"tune": None, "probes": ()}))
+    tuner = Tuner(sweep.spec)
+    with mended_journal(files.tuning, untuned.spec, say) as journal:
+        # A run that failed is tried again.
+        ended = lifecycle.recall(files.tuning).ended
+        known = [entry for entry in ended if entry.outcome.status is not Status.FAILED]
+        for entry in known:
+            tuner.tell(entry.request, observe_learning(entry.outcome, sweep.spec.target))
+        campaign = Campaign(
+            untuned,
+            tuner,
+            journal,
+            slots=engine.slots,
+            sizing=sizing,
+            interrupted=lifecycle.interrupted_stacks(files, say),
+            known=known,
+            say=say,
+            seen=observe_learning,
+        )
+        teller = _Teller(sweep, tuner, campaign, say)
+        campaign.listen(teller.ended, teller.changed)
+        with stop_on_interrupt(partial(setattr, campaign, "stopping", True)):
+            if not campaign.done:
+                engine.execute(campaign)
+    if teller.failure:
+        raise SweepError(teller.failure)
+    if campaign.stopping:
         say(f"Stopped while tuning; what finished is kept. Continue with the same command and --resume {sweep.id}")
         raise KeyboardInterrupt
+    lifecycle.drop_checkpoints(files)
+    found = tuple(tuner.study(mix.name).result() for mix in sweep.spec.mixes)
+    for tuning in found:
+        say(chosen_text(tuning))
     spec = sweep.spec.model_copy(update={"tuned": {tuning.mix: tuning.best for tuning in found}})
-    files = home.sweep(sweep.id)
     write_whole(files.tunings, json.dumps([tuning.to_json() for tuning in found]))
     write_whole(files.spec, spec.to_yaml())
     return replace(sweep, spec=spec, tunings=found)
 
 
-class _Tuner:
-    """Tunes in this process, mix by mix. :meth:`stop` may be called at any time, from a signal handler."""
+class _Teller:
+    """Says what is being trained and what trials come to; nothing of runs that were there. A run that fails stops the
+    campaign, and is :attr:`failure`."""
 
-    def __init__(self, spec: SweepSpec, home: Home, engine: Engine, sizing: Sizing, say: Callable[[str], None]) -> None:
-        self._spec = spec
-        self._home = home
-        self._engine = engine
-        self._sizing = sizing
+    def __init__(self, sweep: Sweep, tuner: Tuner, campaign: Campaign, say: Callable[[str], object]) -> None:
+        self._axis = sweep.spec.size_axis
+        self._tuner = tuner
+        self._campaign = campaign
         self._say = say
-        self._stopping = False
-        self._stop_now: Callable[[], None] = lambda: None
+        self._told = {mix: tuner.study(mix).step.ended for mix in tuner.problem.mixes}
+        self._announced: set[str] = set()
+        self._said: set[str] = set()
+        self._trained: set[Request] = set()
+        self.failure = ""
 
-    def stop(self) -> None:
-        """Start no more runs."""
-        self._stopping = True
-        self._stop_now()
+    def changed(self) -> None:
+        """Announce what is trained for the first time."""
+        training = dict.fromkeys(each.ticket.request.mix for each in self._campaign.training.values())
+        for mix in [mix for mix in training if mix not in self._announced]:
+            study = self._tuner.study(mix)
+            text = "tuning: a first estimate of each transition, with untuned settings"
+            if study.sizes is not None:
+                self._announced.add(mix)
+                at = " and ".join(map(str, study.sizes))
+                text = f"tuning {mix} at {self._axis} {at}: up to {study.asked.trials} trials"
+            if text not in self._said:
+                self._said.add(text)
+                self._say(text)
 
-    def run(self) -> tuple[Tuning, ...] | None:
-        """What was found for each mix; None after :meth:`stop`."""
-        sizes = self._sizes()
-        found = []
-        for mix in self._spec.mixes:
-            if self._stopping:
-                return None
-            study = Study(self._spec, mix, sizes[mix], self._home, self._sizing.most)
-            self._stop_now = partial(setattr, study, "stopping", True)
-            self._train(study)
-            if self._stopping:
-                return None
-            found.append(study.result())
-            self._say(chosen_text(found[-1]))
-        return tuple(found)
-
-    def _train(self, study: Study) -> None:
-        at = f"{self._spec.size_axis} {' and '.join(map(str, study.sizes))}"
-
-        def heard(place: int, trial: TuningTrial) -> None:
-            self._say(f"tuning {study.mix}, trial {place + 1} of {study.asked.trials}: {trial_text(trial)}")
-
-        with study.driving():
-            if study.done:
-                return
-            self._say(f"tuning {study.mix} at {at}: up to {study.asked.trials} trials")
-            study.listen(heard)
-            self._engine.tune(study)
-
-    def _sizes(self) -> dict[Arm, tuple[int, ...]]:
-        """The sizes to tune at, for each mix."""
-        asked = self._spec.tune
-        if asked is None:
-            raise ValueError("the search space asks for no tuning")
-        if asked.sizes != "auto":
-            return dict.fromkeys(self._spec.mixes, asked.sizes)
-        return self._estimated(asked.seed)
-
-    def _estimated(self, seed: int) -> dict[Arm, tuple[int, ...]]:
-        """Two sizes around each mix's transition, from a bisection with one of tuning's seeds and untuned settings, on
-        the validation tuples."""
-        search = Search.model_validate({"method": "bisection"})
-        spec = self._spec.model_copy(update={"tune": None, "seed": seed, "seeds": 1, "search": search})
-        keys = "|".join(study_key(self._spec, mix, self._spec.sizes) for mix in self._spec.mixes)
-        name = f"tuning-{hashlib.sha256(keys.encode()).hexdigest()[:12]}"
-        files = self._home.sweep(name)
-        pilot = Sweep(name, spec, files.directory, "", {})
-        searcher = Bisection(Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.seed_list))
-        with lifecycle.driving(files):
-            mend_journal(files, spec, self._say)
-            journal = Journal(files.journal)
-            try:
-                known = list(lifecycle.recall(files).ended)
-                known += lifecycle.adopt_outcomes(pilot, journal, [entry.key for entry in known], self._say)
-                for entry in known:
-                    searcher.tell(entry.request, observe_validation(entry.outcome, spec.target))
-                campaign = Campaign(
-                    pilot, searcher, journal, slots=self._engine.slots, sizing=self._sizing, seen=observe_validation
-                )
-                self._stop_now = partial(setattr, campaign, "stopping", True)
-                if not campaign.done:
-                    self._say("tuning: a first estimate of each transition, with untuned settings")
-                    self._engine.execute(campaign)
-            finally:
-                journal.close()
-        progress = zip(spec.mixes, searcher.progress(), strict=True)
-        return {mix: sizes_around(spec.sizes, at.low, at.high) for mix, at in progress}
+    def ended(self, entry: Ended) -> None:
+        """Say what the trials came to that this run was the last of."""
+        request, outcome = entry.request, entry.outcome
+        if outcome.status is Status.FAILED:
+            self.failure = f"a run of tuning {request.mix} failed:\n{outcome.error}"
+            self._campaign.stopping = True
+        if not entry.reused_from:
+            self._trained.add(request)
+        study = self._tuner.study(request.mix)
+        new = sorted(study.step.ended - self._told[request.mix])
+        self._told[request.mix] |= study.step.ended
+        for number in new:
+            if self._trained.intersection(study.runs_of(number)):
+                text = trial_text(study.trials[number])
+                self._say(f"tuning {request.mix}, trial {number + 1} of {study.asked.trials}: {text}")

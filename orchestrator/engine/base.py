@@ -11,7 +11,6 @@ from typing import Self
 
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.reports import StackJob, StackReport
-from orchestrator.engine.study import Study
 from orchestrator.stacks.stacking import Stack
 from orchestrator.store.files import Home
 from orchestrator.terminal.progress import Snapshot
@@ -37,10 +36,6 @@ class Engine(ABC):
     def exporting(self, sweep_id: str, snapshot: Callable[[], Snapshot]) -> AbstractContextManager[object]:
         """A block during which the sweep's progress is exported to whoever monitors the machines; by default nobody."""
         return nullcontext()
-
-    @abstractmethod
-    def tune(self, study: Study) -> None:
-        """Train the trials a study lacks, until ``study.done``. Raises :class:`SweepError` when one fails for good."""
 
     @abstractmethod
     def __enter__(self) -> Self: ...

@@ -10,8 +10,6 @@ from typing import Self
 from orchestrator.engine.base import Engine, job_of, take_in
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.reports import StackJob
-from orchestrator.engine.study import Study
-from orchestrator.engine.tuning_worker import TuningWorker
 from orchestrator.engine.worker import StackWorker
 
 WAIT_S = 0.01
@@ -42,16 +40,6 @@ class LocalEngine(Engine):
                 campaign.stack_failed(stack.id, error)
             else:
                 campaign.stack_ended(stack.id)
-
-    def tune(self, study: Study) -> None:
-        while (job := study.next_job(self.slots)) is not None:
-            worker = TuningWorker(job)
-            while not study.stopping:
-                worker.advance()
-                for number, run in worker.ended:
-                    study.ended(number, run)
-                if worker.done:
-                    break
 
     def _train(self, campaign: Campaign, job: StackJob) -> str:
         """Train a stack to its end, or until the campaign stops; the traceback of what its family raised, or ``""``."""

@@ -31,7 +31,7 @@ class StackJob:
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> StackJob:
         """The inverse of :meth:`to_config`, the space being put back among the rest."""
-        requests = tuple(Request(**request) for request in config["requests"])
+        requests = tuple(map(Request.from_json, config["requests"]))
         return cls(**{**config, "requests": requests, "probes": tuple(config["probes"])})
 
 
@@ -85,5 +85,5 @@ class StackReport:
         return cls(
             tuple(RunReport.from_json(run) for run in data["runs"]),
             tuple(Measured.from_json(each) for each in data["measured"]),
-            tuple(tuple(Request(**request) for request in half) for half in data["halves"]),
+            tuple(tuple(map(Request.from_json, half)) for half in data["halves"]),
         )

@@ -26,14 +26,17 @@ from orchestrator.store.records import ARRAYS
 from orchestrator.store.remains import (
     CHECKPOINT,
     OUTCOME,
+    PROGRESS,
     WEIGHTS,
+    note_progress,
     read_halvings,
     read_outcome,
+    read_progress,
     write_origin,
 )
 from orchestrator.store.scratch import scratch
 from orchestrator.store.storage import storage_at
-from trainables.base import Learner, Outcome, Report, Status, StepCost
+from trainables.base import Evaluation, Learner, Outcome, Report, Status, StepCost
 from trainables.probes.base import load_probe
 
 
@@ -42,7 +45,8 @@ class StackWorker:
 
     Where every run's outcome is on disk already (an earlier worker died before it could report), nothing is trained.
     Where the stack needs more memory than its share of the device, two halves of it are made ready to go on from its
-    last checkpoint, and reported instead.
+    last checkpoint, and reported instead. A run that has come to where it is wanted ``until`` ends there, and those
+    that are left go on as a smaller stack: the learner, which knows nothing of such an end, is made anew for them.
     """
 
     def __init__(self, job: StackJob) -> None:
@@ -55,9 +59,16 @@ class StackWorker:
         self._configs = [self._spec.config(request) for request in job.requests]
         self._keys = [self._family.key(config) for config in self._configs]
         self._probes = [load_probe(name) for name in self._spec.probes]
-        self._left = self._checkpoints.newest(job.stack_id)
-        self._halvings = 0 if self._left is None else read_halvings(self._left)
+        left = self._checkpoints.newest(job.stack_id)
+        self._halvings = 0 if left is None else read_halvings(left)
         self._learner: Learner | None = None
+        self._places: list[int] = []
+        """The runs that the learner trains, by their places in the job."""
+        self._seconds = [0.0] * len(self._configs)
+        """Each run's share of the time that its stack has taken here."""
+        self._curves: dict[int, dict[int, Evaluation]] = {}
+        """What runs that end before their budget have reported, by their places and by step."""
+        self._untried = job.probes
         self._step: int | None = None
         self._saved_at = time.monotonic()
         self.done = False
@@ -80,39 +91,77 @@ class StackWorker:
         if self._learner is not None:
             with self._checkpoints.put(self._job.stack_id, self._job.requests, self._halvings) as directory:
                 self._learner.save(directory / CHECKPOINT)
+                points = [(self._keys[at], point) for at, curve in self._curves.items() for point in curve.values()]
+                note_progress(directory, points)
             self._saved_at = time.monotonic()
 
     def _train(self) -> StackReport:
-        measured = [] if self._learner is not None else self._probe()
-        learner = self._learner = self._learner or self._begin()
-        begun, first = time.perf_counter(), self._step
-        reports = learner.advance()
-        seconds = time.perf_counter() - begun
-        self._step = max((_step_of(report) for report in reports), default=0)
-        if first is not None and self._step > first:
-            share = seconds / (self._step - first) / len(reports)
-            measured.append(self._measured(len(reports), StepCost(share), probed=False))
-        ended = {report.index: self._leave(report, report.outcome) for report in reports if report.outcome is not None}
-        for index, outcome in ended.items():
-            self._look_inside(index, outcome)
+        measured = self._probe()
+        known = self._known() if self._learner is None else []
+        self._learner = self._learner or self._begin()
+        reports, cost = self._advance(self._learner)
+        if cost is not None:
+            measured.append(self._measured(len(reports), cost, probed=False))
+        outcomes = {place: self._outcome(place, report) for place, report in reports.items()}
+        ended = {
+            place: self._leave(place, reports[place], each) for place, each in outcomes.items() if each is not None
+        }
+        for place, outcome in ended.items():
+            self._look_inside(place, outcome)
         self.done = len(ended) == len(reports)
         if self.done:
             self._checkpoints.drop(self._job.stack_id)
+        elif any(reports[place].outcome is None for place in ended):
+            self.save()
+            self._learner = None
         elif time.monotonic() - self._saved_at >= self._spec.resources.checkpoint_every_s:
             self.save()
-        runs = [RunReport(self._keys[each.index], each.evaluation, ended.get(each.index)) for each in reports]
-        return StackReport(tuple(runs), tuple(measured))
+        runs = [RunReport(self._keys[place], each.evaluation, ended.get(place)) for place, each in reports.items()]
+        return StackReport((*known, *runs), tuple(measured))
+
+    def _advance(self, learner: Learner) -> tuple[dict[int, Report], StepCost | None]:
+        """Train to the next evaluation: reports by place, and what a step took, None where that is not known."""
+        begun, first = time.perf_counter(), self._step
+        reports = {self._places[report.index]: report for report in learner.advance()}
+        seconds = time.perf_counter() - begun
+        for place, report in reports.items():
+            self._seconds[place] += seconds / len(reports)
+            if self._configs[place].until is not None and report.evaluation is not None:
+                self._curves.setdefault(place, {})[report.evaluation.step] = report.evaluation
+        self._step = max(map(_step_of, reports.values()), default=0)
+        if first is None or self._step <= first:
+            return reports, None
+        return reports, StepCost(seconds / (self._step - first) / len(reports))
+
+    def _outcome(self, place: int, report: Report) -> Outcome | None:
+        """What a run came to: its family's word, or its curve up to where it is wanted until; None while it goes on."""
+        until, end = self._configs[place].until, report.evaluation
+        if report.outcome is not None or until is None or end is None or not until.reached(end):
+            return report.outcome
+        curve = self._curves[place]
+        so_far = tuple(curve[step] for step in sorted(curve))
+        return Outcome(Status.FINISHED, end.step, {}, {}, so_far, {"seconds": self._seconds[place]})
 
     def _begin(self) -> Learner:
-        """The learner at its checkpoint or at step 0. Raises ``MemoryError`` where it cannot fit."""
+        """A learner of the runs that have not ended, at its checkpoint or at step 0. Raises ``MemoryError`` where it
+        cannot fit."""
         prepare_device(self._spec.resources)
-        needed = len(self._configs) * self._family.memory(self._configs[0].size)
+        self._places = self._unfinished()
+        configs = [self._configs[place] for place in self._places]
+        needed = len(configs) * self._family.memory(configs[0].size)
         there = device_bytes(self._spec.resources)
-        if len(self._configs) > 1 and not fits(1, needed, there):
+        if len(configs) > 1 and not fits(1, needed, there):
             raise MemoryError(f"a stack that needs {needed:.2g} bytes does not fit into {there:.2g}")
-        learner = self._family.learner(self._configs, device=self._spec.resources.device, cache=self._scratch)
-        if self._left is not None and (self._left / CHECKPOINT).is_dir():
-            learner.restore(self._left / CHECKPOINT)
+        learner = self._family.learner(configs, device=self._spec.resources.device, cache=self._scratch)
+        left = self._checkpoints.newest(self._job.stack_id)
+        if left is not None and (left / CHECKPOINT).is_dir():
+            learner.restore(left / CHECKPOINT)
+            curves = read_progress(left)
+            self._curves = {
+                place: {point.step: point for point in curves.get(self._keys[place], ())}
+                for place in self._places
+                if self._configs[place].until is not None
+            }
         else:
             self._step = 0
             if inherited := self._inherited():
@@ -120,15 +169,18 @@ class StackWorker:
         return learner
 
     def _inherited(self) -> dict[int, dict[str, NDArray[Any]]]:
-        """The weights of the runs that these go on from, by their places in the stack."""
-        donors = {index: config.start.donor for index, config in enumerate(self._configs) if config.start is not None}
+        """The weights of the runs that these go on from, by their places in the learner."""
+        configs = [self._configs[place] for place in self._places]
+        donors = {index: config.start.donor for index, config in enumerate(configs) if config.start is not None}
         return {index: load_file(self._runs.get(self._family.key(run)) / WEIGHTS) for index, run in donors.items()}
 
     def _probe(self) -> list[Measured]:
-        """Time the stack sizes that the driver asked for, until one is too large to fit or no longer pays."""
+        """Time the stack sizes that the driver asked for, once, until one is too large to fit or no longer pays."""
         measured: list[Measured] = []
-        prepare_device(self._spec.resources)
-        for stack in self._job.probes:
+        sizes, self._untried = self._untried, ()
+        if sizes:
+            prepare_device(self._spec.resources)
+        for stack in sizes:
             runs = [self._configs[place % len(self._configs)] for place in range(stack)]
             try:
                 cost = self._family.probe(runs, device=self._spec.resources.device, cache=self._scratch)
@@ -156,15 +208,18 @@ class StackWorker:
 
     def _answer_from_disk(self) -> StackReport:
         self.done = True
-        for index, key in enumerate(self._keys):
-            self._look_inside(index, read_outcome(self._runs.get(key)))
+        known = self._known()
         self._checkpoints.drop(self._job.stack_id)
-        return StackReport(tuple(self._ended_runs()))
+        return StackReport(tuple(known))
 
-    def _ended_runs(self) -> list[RunReport]:
-        """What is on disk of runs that ended."""
-        ended = filter(self._has_ended, self._keys)
-        return [RunReport(key, None, read_outcome(self._runs.get(key))) for key in ended]
+    def _known(self) -> list[RunReport]:
+        """What is on disk of runs that ended, of which the driver may not have heard, with what probes find in them."""
+        ended = [
+            (place, read_outcome(self._runs.get(key))) for place, key in enumerate(self._keys) if self._has_ended(key)
+        ]
+        for place, outcome in ended:
+            self._look_inside(place, outcome)
+        return [RunReport(self._keys[place], None, outcome) for place, outcome in ended]
 
     def _halve(self) -> StackReport:
         """Make two stacks ready to go on from this one's last checkpoint, and give this one up."""
@@ -180,25 +235,28 @@ class StackWorker:
             with self._checkpoints.put(smaller, asked, self._halvings + 1) as directory:
                 if left is not None and (left / CHECKPOINT).is_dir():
                     shutil.copytree(left / CHECKPOINT, directory / CHECKPOINT)
+                    if (left / PROGRESS).exists():
+                        shutil.copyfile(left / PROGRESS, directory / PROGRESS)
         self._checkpoints.drop(self._job.stack_id)
         self.done = True
-        return StackReport(tuple(self._ended_runs()), halves=requests)
+        return StackReport(tuple(self._known()), halves=requests)
 
-    def _leave(self, report: Report, outcome: Outcome) -> Outcome:
-        """Put a finished run's files where they belong, whole; the outcome as it lies there."""
+    def _leave(self, place: int, report: Report, outcome: Outcome) -> Outcome:
+        """Put a finished run's files where they belong, whole; the outcome as it lies there. Nobody looks inside a run
+        that is not wanted to its end, so that of such a run nothing else is kept."""
+        whole = self._configs[place].until is None
         if self._halvings:
             outcome = replace(outcome, measures={**outcome.measures, "stack_halvings": float(self._halvings)})
-        key = self._keys[report.index]
-        with self._runs.put(key) as directory:
-            if report.arrays:
+        with self._runs.put(self._keys[place]) as directory:
+            if whole and report.arrays:
                 arrays: dict[str, Any] = dict(report.arrays)
                 np.savez(directory / ARRAYS, **arrays)
-            if report.weights:
+            if whole and report.weights:
                 save_file(dict(report.weights), directory / WEIGHTS)
             write_origin(directory, self._job.sweep_id)
             (directory / OUTCOME).write_text(json.dumps(outcome.to_json()), encoding="utf-8")
         # Another sweep may have trained the same run meanwhile; whoever was first is right, for both.
-        return read_outcome(self._runs.get(key))
+        return read_outcome(self._runs.get(self._keys[place]))
 
     def _look_inside(self, index: int, outcome: Outcome) -> None:
         """Run the probes that a finished run lacks; its outcome is safe by then."""

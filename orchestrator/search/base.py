@@ -24,6 +24,9 @@ class Request:
     With ``steps_factor`` above 1 it trains so many times the steps of the mix's other runs. Such a run tests whether
     the budget limits a transition; it is no evidence of where the transition lies. With ``phase`` above 0 it is that
     phase of the run, which a later one goes on from: no searcher asks for it, or hears of it.
+
+    ``values`` are settings by dotted name that the run has in the place of its mix's own. With ``until`` the run is
+    wanted up to its first evaluation at which the target has that accuracy, in (0, 1], and no further.
     """
 
     mix: str
@@ -31,6 +34,14 @@ class Request:
     seed: int
     steps_factor: int = 1
     phase: int = 0
+    values: tuple[tuple[str, float], ...] = ()
+    until: float | None = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Request:
+        """A request from its fields as plain values, of which JSON has made lists. Raises ``TypeError`` for others."""
+        values = tuple((name, value) for name, value in data.get("values", ()))
+        return cls(**{**data, "values": values})
 
 
 @dataclass(frozen=True)
@@ -165,7 +176,7 @@ class Searcher(ABC):
         """Replay what :meth:`state_dict` held. Raises ``KeyError`` or ``TypeError`` for anything else."""
         for entry in state["results"]:
             seen = entry["observation"]
-            self.tell(Request(**entry["request"]), None if seen is None else Observation(**seen))
+            self.tell(Request.from_json(entry["request"]), None if seen is None else Observation(**seen))
 
 
 def replay(searcher: Searcher, results: Iterable[tuple[Request, Observation | None]]) -> None:

@@ -19,12 +19,3 @@ def observe(outcome: Outcome, target: str) -> Observation | None:
     if outcome.status is Status.FAILED:
         return None
     return Observation(outcome.accuracy[target], outcome.floor[target], outcome.measures.get("seconds", 0.0))
-
-
-def observe_validation(outcome: Outcome, target: str) -> Observation | None:
-    """The same from the validation tuples alone: the target's last accuracy on them, 0 where there is none. The test
-    tuples are not looked at."""
-    if outcome.status is Status.FAILED:
-        return None
-    accuracy = outcome.curve[-1].accuracy[target] if outcome.curve else 0.0
-    return Observation(accuracy, 0.0, outcome.measures.get("seconds", 0.0))

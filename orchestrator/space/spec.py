@@ -31,7 +31,7 @@ from orchestrator.space.sizes import SizeRange
 from orchestrator.space.tuning import Tune, Tuned
 from orchestrator.space.validation import STRICT, InvalidDataError, parse
 from trainables.arms import Arm
-from trainables.base import Family, RunConfig, load_family
+from trainables.base import Family, RunConfig, Until, load_family
 from trainables.probes.base import load_probe
 
 DEFAULT_FAMILY = "listops"
@@ -255,9 +255,12 @@ class SweepSpec(BaseModel):
         """The run a request means: the last phase of its arm, or the phase that is asked for."""
         mix = self.mix_named[request.mix]
         family = self.family_of(mix)
-        found = self.tuned.get(request.mix)
-        values = None if found is None else found.at(request.size, family.scales_with_size)
+        values = dict(request.values)
+        if not values and (found := self.tuned.get(request.mix)) is not None:
+            values = found.at(request.size, family.scales_with_size)
         run = family.config(mix, request.size, request.seed, request.steps_factor, values)
+        if request.until is not None:
+            run = replace(run, until=Until(self.target, request.until))
         return run.phases[request.phase - 1] if request.phase else run
 
     def before(self, request: Request) -> Request | None:

@@ -6,7 +6,8 @@ import itertools
 import json
 import shutil
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.files import SweepFiles, write_whole
-from orchestrator.store.journal import BadLine, Ended, read_journal, without
+from orchestrator.store.journal import BadLine, Ended, Journal, read_journal, without
 from orchestrator.store.remains import CHECKPOINT, OUTCOME, read_halvings, read_members, read_outcome, read_progress
 from orchestrator.store.storage import Storage
 from trainables.base import Status
@@ -80,6 +81,17 @@ def mend_journal(files: SweepFiles, spec: SweepSpec, say: Say) -> None:
     say(f"the journal as it was lies in {aside}; runs that it may have told of are taken from disk, or trained again")
 
 
+@contextmanager
+def mended_journal(files: SweepFiles, spec: SweepSpec, say: Say) -> Iterator[Journal]:
+    """A journal to append to, mended first. Only under the sweep's lock."""
+    mend_journal(files, spec, say)
+    journal = Journal(files.journal)
+    try:
+        yield journal
+    finally:
+        journal.close()
+
+
 def flaw_of(spec: SweepSpec) -> Callable[[Ended], str]:
     """Says of a journalled run why it cannot be one of this specification's; ``""`` where it can."""
     mixes, target = set(spec.mix_named), spec.target
@@ -91,6 +103,7 @@ def flaw_of(spec: SweepSpec) -> Callable[[Ended], str]:
         if (
             not failed
             and not entry.request.phase
+            and entry.request.until is None
             and not (target in entry.outcome.accuracy and target in entry.outcome.floor)
         ):
             return f"it does not say how well {target!r} was learned"

@@ -49,6 +49,11 @@ class SweepFiles:
         return self.directory / "tunings.json"
 
     @property
+    def tuning(self) -> TuningFiles:
+        """The same files with the journal of the tuning before the sweep."""
+        return TuningFiles(self.directory)
+
+    @property
     def tune(self) -> Path:
         """Ray Tune's own files; nothing in them is needed again."""
         return self.directory / "tune"
@@ -89,6 +94,15 @@ class SweepFiles:
         return self.stacks / stack_id
 
 
+class TuningFiles(SweepFiles):
+    """A sweep's files as its tuning sees them: it has a journal of its own; all else it shares."""
+
+    @property
+    def journal(self) -> Path:
+        """What has happened in the tuning, a JSON line each; absent where nothing was tuned."""
+        return self.directory / "tuning.jsonl"
+
+
 @dataclass(frozen=True)
 class Home:
     """A directory of runs and of the sweeps that asked for them, with the MLflow store beside them."""
@@ -111,10 +125,6 @@ class Home:
         """Which sweep trains a run now: a file a key."""
         return self.root / "claims"
 
-    def study(self, key: str) -> Path:
-        """The tuning of one mix, shared by all sweeps that ask the same."""
-        return self.root / "tuning" / key
-
     def sweep(self, sweep_id: str) -> SweepFiles:
         """The files of the sweep with this id."""
         return SweepFiles(self.root / "sweeps" / sweep_id)
@@ -131,7 +141,7 @@ class Home:
 
 def _holds_a_sweep(path: Path) -> bool:
     """Whether a directory is a sweep's, whole or not. With a specification alone it was not begun; with a journal alone
-    it is the pilot of a tuning."""
+    it is the pilot of a tuning of former versions."""
     files = SweepFiles(path)
     return not path.name.startswith(".") and (
         files.about.is_file() or (files.spec.is_file() and files.journal.is_file())

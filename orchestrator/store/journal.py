@@ -149,6 +149,8 @@ def _to_json(entry: Entry) -> dict[str, Any]:
         "seed": request.seed,
         "steps_factor": request.steps_factor,
         **({"phase": request.phase} if request.phase else {}),
+        **({"values": dict(request.values)} if request.values else {}),
+        **({"until": request.until} if request.until is not None else {}),
         "outcome": entry.outcome.to_json(),
         "reused_from": entry.reused_from,
         "at": entry.at,
@@ -164,19 +166,23 @@ def _from_json(data: dict[str, Any]) -> Entry | None:
     if kind == "answered":
         return Answered(_time(data))
     if kind == "ended":
+        values, until = tuple(data.get("values", {}).items()), data.get("until")
         # Journals of sweeps before there were runs of more steps lack the factor.
-        request = Request(data["mix"], data["size"], data["seed"], data.get("steps_factor", 1), data.get("phase", 0))
-        asked = (
+        factor, phase = data.get("steps_factor", 1), data.get("phase", 0)
+        request = Request(data["mix"], data["size"], data["seed"], factor, phase, values, until)
+        asked: tuple[tuple[object, type], ...] = (
             (data["key"], str),
             (request.mix, str),
             (request.size, int),
             (request.seed, int),
             (request.steps_factor, int),
             (request.phase, int),
+            *((value, float) for _, value in values),
+            *([(until, float)] if until is not None else []),
         )
-        for value, kind in asked:
-            if type(value) is not kind:
-                raise ValueError(f"{value!r} stands where there should be {kind.__name__}")
+        for value, wanted in asked:
+            if type(value) is not wanted:
+                raise ValueError(f"{value!r} stands where there should be {wanted.__name__}")
         return Ended(data["key"], request, Outcome.from_json(data["outcome"]), data["reused_from"], _time(data))
     raise ValueError(f"unknown kind {kind!r}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,7 +55,7 @@ def read_outcome(directory: Path) -> Outcome:
 
 def read_members(directory: Path) -> Sequence[Request]:
     """The requests of a stack that left a checkpoint."""
-    return [Request(**request) for request in _read_stack(directory)["requests"]]
+    return [Request.from_json(request) for request in _read_stack(directory)["requests"]]
 
 
 def read_halvings(directory: Path) -> int:
@@ -69,9 +69,9 @@ def write_members(directory: Path, requests: Sequence[Request], halvings: int = 
     write_whole(directory / MEMBERS, json.dumps(said))
 
 
-def note_progress(directory: Path, evaluations: Mapping[str, Evaluation]) -> None:
-    """Append evaluations, by the keys of their runs, to what a stack has to show."""
-    lines = [json.dumps({"key": key, **asdict(evaluation)}) for key, evaluation in evaluations.items()]
+def note_progress(directory: Path, evaluations: Iterable[tuple[str, Evaluation]]) -> None:
+    """Append evaluations, each with the key of its run, to what a stack has to show."""
+    lines = [json.dumps({"key": key, **asdict(evaluation)}) for key, evaluation in evaluations]
     with (directory / PROGRESS).open("a", encoding="utf-8") as file:
         file.write("".join(f"{line}\n" for line in lines))
 

@@ -38,7 +38,7 @@ class Found:
 
 class SweepRuns:
     """Used by the process that drives the sweep. A sweep that keeps its runs by itself (``--fresh``, or made before
-    runs were shared) finds none and shares none. ``say`` is told of damaged runs."""
+    runs were shared) finds its own alone and shares none. ``say`` is told of damaged runs."""
 
     def __init__(self, files: SweepFiles, say: Say = warnings.warn) -> None:
         self._files = files
@@ -110,13 +110,12 @@ class SweepRuns:
 
 
 def removable(home: Home, sweep_id: str) -> list[str]:
-    """The keys of the runs that no sweep but this one refers to or is training: they can go with it."""
+    """The keys of the runs that no sweep but this one refers to or is training: they can go with it. Runs of its tuning
+    are among them; a sweep refers to all that its tuning has trained or found."""
     shared = storage_at(home.runs_at)
-    others = [
-        path.read_bytes() for path in (home.root / "sweeps").glob("*/journal.jsonl") if path.parent.name != sweep_id
-    ]
-    own = home.sweep(sweep_id).journal
-    said = own.read_bytes() if own.exists() else b""
+    sweeps = {path.name: SweepFiles(path) for path in (home.root / "sweeps").glob("*")}
+    others = [_journalled(files) for name, files in sweeps.items() if name != sweep_id]
+    said = _journalled(home.sweep(sweep_id))
     found = []
     for name in shared.list():
         key = name.encode()
@@ -128,6 +127,11 @@ def removable(home: Home, sweep_id: str) -> list[str]:
             if not holder or holder == sweep_id or not is_driven(home.sweep(holder)):
                 found.append(name)
     return found
+
+
+def _journalled(files: SweepFiles) -> bytes:
+    """All that a sweep's journals say."""
+    return b"".join(path.read_bytes() for path in (files.journal, files.tuning.journal) if path.exists())
 
 
 def remove(home: Home, keys: list[str]) -> None:

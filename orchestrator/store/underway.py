@@ -23,7 +23,7 @@ class Underway:
 
     def evaluated(self, stack_id: str, key: str, evaluation: Evaluation) -> None:
         """One of its runs reached an evaluation."""
-        note_progress(self._files.stack(stack_id), {key: evaluation})
+        note_progress(self._files.stack(stack_id), [(key, evaluation)])
 
     def become(self, stack_id: str, others: dict[str, Sequence[Request]]) -> None:
         """A stack's runs go on as other stacks, by their ids."""

@@ -5,10 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trainables.base import Evaluation
+from orchestrator.search.base import Observation
+from trainables.base import Evaluation, Outcome, Status
 
 LEARNED = 0.8
 """Validation accuracy of the target at which a run has learned."""
+
+
+@dataclass(frozen=True)
+class Learning(Observation):
+    """What tuning sees of a run that ended; its ``accuracy`` is the last on the validation tuples. The test tuples are
+    not looked at."""
+
+    learned_at: float | None = None
+    diverged: bool = False
+
+
+def observe_learning(outcome: Outcome, target: str) -> Learning | None:
+    """How the target was learned, from a run's curve alone; None for a failed run, which is no evidence."""
+    if outcome.status is Status.FAILED:
+        return None
+    accuracy = outcome.curve[-1].accuracy[target] if outcome.curve else 0.0
+    seconds = outcome.measures.get("seconds", 0.0)
+    return Learning(
+        accuracy, 0.0, seconds, learned_at(outcome.curve, target), diverged=outcome.status is Status.DIVERGED
+    )
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ def leave_stack(home: Home, sweep: Sweep, configs: list[RunConfig], evaluations:
             key: Evaluation(step, 1.0, dict.fromkeys(config.mix.tasks, step / 10))
             for key, config in zip(keys, configs, strict=True)
         }
-        note_progress(directory, curves)
+        note_progress(directory, curves.items())
     return keys
 
 

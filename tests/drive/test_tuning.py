@@ -1,33 +1,40 @@
-"""Tuning: a study keeps what finished, is found again by whoever asks the same, and a sweep runs with what it found."""
+"""Tuning before a sweep: its runs are kept, found, halved and removed like all others, and the sweep runs with what was
+found."""
 
 from __future__ import annotations
 
-import json
+import io
 import re
 import signal
 import subprocess
 import sys
-from dataclasses import replace
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
 
 from orchestrator.drive.sweep import RunOptions, run_sweep
-from orchestrator.engine.study import Study
-from orchestrator.engine.tuning_job import TuningJob, run_file
-from orchestrator.engine.tuning_worker import TuningWorker
-from orchestrator.errors import SweepError, UserError
-from orchestrator.search.base import Request
+from orchestrator.drive.tuning import tuned
+from orchestrator.errors import SweepError
+from orchestrator.space import hardware
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
+from orchestrator.stacks.sizing import Sizing, conditions_of
 from orchestrator.store import lifecycle
 from orchestrator.store.files import Home
+from orchestrator.store.journal import Ended
+from orchestrator.store.remains import read_outcome
+from orchestrator.store.runs import removable
+from orchestrator.store.storage import storage_at
 from orchestrator.tracking import store
-from orchestrator.tuning.objective import TuningRun, objective
+from orchestrator.tuning.objective import LEARNED, learned_at
+from tests.drive import mortal
 from tests.drive.sweeps import printed, quiet, spec
-from trainables.base import Arm
+from tests.engine import hungry
+from trainables.base import Status
 
+ROOT = Path(__file__).resolve().parents[2]
 HASTE = {"settings": {"haste": {"from": 0.1, "to": 30.0, "scale": "log"}}, "trials": 3, "sizes": [64, 96], "seeds": 2}
 """ADD alone is not learned at 64 or 96 units with the space's own haste of .2; with 1.4 to 6.5 it is, at both."""
 
@@ -36,154 +43,138 @@ def asked(**changes: object) -> SweepSpec:
     return spec(settings={"haste": 0.2}, tune={**HASTE, **changes})
 
 
-def study(home: Path, **changes: object) -> Study:
-    wanted = asked(**changes)
-    return Study(wanted, wanted.baseline, (64, 96), Home(home), most=lambda size: 4)
+def tuning_runs(home: Path, place: int = 0) -> list[Ended]:
+    """The runs in the tuning journal of a sweep, the newest one's or an older one's."""
+    return list(lifecycle.recall(Home(home).sweep(Home(home).sweep_ids()[place]).tuning).ended)
 
 
-def train(one: Study, job: TuningJob) -> list[tuple[int, TuningRun]]:
-    worker = TuningWorker(TuningJob.from_config(json.loads(json.dumps(job.to_config()))))
-    while not worker.done:
-        worker.advance()
-    for number, run in worker.ended:
-        one.ended(number, run)
-    return worker.ended
+def logged(home: Path, **changes: object) -> SweepSpec:
+    """A sweep of one mix and one run, tuned with up to 13 runs by the family that writes down what it trains."""
+    fields: dict[str, object] = {
+        "family": mortal.FAMILY,
+        "mixes": ["add"],
+        "sizes": [96],
+        "seeds": 1,
+        "search": {"method": "grid"},
+        "settings": {"haste": 0.2, "log": str(home / "log")},
+        "tune": {**HASTE, "trials": 4},
+        "resources": {"checkpoint_every_s": 1e-9, "max_stack": 4},
+    }
+    return spec(**(fields | changes))
 
 
-def job_of(one: Study) -> TuningJob:
-    job = one.next_job(1)
-    assert job is not None
-    return job
+def trained(home: Path) -> Counter[str]:
+    """How often each run came to each evaluation."""
+    return Counter((home / "log").read_text(encoding="utf-8").splitlines())
 
 
-def train_all(one: Study) -> Study:
-    while (job := one.next_job(1)) is not None:
-        train(one, job)
-    return one
+def test_a_run_of_a_tuning_lies_in_the_home_and_ends_where_it_has_learned(tmp_path: Path) -> None:
+    wanted = logged(tmp_path)
+    run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True), quiet())
+    entries = tuning_runs(tmp_path)
+    assert {entry.request.until for entry in entries} == {LEARNED}
+    for entry in entries:
+        directory = storage_at(Home(tmp_path).runs_at).get(entry.key)
+        outcome = read_outcome(directory)
+        assert outcome == entry.outcome
+        assert outcome.measures.get("seconds", 0.0) >= 0
+        if learned_at(outcome.curve, "add") is None:
+            assert (outcome.status, outcome.steps) == (Status.FINISHED, 3)
+        else:
+            assert (outcome.status, outcome.steps, outcome.accuracy) == (Status.FINISHED, 1, {})
+        assert sorted(path.name for path in directory.iterdir()) == ["origin.json", "outcome.json"]
+    learned = [entry for entry in entries if entry.outcome.steps == 1]
+    assert 0 < len(learned) < len(entries)
+    # Nobody trained them after that.
+    ends = Counter(line.rsplit(" ", 1)[1] for line in trained(tmp_path))
+    assert ends == {"1": len(entries) + 1, "2": len(entries) - len(learned) + 1, "3": len(entries) - len(learned) + 1}
 
 
-def with_hastes(home: Path, hastes: list[float]) -> Study:
-    """A study that ended, whose trials after the first have these values whatever Optuna would suggest."""
-    one = study(home)
-    for _ in range(2):
-        train(one, job_of(one))
-    for number, haste in enumerate(hastes, 1):
-        (one.directory / f"trial-{number:04d}.json").write_text(json.dumps({"values": {"haste": haste}}))
-    return train_all(study(home))
+@pytest.mark.parametrize("dies", [9, 15])
+def test_a_kill_in_the_middle_loses_no_finished_run(tmp_path: Path, dies: int) -> None:
+    wanted = logged(tmp_path)
+    (tmp_path / "log.dies").write_text(str(dies))
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom orchestrator.drive.sweep import RunOptions, run_sweep\n"
+        "from orchestrator.space.spaces import load_space\nfrom tests.drive.sweeps import quiet\n"
+        "run_sweep(load_space(sys.argv[1]), RunOptions(home=Path(sys.argv[2]), local_debug=True), quiet())"
+    )
+    (tmp_path / "space.yaml").write_text(wanted.to_yaml())
+    killed = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "space.yaml"), str(tmp_path)], cwd=ROOT, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL
+    [sweep_id] = Home(tmp_path).sweep_ids()
+    files = Home(tmp_path).sweep(sweep_id)
+    assert not files.tunings.exists()
+    known = tuning_runs(tmp_path)
+    assert known
+    # The last of them as if the driver had died before it was written down.
+    lines = files.tuning.journal.read_bytes().splitlines(keepends=True)
+    files.tuning.journal.write_bytes(b"".join(lines[:-1]))
+    before = (tmp_path / "log").read_text(encoding="utf-8").splitlines()
+    run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True, resume=sweep_id), quiet())
+    # Only the evaluation that nobody heard of any more was trained again.
+    again = trained(tmp_path) - Counter(set(trained(tmp_path)))
+    step = before[-1].rsplit(" ", 1)[1]
+    assert again == Counter(line for line in before[-2:] if line.endswith(f" {step}"))
+    entries = tuning_runs(tmp_path)
+    assert {entry.key for entry in known} <= {entry.key for entry in entries}
+    assert len({entry.key for entry in entries}) == len(entries)
+    undisturbed = tmp_path / "undisturbed"
+    undisturbed.mkdir()
+    run_sweep(wanted.model_copy(), RunOptions(home=undisturbed, local_debug=True), quiet())
+    there, here = (lifecycle.load(Home(home), Home(home).sweep_ids()[0]) for home in (undisturbed, tmp_path))
+    assert [t.best for t in there.tunings] == [t.best for t in here.tunings]
 
 
-def test_the_settings_as_written_come_first_and_run_everything(tmp_path: Path) -> None:
-    one = study(tmp_path)
-    jobs = [one.next_job(2), one.next_job(2)]
-    assert all(job is not None for job in jobs)
-    assert one.next_job(2) is None  # Nobody else begins before they are known.
-    trained = [train(one, job) for job in jobs if job is not None]
-    assert [(n, run.size, run.seed) for runs in trained for n, run in runs] == [
-        (0, size, 1_000_000 + k) for size in (64, 96) for k in (0, 1)
-    ]
-    assert one.trials[0].values == {"haste": 0.2}
-    assert one.trials[0].score == objective(one.trials[0].runs, 2.0)
-    # Their runs are those of a sweep that is not tuned: the same key, so the same file.
-    plain = spec(settings={"haste": 0.2})
-    key = plain.make_family().key(plain.config(Request("add", 64, 1_000_000)))
-    assert run_file(Home(tmp_path), one.key, key).is_file()
+def test_a_tuning_that_runs_out_of_memory_goes_on_with_halves(tmp_path: Path) -> None:
+    settings = {"log": str(tmp_path / "log"), "haste": 0.2, "room": 1, "grows_at": 2}
+    wanted = logged(tmp_path, family=hungry.FAMILY, settings=settings)
+    run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True), quiet())
+    entries = tuning_runs(tmp_path)
+    assert {entry.outcome.status for entry in entries} == {Status.FINISHED}
+    # The settings as written are learned at no size, so that these two runs of one stack come to the second evaluation.
+    written = [entry for entry in entries if entry.request.size == 64 and not entry.request.values]
+    assert [entry.outcome.measures.get("stack_halvings") for entry in written] == [1.0, 1.0]
+    (tuning,) = lifecycle.load(Home(tmp_path), Home(tmp_path).sweep_ids()[0]).tunings
+    assert len(tuning.trials[0].runs) == 4
 
 
-def test_values_outside_the_ranges_are_still_those_to_beat(tmp_path: Path) -> None:
-    one = train_all(study(tmp_path, settings={"haste": {"from": 1.5, "to": 6.0}}))
-    assert one.trials[0].values == {"haste": 0.2}
-    assert all(1.5 <= trial.values["haste"] <= 6 for trial in one.trials[1:])
-    best = one.result().best
-    assert 1.5 <= best.settings["haste"] <= 6
-    assert best.base_size == pytest.approx((64 * 96) ** 0.5)
+def test_a_run_that_fails_ends_the_tuning_and_is_tried_again(tmp_path: Path) -> None:
+    settings = {"log": str(tmp_path / "log"), "haste": 0.2, "room": 0, "grows_at": 2}
+    wanted = logged(tmp_path, family=hungry.FAMILY, settings=settings)
+    for resume in (None, ""):
+        with pytest.raises(SweepError, match=r"(?s)a run of tuning add failed:.*CUDA out of memory"):
+            run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True, resume=resume), quiet())
+    assert [entry.outcome.status for entry in tuning_runs(tmp_path)] == [Status.FAILED] * 2
 
 
-def test_trials_of_one_wave_share_a_stack(tmp_path: Path) -> None:
-    one = study(tmp_path, trials=5)
-    for _ in range(2):
-        train(one, job_of(one))
-    job = job_of(one)
-    assert [(number, seed) for number, _, seed in job.runs] == [(1, 1_000_000), (2, 1_000_000)]
-    assert job.runs[0][1]["settings"] == one.trials[1].values
+def test_the_runs_of_a_tuning_go_with_the_last_sweep_that_used_them(tmp_path: Path) -> None:
+    wanted = logged(tmp_path)
+    options = RunOptions(home=tmp_path, local_debug=True)
+    run_sweep(wanted, options, quiet())
+    once = trained(tmp_path)
+    run_sweep(wanted.model_copy(update={"seed": 20}), options, quiet())
+    newer, older = Home(tmp_path).sweep_ids()
+    # The second sweep trained its own run alone.
+    assert {line.split()[2] for line in trained(tmp_path) - once} == {"20"}
+    used = {entry.key for entry in tuning_runs(tmp_path)}
+    assert used == {entry.key for entry in tuning_runs(tmp_path, place=1)}
+    assert {entry.reused_from for entry in tuning_runs(tmp_path)} == {older}
+    assert not used & set(removable(Home(tmp_path), older))
+    Home(tmp_path).sweep(newer).tuning.journal.unlink()
+    assert used <= set(removable(Home(tmp_path), older))
 
 
-def test_what_finished_is_kept_when_a_driver_is_killed(tmp_path: Path) -> None:
-    first = study(tmp_path)
-    train(first, job_of(first))
-    lost = job_of(first)
-    worker = TuningWorker(lost)
-    while not worker.done:
-        worker.advance()  # It finished, and nobody heard of it.
-    again = study(tmp_path)
-    assert [len(trial.runs) for trial in again.trials] == [2]
-    with again.driving():
-        assert [len(trial.runs) for trial in again.trials] == [4]
-        assert again.trials[0].runs[2:] == tuple(run for _, run in worker.ended)
-        before = again.trials
-        again.ended(0, worker.ended[0][1])
-        assert again.trials == before
-        train_all(again)
-    assert again.done
-    assert study(tmp_path).result() == again.result()
-    assert TuningWorker(lost).ended == worker.ended
-
-
-def test_a_study_is_shared_by_those_who_ask_the_same(tmp_path: Path) -> None:
-    key = study(tmp_path).key
-    assert study(tmp_path, trials=9).key == key
-    for change in ({"penalty": 3.0}, {"seeds": 1}, {"seed": 7_000_000}, {"size_power": 0.5}):
-        assert study(tmp_path, **change).key != key
-    wanted = asked()
-
-    def other(asks: SweepSpec, mix: Arm, sizes: tuple[int, int]) -> str:
-        return Study(asks, mix, sizes, Home(tmp_path), most=lambda size: 1).key
-
-    hasty = wanted.model_copy(update={"settings": replace(wanted.settings, haste=0.3)})
-    assert other(wanted, wanted.mixes[1], (64, 96)) != key
-    assert other(wanted, wanted.baseline, (16, 64)) != key
-    assert other(hasty, wanted.baseline, (64, 96)) != key
-    elsewhere = wanted.model_copy(update={"seed": 5, "seeds": 1, "sizes": (8, 16), "name": "other"})
-    assert other(elsewhere, wanted.baseline, (64, 96)) == key
-
-
-def test_more_trials_continue_a_study_and_fewer_look_at_the_first_ones_alone(tmp_path: Path) -> None:
-    three = train_all(study(tmp_path))
-    assert len(three.trials) == 3
-    five = study(tmp_path, trials=5)
-    assert not five.done
-    assert [trial.values for trial in train_all(five).trials[:3]] == [trial.values for trial in three.trials]
-    assert len(five.trials) == 5
-    assert study(tmp_path).result() == three.result()
-
-
-def test_what_is_not_better_leaves_the_settings_as_written(tmp_path: Path) -> None:
-    one = with_hastes(tmp_path, [0.15, 25.0])
-    found = one.result()
-    assert found.best.settings == {}
-    assert [trial.values["haste"] for trial in found.trials] == [0.2, 0.15, 25.0]
-    assert [len(trial.runs) for trial in found.trials] == [4, 1, 1]
-    better = with_hastes(tmp_path / "other", [0.15, 3.0]).result()
-    assert better.best.settings == {"haste": 3.0}
-    assert [len(trial.runs) for trial in better.trials] == [4, 1, 4]
-
-
-def test_one_process_tunes_at_a_time(tmp_path: Path) -> None:
-    said = "being tuned in the same way by another process"
-    with study(tmp_path).driving(), pytest.raises(UserError, match=said), study(tmp_path).driving():
-        pass
-
-
-def test_a_damaged_trial_is_named(tmp_path: Path) -> None:
-    one = study(tmp_path)
-    one.next_job(1)
-    (one.directory / "trial-0000.json").write_text("{")
-    with pytest.raises(SweepError, match=r"trial-0000\.json does not hold a readable trial"):
-        study(tmp_path)
-
-
-def test_a_study_that_has_not_ended_has_no_result(tmp_path: Path) -> None:
-    with pytest.raises(SweepError, match="the tuning of add has not ended"):
-        study(tmp_path).result()
+def test_a_fresh_sweep_is_tuned_anew_with_runs_of_its_own(tmp_path: Path) -> None:
+    wanted = logged(tmp_path)
+    run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True), quiet())
+    once = trained(tmp_path)
+    run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True, fresh=True), quiet())
+    assert trained(tmp_path) == once + once
+    files = Home(tmp_path).sweep(Home(tmp_path).sweep_ids()[0])
+    assert {entry.key for entry in tuning_runs(tmp_path)} < {path.name for path in files.own_runs.iterdir()}
 
 
 def test_a_sweep_is_tuned_without_ray_and_another_one_reuses_it(tmp_path: Path) -> None:
@@ -242,21 +233,29 @@ def test_a_sweep_says_that_nothing_better_was_found(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_optuna_tunes_under_ray_and_a_second_sweep_reuses_it(tmp_path: Path) -> None:
+    from orchestrator.engine.ray.engine import RayEngine
+
     wanted = asked(trials=4)
-    console, again = quiet(), quiet()
-    found = run_sweep(wanted, RunOptions(home=tmp_path), console)
-    said = printed(console)
-    tunings = lifecycle.load(Home(tmp_path), Home(tmp_path).sweep_ids()[0]).tunings
-    assert len(re.findall(r"tuning \S+, trial \d of 4: ", said)) == sum(len(each.trials) for each in tunings)
+    home, said = Home(tmp_path), io.StringIO()
+    sweep = lifecycle.create(wanted, home)
+    sizing = Sizing(wanted, conditions_of(wanted, hardware.detect()))
+    with RayEngine(str(tmp_path), wanted.resources) as engine, lifecycle.driving(home.sweep(sweep.id)):
+        tunings = tuned(sweep, home, engine, sizing, lambda text: print(text, file=said)).tunings
+    assert len(re.findall(r"tuning \S+, trial \d of 4: ", said.getvalue())) == sum(
+        len(tuning.trials) for tuning in tunings
+    )
     trials = tunings[0].trials
     assert trials[0].values == {"haste": 0.2}
     assert len(trials[0].runs) == 4
     assert len({trial.values["haste"] for trial in trials}) == 4
+    # The sweep goes on from what was tuned; where all is tuned, nothing is trained for it again, with Ray or without.
+    console, again = quiet(), quiet()
+    found = run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True, resume=sweep.id), console)
     assert found.tuned[0].startswith(("add: tuned: haste ", "add: found nothing better"))
-    # Where all is tuned, nothing is trained for it again, with Ray or without.
     run_sweep(wanted.model_copy(update={"seed": 20}), RunOptions(home=tmp_path, local_debug=True), again)
-    assert "tuning add, trial" not in printed(again)
-    assert found.tuned[0] in printed(again)
+    for each in map(printed, (console, again)):
+        assert "tuning add, trial" not in each
+        assert found.tuned[0] in each
 
 
 @pytest.mark.slow

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from orchestrator.catalogue.training import in_training
 from orchestrator.engine.reports import RunReport, StackJob
 from orchestrator.engine.worker import StackWorker
 from orchestrator.search.base import Request
@@ -17,6 +19,7 @@ from orchestrator.store.probed import read_arrays, read_results
 from orchestrator.store.records import Sweep
 from orchestrator.store.remains import CHECKPOINT, read_outcome
 from orchestrator.store.storage import kept_runs, storage_at
+from orchestrator.store.underway import Underway
 from tests.drive.sweeps import spec
 from tests.families import LogisticFamily
 from trainables.base import Status
@@ -97,6 +100,51 @@ def test_a_checkpoint_of_before_is_taken_over(tmp_path: Path) -> None:
     [report] = StackWorker(job_for(home, sweep, requests)).advance().runs
     assert report.evaluation is not None
     assert report.evaluation.step == 2
+
+
+def test_a_run_ends_where_it_is_wanted_until_and_the_others_go_on_without_it(tmp_path: Path) -> None:
+    asked = spec(resources={"checkpoint_every_s": 1e9}, settings={"steps": 4})
+    home = Home(tmp_path)
+    sweep = lifecycle.create(asked, home)
+    files = home.sweep(sweep.id)
+    # At 32 units ADD alone is not learned and with PROD it is, at the first evaluation already.
+    enough = [Request(mix, 32, 0, until=0.8) for mix in ("add+prod", "add")]
+    requests = (enough[0], Request("add+prod", 32, 0), enough[1])
+    job = replace(job_for(home, sweep, requests), probes=(1,))
+    Underway(files).begin(job.stack_id, requests)
+    worker = StackWorker(job)
+    first = worker.advance()
+    outcomes = [report.outcome for report in first.runs]
+    assert [outcome is not None for outcome in outcomes] == [True, False, False]
+    assert outcomes[0] is not None
+    evaluation = first.runs[0].evaluation
+    assert evaluation is not None
+    assert (outcomes[0].status, outcomes[0].steps, outcomes[0].curve) == (Status.FINISHED, 1, (evaluation,))
+    assert (outcomes[0].accuracy, outcomes[0].floor) == ({}, {})
+    assert outcomes[0].measures["seconds"] > 0
+    assert read_outcome(kept_runs(files).get(first.runs[0].key)) == outcomes[0]
+    assert [run.key for run in in_training(asked, files, ())] == [first.runs[1].key]  # Nobody is shown a tuning's runs.
+    # Its worker dies: the next one says again what the driver may not have heard, and goes on with the other two.
+    assert not worker.done
+    resumed = StackWorker(job)
+    second = resumed.advance()
+    assert [(report.key, report.outcome) for report in second.runs[:1]] == [(first.runs[0].key, outcomes[0])]
+    steps = [report.evaluation.step for report in second.runs[1:] if report.evaluation is not None]
+    assert steps == [2, 2]
+    third = worker.advance()  # As does the first one, had it lived.
+    assert [report.evaluation for report in third.runs if report.evaluation] == [
+        report.evaluation for report in second.runs[1:]
+    ]
+    while not resumed.done:
+        last = resumed.advance().runs
+    assert [report.outcome is not None and report.outcome.steps for report in last] == [4, 4]
+    # All of a run that is wanted whole, and the outcome of one that never came to where it was wanted until.
+    kept = {report.key: sorted(path.name for path in kept_runs(files).get(report.key).iterdir()) for report in last}
+    assert list(kept.values()) == [
+        ["origin.json", "outcome.json", "weights.safetensors"],
+        ["origin.json", "outcome.json"],
+    ]
+    assert storage_at(files.checkpoints_at).list() == []
 
 
 MAZES = {"family": "tests.families:MazeFamily", "target": "find exit", "mixes": ["find exit"]}

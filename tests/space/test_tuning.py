@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
 from orchestrator.space.tuning import Range, Tuned
 from orchestrator.space.validation import parse
+from trainables.base import Until
 
 RATE = "learning_rate: {from: 5.0e-4, to: 2.0e-2, scale: log}"
 
@@ -98,6 +100,15 @@ def test_tuned_values_are_those_of_their_mix_alone_and_part_of_the_key() -> None
     assert family.key(run) != family.key(before)
     assert tuned.config(Request("add+prod", 8, 0)) == plain.config(Request("add+prod", 8, 0))
     assert "tuned.add.base_size" in plain.differences(tuned)
+
+
+def test_a_request_with_values_is_the_run_of_a_space_with_these_settings() -> None:
+    plain = load_space("add_vs_add_prod", "laptop")
+    tuned = load_space("add_vs_add_prod", "laptop", ["tuned={add: {settings: {training.clip: 0.5}, base_size: 8}}"])
+    wanted = Request("add", 8, 0, values=(("training.clip", 0.5),))
+    assert plain.config(wanted) == tuned.config(Request("add", 8, 0))
+    enough = plain.config(replace(wanted, until=0.8))
+    assert enough == replace(plain.config(wanted), until=Until("add", 0.8))
 
 
 @given(size=st.integers(1, 1000), base=st.floats(1, 1000), power=st.floats(-2, 2))

@@ -42,6 +42,22 @@ def test_a_journal_from_before_runs_of_more_steps_is_read(tmp_path: Path) -> Non
     assert list(read_journal(path)) == [one]
 
 
+def test_settings_and_end_of_a_run_come_back(tmp_path: Path) -> None:
+    wanted = Request("add", 8, 0, values=(("training.learning_rate", 0.003), ("training.clip", 1.0)), until=0.8)
+    tuned = replace(entry(), request=wanted)
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.append(tuned)
+    journal.append(entry(1))
+    journal.close()
+    assert list(read_journal(tmp_path / "journal.jsonl")) == [tuned, entry(1)]
+    plain = (tmp_path / "journal.jsonl").read_text().splitlines()[2]
+    assert not {"values", "until"} & json.loads(plain).keys()
+    torn = (tmp_path / "journal.jsonl").read_text().replace("0.003", '"fast"')
+    (tmp_path / "journal.jsonl").write_text(torn)
+    (bad, _) = read_journal(tmp_path / "journal.jsonl")
+    assert bad == BadLine(2, "ValueError: 'fast' stands where there should be float")
+
+
 def test_evaluations_from_before_measures_are_read_and_measures_come_back(tmp_path: Path) -> None:
     """In the journal, in a stack's progress and in what a worker reports."""
     measured = Evaluation(100, 1.5, {"add": 0.25}, {"steps": 0.5, "add": 3.0})
@@ -53,7 +69,7 @@ def test_evaluations_from_before_measures_are_read_and_measures_come_back(tmp_pa
         journal = Journal(directory / "journal.jsonl")
         journal.append(ended)
         journal.close()
-        note_progress(directory, {"key": evaluation})
+        note_progress(directory, [("key", evaluation)])
         report = RunReport("key", evaluation, None)
         told = json.dumps(report.to_json())
         if evaluation is plain:

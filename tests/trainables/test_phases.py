@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tests.trainables.stacks import SETTINGS, config, make_learner
 from trainables.architecture import PARTS
 from trainables.arms import Arm, Mix, Phase
-from trainables.base import RunConfig, SettingsError
+from trainables.base import RunConfig, SettingsError, Until
 from trainables.learner import TransformerLearner
 from trainables.listops.family import ListOps
 
@@ -111,6 +111,12 @@ def test_what_a_run_begins_with_is_part_of_its_key() -> None:
         FAMILY.config(Arm((Phase(Mix.parse("min"), 0.5), Phase(ADD, 0.5))), 12, 0),
         replace(arm(), start=None),
     ]
+    assert len({FAMILY.key(run) for run in runs}) == len(runs)
+
+
+def test_how_much_of_a_run_is_wanted_is_part_of_its_key() -> None:
+    whole = FAMILY.config(Arm.parse("add"), 12, 0)
+    runs = [whole, *(replace(whole, until=Until(*each)) for each in (("add", 0.8), ("add", 0.9), ("max", 0.8)))]
     assert len({FAMILY.key(run) for run in runs}) == len(runs)
 
 

@@ -31,7 +31,6 @@ from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.ray.metrics import Exporter
 from orchestrator.engine.ray.trial import REPORT, StackTrial
 from orchestrator.engine.reports import StackReport
-from orchestrator.engine.study import Study
 from orchestrator.errors import SweepError, UserError
 from orchestrator.space.resources import Resources
 from orchestrator.store.files import Home
@@ -147,15 +146,6 @@ class RayEngine(Engine):
         if not campaign.done:
             raise SweepError(f"Ray Tune ended before the sweep did; its files lie in {files.tune}")
         shutil.rmtree(files.tune, ignore_errors=True)
-
-    def tune(self, study: Study) -> None:
-        from orchestrator.engine.ray.tuning import run_study  # Optuna takes a second, and few sweeps tune.
-
-        storage = study.directory / "tune"
-        run_study(study, self.slots, self._resources, storage)
-        if not study.done:
-            raise SweepError(f"Ray Tune ended before the tuning of {study.mix} did; its files lie in {storage}")
-        shutil.rmtree(storage, ignore_errors=True)
 
 
 class NotPickled:
