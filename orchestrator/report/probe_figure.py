@@ -16,9 +16,9 @@ from orchestrator.store.probed import numbers_of
 from orchestrator.store.records import RunRecord
 from trainables.base import Status
 
-COLUMNS, MOST = 4, 24
+COLUMNS, MOST = 4, 36
 """Panels in a row, and at most; the table has all numbers."""
-PANEL_IN, EDGES_IN = 1.35, 0.75
+PANEL_IN, EDGES_IN = 1.5, 0.75
 CHANCE = ".p"
 """Numbers that end so are the probabilities of others, and are left to the table."""
 
@@ -42,9 +42,9 @@ def probe_figure(answer: Answer, runs: Sequence[RunRecord], title: str = "") -> 
         axes.set_axis_off()
     for axes, name in zip(grid.flat, names, strict=False):
         _draw(axes, answer, [(run, numbers[name]) for run, numbers in found if name in numbers])
-        axes.set_title(name.removeprefix(PREFIX), fontsize=style.SMALL, loc="left", color=style.INK, pad=3)
+        axes.set_title(name.removeprefix(PREFIX).replace("/", "\n"), fontsize=style.SMALL, loc="left", color=style.INK, pad=3)
     handles, labels = grid[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=style.SMALL)
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=style.SMALL)
     figure.supxlabel(answer.size_axis, fontsize=style.TEXT, color=style.INK)
     if title:
         style.title(figure, title)
