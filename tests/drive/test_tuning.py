@@ -24,6 +24,7 @@ from orchestrator.stacks.sizing import Sizing, conditions_of
 from orchestrator.store import lifecycle
 from orchestrator.store.files import Home
 from orchestrator.store.journal import Ended
+from orchestrator.store.remains import read_outcome
 from orchestrator.store.runs import removable
 from orchestrator.tracking import store
 from orchestrator.tuning.objective import LEARNED, learned_at
@@ -72,7 +73,7 @@ def test_a_run_of_a_tuning_lies_in_the_home_and_ends_where_it_has_learned(tmp_pa
     entries = tuning_runs(tmp_path)
     assert {entry.request.until for entry in entries} == {LEARNED}
     for entry in entries:
-        outcome = lifecycle.read_outcome(Home(tmp_path).runs / entry.key)
+        outcome = read_outcome(Home(tmp_path).runs / entry.key)
         assert outcome == entry.outcome
         assert outcome.measures.get("seconds", 0.0) >= 0
         if learned_at(outcome.curve, "add") is None:
