@@ -149,7 +149,7 @@ def test_how_far_it_is_is_said_and_never_too_little() -> None:
 def with_values(hastes: list[float]) -> Study:
     """A study that ended, whose trials after the first have these values whatever Optuna would suggest."""
     wanted = asked()
-    results: dict[Request, Learning | None] = {}
+    results: dict[Request, Learning] = {}
 
     def look() -> Study:
         def propose(trials: object, rungs: object, count: int) -> list[dict[str, float]]:
