@@ -219,6 +219,7 @@ def run(
     home: str | Path = HOME,
     address: str | None = None,
     resume: str | None = None,
+    retry_failed: bool = False,
     extend: str | None = None,
     fresh: bool = False,
     local_debug: bool = False,
@@ -228,10 +229,10 @@ def run(
 
     ``space`` is a search space's name, a YAML file or a specification; ``variant`` is one of the space's variants,
     where it has some; ``overrides`` are ``key.path=value`` texts. The other arguments are those of the command line:
-    ``resume`` is an id, or ``""`` for the newest unfinished sweep of the same settings; runs that lie in the home
-    already are taken from there, unless ``fresh``; ``local_debug`` trains in this process, without Ray. Interrupting
-    the cell leaves a sweep that can be resumed. Raises ``UserError`` for what was asked wrongly, ``SweepError`` where a
-    part fails.
+    ``resume`` is an id, or ``""`` for the newest unfinished sweep of the same settings; ``retry_failed`` trains those
+    of its runs again that failed. Runs that lie in the home already are taken from there, unless ``fresh``;
+    ``local_debug`` trains in this process, without Ray. Interrupting the cell leaves a sweep that can be resumed.
+    Raises ``UserError`` for what was asked wrongly, ``SweepError`` where a part fails.
     """
     from rich.console import Console
 
@@ -250,6 +251,7 @@ def run(
         home=Path(home),
         address=address,
         resume=resume,
+        retry_failed=retry_failed,
         extend=extend,
         fresh=fresh,
         local_debug=local_debug,

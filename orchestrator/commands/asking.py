@@ -46,6 +46,9 @@ def run_command(
         str | None,
         typer.Option(metavar="[SWEEP]", help="Continue a sweep; without an id, the newest unfinished one."),
     ] = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="With --resume: train runs that failed again.")
+    ] = False,
     extend: Annotated[
         str | None, typer.Option(metavar="SWEEP", help="Start a new sweep that begins with this one's finished runs.")
     ] = None,
@@ -66,6 +69,8 @@ def run_command(
     if fresh and (resume is not None or extend is not None):
         other = "--extend" if resume is None else "--resume"
         raise UserError(f"--fresh trains every run anew and {other} begins with what is there: give one of them")
+    if retry_failed and resume is None:
+        raise UserError("--retry-failed trains runs of a sweep again that failed: say which with --resume [SWEEP]")
     if dashboard and local_debug:
         raise UserError("--local-debug trains without Ray, so there is no --dashboard: give one of them")
     if address is not None and local_debug:
@@ -89,6 +94,7 @@ def run_command(
         address=address,
         hardware=hardware,
         resume=resume,
+        retry_failed=retry_failed,
         extend=extend,
         fresh=fresh,
         local_debug=local_debug,

@@ -12,7 +12,7 @@ from rich.console import Console
 from orchestrator.cost.plan import run_seconds
 from orchestrator.drive import tuning
 from orchestrator.drive.monitor import Monitor
-from orchestrator.drive.stopping import stop_on_interrupt
+from orchestrator.drive.stopping import stop_on_interrupt, stop_on_trouble, stopped_words
 from orchestrator.engine.base import Engine
 from orchestrator.engine.campaign import Campaign
 from orchestrator.errors import SweepError
@@ -55,16 +55,17 @@ class RunOptions:
     """How a sweep is run, beside what it asks.
 
     ``resume`` is the id of a sweep to continue, ``""`` for the newest unfinished one of the same specification, None
-    for a new sweep; ``extend`` the id of one with whose finished runs a new sweep begins. A new sweep takes every run
-    it wants that lies in the home already; a ``fresh`` one trains all of its runs. Stacks are sized for ``hardware``,
-    where it is not given for this machine. ``dashboard`` starts Ray's, too. ``begun`` is called with the sweep as soon
-    as it has its id.
+    for a new sweep; ``retry_failed`` trains those of its runs again that failed. ``extend`` is the id of one with whose
+    finished runs a new sweep begins. A new sweep takes every run it wants that lies in the home already; a ``fresh``
+    one trains all of its runs. Stacks are sized for ``hardware``, where it is not given for this machine. ``dashboard``
+    starts Ray's, too. ``begun`` is called with the sweep as soon as it has its id.
     """
 
     home: Path
     address: str | None = None
     hardware: Hardware | None = None
     resume: str | None = None
+    retry_failed: bool = False
     extend: str | None = None
     fresh: bool = False
     local_debug: bool = False
@@ -94,11 +95,15 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         files = home.sweep(sweep.id)
         anew = ", every run trained anew" if sweep.fresh else ""
         console.print(f"sweep {sweep.id}{anew}", highlight=False, soft_wrap=True)
-        with lifecycle.driving(files), mended_journal(files, sweep.spec, say) as journal:
+        with (
+            stop_on_trouble(files),
+            lifecycle.driving(files),
+            mended_journal(files, sweep.spec, say) as journal,
+        ):
             runs.tidy(files)
             try:
                 sweep = tuning.tuned(sweep, home, engine, sizing, say)
-                known = _known_runs(sweep, home, extended, journal, say)
+                known = _known_runs(sweep, home, extended, journal, say, retry_failed=options.retry_failed)
                 recorder = Recorder(MlflowTracker(chosen))
                 recorder.begin(sweep)
                 return _Drive(sweep, files, journal, recorder, sizing, console).run(engine, known)
@@ -153,7 +158,7 @@ class _Drive:
                     engine.execute(campaign)
                     monitor.refresh()
             if campaign.stopping:
-                self._leave_resumable()
+                self._leave_resumable(campaign.trouble)
             return self._finish()
 
     def _campaign(self, engine: Engine, known: Sequence[Ended]) -> Campaign:
@@ -191,9 +196,11 @@ class _Drive:
         there = f", trained for {entry.reused_from}" if entry.reused_from else ""
         return f"{said}, {outcome.status}, {outcome.steps} steps{longer}{there}"
 
-    def _leave_resumable(self) -> None:
+    def _leave_resumable(self, trouble: str) -> None:
         self._recorder.end(self._sweep, self._answer(), Ending.INTERRUPTED)
         left = self._close_record(INTERRUPTED_TIMEOUT_S)
+        if trouble:
+            raise SweepError(stopped_words(self._sweep.id, f"{trouble}. {len(self._ended)} runs are kept{left}"))
         self._say(
             f"Stopped; {len(self._ended)} runs are kept{left}. Continue with the same command and "
             f"--resume {self._sweep.id}"
@@ -216,7 +223,10 @@ class _Drive:
         if there := [entry.reused_from for entry in self._ended if entry.reused_from]:
             self._say(f"{found_runs(there)}.")
         if failed:
-            self._say(f"{len(failed)} runs failed; their tracebacks are in the record.")
+            self._say(
+                f"{len(failed)} runs failed; their tracebacks are in the record, and --resume {self._sweep.id} "
+                "--retry-failed trains them again."
+            )
         for said in probe_notes(self._sweep.spec, self._records()):
             self._say(said)
         left = self._close_record(RECORD_TIMEOUT_S)
@@ -283,11 +293,19 @@ def _on_these_devices(sweep: Sweep, spec: SweepSpec) -> Sweep:
 
 
 def _known_runs(
-    sweep: Sweep, home: Home, extended: Sweep | None, journal: Journal, say: Callable[[str], object]
+    sweep: Sweep,
+    home: Home,
+    extended: Sweep | None,
+    journal: Journal,
+    say: Callable[[str], object],
+    *,
+    retry_failed: bool,
 ) -> list[Ended]:
     """The runs that need no training: journalled, left on disk by a crash, or reused from another sweep."""
     files = home.sweep(sweep.id)
-    known = list(lifecycle.recall(files).ended)
+    known = [
+        entry for entry in lifecycle.recall(files).ended if not (retry_failed and entry.outcome.status is Status.FAILED)
+    ]
     known += lifecycle.adopt_outcomes(sweep, journal, [entry.key for entry in known], say)
     if extended is not None:
         older = home.sweep(extended.id)

@@ -49,6 +49,8 @@ class Engine(ABC):
 def take_in(campaign: Campaign, stack_id: str, report: StackReport) -> None:
     """Hand a worker's report to the campaign."""
     campaign.sizing.learn(report.measured)
+    for said in report.said:
+        campaign.say(said)
     for run in report.runs:
         if run.evaluation is not None:
             campaign.evaluated(run.key, run.evaluation)
@@ -56,6 +58,8 @@ def take_in(campaign: Campaign, stack_id: str, report: StackReport) -> None:
             campaign.ended(run.key, run.outcome)
     if report.halves:
         campaign.stack_halved(stack_id, report.halves)
+    if report.trouble:
+        campaign.stack_troubled(stack_id, report.trouble)
 
 
 def job_of(campaign: Campaign, home: str, stack: Stack) -> StackJob:

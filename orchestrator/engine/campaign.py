@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from orchestrator.engine.patience import Patience
 from orchestrator.engine.queue import Queue
 from orchestrator.search.base import Observation, Request, Searcher
 from orchestrator.space.searching import observe
@@ -22,6 +24,7 @@ from orchestrator.store.files import SweepFiles
 from orchestrator.store.journal import Ended, Journal
 from orchestrator.store.records import Sweep
 from orchestrator.store.runs import SweepRuns
+from orchestrator.store.trouble import trouble_in, trouble_words
 from orchestrator.store.underway import Underway
 from trainables.base import Evaluation, Family, Outcome, Status
 
@@ -52,8 +55,11 @@ class Campaign:
     """Decides which stack starts next and takes in what comes back. Called from the driver's thread only.
 
     ``limits`` are the largest stacks, by size, where a larger one ran out of memory; they hold for larger sizes, too.
-    ``known`` is what the journal holds already; ``say`` is told of damaged files; ``seen`` says what the searcher
-    learns from an outcome for the target.
+    ``known`` is what the journal holds already; ``say`` is told of damaged files and of trouble; ``seen`` says what the
+    searcher learns from an outcome for the target.
+
+    Trouble of the machine is no outcome. A stack that meets it is tried again a few times; after that, and where what
+    the driver itself writes meets it, the sweep is stopping, and ``trouble`` says why (``""`` otherwise).
     """
 
     def __init__(
@@ -75,6 +81,8 @@ class Campaign:
         self.sizing = sizing
         self.limits: dict[int, int] = {}
         self.stopping = False
+        self.trouble = ""
+        self.say = say
         self.training: dict[str, Training] = {}
         self._family: Family = sweep.spec.make_family()
         self._journal = journal
@@ -83,6 +91,7 @@ class Campaign:
         self._on_change: Callable[[], None] = _do_nothing
         self._behind: Callable[[], bool] = _never
         self._runs = SweepRuns(SweepFiles(sweep.directory), say)
+        self._patience = Patience()
         self._underway = Underway(SweepFiles(sweep.directory))
         self._kept = {entry.key: entry.outcome for entry in known}
         self._queue = Queue(
@@ -117,7 +126,12 @@ class Campaign:
 
     def next_stack(self) -> Stack | None:
         """The stack to start on an idle slot; None to wait (or, with :attr:`done`, because all is over)."""
-        if self.stopping or self._behind():
+        with self._watched():
+            return self._next_stack()
+        return None
+
+    def _next_stack(self) -> Stack | None:
+        if self.stopping or self._patience.waiting or self._behind():
             return None
         # A stack all of whose runs have ended gives its slot back, though its trial may not have been wound up yet.
         busy = sum(any(ticket.key in self.training for ticket in stack.tickets) for stack in self._running.values())
@@ -142,7 +156,8 @@ class Campaign:
         """A run in training reached an evaluation."""
         if key in self.training:
             self.training[key].evaluation = evaluation
-            self._underway.evaluated(self.training[key].stack_id, key, evaluation)
+            with self._watched():
+                self._underway.evaluated(self.training[key].stack_id, key, evaluation)
             self._on_change()
 
     def ended(self, key: str, outcome: Outcome) -> None:
@@ -150,8 +165,9 @@ class Campaign:
         training = self.training.pop(key, None)
         if training is None:
             return
-        self._take(training.ticket, outcome, self._runs.trained_for(key))
-        self._runs.free(key)
+        with self._watched():
+            self._take(training.ticket, outcome, self._runs.trained_for(key))
+            self._runs.free(key)
 
     def stack_ended(self, stack_id: str) -> None:
         """A trial ended well: every run of its stack has been reported, unless it was stopped before."""
@@ -172,6 +188,22 @@ class Campaign:
             else:
                 self.ended(ticket.key, Outcome(Status.FAILED, 0, {}, {}, error=error))
 
+    def stack_troubled(self, stack_id: str, trouble: str) -> None:
+        """A worker gave a stack up for trouble of its machine: it goes on next, whole, after a while; where it was
+        tried often enough, the sweep is stopping."""
+        stack = self._running.pop(stack_id)
+        unfinished = [ticket for ticket in stack.tickets if self.training.pop(ticket.key, None) is not None]
+        if not unfinished:
+            return
+        self._interrupted.insert(0, stack)
+        self._queue.first(unfinished)
+        wait_s = self._patience.again_in(stack_id)
+        if wait_s is None:
+            self._stop(trouble)
+        else:
+            self.say(f"trouble, which is no outcome: {trouble}; tried again in {wait_s:g} s")
+        self._on_change()
+
     def stack_halved(self, stack_id: str, halves: Sequence[Sequence[Request]]) -> None:
         """A stack was too large for the memory of its device: its unfinished runs go on next, as these stacks, and no
         stack of this size, or of a larger one, will be larger than they are."""
@@ -181,12 +213,29 @@ class Campaign:
         size = stack.tickets[0].config.size
         self.limits[size] = min(self._limit(size), max(len(half.tickets) for half in smaller))
         self._interrupted = smaller + self._interrupted
-        self._underway.become(stack_id, {half.id: [ticket.request for ticket in half.tickets] for half in smaller})
+        with self._watched():
+            self._underway.become(stack_id, {half.id: [ticket.request for ticket in half.tickets] for half in smaller})
         first = [ticket for half in smaller for ticket in half.tickets]
         for ticket in first:
             self.training.pop(ticket.key, None)
         self._queue.first(first)
         self._on_change()
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """A block in which the driver writes or reads. Where its machine is in trouble, the sweep is stopping: what was
+        not journalled is on disk, or trained again, when it goes on."""
+        try:
+            yield
+        except Exception as error:
+            number = trouble_in(error)
+            if number is None:
+                raise
+            self._stop(trouble_words(number, getattr(error, "filename", None) or self.sweep.directory))
+
+    def _stop(self, trouble: str) -> None:
+        self.trouble = self.trouble or trouble
+        self.stopping = True
 
     def _most(self, ticket: Ticket) -> int:
         """The most runs to train together with this one."""

@@ -65,11 +65,14 @@ class RunReport:
 @dataclass(frozen=True)
 class StackReport:
     """What the driver hears from a worker at a time. ``halves`` is empty, or the stack was too large for the device's
-    memory and these smaller ones are to go on in its place."""
+    memory and these smaller ones are to go on in its place. ``trouble`` is ``""``, or what was wrong with the machine
+    so that the worker gave the stack up: it can be tried again. ``said`` are sentences for the user."""
 
     runs: tuple[RunReport, ...] = ()
     measured: tuple[Measured, ...] = ()
     halves: tuple[tuple[Request, ...], ...] = ()
+    trouble: str = ""
+    said: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -77,6 +80,8 @@ class StackReport:
             "runs": [run.to_json() for run in self.runs],
             "measured": [each.to_json() for each in self.measured],
             "halves": [[asdict(request) for request in half] for half in self.halves],
+            "trouble": self.trouble,
+            "said": list(self.said),
         }
 
     @classmethod
@@ -86,4 +91,6 @@ class StackReport:
             tuple(RunReport.from_json(run) for run in data["runs"]),
             tuple(Measured.from_json(each) for each in data["measured"]),
             tuple(tuple(map(Request.from_json, half)) for half in data["halves"]),
+            data["trouble"],
+            tuple(data["said"]),
         )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import shutil
 import time
 from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,6 +40,7 @@ from orchestrator.store.remains import (
 )
 from orchestrator.store.scratch import scratch
 from orchestrator.store.storage import storage_at
+from orchestrator.store.trouble import trouble_in, trouble_words
 from trainables.base import Evaluation, Learner, Outcome, Report, Status, StepCost
 from trainables.probes.base import load_probe
 
@@ -47,6 +52,8 @@ class StackWorker:
     Where the stack needs more memory than its share of the device, two halves of it are made ready to go on from its
     last checkpoint, and reported instead. A run that has come to where it is wanted ``until`` ends there, and those
     that are left go on as a smaller stack: the learner, which knows nothing of such an end, is made anew for them.
+    Where the machine is in trouble (a full disk, say, or a single run needs more memory than there is), that is
+    reported, and the stack given up for now: it is no outcome.
     """
 
     def __init__(self, job: StackJob) -> None:
@@ -54,13 +61,12 @@ class StackWorker:
         self._job = job
         self._runs = storage_at(job.runs)
         self._checkpoints = Checkpoints(storage_at(job.checkpoints))
-        self._scratch = scratch(self._spec.resources.scratch)
         self._family = self._spec.make_family()
         self._configs = [self._spec.config(request) for request in job.requests]
         self._keys = [self._family.key(config) for config in self._configs]
         self._probes = [load_probe(name) for name in self._spec.probes]
-        left = self._checkpoints.newest(job.stack_id)
-        self._halvings = 0 if left is None else read_halvings(left)
+        self._halvings = 0
+        self._said: list[str] = []
         self._learner: Learner | None = None
         self._places: list[int] = []
         """The runs that the learner trains, by their places in the job."""
@@ -74,17 +80,20 @@ class StackWorker:
         self.done = False
 
     def advance(self) -> StackReport:
-        """Train to the next evaluation; sets ``done`` when every run has ended, or the stack is given up for two
-        halves. What ended is on disk, with what probes found in it, before it is reported."""
-        if self._learner is None and all(map(self._has_ended, self._keys)):
-            return self._answer_from_disk()
+        """Train to the next evaluation; sets ``done`` when every run has ended, or the stack is given up: for two
+        halves, or for trouble of the machine. What ended is on disk, with what probes found in it, before it is
+        reported."""
+        trouble = ""
         try:
-            return self._train()
+            report = self._advance()
         except Exception as error:
-            if not is_out_of_memory(error) or len(self._unfinished()) < 2:
+            trouble = self._trouble(error)
+            if not trouble:
                 raise
-        # Out here nothing holds the failed step's tensors any more.
-        return self._halve()
+        if trouble:  # Out here nothing holds the failed step's tensors any more.
+            report = StackReport(self._give_up(), trouble=trouble)
+        said, self._said = tuple(self._said), []
+        return replace(report, said=said)
 
     def save(self) -> None:
         """Write a checkpoint now."""
@@ -95,11 +104,44 @@ class StackWorker:
                 note_progress(directory, points)
             self._saved_at = time.monotonic()
 
+    @cached_property
+    def _scratch(self) -> Path:
+        return scratch(self._spec.resources.scratch)
+
+    def _advance(self) -> StackReport:
+        if self._learner is None and all(map(self._has_ended, self._keys)):
+            return self._answer_from_disk()
+        try:
+            return self._train()
+        except Exception as error:
+            if not is_out_of_memory(error) or len(self._unfinished()) < 2:
+                raise
+        # Out here nothing holds the failed step's tensors any more.
+        return self._halve()
+
+    def _trouble(self, error: Exception) -> str:
+        """What is wrong with the machine where it is that, ``""`` where it is the training itself."""
+        if (number := trouble_in(error)) is not None:
+            return trouble_words(number, getattr(error, "filename", None) or self._runs)
+        if is_out_of_memory(error):
+            where = f"{self._family.size_axis} {self._configs[0].size}"
+            return f"a run at {where} needs more memory than there is, alone: give it more"
+        return ""
+
+    def _give_up(self) -> tuple[RunReport, ...]:
+        """Leave the stack for another try; what has ended so far."""
+        self._learner = None
+        free_memory()
+        self.done = True
+        with contextlib.suppress(OSError):  # What cannot be read now is found when its run is asked for again.
+            return tuple(self._known())
+        return ()
+
     def _train(self) -> StackReport:
         measured = self._probe()
         known = self._known() if self._learner is None else []
         self._learner = self._learner or self._begin()
-        reports, cost = self._advance(self._learner)
+        reports, cost = self._to_next_evaluation(self._learner)
         if cost is not None:
             measured.append(self._measured(len(reports), cost, probed=False))
         outcomes = {place: self._outcome(place, report) for place, report in reports.items()}
@@ -119,7 +161,7 @@ class StackWorker:
         runs = [RunReport(self._keys[place], each.evaluation, ended.get(place)) for place, each in reports.items()]
         return StackReport((*known, *runs), tuple(measured))
 
-    def _advance(self, learner: Learner) -> tuple[dict[int, Report], StepCost | None]:
+    def _to_next_evaluation(self, learner: Learner) -> tuple[dict[int, Report], StepCost | None]:
         """Train to the next evaluation: reports by place, and what a step took, None where that is not known."""
         begun, first = time.perf_counter(), self._step
         reports = {self._places[report.index]: report for report in learner.advance()}
@@ -145,6 +187,7 @@ class StackWorker:
     def _begin(self) -> Learner:
         """A learner of the runs that have not ended, at its checkpoint or at step 0. Raises ``MemoryError`` where it
         cannot fit."""
+        left = self._left()
         prepare_device(self._spec.resources)
         self._places = self._unfinished()
         configs = [self._configs[place] for place in self._places]
@@ -152,21 +195,50 @@ class StackWorker:
         there = device_bytes(self._spec.resources)
         if len(configs) > 1 and not fits(1, needed, there):
             raise MemoryError(f"a stack that needs {needed:.2g} bytes does not fit into {there:.2g}")
-        learner = self._family.learner(configs, device=self._spec.resources.device, cache=self._scratch)
-        left = self._checkpoints.newest(self._job.stack_id)
-        if left is not None and (left / CHECKPOINT).is_dir():
-            learner.restore(left / CHECKPOINT)
-            curves = read_progress(left)
-            self._curves = {
-                place: {point.step: point for point in curves.get(self._keys[place], ())}
-                for place in self._places
-                if self._configs[place].until is not None
-            }
-        else:
-            self._step = 0
-            if inherited := self._inherited():
-                learner.take_over(inherited)
+        if left is not None and (restored := self._restored(left)) is not None:
+            return restored
+        learner, self._step = self._new_learner(), 0
+        if inherited := self._inherited():
+            learner.take_over(inherited)
         return learner
+
+    def _left(self) -> Path | None:
+        """What an earlier worker left to go on from; None where there is nothing, or nothing that can be read."""
+        left = self._checkpoints.newest(self._job.stack_id)
+        if left is None:
+            return None
+        try:
+            self._halvings = read_halvings(left)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            self._put_aside(error)
+            return None
+        return left / CHECKPOINT if (left / CHECKPOINT).is_dir() else None
+
+    def _restored(self, left: Path) -> Learner | None:
+        """The learner at its checkpoint; None where that cannot be read: it lies aside then."""
+        learner = self._new_learner()
+        try:
+            learner.restore(left)
+            curves = read_progress(left.parent)
+        except Exception as error:  # noqa: BLE001 - whatever a family raises at what a crash or a disk has spoiled
+            self._put_aside(error)
+            return None
+        for place in self._places:
+            if self._configs[place].until is not None:
+                self._curves[place] = {point.step: point for point in curves.get(self._keys[place], ())}
+        return learner
+
+    def _put_aside(self, error: Exception) -> None:
+        """Put a checkpoint aside that cannot be read for this reason; raise it where that is no fault of the file."""
+        if is_out_of_memory(error) or trouble_in(error) not in (None, errno.EIO):
+            raise error
+        aside = self._checkpoints.put_aside(self._job.stack_id)
+        why = f"{type(error).__name__}: {error}".partition("\n")[0]
+        self._said.append(f"a checkpoint cannot be read ({why}): it lies in {aside} now, and its runs begin anew")
+
+    def _new_learner(self) -> Learner:
+        configs = [self._configs[place] for place in self._places]
+        return self._family.learner(configs, device=self._spec.resources.device, cache=self._scratch)
 
     def _inherited(self) -> dict[int, dict[str, NDArray[Any]]]:
         """The weights of the runs that these go on from, by their places in the learner."""

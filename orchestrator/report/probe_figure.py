@@ -42,7 +42,8 @@ def probe_figure(answer: Answer, runs: Sequence[RunRecord], title: str = "") -> 
         axes.set_axis_off()
     for axes, name in zip(grid.flat, names, strict=False):
         _draw(axes, answer, [(run, numbers[name]) for run, numbers in found if name in numbers])
-        axes.set_title(name.removeprefix(PREFIX).replace("/", "\n"), fontsize=style.SMALL, loc="left", color=style.INK, pad=3)
+        probe, _, number = name.removeprefix(PREFIX).partition("/")
+        axes.set_title(f"{probe}\n{number}", fontsize=style.SMALL, loc="left", color=style.INK, pad=3)
     handles, labels = grid[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=style.SMALL)
     figure.supxlabel(answer.size_axis, fontsize=style.TEXT, color=style.INK)

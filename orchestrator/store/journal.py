@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from orchestrator.errors import SweepError
 from orchestrator.search.base import Request
@@ -67,7 +67,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file: BinaryIO = path.open("ab")
+        self._file = path.open("ab", buffering=0)
         whole = _whole_length(path)
         if whole < self._file.tell():
             self._file.truncate(whole)
@@ -75,7 +75,7 @@ class Journal:
             self._append(HEAD)
 
     def append(self, entry: Entry) -> None:
-        """Write an entry and wait until it is on disk."""
+        """Write an entry and wait until it is on disk. Where that fails, with ``OSError``, nothing of it stays."""
         self._append(_to_json(entry))
 
     def close(self) -> None:
@@ -83,9 +83,14 @@ class Journal:
         self._file.close()
 
     def _append(self, data: dict[str, Any]) -> None:
-        self._file.write(_line(data))
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        line, before = _line(data), self._file.seek(0, os.SEEK_END)
+        try:
+            while line:  # A disk that becomes full takes a part, and raises at the next.
+                line = line[self._file.write(line) :]
+            os.fsync(self._file.fileno())
+        except OSError:
+            self._file.truncate(before)
+            raise
 
 
 def no_flaw(entry: Ended) -> str:

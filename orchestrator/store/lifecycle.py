@@ -90,7 +90,12 @@ def load(home: Home, sweep_id: str) -> Sweep:
 def recall(files: SweepFiles, flaw: Callable[[Ended], str] = no_flaw) -> Memory:
     """What a sweep's journal holds; ``flaw`` as in :func:`read_journal`."""
     entries = list(read_journal(files.journal, flaw))
-    ended = tuple(entry for entry in entries if isinstance(entry, Ended))
+    last: dict[tuple[str, Request], Ended] = {}
+    for entry in entries:
+        if isinstance(entry, Ended):  # Of a run that failed and was trained again, the later word.
+            last.pop((entry.key, entry.request), None)
+            last[entry.key, entry.request] = entry
+    ended = tuple(last.values())
     damaged = tuple(entry for entry in entries if isinstance(entry, BadLine))
     times = [entry.at for entry in entries if not isinstance(entry, BadLine)]
     return Memory(ended, any(isinstance(entry, Answered) for entry in entries), damaged, times[-1] if times else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -74,6 +75,13 @@ def note_progress(directory: Path, evaluations: Iterable[tuple[str, Evaluation]]
     lines = [json.dumps({"key": key, **asdict(evaluation)}) for key, evaluation in evaluations]
     with (directory / PROGRESS).open("a", encoding="utf-8") as file:
         file.write("".join(f"{line}\n" for line in lines))
+
+
+def mend_progress(directory: Path) -> None:
+    """Cut off a torn last line, so that others can follow."""
+    path = directory / PROGRESS
+    if path.exists():
+        os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
 
 
 def read_progress(directory: Path) -> dict[str, tuple[Evaluation, ...]]:

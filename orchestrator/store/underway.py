@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from orchestrator.search.base import Request
 from orchestrator.store.files import SweepFiles
-from orchestrator.store.remains import note_progress, write_members
+from orchestrator.store.remains import mend_progress, note_progress, write_members
 from trainables.base import Evaluation
 
 
@@ -18,8 +18,9 @@ class Underway:
         self._files = files
 
     def begin(self, stack_id: str, requests: Sequence[Request]) -> None:
-        """A stack is training, or goes on."""
+        """A stack is training, or goes on: after a line, perhaps, that a full disk has torn."""
         write_members(self._files.stack(stack_id), requests)
+        mend_progress(self._files.stack(stack_id))
 
     def evaluated(self, stack_id: str, key: str, evaluation: Evaluation) -> None:
         """One of its runs reached an evaluation."""

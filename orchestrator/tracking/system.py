@@ -21,6 +21,7 @@ from mlflow.system_metrics.metrics.disk_monitor import DiskMonitor
 from mlflow.system_metrics.metrics.gpu_monitor import GPUMonitor
 
 from orchestrator.alongside import Alongside
+from orchestrator.store.trouble import trouble_in
 
 SAMPLES = "system.jsonl"
 EVERY_S = 10.0
@@ -51,14 +52,23 @@ class SystemMonitor(Alongside):
 
     def _work(self) -> None:
         self._measure()  # Shares of a processor's time are those since this thread last measured, which is now.
-        with self._path.open("a", encoding="utf-8") as file:
-            over = False
-            while not over:
-                over = self._stop.wait(self._every_s)  # The last sample is the end's: a short sweep has that one.
-                sample = SystemSample(int(time.time() * 1000), self._measure())
-                file.write(json.dumps(asdict(sample)) + "\n")
-                file.flush()
+        over = False
+        while not over:
+            over = self._stop.wait(self._every_s)  # The last sample is the end's: a short sweep has that one.
+            sample = SystemSample(int(time.time() * 1000), self._measure())
+            if self._keep(sample):
                 self._heard(sample)
+
+    def _keep(self, sample: SystemSample) -> bool:
+        """Put a sample on disk; False where that is in trouble, of which the sweep itself has more to say."""
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(sample)) + "\n")
+        except OSError as error:
+            if trouble_in(error) is None:
+                raise
+            return False
+        return True
 
     def _measure(self) -> dict[str, float]:
         values: dict[str, float] = {}

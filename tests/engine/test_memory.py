@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from orchestrator.drive.sweep import RunOptions, run_sweep
+from orchestrator.engine import patience
 from orchestrator.engine.device import is_out_of_memory
+from orchestrator.errors import SweepError
 from orchestrator.store.files import Home
 from tests.drive.sweeps import ended, printed, quiet, spec
 from tests.engine.hungry import FAMILY
@@ -79,7 +81,10 @@ def test_the_same_through_ray(tmp_path: Path) -> None:
     assert steps == {"2": 8, "3": 8, "4": 8}
 
 
-def test_a_single_run_that_does_not_fit_fails_with_its_cause(tmp_path: Path) -> None:
+def test_a_single_run_that_does_not_fit_stops_the_sweep_and_is_no_outcome(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "WAITS_S", (0.0,))
     asked = spec(
         family=FAMILY,
         mixes=["add"],
@@ -90,8 +95,10 @@ def test_a_single_run_that_does_not_fit_fails_with_its_cause(tmp_path: Path) -> 
     )
     run_sweep(asked, RunOptions(home=tmp_path, local_debug=True), quiet())
     failing = asked.model_copy(update={"settings": asked.settings.__class__(room=0, grows_at=1, log="")})
-    with pytest.raises(Exception, match="CUDA out of memory"):
+    with pytest.raises(SweepError, match="a run at units 16 needs more memory than there is, alone"):
         run_sweep(failing, RunOptions(home=tmp_path, local_debug=True), quiet())
+    [newest, _] = Home(tmp_path).sweep_ids()
+    assert ended(tmp_path, newest) == []
 
 
 @pytest.mark.parametrize(

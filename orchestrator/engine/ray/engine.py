@@ -142,7 +142,11 @@ class RayEngine(Engine):
                 failure_config=tune.FailureConfig(max_failures=self._resources.retries),
             ),
         )
-        tuner.fit()
+        try:
+            tuner.fit()
+        except Exception:
+            if not campaign.trouble:  # Tune's own files lie on the disk that is full.
+                raise
         if not campaign.done:
             raise SweepError(f"Ray Tune ended before the sweep did; its files lie in {files.tune}")
         shutil.rmtree(files.tune, ignore_errors=True)

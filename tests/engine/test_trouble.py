@@ -1,0 +1,240 @@
+"""Trouble of the machine is never an outcome: it is tried again, then the sweep stops, and a resumed one goes on."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from orchestrator.drive.sweep import RunOptions, run_sweep
+from orchestrator.engine import patience
+from orchestrator.engine.reports import StackJob
+from orchestrator.engine.worker import StackWorker
+from orchestrator.errors import SweepError, UserError
+from orchestrator.search.base import Request
+from orchestrator.space.spec import SweepSpec
+from orchestrator.store import lifecycle
+from orchestrator.store.files import Home
+from orchestrator.store.journal import Ended, Journal, read_journal
+from orchestrator.store.remains import CHECKPOINT
+from orchestrator.store.storage import storage_at
+from orchestrator.store.trouble import trouble_in
+from tests.drive.sweeps import ended, printed, quiet, spec
+from tests.engine.test_campaign import GOOD, make
+from tests.engine.troubled import FAMILY, fill
+from trainables.base import Outcome, Status
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "WAITS_S", (0.0, 0.0))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 8 MiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    try:
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", place], capture_output=True, text=True
+        )
+    except FileNotFoundError:
+        pytest.skip("there is no program to mount a file system with")
+    if mounted.returncode:
+        pytest.skip(f"a file system of its own cannot be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True)  # MLflow keeps its database open.
+
+
+def asked(tmp_path: Path, **settings: object) -> SweepSpec:
+    """Four runs of two sizes, alone."""
+    return spec(
+        family=FAMILY,
+        mixes=["add"],
+        sizes=[8, 16],
+        search={"method": "grid"},
+        settings={"log": str(tmp_path / "log"), **settings},
+        resources={"max_stack": 1},
+    )
+
+
+def statuses(home: Path) -> list[Status]:
+    [sweep_id] = Home(home).sweep_ids()
+    return [entry.outcome.status for entry in ended(home, sweep_id)]
+
+
+@pytest.mark.parametrize("trouble", ["ENOSPC", "EIO", "ESTALE", "EDQUOT", "EROFS"])
+def test_trouble_that_passes_costs_no_run(trouble: str, tmp_path: Path) -> None:
+    home, wanted = tmp_path / "home", asked(tmp_path, times=2, trouble=trouble)
+    console = quiet()
+    run_sweep(wanted, RunOptions(home=home, local_debug=True), console)
+    assert statuses(home) == [Status.FINISHED] * 4
+    assert printed(console).count("trouble, which is no outcome: the disk of /data/stream.bin") == 2
+
+
+def test_trouble_that_stays_stops_the_sweep_and_a_resumed_one_goes_on(tmp_path: Path) -> None:
+    home, wanted = tmp_path / "home", asked(tmp_path, times=4)
+    with pytest.raises(SweepError, match=r"the disk of /data/stream\.bin is full: free some space") as stopped:
+        run_sweep(wanted, RunOptions(home=home, local_debug=True), quiet())
+    [sweep_id] = Home(home).sweep_ids()
+    assert stopped.value.exit_code == 1
+    assert str(stopped.value).endswith(f"continue then with the same command and --resume {sweep_id}")
+    before = statuses(home)
+    assert set(before) == {Status.FINISHED}
+    assert len(before) < 4
+    run_sweep(wanted, RunOptions(home=home, local_debug=True, resume=sweep_id), quiet())
+    assert statuses(home) == [Status.FINISHED] * 4
+
+
+@pytest.mark.parametrize("local", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["local", "ray"])
+def test_a_disk_that_becomes_full_stops_the_sweep_and_a_resumed_one_goes_on(
+    local: bool, small_disk: Path, tmp_path: Path
+) -> None:
+    ballast = small_disk / "ballast"
+    home, wanted = small_disk / "home", asked(tmp_path, times=1, ballast=str(ballast))
+    with pytest.raises(SweepError, match="is full: free some space") as stopped:
+        run_sweep(wanted, RunOptions(home=home, local_debug=local), quiet())
+    [sweep_id] = Home(home).sweep_ids()
+    assert f"the disk of {home}" in str(stopped.value)
+    before = statuses(home)
+    assert set(before) <= {Status.FINISHED}
+    assert len(before) < 4
+    ballast.unlink()
+    console = quiet()
+    run_sweep(wanted, RunOptions(home=home, local_debug=local, resume=sweep_id), console)
+    assert statuses(home) == [Status.FINISHED] * 4
+    assert "failed" not in printed(console)
+    assert "cannot be read" not in printed(console)
+
+
+def test_a_run_that_ended_as_the_disk_became_full_is_not_lost(small_disk: Path) -> None:
+    campaign = make(Home(small_disk).sweep("logistic-1").journal)
+    stack = campaign.next_stack()
+    assert stack is not None
+    [key, *_] = [ticket.key for ticket in stack.tickets]
+    before = Home(small_disk).sweep("logistic-1").journal.read_bytes()
+    fill(small_disk / "ballast")
+    campaign.ended(key, replace(GOOD, error="long " * 5000))
+    assert campaign.done
+    assert campaign.trouble.endswith("is full: free some space")
+    assert stack.tickets[0].request not in campaign.searcher.results
+    assert campaign.next_stack() is None
+    assert Home(small_disk).sweep("logistic-1").journal.read_bytes() == before
+
+
+@pytest.mark.slow
+def test_trouble_met_under_ray_is_no_outcome(tmp_path: Path) -> None:
+    home, wanted = tmp_path / "home", asked(tmp_path, times=2)
+    console = quiet()
+    run_sweep(wanted, RunOptions(home=home), console)
+    assert statuses(home) == [Status.FINISHED] * 4
+    assert "trouble, which is no outcome" in printed(console)
+    (tmp_path / "log").unlink()
+    with pytest.raises(SweepError, match="is full: free some space"):
+        run_sweep(asked(tmp_path, times=9), RunOptions(home=tmp_path / "other"), quiet())
+    assert set(statuses(tmp_path / "other")) <= {Status.FINISHED}
+
+
+def test_runs_that_failed_are_trained_again_when_that_is_asked(tmp_path: Path) -> None:
+    home, wanted = tmp_path / "home", asked(tmp_path, times=2, trouble="bug")
+    console = quiet()
+    run_sweep(wanted, RunOptions(home=home, local_debug=True), console)
+    [sweep_id] = Home(home).sweep_ids()
+    assert sorted(statuses(home)) == [Status.FAILED] * 2 + [Status.FINISHED] * 2
+    assert f"--resume {sweep_id} --retry-failed trains them again" in printed(console)
+    run_sweep(wanted, RunOptions(home=home, local_debug=True, resume=sweep_id), quiet())
+    assert len(statuses(home)) == 4
+    run_sweep(wanted, RunOptions(home=home, local_debug=True, resume=sweep_id, retry_failed=True), quiet())
+    memory = lifecycle.recall(Home(home).sweep(sweep_id))
+    assert memory.answered
+    assert [entry.outcome.status for entry in memory.ended] == [Status.FINISHED] * 4
+    assert len({entry.key for entry in memory.ended}) == 4
+
+
+def test_retry_failed_needs_a_sweep(tmp_path: Path) -> None:
+    from orchestrator.commands.asking import run_command
+
+    with pytest.raises(UserError, match="--resume"):
+        run_command("add_vs_add_prod", home=tmp_path, retry_failed=True)
+
+
+@pytest.mark.parametrize("spoil", ["torn", "gone", "no members"])
+def test_a_checkpoint_that_cannot_be_read_lies_aside_and_its_runs_begin_anew(spoil: str, tmp_path: Path) -> None:
+    wanted = spec(settings={"steps": 4}, resources={"checkpoint_every_s": 1e-9})
+    sweep = lifecycle.create(wanted, Home(tmp_path))
+    files = Home(tmp_path).sweep(sweep.id)
+    requests = (Request("add", 16, 0), Request("add", 16, 1))
+    job = StackJob(wanted.to_dict(), requests, files.runs_at, files.checkpoints_at, sweep.id, "stack-1")
+    StackWorker(job).advance()
+    checkpoints = storage_at(files.checkpoints_at)
+    [name] = checkpoints.list()
+    file = {"torn": f"{CHECKPOINT}/step.json", "gone": f"{CHECKPOINT}/step.json", "no members": "members.json"}[spoil]
+    path = checkpoints.get(name) / file
+    if spoil == "gone":
+        path.unlink()
+    else:
+        path.write_text('{"')
+    worker = StackWorker(job)
+    report = worker.advance()
+    assert [run.evaluation.step for run in report.runs if run.evaluation is not None] == [1, 1]
+    [said] = report.said
+    [aside] = [each for each in checkpoints.list() if each.startswith(f"{name}.damaged-")]
+    assert aside in said
+    while not worker.done:
+        worker.advance()
+    assert checkpoints.list() == [aside]
+
+
+def test_an_entry_that_does_not_fit_leaves_nothing_in_the_journal(tmp_path: Path) -> None:
+    """The limit on a file's size stands in for the disk's: it, too, takes a part and then raises."""
+    entry = Ended("key", Request("add", 16, 0), Outcome(Status.FINISHED, 3, {"add": 0.5}, {"add": 0.1}))
+    path = tmp_path / "journal.jsonl"
+    journal = Journal(path)
+    journal.append(entry)
+    before = path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            journal.append(entry)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == before
+    journal.append(entry)
+    journal.close()
+    assert list(read_journal(path)) == [entry, entry]
+
+
+def test_a_full_disk_is_known_in_every_dress(small_disk: Path) -> None:
+    def caught(write: object) -> BaseException:
+        assert callable(write)
+        with pytest.raises(Exception) as raised:  # noqa: PT011 - its kind is the question
+            write()
+        return raised.value
+
+    array = np.zeros(1000)
+    fill(small_disk / "ballast")
+    writers = {
+        "plain": lambda: (small_disk / "a").write_bytes(array.tobytes()),
+        "npz": lambda: np.savez(small_disk / "b.npz", array=array),
+        "npy": lambda: np.save(small_disk / "c.npy", array),
+        "safetensors": lambda: save_file({"array": array}, small_disk / "d"),
+    }
+    assert {name: trouble_in(caught(write)) for name, write in writers.items()} == dict.fromkeys(writers, errno.ENOSPC)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.ENOENT, errno.EPIPE])
+def test_what_the_user_can_mend_is_no_trouble_of_the_machine(number: int) -> None:
+    assert trouble_in(OSError(number, os.strerror(number))) is None
+    assert trouble_in(ValueError("No space left on device (os error 28)")) is None
