@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from orchestrator.drive.stopping import stop_on_interrupt
+from orchestrator.drive.stopping import stop_on_interrupt, stopped_words
 from orchestrator.engine.base import Engine
 from orchestrator.engine.campaign import Campaign
 from orchestrator.errors import SweepError
@@ -32,8 +32,8 @@ def tuned(sweep: Sweep, home: Home, engine: Engine, sizing: Sizing, say: Callabl
     """The sweep with tuned settings, also on disk. One that asks for no tuning, or is tuned already, stays as it is.
     Called under the sweep's lock.
 
-    Raises :class:`SweepError` where a run fails, and ``KeyboardInterrupt`` after an interruption; finished runs are
-    kept, and a resumed sweep goes on from there.
+    Raises :class:`SweepError` where a run fails or the machine is in trouble, and ``KeyboardInterrupt`` after an
+    interruption; finished runs are kept, and a resumed sweep goes on from there.
     """
     if sweep.spec.tune is None or sweep.spec.tuned:
         return sweep
@@ -64,6 +64,8 @@ def tuned(sweep: Sweep, home: Home, engine: Engine, sizing: Sizing, say: Callabl
                 engine.execute(campaign)
     if teller.failure:
         raise SweepError(teller.failure)
+    if campaign.trouble:
+        raise SweepError(stopped_words(sweep.id, f"{campaign.trouble}. What finished of the tuning is kept"))
     if campaign.stopping:
         say(f"Stopped while tuning; what finished is kept. Continue with the same command and --resume {sweep.id}")
         raise KeyboardInterrupt

@@ -81,6 +81,12 @@ class PosixStorage(Storage):
     def __str__(self) -> str:
         return str(self._root)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PosixStorage) and self._root == other._root
+
+    def __hash__(self) -> int:
+        return hash(self._root)
+
     def get(self, name: str) -> Path:
         return self._root / name
 

@@ -16,6 +16,7 @@ from mlflow import MlflowClient
 
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.drive.tuning import tuned
+from orchestrator.engine import patience
 from orchestrator.errors import SweepError
 from orchestrator.space import hardware
 from orchestrator.space.spaces import load_space
@@ -31,7 +32,7 @@ from orchestrator.tracking import store
 from orchestrator.tuning.objective import LEARNED, learned_at
 from tests.drive import mortal
 from tests.drive.sweeps import printed, quiet, spec
-from tests.engine import hungry
+from tests.engine import hungry, troubled
 from trainables.base import Status
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -142,12 +143,23 @@ def test_a_tuning_that_runs_out_of_memory_goes_on_with_halves(tmp_path: Path) ->
 
 
 def test_a_run_that_fails_ends_the_tuning_and_is_tried_again(tmp_path: Path) -> None:
+    settings = {"log": str(tmp_path / "met"), "haste": 0.2, "times": 99, "trouble": "bug", "size": 64}
+    wanted = logged(tmp_path, family=troubled.FAMILY, settings=settings)
+    for resume in (None, ""):
+        with pytest.raises(SweepError, match=r"(?s)a run of tuning add failed:.*a bug that was mended since"):
+            run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True, resume=resume), quiet())
+    assert [entry.outcome.status for entry in tuning_runs(tmp_path)].count(Status.FAILED) == 2
+
+
+def test_a_machine_without_memory_stops_the_tuning_and_costs_it_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "WAITS_S", (0.0,))
     settings = {"log": str(tmp_path / "log"), "haste": 0.2, "room": 0, "grows_at": 2}
     wanted = logged(tmp_path, family=hungry.FAMILY, settings=settings)
-    for resume in (None, ""):
-        with pytest.raises(SweepError, match=r"(?s)a run of tuning add failed:.*CUDA out of memory"):
-            run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True, resume=resume), quiet())
-    assert [entry.outcome.status for entry in tuning_runs(tmp_path)] == [Status.FAILED] * 2
+    with pytest.raises(SweepError, match=r"needs more memory than there is, alone.*--resume logistic-"):
+        run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True), quiet())
+    assert tuning_runs(tmp_path) == []
 
 
 def test_the_runs_of_a_tuning_go_with_the_last_sweep_that_used_them(tmp_path: Path) -> None:
