@@ -19,10 +19,11 @@ from orchestrator.search.base import Request
 from orchestrator.stacks.sizing import Sizing
 from orchestrator.store import lifecycle
 from orchestrator.store.damage import mended_journal
-from orchestrator.store.files import Home, write_whole
+from orchestrator.store.files import Home, SweepFiles, TuningFiles, write_whole
 from orchestrator.store.journal import Ended
 from orchestrator.store.records import Sweep
 from orchestrator.tuning.objective import observe_learning
+from orchestrator.tuning.results import Tuning
 from orchestrator.tuning.searcher import Tuner
 from orchestrator.tuning.wording import chosen_text, trial_text
 from trainables.base import Status
@@ -41,9 +42,7 @@ def tuned(sweep: Sweep, home: Home, engine: Engine, sizing: Sizing, say: Callabl
     untuned = replace(sweep, spec=sweep.spec.model_copy(update={"tune": None, "probes": ()}))
     tuner = Tuner(sweep.spec)
     with mended_journal(files.tuning, untuned.spec, say) as journal:
-        # A run that failed is tried again.
-        ended = lifecycle.recall(files.tuning).ended
-        known = [entry for entry in ended if entry.outcome.status is not Status.FAILED]
+        known = _known(files.tuning)
         for entry in known:
             tuner.tell(entry.request, observe_learning(entry.outcome, sweep.spec.target))
         campaign = Campaign(
@@ -73,6 +72,16 @@ def tuned(sweep: Sweep, home: Home, engine: Engine, sizing: Sizing, say: Callabl
     found = tuple(tuner.study(mix.name).result() for mix in sweep.spec.mixes)
     for tuning in found:
         say(chosen_text(tuning))
+    return _with(found, sweep, files)
+
+
+def _known(files: TuningFiles) -> list[Ended]:
+    """The runs in the journal of a tuning, without those that failed: they are tried again."""
+    return [entry for entry in lifecycle.recall(files).ended if entry.outcome.status is not Status.FAILED]
+
+
+def _with(found: tuple[Tuning, ...], sweep: Sweep, files: SweepFiles) -> Sweep:
+    """The sweep with what was found, also on disk."""
     spec = sweep.spec.model_copy(update={"tuned": {tuning.mix: tuning.best for tuning in found}})
     write_whole(files.tunings, json.dumps([tuning.to_json() for tuning in found]))
     write_whole(files.spec, spec.to_yaml())

@@ -13,6 +13,7 @@ from orchestrator.catalogue.training import in_training
 from orchestrator.engine.reports import RunReport, StackJob
 from orchestrator.engine.worker import StackWorker
 from orchestrator.search.base import Request
+from orchestrator.space.spaces import load_space
 from orchestrator.store import lifecycle
 from orchestrator.store.files import Home, SweepFiles
 from orchestrator.store.probed import read_arrays, read_results
@@ -145,6 +146,24 @@ def test_a_run_ends_where_it_is_wanted_until_and_the_others_go_on_without_it(tmp
         ["origin.json", "outcome.json"],
     ]
     assert storage_at(files.checkpoints_at).list() == []
+
+
+def test_a_transformer_goes_on_as_if_alone_when_its_neighbour_ends(tmp_path: Path) -> None:
+    few = ["settings.training.steps=60", "settings.training.evaluate_every=20", "mixes=[add]", "probes=[]"]
+    asked = load_space("add_vs_add_prod", "smoke", few)
+    files = Home(tmp_path).sweep(lifecycle.create(asked, Home(tmp_path)).id)
+    whole = Request("add", 8, 0)
+    # Reached by any answer that is right; where the neighbour is no good at all, another seed is needed here.
+    neighbour = Request("add", 8, 1, until=1e-6)
+    stacked = work(StackJob(asked.to_dict(), (neighbour, whole), str(tmp_path), files.directory.name, "stack-1"))
+    alone = work(StackJob(asked.to_dict(), (whole,), str(tmp_path / "alone"), files.directory.name, "stack-2"))
+    ((key, expected),) = alone.items()
+    found, ended = stacked.pop(key).outcome, next(iter(stacked.values())).outcome
+    assert found is not None
+    assert ended is not None
+    assert expected.outcome is not None
+    assert (ended.steps, found.steps, [point.step for point in found.curve]) == (20, 60, [20, 40, 60])
+    assert [point.loss for point in found.curve] == pytest.approx([point.loss for point in expected.outcome.curve])
 
 
 MAZES = {"family": "tests.families:MazeFamily", "target": "find exit", "mixes": ["find exit"]}
