@@ -7,7 +7,7 @@ import traceback
 from types import TracebackType
 from typing import Self
 
-from orchestrator.engine.base import Engine, job_of, take_in
+from orchestrator.engine.base import Engine, check_trouble, job_of, take_in
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.reports import StackJob
 from orchestrator.engine.study import Study
@@ -42,6 +42,7 @@ class LocalEngine(Engine):
                 campaign.stack_failed(stack.id, error)
             else:
                 campaign.stack_ended(stack.id)
+        check_trouble(campaign)
 
     def tune(self, study: Study) -> None:
         while (job := study.next_job(self.slots)) is not None:

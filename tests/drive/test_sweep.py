@@ -158,7 +158,7 @@ def test_a_full_disk_stops_the_sweep_with_its_name(tmp_path: Path, monkeypatch: 
         raise OSError(28, "No space left on device", "journal.jsonl")
 
     monkeypatch.setattr(Journal, "append", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(SweepError, match=r"the disk of journal\.jsonl is full: free some space.*--resume logistic-"):
         run(spec(sizes=[8, 16]), tmp_path)
 
 
