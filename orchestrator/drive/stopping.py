@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from orchestrator.engine.base import TroubleError
 from orchestrator.errors import SweepError
 from orchestrator.store.files import SweepFiles
 from orchestrator.store.trouble import trouble_in, trouble_words
@@ -42,9 +43,11 @@ def stop_on_interrupt(stop: Callable[[], None]) -> Iterator[None]:
 @contextmanager
 def stop_on_trouble(files: SweepFiles) -> Iterator[None]:
     """A block that raises :class:`SweepError`, with what to do, where what the driver writes or reads meets a full
-    disk, or other trouble of the machine."""
+    disk, or other trouble of the machine, and where an engine gave up for it."""
     try:
         yield
+    except TroubleError as error:
+        raise SweepError(stopped_words(files.directory.name, f"{error}. What finished is kept")) from error
     except OSError as error:
         number = trouble_in(error)
         if number is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from orchestrator.cost.plan import run_seconds
 from orchestrator.drive import tuning
 from orchestrator.drive.monitor import Monitor
 from orchestrator.drive.stopping import stop_on_interrupt, stop_on_trouble, stopped_words
-from orchestrator.engine.base import Engine
+from orchestrator.engine.base import Engine, TroubleError
 from orchestrator.engine.campaign import Campaign
 from orchestrator.errors import SweepError
 from orchestrator.report import table
@@ -155,7 +156,8 @@ class _Drive:
         with stop_on_interrupt(stop):
             if not campaign.done:
                 with view, self._measuring(), engine.exporting(self._sweep.id, monitor.snapshot):
-                    engine.execute(campaign)
+                    with suppress(TroubleError):  # It is said when all that finished is in the record.
+                        engine.execute(campaign)
                     monitor.refresh()
             if campaign.stopping:
                 self._leave_resumable(campaign.trouble)

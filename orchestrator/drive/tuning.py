@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from orchestrator.drive.stopping import stop_on_interrupt, stopped_words
+from orchestrator.drive.stopping import stop_on_interrupt
 from orchestrator.engine.base import Engine
 from orchestrator.engine.campaign import Campaign
 from orchestrator.errors import SweepError
@@ -63,8 +63,6 @@ def tuned(sweep: Sweep, home: Home, engine: Engine, sizing: Sizing, say: Callabl
                 engine.execute(campaign)
     if teller.failure:
         raise SweepError(teller.failure)
-    if campaign.trouble:
-        raise SweepError(stopped_words(sweep.id, f"{campaign.trouble}. What finished of the tuning is kept"))
     if campaign.stopping:
         say(f"Stopped while tuning; what finished is kept. Continue with the same command and --resume {sweep.id}")
         raise KeyboardInterrupt

@@ -11,9 +11,14 @@ from typing import Self
 
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.reports import StackJob, StackReport
+from orchestrator.errors import SweepError
 from orchestrator.stacks.stacking import Stack
 from orchestrator.store.files import Home
 from orchestrator.terminal.progress import Snapshot
+
+
+class TroubleError(SweepError):
+    """The machine is in trouble, and what was asked of it can be asked again later."""
 
 
 class Engine(ABC):
@@ -30,8 +35,8 @@ class Engine(ABC):
 
     @abstractmethod
     def execute(self, campaign: Campaign) -> None:
-        """Train until ``campaign.done``. Raises :class:`SweepError` when the machinery itself fails; a run that
-        fails is the campaign's business."""
+        """Train until ``campaign.done``. Raises :class:`TroubleError` where the campaign met trouble that stayed,
+        :class:`SweepError` when the machinery itself fails; a run that fails is the campaign's business."""
 
     def exporting(self, sweep_id: str, snapshot: Callable[[], Snapshot]) -> AbstractContextManager[object]:
         """A block during which the sweep's progress is exported to whoever monitors the machines; by default nobody."""
@@ -44,6 +49,12 @@ class Engine(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+
+def check_trouble(campaign: Campaign) -> None:
+    """Raise :class:`TroubleError` where a campaign has stopped for that."""
+    if campaign.trouble:
+        raise TroubleError(campaign.trouble)
 
 
 def take_in(campaign: Campaign, stack_id: str, report: StackReport) -> None:

@@ -7,7 +7,7 @@ import traceback
 from types import TracebackType
 from typing import Self
 
-from orchestrator.engine.base import Engine, job_of, take_in
+from orchestrator.engine.base import Engine, check_trouble, job_of, take_in
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.reports import StackJob
 from orchestrator.engine.worker import StackWorker
@@ -40,6 +40,7 @@ class LocalEngine(Engine):
                 campaign.stack_failed(stack.id, error)
             else:
                 campaign.stack_ended(stack.id)
+        check_trouble(campaign)
 
     def _train(self, campaign: Campaign, job: StackJob) -> str:
         """Train a stack to its end, or until the campaign stops; the traceback of what its family raised, or ``""``."""

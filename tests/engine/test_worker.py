@@ -151,12 +151,12 @@ def test_a_run_ends_where_it_is_wanted_until_and_the_others_go_on_without_it(tmp
 def test_a_transformer_goes_on_as_if_alone_when_its_neighbour_ends(tmp_path: Path) -> None:
     few = ["settings.training.steps=60", "settings.training.evaluate_every=20", "mixes=[add]", "probes=[]"]
     asked = load_space("add_vs_add_prod", "smoke", few)
-    files = Home(tmp_path).sweep(lifecycle.create(asked, Home(tmp_path)).id)
     whole = Request("add", 8, 0)
     # Reached by any answer that is right; where the neighbour is no good at all, another seed is needed here.
     neighbour = Request("add", 8, 1, until=1e-6)
-    stacked = work(StackJob(asked.to_dict(), (neighbour, whole), str(tmp_path), files.directory.name, "stack-1"))
-    alone = work(StackJob(asked.to_dict(), (whole,), str(tmp_path / "alone"), files.directory.name, "stack-2"))
+    together, single = Home(tmp_path / "together"), Home(tmp_path / "alone")
+    stacked = work(job_for(together, lifecycle.create(asked, together), (neighbour, whole)))
+    alone = work(job_for(single, lifecycle.create(asked, single), (whole,)))
     ((key, expected),) = alone.items()
     found, ended = stacked.pop(key).outcome, next(iter(stacked.values())).outcome
     assert found is not None

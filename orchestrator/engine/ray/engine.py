@@ -26,7 +26,7 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
-from orchestrator.engine.base import Engine, job_of, take_in
+from orchestrator.engine.base import Engine, check_trouble, job_of, take_in
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.ray.metrics import Exporter
 from orchestrator.engine.ray.trial import REPORT, StackTrial
@@ -150,6 +150,7 @@ class RayEngine(Engine):
         if not campaign.done:
             raise SweepError(f"Ray Tune ended before the sweep did; its files lie in {files.tune}")
         shutil.rmtree(files.tune, ignore_errors=True)
+        check_trouble(campaign)
 
 
 class NotPickled:
