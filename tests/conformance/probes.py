@@ -14,17 +14,20 @@ from orchestrator.store.probed import is_due, read_arrays, read_results
 from orchestrator.store.records import ARRAYS
 from orchestrator.store.remains import WEIGHTS
 from orchestrator.store.storage import PosixStorage
-from tests.trainables.stacks import config, make_learner
-from trainables.base import RunConfig
-from trainables.listops.family import ListOps
+from tests.trainables.stacks import PERMUTATIONS, config, family_of, make_learner
+from trainables.base import Mix, RunConfig
 from trainables.probes.base import NAME, Probe
 
-RUNS = (config("add", 12), config("add+prod", 8, seed=3))
+RUNS = (
+    config("add", 12),
+    config("add+prod", 8, seed=3),
+    RunConfig(Mix.parse("product+sign"), 8, 0, PERMUTATIONS),
+)
 
 
 @pytest.fixture(scope="session", name="trained")
 def trained_runs(tmp_path_factory: pytest.TempPathFactory, data_cache: Path) -> dict[RunConfig, Path]:
-    """Small real runs of ListOps with what they left."""
+    """Small real runs with what they left."""
     found = {}
     for run in RUNS:
         learner = make_learner([run], data_cache)
@@ -53,7 +56,7 @@ class ProbeConformance:
     ) -> None:
         directory = trained[run]
         before = {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
-        family = ListOps(run.settings)
+        family = family_of(run.settings)
         first = run_probe(probe, family, run, PosixStorage(str(directory.parent)), directory.name, data_cache)
         arrays = read_arrays(directory)
         assert first.error == ""
@@ -71,9 +74,8 @@ class ProbeConformance:
     def test_a_run_that_left_nothing_is_an_error_written_down(
         self, probe: Probe, tmp_path: Path, data_cache: Path
     ) -> None:
-        result = run_probe(
-            probe, ListOps(RUNS[0].settings), RUNS[0], PosixStorage(str(tmp_path.parent)), tmp_path.name, data_cache
-        )
+        family, place = family_of(RUNS[0].settings), PosixStorage(str(tmp_path.parent))
+        result = run_probe(probe, family, RUNS[0], place, tmp_path.name, data_cache)
         assert f"the probe {probe.name!r} needs" in result.error
         assert read_results(tmp_path) == {probe.name: result}
         assert is_due(probe, tmp_path)

@@ -12,7 +12,10 @@ from trainables.base import Mix, RunConfig
 from trainables.learner import TransformerLearner
 from trainables.listops.family import ListOps, ListOpsSettings
 from trainables.listops.settings import TaskSettings
+from trainables.permutations.family import Permutations, PermutationSettings
+from trainables.permutations.settings import TaskSettings as PermutationTask
 from trainables.training import TrainingSettings
+from trainables.transformer_family import TransformerFamily, TransformerSettings
 
 TASK = TaskSettings(modulus=6, depth=1, held_out_fraction=0.2, train_examples=1500)
 TRAINING = TrainingSettings(
@@ -27,6 +30,12 @@ TRAINING = TrainingSettings(
     evaluate_every=10,
 )
 SETTINGS = ListOpsSettings(TASK, ModelSettings(block=18), TRAINING)
+PERMUTATIONS = PermutationSettings(
+    PermutationTask(group="S3", depth=1, held_out_fraction=0.2, train_examples=1500), ModelSettings(block=18), TRAINING
+)
+NESTED_MODEL = ModelSettings(block=110)
+"""For expressions of depth 2, of three elements of S3 as images."""
+FAMILIES: tuple[type[TransformerFamily], ...] = (ListOps, Permutations)
 
 
 def config(mix: str = "add", size: int = 12, seed: int = 0, **training: Any) -> RunConfig:
@@ -35,8 +44,13 @@ def config(mix: str = "add", size: int = 12, seed: int = 0, **training: Any) -> 
     return RunConfig(Mix.parse(mix), size, seed, settings)
 
 
+def family_of(settings: TransformerSettings) -> TransformerFamily:
+    """The family whose settings these are."""
+    return next(family for family in FAMILIES if family.Settings is type(settings))(settings)
+
+
 def make_learner(runs: Sequence[RunConfig], cache: Path) -> TransformerLearner:
     """A learner for these runs, on the CPU."""
-    learner = ListOps(runs[0].settings).learner(runs, device="cpu", cache=cache)
+    learner = family_of(runs[0].settings).learner(runs, device="cpu", cache=cache)
     assert isinstance(learner, TransformerLearner)
     return learner

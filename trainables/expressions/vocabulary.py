@@ -70,7 +70,7 @@ class ExpressionVocabulary:
     def arguments(self, tokens: Tokens) -> NDArray[np.int64]:
         """The values [N] that a text of token ids [L] spells, in its order, and a -1 for every token of anything else.
 
-        Where values take several tokens, runs of items are read from the left; what is left over of a run is no value.
+        Where values take several tokens, runs of items are read from the left; what is left over of a run is left out.
         """
         width = self.spelling.shape[1]
         if width == 1:
@@ -79,10 +79,11 @@ class ExpressionVocabulary:
         place = np.arange(len(tokens))
         is_item = tokens < self.items
         in_run = place - np.maximum.accumulate(np.where(is_item, -1, place)) - 1
+        ends = is_item & (in_run % width == width - 1)
         found = np.full(len(tokens), -1)
-        for last in np.flatnonzero(is_item & (in_run % width == width - 1)):
+        for last in np.flatnonzero(ends):
             found[last] = known.get(tokens[last - width + 1 : last + 1].tobytes(), -1)
-        result: NDArray[np.int64] = found[~is_item | (found >= 0)]
+        result: NDArray[np.int64] = found[~is_item | ends]
         return result
 
     def encode(self, text: str) -> Tokens:

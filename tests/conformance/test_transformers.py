@@ -1,0 +1,52 @@
+"""The conformance suite over every family of transformers that comes with the project."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.conformance.transformers import TransformerConformance
+from tests.trainables.conftest import data_cache, one_thread
+from tests.trainables.stacks import NESTED_MODEL, PERMUTATIONS, SETTINGS, TRAINING
+from trainables.base import BUILT_IN
+from trainables.transformer_family import TransformerSettings
+
+__all__ = ["data_cache", "one_thread"]
+
+SHORT = replace(TRAINING, steps=30, evaluate_every=15, batch=4)
+FEW: dict[str, Any] = {"depth": 2, "validation_examples": 12, "test_examples": 30}
+"""A model that knows nothing writes long texts, and scoring them takes a pass of the model for every wrong token."""
+CASES: dict[str, tuple[TransformerSettings, tuple[str, ...]]] = {
+    "listops": (SETTINGS, ("add", "add+prod", "add+max:2")),
+    "listops, nested": (
+        replace(SETTINGS, task=replace(SETTINGS.task, **FEW), model=NESTED_MODEL, training=SHORT),
+        ("add", "add+prod", "add+max:2"),
+    ),
+    "permutations": (PERMUTATIONS, ("product", "product+sign", "image+order+product")),
+    "permutations, nested images": (
+        replace(
+            PERMUTATIONS,
+            task=replace(PERMUTATIONS.task, elements="images", subgroup="C3", **FEW),
+            model=NESTED_MODEL,
+            training=SHORT,
+        ),
+        ("product", "product+sign", "coset+product"),
+    ),
+}
+
+
+def test_every_family_is_here() -> None:
+    assert {case.split(",")[0] for case in CASES} == set(BUILT_IN)
+
+
+@pytest.mark.parametrize("case", CASES)
+class TestTransformers(TransformerConformance):
+    @pytest.fixture
+    def settings(self, case: str) -> TransformerSettings:
+        return CASES[case][0]
+
+    @pytest.fixture
+    def mixes(self, case: str) -> tuple[str, ...]:
+        return CASES[case][1]

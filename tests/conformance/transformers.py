@@ -1,0 +1,191 @@
+"""What every family of transformers must do, whatever its task. Subclass :class:`TransformerConformance` and give it
+``settings`` and ``mixes``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.trainables.stacks import family_of, make_learner
+from trainables.base import Arm, Outcome, Report, RunConfig, SettingsError, Status
+from trainables.corpus import Examples
+from trainables.expressions.heldout import HeldOut, Part
+from trainables.generation import accuracies
+from trainables.transformer_family import TransformerFamily, TransformerSettings
+
+
+def last_reports(runs: Sequence[RunConfig], cache: Path) -> dict[int, Report]:
+    """What each run of a stack has to say when it ends."""
+    learner, ended = make_learner(runs, cache), {}
+    while reports := learner.advance():
+        ended |= {report.index: report for report in reports if report.outcome is not None}
+    return ended
+
+
+def outcome_of(report: Report) -> Outcome:
+    assert report.outcome is not None
+    return report.outcome
+
+
+def equal(left: Examples, right: Examples) -> bool:
+    return all(np.array_equal(getattr(left, one.name), getattr(right, one.name)) for one in fields(Examples))
+
+
+class TransformerConformance:
+    """The suite. A subclass overrides the fixtures ``settings``, of a training of some 60 steps, and ``mixes``: three
+    mixes of one task that is in all of them, the first of it alone."""
+
+    @pytest.fixture
+    def settings(self) -> TransformerSettings:
+        """Small settings of the family under test."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def mixes(self) -> tuple[str, ...]:
+        """Mixes it can be trained on."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def family(self, settings: TransformerSettings) -> TransformerFamily:
+        return family_of(settings)
+
+    @pytest.fixture
+    def runs(self, family: TransformerFamily, mixes: tuple[str, ...]) -> list[RunConfig]:
+        """A run of each mix, of one width."""
+        return [family.config(Arm.parse(mix), 12, 0) for mix in mixes]
+
+    def test_its_mixes_can_be_trained_and_others_are_refused_by_name(
+        self, family: TransformerFamily, runs: list[RunConfig]
+    ) -> None:
+        for run in runs:
+            family.check(run.mix, run.size)
+            assert set(run.mix.tasks) <= set(family.tasks())
+        with pytest.raises(SettingsError, match="'no such task'") as caught:
+            family.check(Arm.parse("no such task").mix, 12)
+        assert (caught.value.key, caught.value.allowed) == ("mixes", family.tasks())
+        with pytest.raises(SettingsError, match="at least 1"):
+            family.check(runs[0].mix, 0)
+        assert family.subject()
+
+    def test_keys_tell_apart_what_differs_in_its_mathematics(
+        self, family: TransformerFamily, runs: list[RunConfig]
+    ) -> None:
+        run = runs[0]
+        training = replace(run.settings.training, learning_rate=1e-3)
+        task = run.settings.task.with_examples(2)
+        others = [
+            *runs,
+            replace(run, seed=1),
+            replace(run, size=16),
+            replace(run, settings=replace(run.settings, training=training)),
+            replace(run, settings=replace(run.settings, task=task)),
+        ]
+        assert len({family.key(other) for other in others}) == len(others)
+        assert family_of(family.settings).key(replace(run)) == family.key(run)
+
+    def test_runs_of_different_mixes_train_in_one_stack_as_they_do_alone(
+        self, family: TransformerFamily, runs: list[RunConfig], data_cache: Path
+    ) -> None:
+        assert len({family.shape(run) for run in runs}) == 1
+        together = last_reports(runs, data_cache)
+        for place, run in enumerate(runs):
+            alone = outcome_of(last_reports([run], data_cache)[0])
+            mine = outcome_of(together[place])
+            assert mine.status is Status.FINISHED
+            np.testing.assert_allclose(
+                [point.loss for point in mine.curve], [point.loss for point in alone.curve], rtol=2e-3
+            )
+            assert mine.curve[-1].loss < mine.curve[0].loss
+            assert set(mine.accuracy) == set(mine.floor) == set(run.mix.tasks)
+            assert all(0 <= share <= 1 for share in (*mine.accuracy.values(), *mine.floor.values()))
+
+    def test_what_a_run_leaves_is_as_large_as_foreseen(
+        self, family: TransformerFamily, runs: list[RunConfig], data_cache: Path
+    ) -> None:
+        ended = last_reports(runs[:1], data_cache)[0]
+        assert sum(weight.size for weight in ended.weights.values()) == family.parameters(12).total
+        items = family.settings.task.alphabet().items
+        np.testing.assert_array_equal(ended.arrays["embedding"], ended.weights["token"][:items])
+        assert ended.arrays["embedding"].shape == (items, 12)
+        assert family.memory(12) > 4 * 4 * family.parameters(12).total
+
+    def test_a_resumed_stack_continues_bit_for_bit(
+        self, runs: list[RunConfig], data_cache: Path, tmp_path: Path
+    ) -> None:
+        undisturbed = last_reports(runs, data_cache)
+        stopped = make_learner(runs, data_cache)
+        stopped.advance()
+        stopped.save(tmp_path)
+        resumed = make_learner(runs, data_cache)
+        resumed.restore(tmp_path)
+        while reports := resumed.advance():
+            for report in reports:
+                if report.outcome is not None:
+                    assert report.outcome.curve == outcome_of(undisturbed[report.index]).curve
+                    assert report.outcome.accuracy == outcome_of(undisturbed[report.index]).accuracy
+
+    def test_a_loaded_model_scores_what_the_trained_one_scored(
+        self, family: TransformerFamily, runs: list[RunConfig], data_cache: Path
+    ) -> None:
+        ended = last_reports(runs[:1], data_cache)[0]
+        model, data = family.load(runs[0], ended.weights), family.data(runs[0], data_cache)
+        alphabet = family.settings.task.alphabet()
+        (scores,) = accuracies(
+            lambda tokens: model.logits(tokens[0]).unsqueeze(0),
+            [list(data.test.values())],
+            eos=alphabet.eos,
+            equals=alphabet.equals,
+            device=torch.device("cpu"),
+        )
+        assert dict(zip(data.test, scores, strict=True)) == outcome_of(ended).accuracy
+        assert data.digest == outcome_of(ended).data
+
+    def test_a_mix_changes_the_training_text_and_no_test_set(
+        self, family: TransformerFamily, runs: list[RunConfig], data_cache: Path
+    ) -> None:
+        task = runs[0].mix.tasks[0]
+        first, *others = [family.data(run, data_cache) for run in runs]
+        for other in others:
+            assert equal(first.test[task], other.test[task])
+            assert equal(first.validation[task], other.validation[task])
+            assert other.digest != first.digest
+        reseeded = family.data(replace(runs[0], seed=1), data_cache)
+        assert not equal(first.test[task], reseeded.test[task])
+        again = runs[0].settings.task.make_dataset(runs[0].mix, 0)
+        assert again.digest == first.digest, "the same when made again"
+
+    def test_no_held_out_tuple_is_trained_on(
+        self, family: TransformerFamily, runs: list[RunConfig], data_cache: Path
+    ) -> None:
+        task: Any = family.settings.task
+        held_out, vocabulary = HeldOut(task, 0), task.vocabulary()
+        for run in runs:
+            data = family.data(run, data_cache)
+            trained = vocabulary.arguments(data.tokens)
+            assert held_out.cases(trained, Part.TRAINED) > 100
+            assert held_out.cases(trained, Part.VALIDATION) == held_out.cases(trained, Part.TEST) == 0
+            for examples in data.test.values():
+                rows = [vocabulary.arguments(row) for row in examples.tokens]
+                assert all(held_out.cases(row, Part.TEST) > 0 for row in rows)
+
+    def test_budgets_stretch_steps_and_examples(self, family: TransformerFamily, mixes: tuple[str, ...]) -> None:
+        plain, twice = (family.config(replace(Arm.parse(mixes[0]), budget=budget), 12, 0) for budget in (1.0, 2.0))
+        assert family.steps(twice) == 2 * family.steps(plain)
+        assert family.flops(twice) == 2 * family.flops(plain)
+        assert twice.settings.task.training_examples == 2 * plain.settings.task.training_examples
+        assert family.key(twice) != family.key(plain)
+        faster = family.adjusted({"training.learning_rate": 2 * plain.settings.training.learning_rate})
+        assert faster.training.learning_rate_end == pytest.approx(2 * plain.settings.training.learning_rate_end)
+
+    def test_a_block_too_short_is_refused(self, family: TransformerFamily) -> None:
+        settings = family.settings
+        short = replace(settings.model, block=settings.task.longest_text - 1)
+        with pytest.raises(SettingsError, match=f"give at least {settings.task.longest_text}") as caught:
+            replace(settings, model=short)
+        assert caught.value.key == "model.block"

@@ -1,0 +1,129 @@
+"""The generator against an evaluator that knows only the text, and sympy."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from tests.trainables.permutations.oracle import Oracle, sympy_group, within
+from trainables.base import Mix
+from trainables.expressions.heldout import HeldOut, Part
+from trainables.expressions.text import Expressions
+from trainables.permutations.groups import named_group
+from trainables.permutations.settings import TaskSettings
+
+SHAPES: list[dict[str, Any]] = [
+    {"group": "S3", "held_out_fraction": 0.2, "subgroup": "C3"},
+    {"group": "S3", "held_out_fraction": 0.2, "elements": "images", "subgroup": "S2"},
+    {"group": "S4", "elements": "images", "point": 2, "subgroup": "D4"},
+    {"group": "S4", "depth": 1, "held_out": "unordered", "subgroup": "A4"},
+    {"group": "D4", "depth": 3, "max_arguments": 2, "nesting": 0.6, "held_out_fraction": 0.2, "subgroup": "C4"},
+    {"group": "S3xC2", "nesting": 0.5, "elements": "images", "point": 4, "subgroup": "C1xC2", "held_out_fraction": 0.1},
+    {"group": "S5", "max_arguments": 2, "subgroup": "S3xS2"},
+]
+TASKS = ("product", "image", "sign", "order", "coset")
+
+
+def oracle(settings: TaskSettings) -> Oracle:
+    points = sympy_group(settings.group).degree
+    if settings.subgroup == "C1xC2":
+        cosets = [element for element in sympy_group("S3xC2").elements if element.array_form[:3] == [0, 1, 2]]
+    else:
+        assert settings.subgroup is not None
+        cosets = within(sympy_group(settings.subgroup), points)
+    return Oracle(points, settings.elements == "images", settings.point, cosets)
+
+
+def texts_of(settings: TaskSettings, mix: str, part: Part, count: int, seed: int) -> list[str]:
+    expressions = Expressions(settings, Mix.parse(mix), seed)
+    texts, _ = expressions.sample(part, count, np.random.default_rng(seed))
+    assert texts.lengths.max() <= settings.longest_expression
+    pieces = np.split(texts.tokens, np.cumsum(texts.lengths)[:-1])
+    found = [expressions.vocabulary.decode(tokens) for tokens in pieces]
+    prompts = [expressions.vocabulary.encode(text.split("=")[0] + "=") for text in found]
+    assert [len(prompt) for prompt in prompts] == texts.prompt_lengths.tolist()
+    return found
+
+
+@hypothesis_settings(max_examples=25, deadline=None)
+@given(
+    shape=st.sampled_from(SHAPES),
+    tasks=st.sets(st.sampled_from(TASKS), min_size=1),
+    part=st.sampled_from(list(Part)),
+    seed=st.integers(0, 2**32),
+)
+def test_every_step_is_right_and_every_list_belongs(
+    shape: dict[str, Any], tasks: set[str], part: Part, seed: int
+) -> None:
+    settings = TaskSettings(**shape)
+    known, held_out = oracle(settings), HeldOut(settings, seed)
+    place = {tuple(row): element for element, row in enumerate(named_group(settings.group).images.tolist())}
+    for text in texts_of(settings, "+".join(sorted(tasks)), part, 10, seed):
+        prompt = text.split("=")[0]
+        assert text == known.solution(prompt)
+        names = re.findall(r"[a-z]+(?=\()", prompt)
+        assert set(names) <= tasks
+        assert set(names[1:]) <= {"product", "coset"}, "what comes to no element is no argument"
+        parts = {
+            int(held_out.part(np.array([place[images] for images in elements])))
+            for elements in known.argument_lists(text)
+            if len(elements) == settings.max_arguments
+        }
+        assert max(parts, default=0) == part
+
+
+@pytest.mark.parametrize("elements", ["token", "images"])
+def test_no_held_out_tuple_stands_anywhere_in_the_training_text(elements: Any) -> None:
+    settings = TaskSettings(group="S3", held_out_fraction=0.2, elements=elements, train_examples=6_000)
+    dataset = settings.make_dataset(Mix.parse("product+sign+image"), 0)
+    known, images = oracle(TaskSettings(**SHAPES[0])), named_group("S3").images
+    known.images = elements == "images"
+    # The stream as one text: an expression ends with <eos>, so nothing reaches from one into the next.
+    seen = known.argument_lists(settings.vocabulary().decode(dataset.tokens))
+    held_out = HeldOut(settings, 0)
+    forbidden = {
+        tuple(tuple(images[element].tolist()) for element in row)
+        for part in (Part.VALIDATION, Part.TEST)
+        for row in held_out.tuples(part, 0, np.random.default_rng(0)).tolist()
+    }
+    assert len(forbidden) == 43
+    assert not seen & forbidden
+    assert len({one for one in seen if len(one) == 3}) == 6**3 - 43, "everything else is trained on"
+
+
+@pytest.mark.parametrize(("elements", "longest"), [("token", 60), ("images", 135)])
+def test_longest_expression_is_reached_and_not_passed(elements: Any, longest: int) -> None:
+    """Of images: 4 operations in steps of 4 + 11 j tokens for j = 4..0, four ``=`` and ``<eos>``."""
+    settings = TaskSettings(group="S4", nesting=1.0, elements=elements)
+    texts, _ = Expressions(settings, Mix.parse("product"), 0).sample(Part.TRAINED, 3_000, np.random.default_rng(0))
+    assert texts.lengths.max() == settings.longest_expression == longest
+
+
+def test_reports_alone_are_flat_whatever_the_depth() -> None:
+    """Nothing of that mix may stand inside another operation."""
+    settings = TaskSettings(group="S3", held_out_fraction=0.2, train_examples=200)
+    dataset = settings.make_dataset(Mix.parse("sign+order"), 0)
+    assert dataset.mixed is None
+    assert settings.vocabulary().decode(dataset.tokens).count("=") == 200
+    assert len(dataset.test["sign"].answers) == 22, "every held-out tuple once"
+
+
+def test_inner_operations_have_their_shares_among_those_that_may_stand_inside() -> None:
+    settings = TaskSettings(group="S4", nesting=0.5, subgroup="D4", train_examples=20_000)
+    dataset = settings.make_dataset(Mix.parse("product+coset:3+sign:4"), 0)
+    prompts = re.findall(r"(?:^|<eos>)([^=]+)=", settings.vocabulary().decode(dataset.tokens))
+    names = [re.findall(r"[a-z]+(?=\()", prompt) for prompt in prompts]
+    outer = [found[0] for found in names]
+    inner = [name for found in names for name in found[1:]]
+    assert [outer.count(name) / len(outer) for name in ("product", "coset", "sign")] == pytest.approx(
+        [1 / 8, 3 / 8, 4 / 8], abs=0.015
+    )
+    assert inner.count("coset") / len(inner) == pytest.approx(3 / 4, abs=0.015)
+    assert "sign" not in inner
+    assert dataset.nodes == {name: outer.count(name) + inner.count(name) for name in ("coset", "product", "sign")}
