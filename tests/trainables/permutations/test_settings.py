@@ -40,9 +40,7 @@ def test_numbers_follow_the_group() -> None:
     assert token.training_examples == 120_000
     assert (token.value_tokens, images.value_tokens) == (1, 4)
     assert (token.subject(), images.subject()) == ("group S4", "group S4, elements as images")
-    with pytest.raises(
-        SettingsError, match=r"of 6\^2 tuples is 1; .*: raise the fraction, the order of task"
-    ):
+    with pytest.raises(SettingsError, match=r"of 6\^2 tuples is 1; .*: raise the fraction, the order of task"):
         TaskSettings(max_arguments=2)
 
 
