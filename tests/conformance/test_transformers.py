@@ -16,7 +16,7 @@ from trainables.transformer_family import TransformerSettings
 __all__ = ["data_cache", "one_thread"]
 
 SHORT = replace(TRAINING, steps=30, evaluate_every=15, batch=4)
-FEW: dict[str, Any] = {"depth": 2, "validation_examples": 12, "test_examples": 30}
+FEW: dict[str, Any] = {"depth": 2, "validation_examples": 4, "test_examples": 10}
 """A model that knows nothing writes long texts, and scoring them takes a pass of the model for every wrong token."""
 CASES: dict[str, tuple[TransformerSettings, tuple[str, ...]]] = {
     "listops": (SETTINGS, ("add", "add+prod", "add+max:2")),

@@ -22,7 +22,8 @@ from trainables.transformer_family import TransformerFamily, TransformerSettings
 
 def last_reports(runs: Sequence[RunConfig], cache: Path) -> dict[int, Report]:
     """What each run of a stack has to say when it ends."""
-    learner, ended = make_learner(runs, cache), {}
+    learner = make_learner(runs, cache)
+    ended: dict[int, Report] = {}
     while reports := learner.advance():
         ended |= {report.index: report for report in reports if report.outcome is not None}
     return ended

@@ -1,0 +1,85 @@
+"""Settings: derived numbers, what shapes a stack, refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from trainables.base import Mix, SettingsError
+from trainables.permutations.family import Permutations, PermutationSettings
+from trainables.permutations.settings import TaskSettings
+
+
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [
+        ({"group": "S8"}, "task.group"),
+        ({"group": "X3"}, "task.group"),
+        ({"elements": "cycles"}, "task.elements"),
+        ({"point": 3}, "task.point"),
+        ({"point": -1}, "task.point"),
+        ({"subgroup": "C4"}, "task.subgroup"),
+        ({"subgroup": "three"}, "task.subgroup"),
+        ({"max_arguments": 1}, "task.max_arguments"),
+        ({"max_arguments": 2}, "task.held_out_fraction"),
+        ({"nesting": 2.0}, "task.nesting"),
+    ],
+)
+def test_refusals_name_their_key(given: dict[str, Any], key: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        TaskSettings(**given)
+    assert caught.value.key == key
+
+
+def test_numbers_follow_the_group() -> None:
+    token, images = TaskSettings(group="S4"), TaskSettings(group="S4", elements="images")
+    assert token.value_count == images.value_count == 24
+    assert token.held_out_tuples == int(0.05 * 24**3)
+    assert token.training_examples == 120_000
+    assert (token.value_tokens, images.value_tokens) == (1, 4)
+    assert (token.subject(), images.subject()) == ("group S4", "group S4, elements as images")
+    with pytest.raises(SettingsError, match=r"of 6\^2 tuples is 1; .*: raise the fraction, the order of task"):
+        TaskSettings(max_arguments=2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "mix", "said", "key"),
+    [
+        ({"group": "A4"}, "product+sign", "'sign' comes to the same for all elements of A4", "mixes"),
+        ({"group": "S3xC2", "point": 4, "subgroup": "S3xC2"}, "coset", "'coset' comes to the same", "mixes"),
+        ({}, "product+coset", "'coset' needs task.subgroup: the subgroup of S3", "task.subgroup"),
+        ({}, "product+inverse", "no operation 'inverse'", "mixes"),
+    ],
+)
+def test_mixes_that_cannot_be_asked_are_refused(settings: dict[str, Any], mix: str, said: str, key: str) -> None:
+    with pytest.raises(SettingsError, match=said) as caught:
+        TaskSettings(**settings).check_mix(Mix.parse(mix))
+    assert caught.value.key == key
+
+
+def test_the_leak_of_other_orders_is_disclosed() -> None:
+    (said,) = TaskSettings(group="S4", subgroup="A4").warnings()
+    assert "(sign, coset)" in said
+    (said,) = TaskSettings(group="C12").warnings()
+    assert "(product, image, sign, order)" in said
+    assert TaskSettings(group="S4", held_out="unordered").warnings() == []
+
+
+def test_rows_are_ordered_in_rotations_alone() -> None:
+    for group, ordered in (("C6", True), ("S3", False), ("C2xC3", False), ("D6", False)):
+        task = TaskSettings(group=group, held_out_fraction=0.2)
+        assert Permutations(PermutationSettings(task)).items_in_order() == ordered
+
+
+def test_strict_validation_by_pydantic() -> None:
+    adapter = TypeAdapter(PermutationSettings)
+    read = adapter.validate_python({"task": {"group": "S4", "elements": "images"}, "model": {"block": 135}})
+    assert read.task == TaskSettings(group="S4", elements="images")
+    with pytest.raises(ValidationError, match="groups"):
+        adapter.validate_python({"task": {"groups": "S4"}})
+    with pytest.raises(ValidationError, match="names no group"):
+        adapter.validate_python({"task": {"group": "Z6"}})
+    with pytest.raises(ValidationError, match="give at least 135"):
+        adapter.validate_python({"task": {"group": "S4", "elements": "images"}})
