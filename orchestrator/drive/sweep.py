@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from rich.console import Console
 
 from orchestrator.cost.plan import run_seconds
 from orchestrator.drive import tuning
+from orchestrator.drive.beginning import engine_for, known_runs, on_these_devices, resumed_sweep
 from orchestrator.drive.monitor import Monitor
 from orchestrator.drive.stopping import stop_on_interrupt, stop_on_trouble, stopped_words
 from orchestrator.engine.base import Engine, TroubleError
@@ -31,7 +32,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import calibration
 from orchestrator.stacks.sizing import Sizing
 from orchestrator.store import lifecycle, runs
-from orchestrator.store.damage import line_words, mended_journal
+from orchestrator.store.damage import mended_journal
 from orchestrator.store.files import Home, SweepFiles, write_whole
 from orchestrator.store.journal import Answered, Ended, Journal
 from orchestrator.store.records import FIGURE, REPORT, RunRecord, Sweep
@@ -84,14 +85,15 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     chosen = opened_for_run(home.root, say)
     spec, sizing = calibration.settle(spec, home.root, options.hardware or hardware.detect(), say)
-    resumed = None if options.resume is None else _resumed(spec, home, options.resume, say)
+    resumed = None if options.resume is None else resumed_sweep(spec, home, options.resume, say)
     extended = None if options.extend is None else lifecycle.load(home, options.extend)
-    with _engine(spec, home, options) as engine:
+    address, dashboard = options.address, options.dashboard
+    with engine_for(spec, home, local_debug=options.local_debug, address=address, dashboard=dashboard) as engine:
         console.print(engine.describe(), markup=False, highlight=False, soft_wrap=True)
         if resumed is None:
             sweep = lifecycle.create(spec, home, fresh=options.fresh)
         else:
-            sweep = _on_these_devices(resumed, spec)
+            sweep = on_these_devices(resumed, spec)
         options.begun(sweep)
         files = home.sweep(sweep.id)
         anew = ", every run trained anew" if sweep.fresh else ""
@@ -104,7 +106,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
             runs.tidy(files)
             try:
                 sweep = tuning.tuned(sweep, home, engine, sizing, say)
-                known = _known_runs(sweep, home, extended, journal, say, retry_failed=options.retry_failed)
+                known = known_runs(sweep, home, extended, journal, say, retry_failed=options.retry_failed)
                 recorder = Recorder(MlflowTracker(chosen))
                 recorder.begin(sweep)
                 return _Drive(sweep, files, journal, recorder, sizing, console).run(engine, known)
@@ -267,54 +269,6 @@ class _Drive:
 
     def _say(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def _engine(spec: SweepSpec, home: Home, options: RunOptions) -> Engine:
-    if options.local_debug:
-        from orchestrator.engine.local_engine import LocalEngine
-
-        return LocalEngine(str(home.root))
-    from orchestrator.engine.ray.engine import RayEngine  # Takes a second, and debugging without Ray needs no Ray.
-
-    return RayEngine(str(home.root), spec.resources, options.address, dashboard=options.dashboard)
-
-
-def _resumed(spec: SweepSpec, home: Home, sweep_id: str, say: Callable[[str], object]) -> Sweep:
-    """The sweep to go on with: the one of this id, or for ``""`` the newest unfinished one."""
-    if sweep_id == "":
-        return lifecycle.find_unfinished(spec, home, say)
-    sweep = lifecycle.load(home, sweep_id)
-    lifecycle.check_same(spec, sweep)
-    return sweep
-
-
-def _on_these_devices(sweep: Sweep, spec: SweepSpec) -> Sweep:
-    """A resumed sweep with the resources and probes asked for now: they change no result."""
-    asked_now = {"resources": spec.resources, "probes": spec.probes}
-    return replace(sweep, spec=sweep.spec.model_copy(update=asked_now))
-
-
-def _known_runs(
-    sweep: Sweep,
-    home: Home,
-    extended: Sweep | None,
-    journal: Journal,
-    say: Callable[[str], object],
-    *,
-    retry_failed: bool,
-) -> list[Ended]:
-    """The runs that need no training: journalled, left on disk by a crash, or reused from another sweep."""
-    files = home.sweep(sweep.id)
-    known = [
-        entry for entry in lifecycle.recall(files).ended if not (retry_failed and entry.outcome.status is Status.FAILED)
-    ]
-    known += lifecycle.adopt_outcomes(sweep, journal, [entry.key for entry in known], say)
-    if extended is not None:
-        older = home.sweep(extended.id)
-        for line in lifecycle.recall(older).damaged:
-            say(f"{line_words(older.journal, line)}: what it may have said is not reused")
-        known += lifecycle.reuse_runs(extended, home, sweep, journal)
-    return known
 
 
 def _last_line(text: str) -> str:

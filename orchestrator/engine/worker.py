@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import shutil
 import time
 from dataclasses import replace
@@ -12,21 +11,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
 from orchestrator.engine.device import device_bytes, free_memory, is_out_of_memory, prepare_device, this_machine
+from orchestrator.engine.leaving import leave_run
 from orchestrator.engine.probing import run_probe
 from orchestrator.engine.reports import RunReport, StackJob, StackReport
+from orchestrator.engine.timing import time_stacks
 from orchestrator.space.spec import SweepSpec
-from orchestrator.stacks.choice import PAYS, fits
+from orchestrator.stacks.choice import fits
 from orchestrator.stacks.measured import Measured
 from orchestrator.stacks.sizing import conditions_of
 from orchestrator.stacks.stacking import stack_id
 from orchestrator.store.checkpoints import Checkpoints
 from orchestrator.store.probed import is_due
-from orchestrator.store.records import ARRAYS
 from orchestrator.store.remains import (
     CHECKPOINT,
     OUTCOME,
@@ -36,7 +35,6 @@ from orchestrator.store.remains import (
     read_halvings,
     read_outcome,
     read_progress,
-    write_origin,
 )
 from orchestrator.store.scratch import scratch
 from orchestrator.store.storage import storage_at
@@ -247,25 +245,13 @@ class StackWorker:
         return {index: load_file(self._runs.get(self._family.key(run)) / WEIGHTS) for index, run in donors.items()}
 
     def _probe(self) -> list[Measured]:
-        """Time the stack sizes that the driver asked for, once, until one is too large to fit or no longer pays."""
-        measured: list[Measured] = []
+        """Time the stack sizes that the driver asked for, once."""
         sizes, self._untried = self._untried, ()
-        if sizes:
-            prepare_device(self._spec.resources)
-        for stack in sizes:
-            runs = [self._configs[place % len(self._configs)] for place in range(stack)]
-            try:
-                cost = self._family.probe(runs, device=self._spec.resources.device, cache=self._scratch)
-            except Exception as error:
-                if not is_out_of_memory(error):
-                    raise
-                break
-            if cost is None:
-                break
-            measured.append(self._measured(stack, cost, probed=True))
-            if cost.seconds > (1 + PAYS) * min(each.seconds for each in measured):
-                break
-        return measured
+        if not sizes:
+            return []
+        prepare_device(self._spec.resources)
+        timed = time_stacks(self._family, self._configs, sizes, self._spec.resources.device, self._scratch)
+        return [self._measured(stack, cost, probed=True) for stack, cost in timed]
 
     def _measured(self, stack: int, cost: StepCost, *, probed: bool) -> Measured:
         conditions = conditions_of(self._spec, this_machine())
@@ -316,19 +302,13 @@ class StackWorker:
     def _leave(self, place: int, report: Report, outcome: Outcome) -> Outcome:
         """Put a finished run's files where they belong, whole; the outcome as it lies there. Nobody looks inside a run
         that is not wanted to its end, so that of such a run nothing else is kept."""
-        whole = self._configs[place].until is None
         if self._halvings:
             outcome = replace(outcome, measures={**outcome.measures, "stack_halvings": float(self._halvings)})
-        with self._runs.put(self._keys[place]) as directory:
-            if whole and report.arrays:
-                arrays: dict[str, Any] = dict(report.arrays)
-                np.savez(directory / ARRAYS, **arrays)
-            if whole and report.weights:
-                save_file(dict(report.weights), directory / WEIGHTS)
-            write_origin(directory, self._job.sweep_id)
-            (directory / OUTCOME).write_text(json.dumps(outcome.to_json()), encoding="utf-8")
+        whole, key = self._configs[place].until is None, self._keys[place]
+        weights, arrays = (report.weights, report.arrays) if whole else ({}, {})
+        leave_run(self._runs, key, outcome, weights or {}, arrays or {}, self._job.sweep_id)
         # Another sweep may have trained the same run meanwhile; whoever was first is right, for both.
-        return read_outcome(self._runs.get(self._keys[place]))
+        return read_outcome(self._runs.get(key))
 
     def _look_inside(self, index: int, outcome: Outcome) -> None:
         """Run the probes that a finished run lacks; its outcome is safe by then."""

@@ -32,27 +32,21 @@ of a transition ``curve.png`` and ``.svg``, ``runs.csv`` (the runs it rests on),
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.table import answer_table, plain
-from orchestrator.search.base import Request
 from orchestrator.space.plain import flatten, plain_settings
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.probed import PROBES, array_files, numbers_of
 from orchestrator.store.records import PICTURE, RunRecord, Sweep
 from orchestrator.tracking import notes
-from orchestrator.transition.types import Estimate, Synergy
 from orchestrator.tuning.objective import learned_of
 from orchestrator.tuning.results import Tuning
 from orchestrator.tuning.wording import NOTHING_BETTER
@@ -126,7 +120,7 @@ def sweep_content(sweep: Sweep) -> Content:
     return Content(
         name=sweep.id,
         tags={"kind": "sweep", "sweep": sweep.id, "question": spec.question, **environment},
-        params=_with_settings(spec, asked),
+        params=with_settings(spec, asked),
         note=notes.sweep(sweep),
         texts={
             "search_space.yaml": spec.to_yaml(),
@@ -176,8 +170,8 @@ def run_content(sweep: Sweep, run: RunRecord) -> Content:
             **({"data": outcome.data} if outcome.data else {}),
             **({"trained_for": run.found_in} if run.found_in else {}),
         },
-        params=_with_settings(spec, identity, config.settings),
-        samples=_finite((*curve, *(Sample(name, value, outcome.steps) for name, value in final.items()))),
+        params=with_settings(spec, identity, config.settings),
+        samples=finite((*curve, *(Sample(name, value, outcome.steps) for name, value in final.items()))),
         note=notes.run(sweep, run, parameters),
         texts={"traceback.txt": outcome.error} if outcome.status is Status.FAILED else {},
         files=_run_files(run.directory),
@@ -192,7 +186,7 @@ def run_data(sweep: Sweep, run: RunRecord) -> Data | None:
         return None
     made_from = {"family": spec.family, "mix": config.label, "seed": str(config.seed)}
     name = f"{spec.family} {config.label} seed {config.seed}"
-    return Data(name, run.outcome.data, _with_settings(spec, made_from, config.settings))
+    return Data(name, run.outcome.data, with_settings(spec, made_from, config.settings))
 
 
 def tuning_content(sweep: Sweep, tuning: Tuning) -> Content:
@@ -214,83 +208,11 @@ def tuning_content(sweep: Sweep, tuning: Tuning) -> Content:
     return Content(
         name=f"tuning {tuning.mix}",
         tags={"kind": "tuning", "sweep": sweep.id, "mix": tuning.mix, "study": tuning.key},
-        params=_with_settings(spec, identity),
+        params=with_settings(spec, identity),
         samples=tuple(samples),
         note=notes.tuning(sweep, tuning),
         texts={"trials.json": json.dumps(tuning.to_json(), indent=1)},
         seconds=tuning.seconds,
-    )
-
-
-def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
-    """The record of one mix's transition. Its figure is a file, which the tracker adds."""
-    spec, found = sweep.spec, mix.target.transition
-    metrics = {
-        **_estimate("", "", found.relative),
-        **_estimate("", "_parameters", mix.target.total),
-        **_estimate("", "_core_parameters", mix.target.core),
-        **_estimate("", "_absolute", found.absolute),
-        **_synergy("synergy", mix.synergy_total),
-        **_synergy("synergy_core", mix.synergy_core),
-        "runs": float(mix.runs),
-        "diverged": float(mix.diverged),
-        "failed": float(mix.failed),
-        "p_above": found.p_above,
-        "p_below": found.p_below,
-    }
-    if found.fit is not None:
-        metrics |= {f"fit.{name}": value for name, value in asdict(found.fit).items()}
-    for task in mix.tasks[1:]:
-        metrics |= _estimate(f"/{metric_name(task.task)}", "", task.transition.relative)
-    identity = {
-        "mix": mix.mix,
-        "target": answer.target,
-        "baseline": answer.baseline_of(mix),
-        "recipe": mix.recipe,
-        "verdict": found.verdict.value,
-        "size_axis": answer.size_axis,
-        "family": spec.family,
-        "profile": spec.profile,
-        **({"variant": spec.variant} if spec.variant else {}),
-    }
-    if mix.synergy_total is not None:
-        identity["synergy_decided"] = "yes" if mix.synergy_total.decided else "no"
-    if mix.budget_limited is not None:
-        identity["budget_limited"] = "yes" if mix.budget_limited else "no"
-    points, fits, posteriors = _evidence(mix)
-    return Content(
-        name=f"transition {mix.mix}",
-        tags={"kind": "transition", "sweep": sweep.id, "mix": mix.mix},
-        params=_with_settings(spec, identity, spec.recipe_settings.get(mix.recipe)),
-        samples=_finite(tuple(Sample(name, value) for name, value in metrics.items())),
-        note=notes.transition(sweep, answer, mix),
-        texts={
-            "runs.csv": _runs_table(spec, mix),
-            "points.json": json.dumps(points, indent=1),
-            "fit.json": json.dumps(fits, indent=1),
-            "posterior.json": json.dumps(posteriors, indent=1),
-            "transition.json": json.dumps(_estimates(mix), indent=1),
-        },
-    )
-
-
-def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
-    """What is added to a sweep's record when it ends."""
-    metrics: dict[str, float] = {}
-    for mix in answer.mixes:
-        behind = f"/{metric_name(mix.mix)}"
-        metrics |= _estimate(behind, "", mix.target.transition.relative)
-        metrics |= _estimate(behind, "_parameters", mix.target.total)
-        metrics |= {name + behind: value for name, value in _synergy("synergy", mix.synergy_total).items()}
-        metrics[f"runs{behind}"] = float(mix.runs)
-    text = plain(answer_table(answer))
-    return Content(
-        name=sweep.id,
-        tags={"state": state},
-        params={},
-        samples=_finite(tuple(Sample(name, value) for name, value in metrics.items())),
-        note=notes.ended(sweep, text, state),
-        texts={"answer.txt": text + "\n", "answer.json": json.dumps(answer.to_json(), indent=1)},
     )
 
 
@@ -314,43 +236,7 @@ def _run_files(directory: Path) -> dict[str, Path]:
     return {**arrays, **({picture.name: picture} if picture.is_file() else {})}
 
 
-def _evidence(mix: MixAnswer) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """The points, the fitted curve and the posterior of every task, None where there is no curve or posterior."""
-    found = {task.task: task.transition for task in mix.tasks}
-    return (
-        {task: [asdict(point) for point in each.points] for task, each in found.items()},
-        {task: None if each.fit is None else asdict(each.fit) for task, each in found.items()},
-        {task: None if each.density is None else asdict(each.density) for task, each in found.items()},
-    )
-
-
-def _estimates(mix: MixAnswer) -> dict[str, Any]:
-    """A mix's answer without what lies in files of its own."""
-    estimates = asdict(mix)
-    for task in estimates["tasks"]:
-        for elsewhere in ("points", "fit", "density"):
-            del task["transition"][elsewhere]
-    return estimates
-
-
-def _runs_table(spec: SweepSpec, mix: MixAnswer) -> str:
-    """The runs a transition rests on, as CSV: one line a run, with its key and the accuracy of every task."""
-    family, table = spec.make_family(), io.StringIO()
-    by_task = [{(point.size, point.seed): point for point in task.transition.points} for task in mix.tasks]
-    lines = csv.writer(table, lineterminator="\n")
-    columns = [f"{kind}/{task.task}" for task in mix.tasks for kind in ("test_accuracy", "floor")]
-    lines.writerow([spec.size_axis, "parameters", "core_parameters", "seed", *columns, "run_key"])
-    for size, seed in by_task[0]:
-        counts = family.parameters(size)
-        values = [value for points in by_task for value in (points[size, seed].accuracy, points[size, seed].floor)]
-        key = family.key(spec.config(Request(mix.mix, size, seed)))
-        lines.writerow(
-            [size, f"{counts.total:.0f}", f"{counts.core:.0f}", seed, *(f"{value:.6g}" for value in values), key]
-        )
-    return table.getvalue()
-
-
-def _with_settings(spec: SweepSpec, identity: Mapping[str, str], resolved: Any = None) -> dict[str, str]:
+def with_settings(spec: SweepSpec, identity: Mapping[str, str], resolved: Any = None) -> dict[str, str]:
     """``identity`` with the sweep's settings, or those ``resolved`` for one run, by their dotted names."""
     values = plain_settings(spec.settings if resolved is None else resolved)
     settings = {key: str(value) for key, value in flatten(values).items()}
@@ -359,18 +245,6 @@ def _with_settings(spec: SweepSpec, identity: Mapping[str, str], resolved: Any =
     return {**identity, **settings}
 
 
-def _estimate(behind: str, unit: str, found: Estimate) -> dict[str, float]:
-    values = {"transition": found.value, "low": found.low, "high": found.high}
-    return {f"{name}{unit}{behind}": value for name, value in values.items() if value is not None}
-
-
-def _synergy(name: str, found: Synergy | None) -> dict[str, float]:
-    if found is None:
-        return {}
-    values = {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
-    return {key: value for key, value in values.items() if value is not None}
-
-
-def _finite(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
+def finite(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
     """Without values that no chart can show: the last losses of a diverged run. Its status says so."""
     return tuple(sample for sample in samples if math.isfinite(sample.value))

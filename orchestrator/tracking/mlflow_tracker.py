@@ -30,7 +30,7 @@ from orchestrator.store.files import SweepFiles
 from orchestrator.store.journal import Ended, read_journal
 from orchestrator.store.records import FIGURE, RunRecord, Sweep
 from orchestrator.store.remains import read_origin
-from orchestrator.tracking import content, notes, views
+from orchestrator.tracking import content, notes, transition_content, views
 from orchestrator.tracking.base import Ending, Tracker
 from orchestrator.tracking.content import Content, Data
 from orchestrator.tracking.new_store import make_whole
@@ -146,7 +146,7 @@ class MlflowTracker(Tracker):
     def _end(
         self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path], drawn: Path, end_ms: int
     ) -> None:
-        recorded = content.answer_content(sweep, answer, ending)
+        recorded = transition_content.answer_content(sweep, answer, ending)
         run = self._client.get_run(self._sweep_run(sweep))
         run_id = run.info.run_id
         kept = {path.name: path for path in files}
@@ -162,7 +162,7 @@ class MlflowTracker(Tracker):
         self._client.set_terminated(run_id, ENDINGS[ending], end_ms)
 
     def _transition(self, sweep: Sweep, answer: Answer, mix: MixAnswer, drawn: Path, end_ms: int) -> None:
-        recorded = content.transition_content(sweep, answer, mix)
+        recorded = transition_content.transition_content(sweep, answer, mix)
         if not self._holds(sweep, recorded, {"mix": mix.mix}):
             figure = figures.curve_figure(sweep.spec, answer, mix.mix)
             files = {path.name: path for path in figures.save_both(figure, drawn, "curve")}

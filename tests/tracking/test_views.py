@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.report.answer import answer
 from orchestrator.store.records import Sweep
-from orchestrator.tracking import content, views
+from orchestrator.tracking import content, transition_content, views
 from orchestrator.tracking.content import Content
 from tests.report.samples import bracketed
 from tests.tracking.samples import Finished, finish
@@ -27,8 +27,8 @@ def finished_sweep(tmp_path: Path) -> Finished:
 def test_every_column_of_an_answer_is_one_that_is_recorded(finished: Finished) -> None:
     sweep, found = finished.sweep, answer(finished.sweep.spec, bracketed())
     records = {
-        "transition": [content.transition_content(sweep, found, mix) for mix in found.mixes],
-        "sweep": [content.sweep_content(sweep), content.answer_content(sweep, found, "finished")],
+        "transition": [transition_content.transition_content(sweep, found, mix) for mix in found.mixes],
+        "sweep": [content.sweep_content(sweep), transition_content.answer_content(sweep, found, "finished")],
     }
     for view in views.views(sweep):
         # Those of runs depend on what a real learner measures: the end-to-end test holds them against its record.

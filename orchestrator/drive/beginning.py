@@ -1,0 +1,64 @@
+"""How a sweep is begun: with which engine, as which sweep, with which runs that are there already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from orchestrator.engine.base import Engine
+from orchestrator.space.spec import SweepSpec
+from orchestrator.store import lifecycle
+from orchestrator.store.damage import line_words
+from orchestrator.store.files import Home
+from orchestrator.store.journal import Ended, Journal
+from orchestrator.store.records import Sweep
+from trainables.base import Status
+
+
+def engine_for(spec: SweepSpec, home: Home, *, local_debug: bool, address: str | None, dashboard: bool) -> Engine:
+    """What trains the stacks: Ray, of this machine or at ``address``, or with ``local_debug`` this process."""
+    if local_debug:
+        from orchestrator.engine.local_engine import LocalEngine
+
+        return LocalEngine(str(home.root))
+    from orchestrator.engine.ray.engine import RayEngine  # Takes a second, and debugging without Ray needs no Ray.
+
+    return RayEngine(str(home.root), spec.resources, address, dashboard=dashboard)
+
+
+def resumed_sweep(spec: SweepSpec, home: Home, sweep_id: str, say: Callable[[str], object]) -> Sweep:
+    """The sweep to go on with: the one of this id, or for ``""`` the newest unfinished one."""
+    if sweep_id == "":
+        return lifecycle.find_unfinished(spec, home, say)
+    sweep = lifecycle.load(home, sweep_id)
+    lifecycle.check_same(spec, sweep)
+    return sweep
+
+
+def on_these_devices(sweep: Sweep, spec: SweepSpec) -> Sweep:
+    """A resumed sweep with the resources and probes asked for now: they change no result."""
+    asked_now = {"resources": spec.resources, "probes": spec.probes}
+    return replace(sweep, spec=sweep.spec.model_copy(update=asked_now))
+
+
+def known_runs(
+    sweep: Sweep,
+    home: Home,
+    extended: Sweep | None,
+    journal: Journal,
+    say: Callable[[str], object],
+    *,
+    retry_failed: bool,
+) -> list[Ended]:
+    """The runs that need no training: journalled, left on disk by a crash, or reused from another sweep."""
+    files = home.sweep(sweep.id)
+    known = [
+        entry for entry in lifecycle.recall(files).ended if not (retry_failed and entry.outcome.status is Status.FAILED)
+    ]
+    known += lifecycle.adopt_outcomes(sweep, journal, [entry.key for entry in known], say)
+    if extended is not None:
+        older = home.sweep(extended.id)
+        for line in lifecycle.recall(older).damaged:
+            say(f"{line_words(older.journal, line)}: what it may have said is not reused")
+        known += lifecycle.reuse_runs(extended, home, sweep, journal)
+    return known

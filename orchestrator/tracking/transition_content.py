@@ -1,0 +1,138 @@
+"""What is recorded of a transition, and of a sweep's answer when it ends: see content.py for the names."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import asdict
+from typing import Any
+
+from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.table import answer_table, plain
+from orchestrator.search.base import Request
+from orchestrator.space.spec import SweepSpec
+from orchestrator.store.records import Sweep
+from orchestrator.tracking import notes
+from orchestrator.tracking.content import Content, Sample, finite, metric_name, with_settings
+from orchestrator.transition.types import Estimate, Synergy
+
+
+def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
+    """The record of one mix's transition. Its figure is a file, which the tracker adds."""
+    spec, found = sweep.spec, mix.target.transition
+    metrics = {
+        **_estimate("", "", found.relative),
+        **_estimate("", "_parameters", mix.target.total),
+        **_estimate("", "_core_parameters", mix.target.core),
+        **_estimate("", "_absolute", found.absolute),
+        **_synergy("synergy", mix.synergy_total),
+        **_synergy("synergy_core", mix.synergy_core),
+        "runs": float(mix.runs),
+        "diverged": float(mix.diverged),
+        "failed": float(mix.failed),
+        "p_above": found.p_above,
+        "p_below": found.p_below,
+    }
+    if found.fit is not None:
+        metrics |= {f"fit.{name}": value for name, value in asdict(found.fit).items()}
+    for task in mix.tasks[1:]:
+        metrics |= _estimate(f"/{metric_name(task.task)}", "", task.transition.relative)
+    identity = {
+        "mix": mix.mix,
+        "target": answer.target,
+        "baseline": answer.baseline_of(mix),
+        "recipe": mix.recipe,
+        "verdict": found.verdict.value,
+        "size_axis": answer.size_axis,
+        "family": spec.family,
+        "profile": spec.profile,
+        **({"variant": spec.variant} if spec.variant else {}),
+    }
+    if mix.synergy_total is not None:
+        identity["synergy_decided"] = "yes" if mix.synergy_total.decided else "no"
+    if mix.budget_limited is not None:
+        identity["budget_limited"] = "yes" if mix.budget_limited else "no"
+    points, fits, posteriors = _evidence(mix)
+    return Content(
+        name=f"transition {mix.mix}",
+        tags={"kind": "transition", "sweep": sweep.id, "mix": mix.mix},
+        params=with_settings(spec, identity, spec.recipe_settings.get(mix.recipe)),
+        samples=finite(tuple(Sample(name, value) for name, value in metrics.items())),
+        note=notes.transition(sweep, answer, mix),
+        texts={
+            "runs.csv": _runs_table(spec, mix),
+            "points.json": json.dumps(points, indent=1),
+            "fit.json": json.dumps(fits, indent=1),
+            "posterior.json": json.dumps(posteriors, indent=1),
+            "transition.json": json.dumps(_estimates(mix), indent=1),
+        },
+    )
+
+
+def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
+    """What is added to a sweep's record when it ends."""
+    metrics: dict[str, float] = {}
+    for mix in answer.mixes:
+        behind = f"/{metric_name(mix.mix)}"
+        metrics |= _estimate(behind, "", mix.target.transition.relative)
+        metrics |= _estimate(behind, "_parameters", mix.target.total)
+        metrics |= {name + behind: value for name, value in _synergy("synergy", mix.synergy_total).items()}
+        metrics[f"runs{behind}"] = float(mix.runs)
+    text = plain(answer_table(answer))
+    return Content(
+        name=sweep.id,
+        tags={"state": state},
+        params={},
+        samples=finite(tuple(Sample(name, value) for name, value in metrics.items())),
+        note=notes.ended(sweep, text, state),
+        texts={"answer.txt": text + "\n", "answer.json": json.dumps(answer.to_json(), indent=1)},
+    )
+
+
+def _evidence(mix: MixAnswer) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """The points, the fitted curve and the posterior of every task, None where there is no curve or posterior."""
+    found = {task.task: task.transition for task in mix.tasks}
+    return (
+        {task: [asdict(point) for point in each.points] for task, each in found.items()},
+        {task: None if each.fit is None else asdict(each.fit) for task, each in found.items()},
+        {task: None if each.density is None else asdict(each.density) for task, each in found.items()},
+    )
+
+
+def _estimates(mix: MixAnswer) -> dict[str, Any]:
+    """A mix's answer without what lies in files of its own."""
+    estimates = asdict(mix)
+    for task in estimates["tasks"]:
+        for elsewhere in ("points", "fit", "density"):
+            del task["transition"][elsewhere]
+    return estimates
+
+
+def _runs_table(spec: SweepSpec, mix: MixAnswer) -> str:
+    """The runs a transition rests on, as CSV: one line a run, with its key and the accuracy of every task."""
+    family, table = spec.make_family(), io.StringIO()
+    by_task = [{(point.size, point.seed): point for point in task.transition.points} for task in mix.tasks]
+    lines = csv.writer(table, lineterminator="\n")
+    columns = [f"{kind}/{task.task}" for task in mix.tasks for kind in ("test_accuracy", "floor")]
+    lines.writerow([spec.size_axis, "parameters", "core_parameters", "seed", *columns, "run_key"])
+    for size, seed in by_task[0]:
+        counts = family.parameters(size)
+        values = [value for points in by_task for value in (points[size, seed].accuracy, points[size, seed].floor)]
+        key = family.key(spec.config(Request(mix.mix, size, seed)))
+        lines.writerow(
+            [size, f"{counts.total:.0f}", f"{counts.core:.0f}", seed, *(f"{value:.6g}" for value in values), key]
+        )
+    return table.getvalue()
+
+
+def _estimate(behind: str, unit: str, found: Estimate) -> dict[str, float]:
+    values = {"transition": found.value, "low": found.low, "high": found.high}
+    return {f"{name}{unit}{behind}": value for name, value in values.items() if value is not None}
+
+
+def _synergy(name: str, found: Synergy | None) -> dict[str, float]:
+    if found is None:
+        return {}
+    values = {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
+    return {key: value for key, value in values.items() if value is not None}
