@@ -68,4 +68,3 @@ def test_a_small_model_learns_products_it_has_never_seen(data_cache: Path) -> No
         ended += [report.outcome for report in reports if report.outcome is not None]
     assert ended[0].curve[-1].loss < 0.1
     assert ended[0].accuracy["product"] > ended[0].floor["product"] + 0.15
-    print(ended[0].accuracy, ended[0].floor, [point.loss for point in ended[0].curve])
