@@ -19,16 +19,16 @@ from trainables.probes.base import Probe, Probed
 from trainables.probes.trace import traced
 from trainables.transformer_family import TransformerFamily
 
-DRAWS = 5
+DRAWS = 3
 """Random subspaces that a grouping's own is measured against."""
 
 
 class Destruction(Probe):
     """For every grouping of the items that the family knows (residues by the divisors of the modulus, cosets): the
     token embeddings of the items are projected off the directions that tell its groups apart, the span of the groups'
-    means around their own mean, and the model is asked again, up to 300 test expressions of each task.
+    means around their own mean, and the model is asked again, up to 200 test expressions of each task.
 
-    ``TASK.without_GROUPING`` is the accuracy then, ``TASK.random_GROUPING`` the mean accuracy over 5 random subspaces
+    ``TASK.without_GROUPING`` is the accuracy then, ``TASK.random_GROUPING`` the mean accuracy over 3 random subspaces
     of the same rank, ``TASK.whole`` as it is, all in [0, 1]. A head that is tied to the embeddings changes with them.
     For transformers of a family that knows a grouping; nothing is said otherwise (a prime modulus).
     """

@@ -23,7 +23,7 @@ SUBLAYERS: tuple[Sublayer, ...] = ("attention", "feed_forward")
 
 
 class Reliance(Probe):
-    """For runs of a transformer, on up to 300 test expressions of each task of its mix:
+    """For runs of a transformer, on up to 200 test expressions of each task of its mix:
 
     * ``attention``: the share of attention in what is written to the residual stream, in [0, 1]: the mean square of
       its updates over that of its and the feed-forward's, over all tokens of the worked solutions, in the mean over
