@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trainables.base import Family, RunConfig
-from trainables.corpus import Dataset, Examples
+from trainables.corpus import Dataset
 from trainables.loaded import TrainedTransformer
 from trainables.probes.asking import accuracy, questions_of
 from trainables.probes.base import Probe, Probed
@@ -23,14 +23,15 @@ SUBLAYERS: tuple[Sublayer, ...] = ("attention", "feed_forward")
 
 
 class Reliance(Probe):
-    """For runs of a transformer, on up to 200 test expressions of each task of its mix:
+    """For runs of a transformer, on up to 300 test expressions of each task of its mix:
 
     * ``attention``: the share of attention in what is written to the residual stream, in [0, 1]: the mean square of
       its updates over that of its and the feed-forward's, over all tokens of the worked solutions, in the mean over
       applications. The array ``attention_share`` [applications], float64, has it for each.
-    * ``TASK.whole``: the accuracy as it is; ``TASK.no_attention`` and ``TASK.no_feed_forward``: with what the sublayer
-      writes replaced by zero in every application; ``TASK.mean_attention`` and ``TASK.mean_feed_forward``: replaced by
-      its mean over tokens, application by application, which takes away what depends on the input alone.
+    * ``TASK.whole``: the share of expressions whose whole worked solution is right (asking.py), as it is;
+      ``TASK.no_attention`` and ``TASK.no_feed_forward``: with what the sublayer writes replaced by zero in every
+      application; ``TASK.mean_attention`` and ``TASK.mean_feed_forward``: replaced by its mean over tokens, application
+      by application, which takes away what depends on the input alone.
 
     arXiv 2505.18369 finds that models of ADD alone lean on feed-forward and those of joint training on attention.
     """
@@ -43,30 +44,25 @@ class Reliance(Probe):
         if not isinstance(family, TransformerFamily) or not isinstance(model, TrainedTransformer):
             raise TypeError(f"the probe reliance is for transformers; {family.name} is another family")
         assert isinstance(data, Dataset)
-        questions = questions_of(data)
-        means, share = _written(model, questions)
-        alphabet = family.settings.task.alphabet()
+        means, share = _written(model, data)
         numbers = {"attention": float(share.mean())}
         changes: dict[str, Change] = {"whole": lambda sublayer, application, update: update}
         for sublayer in SUBLAYERS:
             changes[f"no_{sublayer}"] = _replacing(sublayer, None)
             changes[f"mean_{sublayer}"] = _replacing(sublayer, means[sublayer])
         for name, change in changes.items():
-            forward = partial(_forward, model, change)
-            found = accuracy(forward, questions, eos=alphabet.eos, equals=alphabet.equals)
+            found = accuracy(partial(_forward, model, change), data)
             numbers |= {f"{task}.{name}": value for task, value in found.items()}
         return Probed(numbers, {"attention_share": share})
 
 
-def _written(
-    model: TrainedTransformer, questions: Mapping[str, Examples]
-) -> tuple[dict[Sublayer, list[Tensor]], NDArray[np.float64]]:
+def _written(model: TrainedTransformer, data: Dataset) -> tuple[dict[Sublayer, list[Tensor]], NDArray[np.float64]]:
     """For each application the mean update of each sublayer [C], and attention's share of the mean squares."""
     updates: dict[Sublayer, list[list[Tensor]]] = {sublayer: [] for sublayer in SUBLAYERS}
 
-    for examples in questions.values():
-        tokens = torch.from_numpy(examples.tokens.astype(np.int64))[:, : model.settings.block]
-        there = torch.arange(tokens.shape[1]) < torch.from_numpy(np.array(examples.lengths))[:, None]
+    for task, tokens in questions_of(data).items():
+        lengths = torch.from_numpy(np.array(data.test[task].lengths[: len(tokens)]))
+        there = torch.arange(tokens.shape[1]) < lengths[:, None]
 
         def keep(sublayer: Sublayer, application: int, update: Tensor, there: Tensor = there) -> Tensor:
             kept = updates[sublayer]
