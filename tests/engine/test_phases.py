@@ -114,6 +114,50 @@ def test_a_sweep_killed_in_either_phase_is_resumed(phase: int, tmp_path: Path) -
     assert scores(tmp_path, "whole") == found
 
 
+TRANSFORMERS = """
+like: add_vs_add_prod
+name: {name}
+mixes: [{{name: easy first, phases: [{{mix: max+med, share: 0.5}}, {{mix: add, share: 0.5}}]}}]
+sizes: [8]
+seeds: 2
+probes: []
+search: {{method: grid}}
+settings: {{training: {{steps: 1200, evaluate_every: 20, stop_when_solved: false}}}}
+resources: {{checkpoint_every_s: 0.000001, max_stack: 2}}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phase", [1, 2])
+def test_transformers_killed_in_either_phase_go_on_bit_for_bit(phase: int, tmp_path: Path) -> None:
+    for name in ("killed", "whole"):
+        (tmp_path / f"{name}.yaml").write_text(TRANSFORMERS.format(name=name))
+    words = ["run", str(tmp_path / "killed.yaml"), "--profile", "smoke", "--home", str(tmp_path), "--local-debug"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "orchestrator", *words],
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    ended = 0 if phase == 1 else 2  # Runs of the first phase, both in one stack.
+    while not (outcomes(tmp_path) == ended and list(tmp_path.glob("sweeps/killed-*/checkpoints/*.[3-9]"))):
+        assert process.poll() is None, process.communicate()
+        assert outcomes(tmp_path) <= ended, "it was too late to kill it in this phase"
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    run(tmp_path / "killed.yaml", "--profile", "smoke", "--local-debug", "--resume")
+    run(tmp_path / "whole.yaml", "--profile", "smoke", "--local-debug", "--fresh")
+    found = scores(tmp_path, "killed")
+    assert len(found) == 4
+    assert scores(tmp_path, "whole") == found
+
+
+def outcomes(home: Path) -> int:
+    return len(list(home.glob("runs/[0-9a-f]*/outcome.json")))
+
+
 @pytest.mark.parametrize(
     ("arm", "said"),
     [
