@@ -51,7 +51,7 @@ def reproduce_command(
 
     seconds = None if budget is None else _seconds(budget)
     place, hardware, console = Home(home.resolve()), hardware_at(address), Console()
-    experiments = [_experiment(name, profile, address) for name in spaces or _all()]
+    experiments = [_experiment(name, profile, address) for name in spaces or _all(profile)]
     found = Reproduction(experiments, place, hardware, console)
     folder = (output or place.root / "reproduce" / profile).resolve()
     options = RunOptions(home=home, address=address, hardware=hardware, local_debug=local_debug)
@@ -64,12 +64,20 @@ def reproduce_command(
         typer.echo(f"page    {folder / 'index.html'}")
 
 
-def _all() -> list[str]:
-    """The shipped search spaces that expect anything."""
+def _all(profile: str) -> list[str]:
+    """The shipped search spaces that expect anything and have the profile; says which have not. Raises ``UserError``
+    where none has."""
     from orchestrator.space.files import names
     from orchestrator.space.spaces import open_space
 
-    return [name for name in names() if open_space(name).files[0].expects]
+    asked = [space for space in map(open_space, names()) if space.files[0].expects]
+    there = [space.name for space in asked if profile in space.profiles]
+    if not there:
+        raise unknown("profile", profile, sorted({each for space in asked for each in space.profiles}))
+    for space in asked:
+        if space.name not in there:
+            typer.echo(f"{space.name} has no profile {profile!r}: it is left out", err=True)
+    return there
 
 
 def _experiment(name: str, profile: str, address: str | None) -> Experiment:
