@@ -119,7 +119,8 @@ def _write(found: Reproduction, profile: str, folder: Path, home: Path) -> None:
     from orchestrator.store.files import write_whole
     from orchestrator.store.records import REPORT
 
-    cost = f"{len(found.sweeps)} sweeps, {duration(found.seconds)} of training."
+    count = len(found.sweeps)
+    cost = f"{count} sweep{'' if count == 1 else 's'}, {duration(found.seconds)} of training."
     there = [(each.id, each.sweep.directory / REPORT) for each in found.sweeps]
     links = {sweep: os.path.relpath(path, folder) for sweep, path in there if path.is_file()}
     content = reproduction.Reproduction(profile, tuple(found.rows()), cost, links)
