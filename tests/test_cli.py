@@ -100,7 +100,7 @@ def is_one_clear_message(err: str) -> bool:
 def test_list_names_every_space_with_its_question_and_profiles(run: Run) -> None:
     ended = run("list")
     assert ended.code == 0
-    assert re.search(r"add_vs_add_prod +Is the smallest .*\? +paper, paper_fair, laptop, smoke", ended.out)
+    assert re.search(r"add_vs_add_prod +Is the smallest .*\? +paper, paper_fair, laptop, evening, smoke", ended.out)
 
 
 def test_show_prints_yaml_that_is_the_same_sweep(run: Run, tmp_path: Path) -> None:
