@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from trainables.base import Family
 from trainables.corpus import Dataset, Examples
+from trainables.loaded import TrainedTransformer
 
 ASKED = 300
 """Expressions of each task that are asked, at most: their accuracy deviates by at most .03."""
+
+
+def transformer_of(probe: str, family: Family, model: Any, data: Any) -> tuple[TrainedTransformer, Dataset]:
+    """The model and its data, for a probe that asks transformers. Raises ``TypeError`` for those of another family."""
+    if not isinstance(model, TrainedTransformer) or not isinstance(data, Dataset):
+        raise TypeError(f"the probe {probe} is for transformers; {family.name} is another family")
+    return model, data
 
 
 def questions_of(data: Dataset) -> dict[str, Tensor]:

@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trainables.base import Family, RunConfig
-from trainables.corpus import Dataset
 from trainables.loaded import TrainedTransformer
-from trainables.probes.asking import accuracy
+from trainables.probes.asking import accuracy, transformer_of
 from trainables.probes.base import Probe, Probed
 from trainables.probes.trace import traced
-from trainables.transformer_family import TransformerFamily
 
 DRAWS = 5
 """Random subspaces that a grouping's own is measured against."""
@@ -39,13 +37,10 @@ class Destruction(Probe):
     needs_data: ClassVar[bool] = True
 
     def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
-        if not isinstance(family, TransformerFamily) or not isinstance(model, TrainedTransformer):
-            raise TypeError(f"the probe destruction is for transformers; {family.name} is another family")
-        assert isinstance(data, Dataset)
+        model, data = transformer_of(self.name, family, model, data)
         groupings = family.groupings()
         if not groupings:
             return Probed()
-        items = family.settings.task.alphabet().items
 
         def asked(table_VC: Tensor) -> dict[str, float]:
             return accuracy(partial(_forward, model, table_VC), data)
@@ -54,10 +49,12 @@ class Destruction(Probe):
         table_VC = model.parameters["token"]
         numbers = {f"{task}.whole": value for task, value in asked(table_VC).items()}
         for name, labels in groupings.items():
-            directions = separating(table_VC[:items].double().numpy(), np.array(labels))
-            without = asked(_projected(table_VC, items, directions))
+            directions = separating(table_VC[: len(labels)].double().numpy(), np.array(labels))
+            without = asked(_projected(table_VC, len(labels), directions))
             numbers |= {f"{task}.without_{name}": value for task, value in without.items()}
-            drawn = [asked(_projected(table_VC, items, random_directions(directions.shape, rng))) for _ in range(DRAWS)]
+            drawn = [
+                asked(_projected(table_VC, len(labels), random_directions(directions.shape, rng))) for _ in range(DRAWS)
+            ]
             numbers |= {f"{task}.random_{name}": float(np.mean([each[task] for each in drawn])) for task in data.test}
         return Probed(numbers)
 

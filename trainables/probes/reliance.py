@@ -14,10 +14,9 @@ from torch import Tensor
 from trainables.base import Family, RunConfig
 from trainables.corpus import Dataset
 from trainables.loaded import TrainedTransformer
-from trainables.probes.asking import accuracy, questions_of
+from trainables.probes.asking import accuracy, questions_of, transformer_of
 from trainables.probes.base import Probe, Probed
 from trainables.probes.trace import Change, Sublayer, traced
-from trainables.transformer_family import TransformerFamily
 
 SUBLAYERS: tuple[Sublayer, ...] = ("attention", "feed_forward")
 
@@ -41,9 +40,7 @@ class Reliance(Probe):
     needs_data: ClassVar[bool] = True
 
     def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
-        if not isinstance(family, TransformerFamily) or not isinstance(model, TrainedTransformer):
-            raise TypeError(f"the probe reliance is for transformers; {family.name} is another family")
-        assert isinstance(data, Dataset)
+        model, data = transformer_of(self.name, family, model, data)
         means, share = _written(model, data)
         numbers = {"attention": float(share.mean())}
         changes: dict[str, Change] = {"whole": lambda sublayer, application, update: update}
