@@ -8,7 +8,17 @@ from itertools import zip_longest
 
 import typer
 
-from orchestrator.commands import asking, keeping, looking, probing, recording, reproducing, simulating, telling
+from orchestrator.commands import (
+    asking,
+    keeping,
+    looking,
+    predicting,
+    probing,
+    recording,
+    reproducing,
+    simulating,
+    telling,
+)
 from orchestrator.terminal.outcry import exit_code_of
 
 app = typer.Typer(
@@ -21,6 +31,7 @@ app.command("reproduce")(reproducing.reproduce_command)
 app.command("list")(asking.list_command)
 app.command("show")(asking.show_command)
 app.command("plan")(asking.plan_command)
+app.command("predict")(predicting.predict_command)
 app.command("simulate")(simulating.simulate_command)
 app.command("sweeps")(looking.sweeps_command)
 app.command("status")(looking.status_command)

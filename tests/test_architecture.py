@@ -102,6 +102,7 @@ ROOMS = (
     "stacks",
     "cost",
     "report",
+    "prediction",
     "simulation",
     "terminal",
     "catalogue",

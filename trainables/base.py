@@ -24,6 +24,7 @@ from trainables.described import described_fields
 from trainables.errors import SettingsError
 from trainables.named import find
 from trainables.runs import Evaluation, Outcome, Parameters, Report, RunConfig, Start, Status, StepCost, Until
+from trainables.tables import TaskTables
 from trainables.words import Words
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "Start",
     "Status",
     "StepCost",
+    "TaskTables",
     "Until",
     "Words",
     "load_family",
@@ -127,6 +129,11 @@ class Family(ABC):
         """Ways to divide the items, the rows of the arrays kept of a model, into groups that the tasks know: by name, a
         label an item (``mod2``: 0, 1, 0, 1, ...). Names are those of numbers of probes."""
         return {}
+
+    def tables(self, tasks: Sequence[str], seed: int) -> TaskTables | None:
+        """These tasks as tables, as the runs of a data seed are asked them; None where they are no functions of a few
+        items. Predictions rest on them (orchestrator/prediction)."""
+        return None
 
     @classmethod
     def modernised(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 from trainables.arms import Mix
 from trainables.corpus import Alphabet, Dataset
+from trainables.tables import TaskTables
 
 
 class TextTask(ABC):
@@ -20,6 +22,10 @@ class TextTask(ABC):
     @abstractmethod
     def tasks(self) -> tuple[str, ...]:
         """The names a mix may hold."""
+
+    def tables(self, tasks: Sequence[str], seed: int) -> TaskTables | None:
+        """These tasks as tables; None where they are no functions of a few items."""
+        return None
 
     @abstractmethod
     def check_mix(self, mix: Mix) -> None:

@@ -24,6 +24,7 @@ from trainables.base import Family, Learner, Mix, Parameters, RunConfig, Setting
 from trainables.corpus import Dataset
 from trainables.datasets import load_dataset
 from trainables.initialisation import scale_warning
+from trainables.tables import TaskTables
 from trainables.text_task import TextTask
 from trainables.training import TrainingSettings
 
@@ -95,6 +96,9 @@ class TransformerFamily(Family):
 
     def subject(self) -> str:
         return self.settings.task.subject()
+
+    def tables(self, tasks: Sequence[str], seed: int) -> TaskTables | None:
+        return self.settings.task.tables(tasks, seed)
 
     def warnings(self, sizes: Sequence[int]) -> list[str]:
         start = scale_warning(self.settings.model.init, sizes)

@@ -18,6 +18,7 @@ from orchestrator.drive.stopping import stop_on_interrupt, stop_on_trouble, stop
 from orchestrator.engine.base import Engine, TroubleError
 from orchestrator.engine.campaign import Campaign
 from orchestrator.errors import SweepError
+from orchestrator.prediction.registered import register
 from orchestrator.report import table
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.main_figure import main_figure
@@ -92,6 +93,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         console.print(engine.describe(), markup=False, highlight=False, soft_wrap=True)
         if resumed is None:
             sweep = lifecycle.create(spec, home, fresh=options.fresh)
+            register(spec, home.sweep(sweep.id))
         else:
             sweep = on_these_devices(resumed, spec)
         options.begun(sweep)

@@ -17,7 +17,8 @@ Names are stable, for sorting, filtering and charts:
   ``found`` (whether settings better than those as written were), what was found as ``tuned.SETTING``, and the settings
   it began from; metrics ``score`` (the objective, orchestrator/tuning/objective.py), ``learned`` and ``runs`` (how many
   of how many runs learned) and ``value/SETTING`` over trials.
-* sweeps (``kind`` = ``sweep``): the metrics of a transition's first line and its synergy as ``transition/MIX`` ...
+* sweeps (``kind`` = ``sweep``): the metrics of a transition's first line and its synergy as ``transition/MIX`` ...;
+  from the beginning ``prediction/SCORE/MIX`` (orchestrator/prediction/scores.py).
 
 A censored or unknown value is left out. ``+`` in a mix is written ``.`` in metric names, which may not hold a plus.
 Beside these a sweep has ``system/NAME`` over its seconds (:mod:`orchestrator.tracking.system`) and, as datasets, the
@@ -42,8 +43,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from orchestrator.prediction.registered import registered
 from orchestrator.space.plain import flatten, plain_settings
 from orchestrator.space.spec import SweepSpec
+from orchestrator.store.files import SweepFiles
 from orchestrator.store.probed import PROBES, array_files, numbers_of
 from orchestrator.store.records import PICTURE, RunRecord, Sweep
 from orchestrator.tracking import notes
@@ -121,11 +124,23 @@ def sweep_content(sweep: Sweep) -> Content:
         name=sweep.id,
         tags={"kind": "sweep", "sweep": sweep.id, "question": spec.question, **environment},
         params=with_settings(spec, asked),
+        samples=_predictions(sweep),
         note=notes.sweep(sweep),
         texts={
             "search_space.yaml": spec.to_yaml(),
             "environment.json": json.dumps(sweep.environment, indent=2, sort_keys=True),
         },
+    )
+
+
+def _predictions(sweep: Sweep) -> tuple[Sample, ...]:
+    """What was written down before the first run."""
+    written = registered(SweepFiles(sweep.directory))
+    scores = {} if written is None else written.scores
+    return tuple(
+        Sample(f"prediction/{name}/{metric_name(mix)}", value, progress=0.0)
+        for mix, each in scores.items()
+        for name, value in each.items()
     )
 
 

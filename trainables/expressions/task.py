@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
+
+import numpy as np
 
 from trainables.base import Mix, SettingsError
 from trainables.corpus import Alphabet, Dataset
@@ -12,7 +15,11 @@ from trainables.expressions.data import make_dataset
 from trainables.expressions.shape import FEW_HELD_OUT, ExpressionShape
 from trainables.expressions.trees import Function
 from trainables.expressions.vocabulary import ExpressionVocabulary
+from trainables.tables import TaskTables
 from trainables.text_task import TextTask
+
+TABLE_ENTRIES = 2_000_000
+"""A table of three arguments holds S5, of 120 elements, and not much more."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,23 @@ class ExpressionTask(ExpressionShape, TextTask):
     @abstractmethod
     def blind(self) -> tuple[str, ...]:
         """The operations whose value does not depend on the order of their arguments."""
+
+    def groupings(self) -> dict[str, tuple[int, ...]]:
+        """Ways to divide the values into groups that the operations know: by name, a label a value."""
+        return {}
+
+    def values_in_order(self) -> bool:
+        """Whether the values are the numbers modulo their count, in their order."""
+        return False
+
+    def tables(self, tasks: Sequence[str], seed: int) -> TaskTables:
+        """What each operation makes of every ordered tuple of values, of at most three and so few that a table has at
+        most :data:`TABLE_ENTRIES` entries (of two in any case)."""
+        most = min(self.max_arguments, 3)
+        count = most if self.value_count**most <= TABLE_ENTRIES else 2
+        every = np.stack(np.meshgrid(*[np.arange(self.value_count)] * count, indexing="ij"), axis=-1)
+        values = {task: self.function(task, seed)(every) for task in tasks}
+        return TaskTables(values, self.groupings(), self.values_in_order())
 
     def gives_values(self, operation: str) -> bool:
         """Whether what an operation comes to is a value again, so that it may be an argument of another."""

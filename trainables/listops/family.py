@@ -28,10 +28,7 @@ class ListOps(TransformerFamily):
     settings: ListOpsSettings
 
     def groupings(self) -> dict[str, tuple[int, ...]]:
-        """The residues of the numbers by each divisor of the modulus; none where it is prime."""
-        modulus = self.settings.task.modulus
-        divisors = [each for each in range(2, modulus) if modulus % each == 0]
-        return {f"mod{each}": tuple(number % each for number in range(modulus)) for each in divisors}
+        return self.settings.task.groupings()
 
     @classmethod
     def modernised(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:

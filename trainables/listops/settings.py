@@ -47,6 +47,14 @@ class TaskSettings(ExpressionTask):
     def subject(self) -> str:
         return f"modulus {self.modulus}"
 
+    def groupings(self) -> dict[str, tuple[int, ...]]:
+        """The residues of the numbers by each divisor of the modulus; none where it is prime."""
+        divisors = [each for each in range(2, self.modulus) if self.modulus % each == 0]
+        return {f"mod{each}": tuple(number % each for number in range(self.modulus)) for each in divisors}
+
+    def values_in_order(self) -> bool:
+        return True
+
     def vocabulary(self) -> Vocabulary:
         return Vocabulary(self.modulus)
 

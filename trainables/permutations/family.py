@@ -30,7 +30,7 @@ class Permutations(TransformerFamily):
         """Elements that are one token each by their sign, their order and the coset of ``task.subgroup`` they lie in,
         as far as these differ; none where elements are written as images."""
         task = self.settings.task
-        return task.element_groupings() if task.elements == "token" else {}
+        return task.groupings() if task.elements == "token" else {}
 
     def items_in_order(self) -> bool:
         """Powers of one rotation stand in their order, and so do the points it turns."""

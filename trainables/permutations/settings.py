@@ -61,15 +61,18 @@ class TaskSettings(ExpressionTask):
     def value_tokens(self) -> int:
         return 1 if self.elements == "token" else named_group(self.group).points
 
-    def element_groupings(self) -> dict[str, tuple[int, ...]]:
+    def groupings(self) -> dict[str, tuple[int, ...]]:
         """What the operations beside the product say of each element, by operation, as far as elements differ in it and
         it does not tell all of them apart."""
-        found = {}
+        found: dict[str, tuple[int, ...]] = {}
         for name in ("sign", "order", "coset"):
             codes = self._codes(name)
             if codes is not None and 1 < len(labels := np.unique(codes)) < len(codes):
                 found[name] = tuple(int(place) for place in np.searchsorted(labels, codes))
         return found
+
+    def values_in_order(self) -> bool:
+        return self.is_cyclic
 
     @property
     def is_cyclic(self) -> bool:
