@@ -5,14 +5,14 @@ SPACE ?= add_vs_add_prod
 ARGS ?=
 TORCH ?= torch==2.13.0
 JOBS ?= 2
-HERE := not bench and not gpu and not cluster and not browser
+HERE := not night and not bench and not gpu and not cluster and not browser
 
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help install run test browser lint bench lock clean
+.PHONY: help install run test night browser lint bench lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 10
@@ -38,6 +38,9 @@ run: $(STAMP) ## Run a sweep: make run SPACE=add_vs_add_prod ARGS="--profile smo
 test: $(STAMP) ## Run every test a machine without a GPU can: make test ARGS="-k spec"
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "$(HERE) and not alone" $(ARGS)
 	$(BIN)/python -m pytest -m "$(HERE) and alone" $(ARGS) || [ $$? -eq 5 ]
+
+night: $(STAMP) ## Run the longest tests, such as the coverage of intervals over 300 truths of every kind.
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m night $(ARGS)
 
 browser: $(STAMP) ## Look at MLflow's page with Debian's chromium and chromium-driver.
 	$(BIN)/python -m pytest tests/browser -m browser $(ARGS)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -33,34 +31,19 @@ def probe_command(
     if not wanted:
         raise UserError(f"{stored.id} names no probes, so there is none to run by default: name one")
     probes = [_load(name) for name in wanted]
-    errors = [error for probe in probes for error in _run(probe, stored, home, again=again)]
+    errors = [error for probe in probes for error in _run(probe, stored, again=again)]
     typer.echo(f"`report {stored.id}` shows them; `sync {stored.id}` brings them into MLflow")
     if errors:
         raise SweepError(f"{len(errors)} results are errors, which `logs RUN` shows; the first: {errors[0]}")
 
 
-def _run(probe: Probe, stored: StoredSweep, home: Path, *, again: bool) -> list[str]:
+def _run(probe: Probe, stored: StoredSweep, *, again: bool) -> list[str]:
     """Run a probe on every run that lacks it, and say how it went; the errors, a line each."""
-    from orchestrator.engine.probing import run_probe
-    from orchestrator.store.probed import is_due
-    from orchestrator.store.scratch import scratch
-    from trainables.base import Status
+    from orchestrator.drive.probing import probe_runs
 
-    family, data = stored.spec.make_family(), scratch(stored.spec.resources.scratch)
-    counts: Counter[str] = Counter()
-    errors = []
-    for run in stored.runs:
-        if run.outcome.status is not Status.FINISHED:
-            counts["not finished"] += 1
-        elif not again and not is_due(probe, run.directory):
-            counts["there already"] += 1
-        else:
-            result = run_probe(probe, family, run.config, run.runs, run.key, data)
-            counts["failed" if result.error else "probed"] += 1
-            errors += [f"{run.key}: {result.reason}"] if result.error else []
-    said = ", ".join(f"{count} {word}" for word, count in counts.items()) or "there is no run yet"
-    typer.echo(f"{probe.name}: {said}")
-    return errors
+    found = probe_runs(probe, stored, again=again)
+    typer.echo(f"{probe.name}: {found.words}")
+    return found.errors
 
 
 def _load(name: str) -> Probe:

@@ -13,17 +13,22 @@ from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.catalogue.reports import compared
 from orchestrator.cost.plan import make_plan
 from orchestrator.cost.spent import cost_of
+from orchestrator.drive.probing import probe_runs
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.errors import SweepError
+from orchestrator.report.inside import Seen, judge_inside
 from orchestrator.report.scaling import can_scale
 from orchestrator.report.verdicts import Row, judge, judge_law, not_run
-from orchestrator.space.expected import Expectation, about
+from orchestrator.space.expected import LAW, Expectation, about
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks.sizing import Sizing, conditions_of
 from orchestrator.store import lifecycle
 from orchestrator.store.files import Home
+from orchestrator.store.probed import numbers_of
 from orchestrator.store.records import Sweep
+from trainables.base import Status
+from trainables.probes.base import load_probe
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ class Experiment:
         return sum(
             len(spec.plain_mixes) - 1 if each.mix == "*" else 1
             for each in self.expected
-            if each.finds == "exponent below" or each.is_about(spec.variant)
+            if each.finds in LAW or each.is_about(spec.variant)
         )
 
 
@@ -84,11 +89,14 @@ class Reproduction:
         waiting = [(experiment, spec) for experiment, spec in self._missing() if experiment.rows_of(spec)]
         costs = {self._place(spec): self._expected_seconds(spec) for _, spec in waiting}
         waiting.sort(key=lambda each: costs[self._place(each[1])] / each[0].rows_of(each[1]))
-        for number, (_, spec) in enumerate(waiting, start=1):
+        if budget_s != 0:
+            self._probe([(each, spec) for each in self._experiments for spec in each.specs])
+        for number, (experiment, spec) in enumerate(waiting, start=1):
             if until is not None and clock() + costs[self._place(spec)] > until:
                 continue
             self._say(f"\n{number} of {len(waiting)}: {_named(spec)}, {spec.profile}")
             self._run(spec, options)
+            self._probe([(experiment, spec)])
             changed()
 
     def rows(self) -> list[Row]:
@@ -101,6 +109,7 @@ class Reproduction:
             asked = about(experiment.expected, spec.variant)
             if there is not None:
                 yield from judge(spec.name, spec.variant, asked, there.answer, there.id)
+                yield from judge_inside(spec.name, spec.variant, asked, there.answer, _learned(there), there.id)
             else:
                 for each in asked:
                     yield from not_run(spec.name, spec.variant, each, spec.plain_mixes, self._why(spec))
@@ -108,7 +117,7 @@ class Reproduction:
             self._answered[place] for spec in experiment.specs if (place := self._place(spec)) in self._answered
         ]
         for each in experiment.expected:
-            if each.finds != "exponent below":
+            if each.finds not in LAW:
                 continue
             found = compared(there_all)
             if len(there_all) == len(experiment.specs) and can_scale(found):
@@ -139,6 +148,21 @@ class Reproduction:
             return
         self._answered[self._place(spec)] = read_sweep(self._home, begun[0].id)
 
+    def _probe(self, asked: Sequence[tuple[Experiment, SweepSpec]]) -> None:
+        """Run the probes that statements are about on those runs of answered sweeps that lack them."""
+        for experiment, spec in asked:
+            there = self._answered.get(self._place(spec))
+            if there is None:
+                continue
+            own = {probe.name: probe for probe in map(load_probe, spec.probes)}
+            named = [name for each in about(experiment.expected, spec.variant) for name in each.probes]
+            for name in dict.fromkeys(named):
+                found = probe_runs(own.get(name) or load_probe(name), there)
+                if set(found.counts) & {"probed", "failed"}:
+                    self._say(f"{_named(spec)}, probe {name}: {found.words}")
+                for error in found.errors[:1]:
+                    self._say(f"probe {name} failed: {error}")
+
     def _look(self, spec: SweepSpec) -> None:
         """Take the newest answered sweep of this specification, where there is one."""
         newest = lifecycle.newest(spec, self._home, self._say)
@@ -153,6 +177,18 @@ class Reproduction:
 
     def _place(self, spec: SweepSpec) -> tuple[str, str]:
         return spec.name, spec.variant
+
+
+def _learned(sweep: StoredSweep) -> dict[str, list[Seen]]:
+    """What probes found in the runs of each mix that learned the target, in budgets as they were asked."""
+    found: dict[str, list[Seen]] = {}
+    for run in sweep.runs:
+        config, outcome = run.config, run.outcome
+        level = sweep.answer.mix(config.label).target.transition.level
+        score = outcome.accuracy.get(sweep.answer.target) if outcome.status is Status.FINISHED else None
+        if level is not None and score is not None and score >= level and config.steps_factor == 1:
+            found.setdefault(config.label, []).append(Seen(config.size, numbers_of(run.directory)))
+    return found
 
 
 def _named(spec: SweepSpec) -> str:

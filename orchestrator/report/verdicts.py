@@ -11,7 +11,7 @@ from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.comparison import Compared
 from orchestrator.report.panel import saving
 from orchestrator.report.scaling import mix_scalings
-from orchestrator.space.expected import Expectation
+from orchestrator.space.expected import INSIDE, Expectation
 from orchestrator.transition.types import Synergy
 
 NO_FEWER = 1.3
@@ -46,11 +46,13 @@ def judge(space: str, variant: str, expected: Sequence[Expectation], answer: Ans
     """The statements about one sweep's savings, a row for each mix they are about."""
     rows = []
     for each in expected:
+        if each.finds in INSIDE:
+            continue
         for mix in _mixes(each, answer):
             found, agreement = "", Agreement.UNDECIDED
             if mix.synergy_total is not None:
                 found, agreement = _saving(answer, mix, mix.synergy_total), _agreement(each, mix.synergy_total)
-            rows.append(Row(space, _about(mix.mix, variant), each.claim, each.source, found, agreement, (sweep,)))
+            rows.append(Row(space, about_words(mix.mix, variant), each.claim, each.source, found, agreement, (sweep,)))
     return rows
 
 
@@ -76,7 +78,9 @@ def judge_law(space: str, expected: Expectation, compared: Sequence[Compared], s
 def not_run(space: str, variant: str, expected: Expectation, mixes: Sequence[str], why: str) -> list[Row]:
     """The rows of a statement without a sweep. ``mixes`` are the space's, the baseline first."""
     named = mixes[1:] if expected.mix == "*" else [expected.mix]
-    return [Row(space, _about(mix, variant), expected.claim, expected.source, why, Agreement.NOT_RUN) for mix in named]
+    return [
+        Row(space, about_words(mix, variant), expected.claim, expected.source, why, Agreement.NOT_RUN) for mix in named
+    ]
 
 
 def _mixes(expected: Expectation, answer: Answer) -> list[MixAnswer]:
@@ -105,5 +109,6 @@ def _size(answer: Answer, mix: MixAnswer) -> str:
     return wording.estimate(found.relative, smallest.size, largest.size, found.verdict, asymptote)
 
 
-def _about(mix: str, variant: str) -> str:
+def about_words(mix: str, variant: str) -> str:
+    """A mix and the variant it was asked in."""
     return f"{mix} ({variant})" if variant else mix

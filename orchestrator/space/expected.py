@@ -9,22 +9,27 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from orchestrator.space.files import SpaceFile
 from orchestrator.space.validation import STRICT, InvalidDataError, parse
 
-Finding = Literal["fewer", "no fewer", "exponent below"]
+Finding = Literal["fewer", "no fewer", "exponent below", "higher", "lower"]
+LAW, INSIDE = ("exponent below",), ("higher", "lower")
+"""Findings about all variants together, and about what probes see inside models; the others are about savings."""
 
 
 class Expectation(BaseModel):
     """One statement.
 
     ``claim`` says it in words, ``source`` where it is from. ``finds`` is what a sweep must find for it to hold: that a
-    mix needs ``fewer`` parameters than the baseline, or ``no fewer``; or that over all variants the size at the
-    transition grows with a power of what they differ in that is ``exponent below`` ``limit``. ``mix`` names the mix,
-    ``"*"`` every one beside the baseline; with an exponent it may be the baseline. ``variant`` is a pattern
-    (``prime_*``).
+    mix needs ``fewer`` parameters than the baseline, or ``no fewer``; that over all variants the size at the transition
+    grows with a power of what they differ in that is ``exponent below`` ``limit``; or that in runs that learned the
+    target a ``number`` of a probe (``separation/mod2``) is ``higher`` or ``lower`` ``than`` another one of the same
+    runs, by default than the same in runs of the baseline at equal size.
+
+    ``mix`` names the mix, ``"*"`` every one beside the baseline; with an exponent, or with ``than``, it may be the
+    baseline. ``variant`` is a pattern (``prime_*``).
     """
 
     model_config = STRICT | {"frozen": True}
@@ -35,6 +40,24 @@ class Expectation(BaseModel):
     mix: str = "*"
     variant: str = "*"
     limit: float = 1.0
+    number: str = Field(default="", pattern=r"^([^/]+/.+)?$")
+    than: str = Field(default="", pattern=r"^([^/]+/.+)?$")
+
+    @model_validator(mode="after")
+    def _names_what_it_compares(self) -> Expectation:
+        if bool(self.number) != (self.finds in INSIDE):
+            raise ValueError(
+                "`number` (of a probe: separation/mod2) goes with `finds: higher` and `finds: lower`, which need it"
+            )
+        if self.than and not self.number:
+            raise ValueError("`than` says what a `number` is compared with: there is none")
+        return self
+
+    @property
+    def probes(self) -> tuple[str, ...]:
+        """The probes whose numbers it is about."""
+        named = (each.partition("/")[0] for each in (self.number, self.than) if each)
+        return tuple(dict.fromkeys(named))
 
     def is_about(self, variant: str) -> bool:
         """Whether it is about a variant; ``""`` is a space without variants."""
@@ -57,5 +80,5 @@ def _read(file: SpaceFile, place: int, written: Any) -> Expectation:
 
 
 def about(expected: Sequence[Expectation], variant: str) -> list[Expectation]:
-    """Those that one sweep answers: about its variant, and about a saving."""
-    return [each for each in expected if each.finds != "exponent below" and each.is_about(variant)]
+    """Those that one sweep answers: about its variant, and not about all variants together."""
+    return [each for each in expected if each.finds not in LAW and each.is_about(variant)]

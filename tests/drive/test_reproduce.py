@@ -141,3 +141,19 @@ def test_verdicts_rest_on_intervals(
         asked = Expectation.model_validate({"claim": "A", "source": "B", "finds": finds})
         (row,) = judge("space", "", [asked], given, "id")
         assert row.agreement is agreement
+
+
+def test_a_statement_about_the_inside_runs_its_probe_where_it_is_missing(there: Path) -> None:
+    (there / "helps.yaml").write_text(HELPS)
+    ended = command("run", "helps.yaml", "--profile", "tiny", "--local-debug")
+    assert ended.code == 0, ended.err
+    said = "{claim: its size is its size, source: nobody, finds: lower, number: later/size, than: later/size}"
+    (there / "helps.yaml").write_text(
+        HELPS.split("expects:")[0] + f"expects: [{said}]\nprobes: [tests.families:Later]\nprofiles: {{tiny: {{}}}}\n"
+    )
+    ended = command("reproduce", "helps.yaml", "--profile", "tiny", "--local-debug")
+    assert ended.code == 0, ended.err
+    assert "helps, probe later:" in ended.out
+    assert "probed" in ended.out
+    assert "difference +0.00 [+0.00, +0.00]" in ended.out.replace("\n", " ")
+    assert "probe later" not in command("reproduce", "helps.yaml", "--profile", "tiny", "--local-debug").out

@@ -1,0 +1,127 @@
+"""Whether what probes see inside trained models agrees with what was expected. Pure: numbers of runs in, rows out.
+
+Only runs that learned the target count: what a failed model looks like says nothing of how the task is done.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from orchestrator.report.answer import Answer
+from orchestrator.report.verdicts import Agreement, Row, about_words
+from orchestrator.space.expected import INSIDE, Expectation
+
+FEWEST = 3
+"""Runs on each side below which nothing is said: the interval of fewer is wider than any difference."""
+PREFIX = "probe/"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What probes saw in one run: its size, and their numbers as ``probe/PROBE/NUMBER``."""
+
+    size: int
+    numbers: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A difference of means with its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def judge_inside(
+    space: str,
+    variant: str,
+    expected: Sequence[Expectation],
+    answer: Answer,
+    learned: Mapping[str, Sequence[Seen]],
+    sweep: str,
+) -> list[Row]:
+    """The statements about numbers of probes, a row for each mix they are about. ``learned`` has the runs of each mix
+    that learned the target."""
+    rows = []
+    for each in expected:
+        if each.finds not in INSIDE:
+            continue
+        for mix in answer.mixes:
+            baseline = answer.baseline_of(mix)
+            wanted = mix.mix != baseline if each.mix == "*" else each.mix in (mix.mix, mix.plain)
+            if wanted and (each.than or mix.mix != baseline):
+                found, agreement = _compare(each, answer, mix.mix, baseline, learned)
+                about = about_words(mix.mix, variant)
+                rows.append(Row(space, about, each.claim, each.source, found, agreement, (sweep,)))
+    return rows
+
+
+def _compare(
+    expected: Expectation, answer: Answer, mix: str, baseline: str, learned: Mapping[str, Sequence[Seen]]
+) -> tuple[str, Agreement]:
+    """What was found in words, and whether it agrees."""
+    number, than = f"{PREFIX}{expected.number}", f"{PREFIX}{expected.than}"
+    own = [each for each in learned.get(mix, ()) if number in each.numbers]
+    if expected.than:
+        own = other = [each for each in own if than in each.numbers]
+        where, named = f"{expected.than} in the same runs", than
+    else:
+        other = [each for each in learned.get(baseline, ()) if number in each.numbers]
+        where, named = f"{len(other)} of {baseline}", number
+    if min(len(own), len(other)) < FEWEST:
+        counts = f"{len(own)} of {mix}" if expected.than else f"{len(own)} of {mix} and {len(other)} of {baseline}"
+        return f"too few runs that learned {answer.target} have {expected.number}: {counts}", Agreement.UNDECIDED
+    one, two = [each.numbers[number] for each in own], [each.numbers[named] for each in other]
+    if expected.than:
+        found, how = paired(one, two, answer.confidence), "difference"
+    else:
+        sizes = [[each.size for each in runs] for runs in (own, other)]
+        found, how = at_equal_size(one, two, sizes[0], sizes[1], answer.confidence), "at equal size"
+    said = (
+        f"{expected.number} {np.mean(one):.2f} in {len(own)} runs that learned {answer.target}, against "
+        f"{np.mean(two):.2f} in {where}; {how} {found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
+    )
+    sign = 1 if expected.finds == "higher" else -1
+    low, high = sorted((sign * found.low, sign * found.high))
+    return said, Agreement.AGREES if low > 0 else Agreement.DISAGREES if high < 0 else Agreement.UNDECIDED
+
+
+def paired(own: Sequence[float], other: Sequence[float], confidence: float) -> Difference:
+    """The mean of own - other with Student's interval; both hold the same runs, at least two."""
+    gaps = np.subtract(own, other)
+    error = float(gaps.std(ddof=1)) / math.sqrt(len(gaps))
+    return _around(float(gaps.mean()), error, len(gaps) - 1, confidence)
+
+
+def at_equal_size(
+    own: Sequence[float],
+    other: Sequence[float],
+    own_sizes: Sequence[int],
+    other_sizes: Sequence[int],
+    confidence: float,
+) -> Difference:
+    """How much higher a number is in one group of runs than in another at equal size, with its interval: the
+    coefficient of the group in a least-squares regression on the group and ln size. A mix that is learned by smaller
+    models would else be compared at another size than the baseline. Each group holds at least three runs."""
+    y = np.array([*own, *other])
+    group = np.array([1.0] * len(own) + [0.0] * len(other))
+    size = np.log([*own_sizes, *other_sizes])
+    columns = [np.ones_like(y), group, *([size - size.mean()] if np.ptp(size) > 0 else [])]
+    design = np.stack(columns, axis=1)
+    inverse = np.linalg.pinv(design.T @ design)
+    weights = inverse @ design.T @ y
+    freedom = len(y) - design.shape[1]
+    rest = y - design @ weights
+    error = math.sqrt(float(rest @ rest) / freedom * float(inverse[1, 1]))
+    return _around(float(weights[1]), error, freedom, confidence)
+
+
+def _around(value: float, error: float, freedom: int, confidence: float) -> Difference:
+    reach = float(stats.t.ppf(0.5 + confidence / 2, freedom)) * error
+    return Difference(value, value - reach, value + reach)
