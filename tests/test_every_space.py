@@ -1,4 +1,4 @@
-"""Every search space that comes with the project, from its file to its rows among the results: once through, for real."""
+"""Every search space that comes with the project, from its file to its rows among the results, for real."""
 
 from __future__ import annotations
 

@@ -180,14 +180,17 @@ class Reproduction:
 
 
 def _learned(sweep: StoredSweep) -> dict[str, list[Seen]]:
-    """What probes found in the runs of each mix that learned the target, in budgets as they were asked."""
-    found: dict[str, list[Seen]] = {}
+    """What probes found in the runs of each mix that learned the target, in the budget that was asked for; not in runs
+    that others go on from."""
+    levels = {mix.mix: mix.target.transition.level for mix in sweep.answer.mixes}
+    found: dict[str, list[Seen]] = {mix: [] for mix in levels}
     for run in sweep.runs:
         config, outcome = run.config, run.outcome
-        level = sweep.answer.mix(config.label).target.transition.level
-        score = outcome.accuracy.get(sweep.answer.target) if outcome.status is Status.FINISHED else None
-        if level is not None and score is not None and score >= level and config.steps_factor == 1:
-            found.setdefault(config.label, []).append(Seen(config.size, numbers_of(run.directory)))
+        level = levels.get(config.label)
+        if level is None or outcome.status is not Status.FINISHED or config.steps_factor > 1:
+            continue
+        if outcome.accuracy[sweep.answer.target] >= level:
+            found[config.label].append(Seen(config.size, numbers_of(run.directory)))
     return found
 
 
