@@ -109,7 +109,7 @@ class Reproduction:
             asked = about(experiment.expected, spec.variant)
             if there is not None:
                 yield from judge(spec.name, spec.variant, asked, there.answer, there.id)
-                yield from judge_inside(spec.name, spec.variant, asked, there.answer, _learned(there), there.id)
+                yield from judge_inside(spec.name, spec.variant, asked, there.answer, _seen(there), there.id)
             else:
                 for each in asked:
                     yield from not_run(spec.name, spec.variant, each, spec.plain_mixes, self._why(spec))
@@ -179,18 +179,17 @@ class Reproduction:
         return spec.name, spec.variant
 
 
-def _learned(sweep: StoredSweep) -> dict[str, list[Seen]]:
-    """What probes found in the runs of each mix that learned the target, in the budget that was asked for; not in runs
-    that others go on from."""
+def _seen(sweep: StoredSweep) -> dict[str, list[Seen]]:
+    """What probes found in the finished runs of each mix, in the budget that was asked for; not in runs that others go
+    on from."""
     levels = {mix.mix: mix.target.transition.level for mix in sweep.answer.mixes}
     found: dict[str, list[Seen]] = {mix: [] for mix in levels}
     for run in sweep.runs:
         config, outcome = run.config, run.outcome
-        level = levels.get(config.label)
-        if level is None or outcome.status is not Status.FINISHED or config.steps_factor > 1:
-            continue
-        if outcome.accuracy[sweep.answer.target] >= level:
-            found[config.label].append(Seen(config.size, numbers_of(run.directory)))
+        if config.label in found and outcome.status is Status.FINISHED and config.steps_factor == 1:
+            level = levels[config.label]
+            learned = level is not None and outcome.accuracy[sweep.answer.target] >= level
+            found[config.label].append(Seen(config.size, learned, numbers_of(run.directory)))
     return found
 
 

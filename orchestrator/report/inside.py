@@ -1,6 +1,7 @@
 """Whether what probes see inside trained models agrees with what was expected. Pure: numbers of runs in, rows out.
 
-Only runs that learned the target count: what a failed model looks like says nothing of how the task is done.
+Only runs that learned the target count, unless a statement says otherwise: what a failed model looks like says nothing
+of how the task is done. What its mistakes look like may.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ PREFIX = "probe/"
 
 @dataclass(frozen=True)
 class Seen:
-    """What probes saw in one run: its size, and their numbers as ``probe/PROBE/NUMBER``."""
+    """What probes saw in one run of a ``size``: their numbers as ``probe/PROBE/NUMBER``. ``learned``: the target."""
 
     size: int
+    learned: bool
     numbers: Mapping[str, float]
 
 
@@ -43,11 +45,11 @@ def judge_inside(
     variant: str,
     expected: Sequence[Expectation],
     answer: Answer,
-    learned: Mapping[str, Sequence[Seen]],
+    seen: Mapping[str, Sequence[Seen]],
     sweep: str,
 ) -> list[Row]:
-    """The statements about numbers of probes, a row for each mix they are about. ``learned`` has the runs of each mix
-    that learned the target."""
+    """The statements about numbers of probes, a row for each mix they are about. ``seen`` has the finished runs of
+    each mix."""
     rows = []
     for each in expected:
         if each.finds not in INSIDE:
@@ -56,27 +58,32 @@ def judge_inside(
             baseline = answer.baseline_of(mix)
             wanted = mix.mix != baseline if each.mix == "*" else each.mix in (mix.mix, mix.plain)
             if wanted and (each.than or mix.mix != baseline):
-                found, agreement = _compare(each, answer, mix.mix, baseline, learned)
+                found, agreement = _compare(each, answer, mix.mix, baseline, seen)
                 about = about_words(mix.mix, variant)
                 rows.append(Row(space, about, each.claim, each.source, found, agreement, (sweep,)))
     return rows
 
 
 def _compare(
-    expected: Expectation, answer: Answer, mix: str, baseline: str, learned: Mapping[str, Sequence[Seen]]
+    expected: Expectation, answer: Answer, mix: str, baseline: str, seen: Mapping[str, Sequence[Seen]]
 ) -> tuple[str, Agreement]:
     """What was found in words, and whether it agrees."""
     number, than = f"{PREFIX}{expected.number}", f"{PREFIX}{expected.than}"
-    own = [each for each in learned.get(mix, ()) if number in each.numbers]
+
+    def having(mix: str) -> list[Seen]:
+        counted = [each for each in seen.get(mix, ()) if each.learned or expected.among == "all"]
+        return [each for each in counted if number in each.numbers]
+
+    own, which = having(mix), "runs" if expected.among == "all" else f"runs that learned {answer.target}"
     if expected.than:
         own = other = [each for each in own if than in each.numbers]
         where, named = f"{expected.than} in the same runs", than
     else:
-        other = [each for each in learned.get(baseline, ()) if number in each.numbers]
+        other = having(baseline)
         where, named = f"{len(other)} of {baseline}", number
     if min(len(own), len(other)) < FEWEST:
         counts = f"{len(own)} of {mix}" if expected.than else f"{len(own)} of {mix} and {len(other)} of {baseline}"
-        return f"too few runs that learned {answer.target} have {expected.number}: {counts}", Agreement.UNDECIDED
+        return f"too few {which} have {expected.number}: {counts}", Agreement.UNDECIDED
     one, two = [each.numbers[number] for each in own], [each.numbers[named] for each in other]
     if expected.than:
         found, how = paired(one, two, answer.confidence), "difference"
@@ -84,7 +91,7 @@ def _compare(
         sizes = [[each.size for each in runs] for runs in (own, other)]
         found, how = at_equal_size(one, two, sizes[0], sizes[1], answer.confidence), "at equal size"
     said = (
-        f"{expected.number} {np.mean(one):.2f} in {len(own)} runs that learned {answer.target}, against "
+        f"{expected.number} {np.mean(one):.2f} in {len(own)} {which}, against "
         f"{np.mean(two):.2f} in {where}; {how} {found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
     )
     sign = 1 if expected.finds == "higher" else -1

@@ -12,7 +12,14 @@ from typing import Any
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from orchestrator.report.probe_pictures import draw_attention_share, draw_components, draw_spectrum
+from orchestrator.report.probe_pictures import (
+    draw_answers,
+    draw_attention_share,
+    draw_carried,
+    draw_components,
+    draw_manifold,
+    draw_spectrum,
+)
 from orchestrator.report.similarity import SimilarityPicture, is_similarity
 from orchestrator.report.style import save
 from orchestrator.store.damage import DAMAGED_ARRAYS
@@ -43,7 +50,10 @@ PICTURES: dict[str, Callable[[], Draw]] = {
     "similarity": SimilarityDrawing,
     "spectrum": lambda: draw_spectrum,
     "components": lambda: draw_components,
+    "manifold": lambda: draw_manifold,
     "attention_share": lambda: draw_attention_share,
+    "carried": lambda: draw_carried,
+    "answers": lambda: draw_answers,
 }
 """For the name of an array what makes a function that draws it; one such function serves one thread."""
 

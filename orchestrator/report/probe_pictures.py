@@ -13,6 +13,8 @@ from orchestrator.report import style
 from trainables.base import Words
 
 BARS_IN, PLANE_IN = 2.6, 4.6
+CARRIED = ("first argument", "second argument", "last argument", "first two", "answer", "answer's group")
+"""The rows of the array ``carried`` (trainables/probes/carried.py, which needs torch)."""
 
 
 def draw_spectrum(array: NDArray[Any], title: str, words: Words) -> Figure | None:
@@ -32,6 +34,52 @@ def draw_attention_share(array: NDArray[Any], title: str, words: Words) -> Figur
 
 def draw_components(array: NDArray[Any], title: str, words: Words) -> Figure | None:
     """Items [n, 3] in the plane of their first two components, each with its number, in their order as a faint line."""
+    return _plane(array, f"{title}: {words.item}s by how alike they are", "first component", "second component")
+
+
+def draw_manifold(array: NDArray[Any], title: str, words: Words) -> Figure | None:
+    """Items [n, 2] in the map of Isomap, as :func:`draw_components` draws theirs."""
+    return _plane(array, f"{title}: {words.item}s in the map of Isomap", "first coordinate", "second coordinate")
+
+
+def draw_answers(array: NDArray[Any], title: str, words: Words) -> Figure | None:
+    """How often each item [tasks, n] is the answer, a line a task, in the order of the mix; the dashed line is an even
+    share."""
+    if array.ndim != 2 or not array.size or not np.isfinite(array).all():
+        return None
+    figure = style.new_figure(BARS_IN)
+    axes = figure.subplots()
+    for place, shares in enumerate(array):
+        colour, marker = style.COLOURS[place % len(style.COLOURS)], style.MARKERS[place % len(style.MARKERS)]
+        axes.plot(shares, color=colour, marker=marker, linewidth=1, label=f"{words.task} {place + 1}")
+    axes.axhline(1 / array.shape[1], color=style.GREY, linewidth=0.8, linestyle=(0, (4, 3)))
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(words.item)
+    axes.set_ylabel("share of answers")
+    axes.legend(frameon=False, fontsize=style.SMALL)
+    _finish(figure, axes, title)
+    return figure
+
+
+def draw_carried(array: NDArray[Any], title: str, words: Words) -> Figure | None:
+    """What linear probes read off the stream [6, 1 + applications]: a line for each thing that is read."""
+    if array.ndim != 2 or len(array) != len(CARRIED) or not np.isfinite(array).any():
+        return None
+    figure = style.new_figure(PLANE_IN)
+    axes = figure.subplots()
+    for place, (name, row) in enumerate(zip(CARRIED, array, strict=True)):
+        if np.isfinite(row).all():
+            colour, marker = style.COLOURS[place % len(style.COLOURS)], style.MARKERS[place % len(style.MARKERS)]
+            axes.plot(row, color=colour, marker=marker, linewidth=1.2, label=name)
+    axes.set_xticks(range(array.shape[1]))
+    axes.set_xlabel("applications of a block before it is read")
+    axes.set_ylabel("accuracy of a linear probe\nbeyond that for shuffled labels")
+    axes.legend(frameon=False, fontsize=style.SMALL, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    _finish(figure, axes, title)
+    return figure
+
+
+def _plane(array: NDArray[Any], title: str, across: str, up: str) -> Figure | None:
     if array.ndim != 2 or array.shape[1] < 2 or not len(array) or not np.isfinite(array).all():
         return None
     figure = style.new_figure(PLANE_IN)
@@ -42,9 +90,9 @@ def draw_components(array: NDArray[Any], title: str, words: Words) -> Figure | N
         axes.annotate(str(item), (x, y), ha="center", va="center", fontsize=style.SMALL, color="white", zorder=3)
     axes.set_aspect("equal", adjustable="datalim")
     axes.margins(0.1)
-    axes.set_xlabel("first component")
-    axes.set_ylabel("second component")
-    _finish(figure, axes, f"{title}: {words.item}s by how alike they are")
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
+    _finish(figure, axes, title)
     return figure
 
 

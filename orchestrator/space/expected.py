@@ -26,7 +26,8 @@ class Expectation(BaseModel):
     mix needs ``fewer`` parameters than the baseline, or ``no fewer``; that over all variants the size at the transition
     grows with a power of what they differ in that is ``exponent below`` ``limit``; or that in runs that learned the
     target a ``number`` of a probe (``separation/mod2``) is ``higher`` or ``lower`` ``than`` another one of the same
-    runs, by default than the same in runs of the baseline at equal size.
+    runs, by default than the same in runs of the baseline at equal size; ``among: all`` counts the runs that did not
+    learn it, too.
 
     ``mix`` names the mix, ``"*"`` every one beside the baseline; with an exponent, or with ``than``, it may be the
     baseline. ``variant`` is a pattern (``prime_*``).
@@ -42,6 +43,7 @@ class Expectation(BaseModel):
     limit: float = 1.0
     number: str = Field(default="", pattern=r"^([^/]+/.+)?$")
     than: str = Field(default="", pattern=r"^([^/]+/.+)?$")
+    among: Literal["learned", "all"] = "learned"
 
     @model_validator(mode="after")
     def _names_what_it_compares(self) -> Expectation:

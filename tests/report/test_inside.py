@@ -25,7 +25,8 @@ def expected(finds: str, **more: str) -> Expectation:
 
 def seen(values: Sequence[float], sizes: Sequence[int] = (), name: str = "separation/mod2") -> list[Seen]:
     return [
-        Seen(size, {f"probe/{name}": value}) for value, size in zip(values, sizes or [16] * len(values), strict=True)
+        Seen(size, True, {f"probe/{name}": value})
+        for value, size in zip(values, sizes or [16] * len(values), strict=True)
     ]
 
 
@@ -61,13 +62,23 @@ def test_a_number_is_compared_with_the_baselines(
 
 def test_a_number_is_compared_with_another_of_the_same_runs() -> None:
     runs = [
-        Seen(16, {"probe/separation/mod2": low, "probe/separation/mod3": low + 0.1}) for low in (0.1, 0.5, 0.9, 0.3)
+        Seen(16, True, {"probe/separation/mod2": low, "probe/separation/mod3": low + 0.1})
+        for low in (0.1, 0.5, 0.9, 0.3)
     ]
     row = judged(expected("lower", than="separation/mod3"), [], runs)
     assert row.agreement is Agreement.AGREES
     assert "-0.10 [-0.10, -0.10]" in row.found
     row = judged(expected("lower", than="separation/order"), [], runs)
     assert row.agreement is Agreement.UNDECIDED
+
+
+def test_runs_that_did_not_learn_count_where_a_statement_says_so() -> None:
+    runs = [Seen(16, place > 4, {"probe/a/kept": 0.9, "probe/a/kept.chance": 0.4 + place / 100}) for place in range(6)]
+    asked = {"number": "a/kept", "than": "a/kept.chance"}
+    assert judged(expected("higher", **asked), [], runs).agreement is Agreement.UNDECIDED
+    row = judged(expected("higher", **asked, among="all"), [], runs)
+    assert row.agreement is Agreement.AGREES
+    assert "in 6 runs, against" in row.found
 
 
 def test_a_difference_that_size_explains_is_none() -> None:

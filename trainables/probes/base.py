@@ -75,6 +75,9 @@ BUILT_IN = {
     "separation": "trainables.probes.separation:Separation",
     "spectrum": "trainables.probes.spectrum:Spectrum",
     "components": "trainables.probes.components:Components",
+    "manifold": "trainables.probes.manifold:Manifold",
+    "mistakes": "trainables.probes.mistakes:Mistakes",
+    "carried": "trainables.probes.carried:Carried",
     "reliance": "trainables.probes.reliance:Reliance",
     "destruction": "trainables.probes.destruction:Destruction",
 }

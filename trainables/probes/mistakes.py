@@ -1,0 +1,85 @@
+"""What a model answers, right or wrong: how spread its answers are, and whether wrong ones keep what it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from trainables.base import Family, RunConfig
+from trainables.probes.asking import transformer_of
+from trainables.probes.base import Probe, Probed
+from trainables.probes.last_steps import last_steps
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+FEWEST = 20
+"""Wrong answers below which nothing is said of them: a share of so many deviates by .11."""
+
+
+class Mistakes(Probe):
+    """On the last steps of up to 300 different held-out expressions of every task, given the right steps before, where
+    values are one token each; the model's answer is its most likely value after the last '='.
+
+    * ``TASK.right``: the share of right answers, in [0, 1].
+    * ``TASK.entropy``: the entropy of its answers in that of the right ones, above 0; near 0 where it says the same to
+      all questions, 1 where its answers are as spread as they should be.
+    * for every grouping of the items that the family knows (parity is ``mod2``), among at least 20 wrong answers:
+      ``TASK.GROUPING`` is the share that lies in the right answer's group, ``TASK.GROUPING.chance`` what that share
+      would be if each wrong answer were drawn from the wrong answers to other questions, without the right one. A model
+      that works with parity, and fails elsewhere, keeps parity in its mistakes; one that guesses or memorises does not.
+
+    The array ``answers`` [tasks, n], float64, is the share of each item among the answers, tasks in the order of the
+    mix. Nothing is said where values are several tokens.
+    """
+
+    name: ClassVar[str] = "mistakes"
+    needs_model: ClassVar[bool] = True
+    needs_data: ClassVar[bool] = True
+
+    def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
+        model, data = transformer_of(self.name, family, model, data)
+        items = run.settings.task.alphabet().items if (asked := last_steps(run, data)) else 0
+        groupings = {name: np.array(labels) for name, labels in family.groupings().items()}
+        numbers: dict[str, float] = {}
+        shares = []
+        for task, questions in asked.items():
+            if questions.answers.max() >= items:
+                continue  # What comes of it is no item, but a sign or a point.
+            logits_MV = model.logits(questions.tokens)[torch.arange(len(questions.equals)), questions.equals]
+            given = logits_MV[:, :items].argmax(dim=-1).numpy()
+            numbers[f"{task}.right"] = float((given == questions.answers).mean())
+            if (spread := _entropy(questions.answers)) > 0:
+                numbers[f"{task}.entropy"] = _entropy(given) / spread
+            shares.append(np.bincount(given, minlength=items) / len(given))
+            numbers |= {f"{task}.{name}": value for name, value in kept(given, questions.answers, groupings).items()}
+        return Probed(numbers, {"answers": np.array(shares)} if shares else {})
+
+
+def kept(given: Integers, right: Integers, groupings: Mapping[str, Integers]) -> dict[str, float]:
+    """For each grouping (a label an item) the share of wrong answers [M] in the right one's group, and behind
+    ``.chance`` that of answers drawn from all wrong ones without the right one; empty for few wrong answers."""
+    wrong = given != right
+    if wrong.sum() < FEWEST:
+        return {}
+    given, right = given[wrong], right[wrong]
+    found = {}
+    for name, labels in groupings.items():
+        shares = np.bincount(given, minlength=len(labels)) / len(given)
+        in_group = np.array([shares[labels == label].sum() for label in labels])
+        other = 1 - shares[right]
+        possible = other > 0
+        chance = (in_group[right] - shares[right])[possible] / other[possible]
+        found[name] = float((labels[given] == labels[right]).mean())
+        found[f"{name}.chance"] = float(chance.mean()) if possible.any() else 0.0
+    return found
+
+
+def _entropy(values: Integers) -> float:
+    """In nats."""
+    shares = np.unique(values, return_counts=True)[1] / len(values)
+    return float(-(shares * np.log(shares)).sum())
