@@ -77,13 +77,15 @@ class Phase:
     """A part of an arm's training. ``share`` is its part of the arm's steps, in [0, 1].
 
     ``takes`` names the parts of the model that it goes on with from the phase before; the others begin anew.
-    ``frozen`` names the parts that it leaves as they are. Which parts a model has, its family says.
+    ``frozen`` names the parts that it leaves as they are. Which parts a model has, its family says. ``size`` is that of
+    its models where it is not the run's own: one donor then serves every size that is asked for.
     """
 
     mix: Mix
     share: float = 1.0
     takes: tuple[str, ...] = (ALL,)
     frozen: tuple[str, ...] = ()
+    size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,8 @@ class Arm:
         shares = [phase.share for phase in self.phases]
         if min(shares) < 0 or abs(sum(shares) - 1) > 1e-6:
             raise SettingsError(f"the shares of the phases of {self} are {shares}; they must sum to 1", key="arms")
+        if self.phases[-1].size is not None:
+            raise SettingsError(f"the last phase of {self} has a size, which is the one a run is asked at", key="arms")
         if shares[-1] == 0:
             raise SettingsError(f"the last phase of {self} has no steps", key="arms")
 

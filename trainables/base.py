@@ -101,6 +101,8 @@ class Family(ABC):
     parts: ClassVar[tuple[str, ...]] = ()
     """The parts of a model that a phase may take over from the one before, or freeze. Without any, its arms have one
     phase."""
+    resizable: ClassVar[tuple[str, ...]] = ()
+    """Those of them that a phase may take over from a model of another size."""
     words: ClassVar[Words] = Words()
     """What its things are called."""
     probes: ClassVar[tuple[str, ...]] = ()
@@ -214,8 +216,22 @@ class Family(ABC):
                         given=part,
                         allowed=(ALL, *self.parts),
                     )
+            if phase.start is not None and phase.start.donor.size != phase.size:
+                self._check_resized(run, phase.start)
             if (phase.start is not None or phase.frozen) and not self.parts:
                 raise SettingsError(f"the family {self.name} trains in one phase, with nothing frozen", key="arms")
+
+    def _check_resized(self, run: RunConfig, start: Start) -> None:
+        for part in start.takes:
+            if part not in self.resizable:
+                can = ", ".join(self.resizable) or "none"
+                raise SettingsError(
+                    f"the arm {run.label} takes {part!r} over from a model of another size, {start.donor.size}; parts "
+                    f"that fit another size: {can}",
+                    key="arms",
+                    given=part,
+                    allowed=self.resizable,
+                )
 
     def workload(self) -> str:
         """What shapes a step beside size and precision, in words: with all three equal, steps take equally long."""
@@ -254,7 +270,8 @@ class Family(ABC):
                 settings = family.settings if steps == arm.budget == 1 else family.scaled(steps, arm.budget)
                 start = None if run is None else Start(run, phase.takes)
                 label = arm.name if phase is arm.phases[-1] else f"{arm.name}, phase {place}"
-                run = RunConfig(phase.mix, size, seed, settings, steps_factor, label, start, phase.frozen)
+                width = size if phase.size is None else phase.size
+                run = RunConfig(phase.mix, width, seed, settings, steps_factor, label, start, phase.frozen)
         assert run is not None, "an arm's last phase has steps"
         return run
 

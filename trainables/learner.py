@@ -20,6 +20,7 @@ from trainables.checkpoint import read_checkpoint, write_checkpoint
 from trainables.corpus import Alphabet, Dataset, Examples
 from trainables.generation import accuracies
 from trainables.probing import time_steps
+from trainables.resizing import resized
 from trainables.sampling import WindowSampler
 from trainables.stack import StackState, StackTrainer
 from trainables.training import SOLVED, SOLVED_EVALUATIONS, TrainingSettings
@@ -112,7 +113,11 @@ class TransformerLearner(Learner):
         views = self._where.views(self._trainer.state.parameters_SP)
         for index, theirs in weights.items():
             for name in self._jobs[index].taken:
-                views[name][index].copy_(torch.from_numpy(np.array(theirs[name], np.float32)))
+                mine, taken = views[name][index], np.array(theirs[name], np.float32)
+                if taken.shape != tuple(mine.shape):
+                    rng = np.random.default_rng(abs(run_seed("resized", self._jobs[index].config)))
+                    taken = resized(taken, mine.shape[-1], rng)
+                mine.copy_(torch.from_numpy(taken))
 
     def save(self, directory: Path) -> None:
         notes = {

@@ -26,4 +26,4 @@ class TaskTables:
     @property
     def items(self) -> int:
         """N."""
-        return next(iter(self.values.values())).shape[0]
+        return int(next(iter(self.values.values())).shape[0])

@@ -82,6 +82,7 @@ class TransformerFamily(Family):
     scales_with_size = ("training.learning_rate", "training.learning_rate_end")
     probes = ("similarity",)
     parts = PARTS
+    resizable = ("embedding",)
     settings: TransformerSettings
 
     def tasks(self) -> tuple[str, ...]:

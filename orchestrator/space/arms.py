@@ -26,6 +26,7 @@ class WrittenPhase(BaseModel):
     share: float | None = Field(default=None, ge=0, le=1)
     takes: list[str] | str = ALL
     frozen: list[str] | str = Field(default_factory=list)
+    size: int | None = Field(default=None, ge=1)
 
 
 class WrittenArm(BaseModel):
@@ -81,6 +82,7 @@ def written(arm: Arm) -> Any:
             "share": phase.share,
             "takes": list(phase.takes),
             "frozen": list(phase.frozen),
+            **({} if phase.size is None else {"size": phase.size}),
         }
         for phase in arm.phases
     ]
@@ -119,7 +121,13 @@ def _in_full(asked: WrittenArm) -> Arm:
     silent = sum(phase.share is None for phase in phases)
     left = max(0.0, 1.0 - said) / silent if silent else 0.0
     made = tuple(
-        Phase(read_mix(each.mix), left if each.share is None else each.share, _parts(each.takes), _parts(each.frozen))
+        Phase(
+            read_mix(each.mix),
+            left if each.share is None else each.share,
+            _parts(each.takes),
+            _parts(each.frozen),
+            each.size,
+        )
         for each in phases
     )
     return Arm(made, asked.budget, asked.recipe, asked.name)

@@ -128,7 +128,7 @@ def _in_sizes(spec: SweepSpec, family: Family) -> Iterator[Mistake]:
             try:
                 run = spec.config(Request(mix.name, size, spec.seed))
                 for phase in run.phases:
-                    spec.family_of(mix).check(phase.mix, size)
+                    spec.family_of(mix).check(phase.mix, phase.size)
                 spec.family_of(mix).check_parts(run)
             except SettingsError as error:
                 named = tuple(error.key.split(".")) if error.key else ("mixes", place)

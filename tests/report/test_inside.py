@@ -84,7 +84,7 @@ def test_runs_that_did_not_learn_count_where_a_statement_says_so() -> None:
 def test_a_difference_that_size_explains_is_none() -> None:
     rng = np.random.default_rng(0)
     sizes = [8, 10, 12, 14], [24, 28, 32, 36]
-    number = [np.log(each) + rng.normal(0, 0.02, 4) for each in sizes]
+    number = [(np.log(each) + rng.normal(0, 0.02, 4)).tolist() for each in sizes]
     plain = at_equal_size(number[0], number[1], [1] * 4, [1] * 4, 0.9)
     fair = at_equal_size(number[0], number[1], *sizes, 0.9)
     assert plain.high < 0

@@ -1,0 +1,85 @@
+"""Embeddings for models of another width: dot products are what is carried."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.trainables.stacks import SETTINGS, make_learner
+from trainables.arms import Arm, Mix, Phase
+from trainables.base import RunConfig, SettingsError
+from trainables.listops.family import ListOps
+from trainables.resizing import resized
+
+MAX, ADD = Mix.parse("max"), Mix.parse("add")
+FAMILY = ListOps(SETTINGS)
+
+
+def arm(*takes: str, size: int | None = 16) -> RunConfig:
+    return FAMILY.config(Arm((Phase(MAX, 0.5, size=size), Phase(ADD, 0.5, takes=takes))), 12, 0)
+
+
+def table(rows: int, columns: int, seed: int = 0) -> NDArray[np.float32]:
+    return np.random.default_rng(seed).normal(size=(rows, columns)).astype(np.float32)
+
+
+@pytest.mark.parametrize("width", [9, 12, 40])
+def test_dot_products_are_kept_where_there_is_room(width: int) -> None:
+    old = table(9, 30)
+    new = resized(old, width, np.random.default_rng(0))
+    assert new.shape == (9, width)
+    assert new @ new.T == pytest.approx(old @ old.T, abs=1e-3)
+
+
+def test_with_less_room_the_largest_directions_are_kept() -> None:
+    old = table(9, 30)
+    new = resized(old, 3, np.random.default_rng(0))
+    values, vectors = np.linalg.eigh(old @ old.T)
+    best = (vectors[:, -3:] * values[-3:]) @ vectors[:, -3:].T
+    assert new @ new.T == pytest.approx(best, abs=1e-2)
+
+
+def test_the_rotation_is_the_generators_and_spreads_over_all_columns() -> None:
+    old = table(9, 4)
+    one, same, other = (resized(old, 12, np.random.default_rng(seed)) for seed in (0, 0, 1))
+    assert np.array_equal(one, same)
+    assert not np.allclose(one, other)
+    assert (np.abs(one).sum(axis=0) > 0.1).all()
+
+
+def test_a_run_takes_the_embedding_of_a_wider_model(data_cache: Path) -> None:
+    run = arm("embedding")
+    (donor, _) = run.phases
+    assert (donor.size, run.size) == (16, 12)
+    FAMILY.check_parts(run)
+    theirs = make_learner([donor], data_cache)._weights(0)
+    learner = make_learner([run], data_cache)
+    own = dict(learner._weights(0))
+    learner.take_over({0: theirs})
+    taken = learner._weights(0)
+    alike = [(each["token"] @ each["token"].T).reshape(-1) for each in (taken, theirs)]
+    assert np.corrcoef(alike[0], alike[1])[0, 1] > 0.9
+    assert all(np.array_equal(taken[name], own[name]) for name in own if name != "token")
+
+
+def test_one_donor_serves_every_size_and_another_width_is_another_run() -> None:
+    asked = Arm((Phase(MAX, 0.5, size=16), Phase(ADD, 0.5, takes=("embedding",))))
+    small, large = (FAMILY.config(asked, size, 0) for size in (8, 12))
+    assert FAMILY.key(small.phases[0]) == FAMILY.key(large.phases[0])
+    assert FAMILY.key(small) != FAMILY.key(large)
+    assert FAMILY.key(arm("embedding")) != FAMILY.key(arm("embedding", size=None))
+
+
+@pytest.mark.parametrize("part", ["all", "blocks", "positions", "head"])
+def test_other_parts_do_not_fit_another_width(part: str) -> None:
+    with pytest.raises(SettingsError, match="of another size, 16; parts that fit another size: embedding"):
+        FAMILY.check_parts(arm(part))
+    FAMILY.check_parts(arm(part, size=None))
+
+
+def test_the_last_phase_has_the_size_that_is_asked() -> None:
+    with pytest.raises(SettingsError, match="last phase"):
+        Arm((Phase(MAX, 0.5), Phase(ADD, 0.5, size=16)))
