@@ -14,6 +14,7 @@ from orchestrator.report import style, wording
 from orchestrator.report.answer import Answer
 from orchestrator.report.looks import Series
 from orchestrator.report.panel import saving
+from orchestrator.report.saying import size_words
 from orchestrator.transition.types import LEVEL, Synergy, Transition, Verdict
 
 ROW_IN, EDGES_IN = 0.46, 0.12
@@ -88,8 +89,6 @@ def _draw_transition(axes: Axes, series: Series, answer: Answer, row: int, span:
     """The transition with its interval, arrows where a side is censored."""
     found = series.transition
     smallest, largest = answer.tested(found)
-    asymptote = found.fit.asymptote if found.fit else None
-    words = wording.estimate(found.relative, smallest.size, largest.size, found.verdict, asymptote)
     low, high = ends(found, smallest.size, largest.size)
     _draw_posterior(axes, found, row, series.colour)
     if low is not None and high is not None:
@@ -105,7 +104,7 @@ def _draw_transition(axes: Axes, series: Series, answer: Answer, row: int, span:
                 axes.plot(outside, row, marker=arrow, color=series.colour, markersize=7, clip_on=False, zorder=3)
     if found.verdict is Verdict.FOUND and found.relative.value is not None:
         axes.plot(found.relative.value, row, marker=series.marker, color=series.colour, markersize=6.5, zorder=4)
-    _say(axes, words, row)
+    _say(axes, size_words(answer, found), row)
 
 
 def _draw_posterior(axes: Axes, found: Transition, row: int, colour: str) -> None:

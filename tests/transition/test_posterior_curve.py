@@ -15,12 +15,11 @@ from orchestrator.transition.types import Point, Verdict
 TABLE = Path(__file__).parents[1] / "data" / "add_vs_add_prod_laptop_runs.csv"
 
 
-@pytest.mark.parametrize("mix", ["add", "add+prod"])
-def test_on_recorded_runs_curve_and_transition_agree(mix: str) -> None:
-    table = {request: seen for request, seen in read_table(TABLE).items() if request.mix == mix}
+def test_on_recorded_runs_curve_and_transition_agree() -> None:
+    table = {request: seen for request, seen in read_table(TABLE).items() if request.mix == "add+prod"}
     rng, found = np.random.default_rng(0), 0
     sizes = sorted({request.size for request in table})
-    for _ in range(4):
+    for _ in range(6):
         drawn = [list(table)[place] for place in rng.choice(len(table), 14, replace=False)]
         points = [Point(each.size, each.seed, seen.accuracy, seen.floor) for each in drawn if (seen := table[each])]
         told = transition(points, sizes)
@@ -34,7 +33,7 @@ def test_on_recorded_runs_curve_and_transition_agree(mix: str) -> None:
         assert np.all(np.diff(curve.middle) >= 0)
         assert np.all(np.asarray(curve.low) <= curve.middle)
         assert np.all(np.asarray(curve.high) >= curve.middle)
-    assert found >= 2
+    assert found >= 3
 
 
 def test_nothing_seen_makes_no_curve() -> None:
