@@ -106,6 +106,7 @@ ROOMS = (
     "terminal",
     "catalogue",
     "tracking",
+    "site",
     "engine",
     "engine.ray",
     "drive",

@@ -43,9 +43,10 @@ pytestmark = [
 
 @dataclass(frozen=True)
 class Site:
-    """A page of MLflow on a store with one sweep."""
+    """A page of MLflow on a store with one sweep, and the ``index`` of all sweeps beside it."""
 
     base: str
+    index: str
     experiment: str
     sweep: Run
     runs: tuple[Run, ...]
@@ -71,11 +72,14 @@ def served_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     def kind(name: str) -> tuple[Run, ...]:
         return tuple(client.search_runs([experiment.experiment_id], f"tags.kind = '{name}'"))
 
-    server = subprocess.Popen([*command, "ui", "--home", str(home), "--port", str(port)], cwd=ROOT)
+    own = free_port()
+    server = subprocess.Popen(
+        [*command, "ui", "--home", str(home), "--port", str(own), "--mlflow-port", str(port)], cwd=ROOT
+    )
     try:
-        base = f"http://127.0.0.1:{port}"
+        base, index = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{own}/"
         _wait_for(f"{base}/health", server)
-        yield Site(base, str(experiment.experiment_id), kind("sweep")[0], kind("run"), kind("transition"), home)
+        yield Site(base, index, str(experiment.experiment_id), kind("sweep")[0], kind("run"), kind("transition"), home)
     finally:
         server.terminate()
         server.wait(60)
@@ -105,6 +109,20 @@ def _look_and_forget(page: Page, request: pytest.FixtureRequest) -> Iterator[Non
     if directory := os.environ.get("SCREENSHOTS"):
         page.screenshot(Path(directory) / f"{request.node.name}.png")
     page.forget()
+
+
+def test_the_first_screen_holds_the_answer_and_one_click_leads_on(site: Site, page: Page) -> None:
+    page.open(site.index)
+    shown = page.wait("Does multiplication", "finished", "add+prod", "just now", "Report", "Transitions in MLflow")
+    assert shown.index("add+prod") < shown.index("Report")
+    page.wait_for("document.images[0].naturalWidth > 300")
+    # All of it within the first screen: nothing to scroll to.
+    page.wait_for("document.querySelector('.links').getBoundingClientRect().bottom < window.innerHeight")
+    page.click("[...document.links].find(link => link.textContent === 'Transitions in MLflow')")
+    page.wait("2 matching runs", "transition add+prod")
+    page.open(site.index)
+    page.click("[...document.links].find(link => link.textContent === 'Report')")
+    page.wait(str(site.sweep.info.run_name), "Accuracy against size")
 
 
 def test_the_experiment_shows_the_sweep_with_its_runs(site: Site, page: Page) -> None:
