@@ -96,6 +96,11 @@ def similarities_figure(answer: Answer, runs: Sequence[RunRecord], title: str = 
     return figure
 
 
+def kept_similarity(run: RunRecord) -> NDArray[np.float64] | None:
+    """What :func:`similarity_of` says; None also where the run's arrays are damaged."""
+    return _similarity(run)[0]
+
+
 def _similarity(run: RunRecord) -> tuple[NDArray[np.float64] | None, str]:
     """What :func:`similarity_of` says and ``""``, or None and why there is nothing to show."""
     try:

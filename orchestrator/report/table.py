@@ -119,9 +119,7 @@ def _panel_lines(answer: Answer, several: Panel) -> list[str]:
         for recipe, found in finding.by_recipe.items():
             under = answer.under(recipe)
             rests = rests_on(under, under.mix(finding.mix))
-            lines.append(
-                f"{GAP}{recipe.ljust(width)}{GAP}{saving(found)}" + (f", resting on {rests}" if rests else "")
-            )
+            lines.append(f"{GAP}{recipe.ljust(width)}{GAP}{saving(found)}" + (f", resting on {rests}" if rests else ""))
     if several.variation is not None:
         lines.append(variation_text(several.variation, answer.size_axis))
     return lines

@@ -28,8 +28,9 @@ def serving(shelf: Shelf, port: int) -> Iterator[str]:
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise
-        raise UserError(f"port {port} cannot be used ({error.strerror}): something else answers there; name another "
-                        "with --port") from error
+        raise UserError(
+            f"port {port} cannot be used ({error.strerror}): something else answers there; name another with --port"
+        ) from error
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, name="page", daemon=True)
     thread.start()

@@ -55,7 +55,9 @@ class Shelf:
 
     def figure(self, sweep_id: str) -> str:
         """The figure of one sweep as SVG. Raises :class:`UserError` as :meth:`report` does."""
-        return self._made("figure", sweep_id, lambda stored: inline_svg(main_figure(stored.spec, stored.answer), "main"))
+        return self._made(
+            "figure", sweep_id, lambda stored: inline_svg(main_figure(stored.spec, stored.answer), "main")
+        )
 
     def _made(self, what: str, sweep_id: str, make: Callable[[StoredSweep], str]) -> str:
         if sweep_id not in self._home.sweep_ids():

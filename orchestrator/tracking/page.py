@@ -61,7 +61,8 @@ def places(store: Store, port: int) -> dict[str, Places]:
 def _places(experiment: Experiment, run: Run, port: int) -> Places:
     base = f"http://{HOST}:{port}/#/experiments/{experiment.experiment_id}/runs"
     views = {
-        key: f"{base}?{TRAINING}&{PARAMETER}={key}" if TAG + key in experiment.tags else "" for key in (TRANSITIONS, RUNS)
+        key: f"{base}?{TRAINING}&{PARAMETER}={key}" if TAG + key in experiment.tags else ""
+        for key in (TRANSITIONS, RUNS)
     }
     return Places(f"{base}/{run.info.run_id}?{TRAINING}", views[TRANSITIONS], views[RUNS])
 
