@@ -16,7 +16,7 @@ from orchestrator.report.answer import Answer
 from orchestrator.report.clustering import clustered_order
 from orchestrator.report.looks import looks
 from orchestrator.report.panels import kept_similarity
-from orchestrator.report.similarity import principal_components
+from orchestrator.report.plane import principal_components
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.probed import numbers_of
 from orchestrator.store.records import RunRecord

@@ -18,7 +18,9 @@ from matplotlib.text import Annotation
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.figures import curve_figure, curve_of, save, save_both, similarity_figure, transitions_figure
 from orchestrator.report.looks import looks, looks_of
-from orchestrator.report.similarity import SimilarityPicture, principal_components
+from orchestrator.report.labels import placed
+from orchestrator.report.plane import principal_components, residue_classes
+from orchestrator.report.similarity import SimilarityPicture
 from orchestrator.transition.types import Estimate, Synergy, Verdict
 from tests.report.samples import NOWHERE, bracketed, make_answer, make_spec, transition
 
@@ -223,6 +225,28 @@ def test_a_picture_shown_again_equals_a_new_one(tmp_path: Path, tokens: int) -> 
     assert again.read_bytes() == fresh.read_bytes()
     with pytest.raises(ValueError, match=f"of {tokens} rows cannot show {tokens + 1}"):
         picture.show(np.eye(tokens + 1), "too many")
+
+
+@pytest.mark.parametrize("count", [6, 12, 20])
+def test_labels_lie_neither_on_each_other_nor_on_points(count: int) -> None:
+    """Also where pairs of items, as n and n + 3 modulo 6, lie on top of each other."""
+    width, height, radius = 10.0, 9.0, 4.0
+    rng = np.random.default_rng(0)
+    for points in (rng.normal(0, 40, (count, 2)), np.repeat(rng.normal(0, 40, (count // 2, 2)), 2, axis=0)):
+        centres = placed(points, width, height, radius=radius, above=9.5)
+        apart = np.abs(centres[:, None] - centres[None])
+        assert not np.triu((apart[..., 0] < width - 1e-9) & (apart[..., 1] < height - 1e-9), 1).any()
+        off = np.abs(centres[:, None] - points[None])
+        assert not ((off[..., 0] < width / 2 + radius - 1e-9) & (off[..., 1] < height / 2 + radius - 1e-9)).any()
+
+
+def test_residues_are_told_apart_where_they_mean_something() -> None:
+    assert [list(members) for members in residue_classes(6, cyclic=True)] == [[0, 2, 4], [1, 3, 5]]
+    assert len(residue_classes(9, cyclic=True)) == 3
+    assert len(residue_classes(7, cyclic=True)) == len(residue_classes(6, cyclic=False)) == 1
+    figure = SimilarityPicture([str(row) for row in range(6)], cyclic=True).show(np.eye(6), "parity")
+    colours = [tuple(each.get_facecolor()[0]) for each in figure.axes[2].collections]
+    assert len(set(colours)) == 2
 
 
 def test_principal_components_are_those_of_the_embeddings() -> None:
