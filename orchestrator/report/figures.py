@@ -27,7 +27,8 @@ __all__ = ["curve_figure", "save", "save_both", "similarity_figure", "transition
 TICK_GAP = 0.055
 """The least distance between labelled sizes, as a share of the axis (of ln size)."""
 CURVES_IN = 3.2
-"""Height of the curves' panel in inches."""
+NARROW_CURVES_IN = 1.9
+"""Heights of the curves' panel in inches, the second in a narrow figure."""
 EDGE = 0.06
 """Room left of the smallest and right of the largest size, as a share of the axis (of ln size)."""
 
@@ -40,11 +41,15 @@ LABEL_GAP = 0.055
 """Least distance between the names of two curves, in accuracy."""
 
 
-def transitions_figure(spec: SweepSpec, answer: Answer) -> Figure:
-    """Accuracy of the target against size for every mix, each in its own colour."""
+def transitions_figure(
+    spec: SweepSpec, answer: Answer, *, title: str | None = None, width_in: float = style.WIDTH_IN
+) -> Figure:
+    """Accuracy of the target against size for every mix, each in its own colour; above it the question, or another
+    ``title``."""
     known = looks(answer)
     series = [series_of(mix.mix, mix.target, known[mix.mix]) for mix in answer.mixes]
-    return _figure(answer, series, spec.question, f"test accuracy of {answer.target}", ratios=True)
+    head = spec.question if title is None else title
+    return _figure(answer, series, head, f"test accuracy of {answer.target}", ratios=True, width_in=width_in)
 
 
 def curve_figure(spec: SweepSpec, answer: Answer, mix: str) -> Figure:
@@ -55,24 +60,36 @@ def curve_figure(spec: SweepSpec, answer: Answer, mix: str) -> Figure:
     return _figure(answer, series, f"{spec.name}: every task of {mix}", "test accuracy")
 
 
-def _figure(answer: Answer, series: Sequence[Series], title: str, y_label: str, *, ratios: bool = False) -> Figure:
+def _figure(
+    answer: Answer,
+    series: Sequence[Series],
+    title: str,
+    y_label: str,
+    *,
+    ratios: bool = False,
+    width_in: float = style.WIDTH_IN,
+) -> Figure:
     rows = strips.rows(answer, series, ratios=ratios)
-    strip = strips.height_in(rows)
-    figure = style.new_figure(CURVES_IN + strip + 1.1)
-    curves, below = figure.subplots(2, 1, sharex=True, height_ratios=(CURVES_IN, strip))
+    strip = strips.height_in(rows, width_in)
+    narrow = width_in < style.NARROW_IN
+    curves_in = NARROW_CURVES_IN if narrow else CURVES_IN
+    figure = style.new_figure(curves_in + strip + 1.1, width_in)
+    curves, below = figure.subplots(2, 1, sharex=True, height_ratios=(curves_in, strip))
     span = size_span(answer)
-    named = _apart(series, span)
+    named = not narrow and _apart(series, span)
     for each in series:
         draw_runs(curves, each, answer, named=named)
-    _name_curves(curves, series)
+    if not narrow:
+        _name_curves(curves, series)
     _draw_floors(curves, series)
-    _finish_curves(curves, answer, span, y_label)
-    strips.draw(below, rows, answer, span)
-    counts = labelled_sizes(answer)
+    counts = labelled_sizes(answer, width_in)
+    _finish_curves(curves, counts, span, y_label)
+    strips.draw(below, rows, answer, span, width_in)
     below.xaxis.set_major_locator(FixedLocator([count.size for count in counts]))
     below.xaxis.set_minor_locator(NullLocator())
     below.set_xticklabels([str(count.size) for count in counts])
-    style.title(figure, title)
+    if title:
+        style.title(figure, title)
     return figure
 
 
@@ -180,7 +197,7 @@ def _draw_floors(axes: Axes, series: Sequence[Series]) -> None:
         )
 
 
-def _finish_curves(axes: Axes, answer: Answer, span: tuple[float, float], y_label: str) -> None:
+def _finish_curves(axes: Axes, counts: Sequence[Count], span: tuple[float, float], y_label: str) -> None:
     axes.set_xscale("log")
     axes.set_xlim(*span)
     axes.set_ylim(0, 1.03)
@@ -189,7 +206,6 @@ def _finish_curves(axes: Axes, answer: Answer, span: tuple[float, float], y_labe
     axes.set_axisbelow(True)
     axes.set_ylabel(y_label)
     style.dress(axes)
-    counts = labelled_sizes(answer)
     above = axes.secondary_xaxis("top")
     above.xaxis.set_major_locator(FixedLocator([count.size for count in counts]))
     above.xaxis.set_minor_locator(NullLocator())
@@ -199,10 +215,10 @@ def _finish_curves(axes: Axes, answer: Answer, span: tuple[float, float], y_labe
     above.spines["top"].set_visible(False)
 
 
-def labelled_sizes(answer: Answer) -> list[Count]:
-    """The sizes to label: the ends, and between them those that leave room for each other."""
+def labelled_sizes(answer: Answer, width_in: float = style.WIDTH_IN) -> list[Count]:
+    """The sizes to label: the ends, and between them those that leave room for each other in a figure so wide."""
     ends = [answer.counts[0], answer.counts[-1]] if len(answer.counts) > 1 else list(answer.counts)
-    gap = TICK_GAP * np.log(ends[-1].size / ends[0].size)
+    gap = TICK_GAP * style.WIDTH_IN / width_in * np.log(ends[-1].size / ends[0].size)
     kept = list(ends)
     for count in answer.counts[1:-1]:
         if all(abs(np.log(count.size / other.size)) >= gap for other in kept):

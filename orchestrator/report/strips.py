@@ -17,14 +17,31 @@ from orchestrator.report.panel import saving
 from orchestrator.report.saying import size_words
 from orchestrator.transition.types import LEVEL, Synergy, Transition, Verdict
 
-ROW_IN, EDGES_IN = 0.46, 0.12
-"""Heights in inches: of one row, and of what the panel needs besides."""
-SHADE = 0.26
-"""Half the height of the highest posterior, in rows."""
-COUNTS = (0.4, 0.6)
-"""How far below its bar a row's counts stand, in rows: the second where the first has no room beside the last."""
+EDGES_IN = 0.12
+"""Inches that the panel needs besides its rows."""
 COUNT_GAP = 0.05
 """The least distance between counts of one height, as a share of the axis (of ln size)."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a row is laid out: its height in inches, and in shares of that half the height of the highest posterior, how
+    far below the bar counts stand (each at the first height with room for it) and how far above it its words, None
+    where they stand beside the panel."""
+
+    row_in: float
+    shade: float
+    counts: tuple[float, ...]
+    words: float | None
+
+
+WIDE = Form(0.46, 0.26, (0.4, 0.6), None)
+NARROW = Form(0.74, 0.17, (0.27, 0.42, 0.57), 0.3)
+
+
+def form(width_in: float) -> Form:
+    """The rows of a figure so wide."""
+    return NARROW if width_in < style.NARROW_IN else WIDE
 
 
 @dataclass(frozen=True)
@@ -50,28 +67,42 @@ def rows(answer: Answer, series: Sequence[Series], *, ratios: bool) -> list[Row]
     return found
 
 
-def height_in(shown: Sequence[Row]) -> float:
-    """Inches that the panel takes."""
-    return EDGES_IN + ROW_IN * len(shown)
+def height_in(shown: Sequence[Row], width_in: float) -> float:
+    """Inches that the panel takes in a figure so wide."""
+    return EDGES_IN + form(width_in).row_in * len(shown)
 
 
-def draw(axes: Axes, shown: Sequence[Row], answer: Answer, span: tuple[float, float]) -> None:
-    """Draw all rows into a panel whose axis of sizes is logarithmic."""
+def draw(axes: Axes, shown: Sequence[Row], answer: Answer, span: tuple[float, float], width_in: float) -> None:
+    """Draw all rows into a panel whose axis of sizes is logarithmic. In a narrow figure what a row says stands over
+    its bar, else beside it."""
+    laid, narrow = form(width_in), width_in < style.NARROW_IN
+    gap = COUNT_GAP * style.WIDTH_IN / width_in * math.log(span[1] / span[0])
     for place, row in enumerate(shown):
         if isinstance(row, Ratio):
             _draw_ratio(axes, row, answer, place)
+            said = saving(row.found)
         else:
+            _draw_posterior(axes, row, place, laid.shade)
             _draw_transition(axes, row, answer, place, span)
-            _draw_counts(axes, row, place, span)
-    axes.set_ylim(len(shown) - 0.2, -0.6)
-    names = [f"{row.mix.label} vs {row.baseline.label}" if isinstance(row, Ratio) else row.label for row in shown]
+            _draw_counts(axes, row, place, gap, laid.counts)
+            said = size_words(answer, row.transition)
+        _say(axes, said, place, laid.words)
+    axes.set_ylim(len(shown) - 0.3, -0.55)
+    names = [_name(row, narrow=narrow) for row in shown]
     axes.set_yticks(range(len(shown)), names)
     what = f"transition at {LEVEL:.0%} of the asymptote, {answer.confidence:.0%} interval, posterior shaded"
-    axes.set_xlabel(f"{answer.size_axis}   ({what};\nbelow each bar: seeds that learned / seeds tried)")
+    explained = f"   ({what};\nbelow each bar: seeds that learned / seeds tried)"
+    axes.set_xlabel(answer.size_axis + ("" if narrow else explained))
     style.dress(axes, spines=("bottom",))
     axes.tick_params(axis="y", length=0, labelsize=style.TEXT)
     for tick, row in zip(axes.get_yticklabels(), shown, strict=True):
         tick.set_color(row.mix.colour if isinstance(row, Ratio) else row.colour)
+
+
+def _name(row: Row, *, narrow: bool) -> str:
+    if isinstance(row, Ratio):
+        return "ratio" if narrow else f"{row.mix.label} vs {row.baseline.label}"
+    return row.label
 
 
 def ends(found: Transition, smallest: float, largest: float) -> tuple[float | None, float | None]:
@@ -90,7 +121,6 @@ def _draw_transition(axes: Axes, series: Series, answer: Answer, row: int, span:
     found = series.transition
     smallest, largest = answer.tested(found)
     low, high = ends(found, smallest.size, largest.size)
-    _draw_posterior(axes, found, row, series.colour)
     if low is not None and high is not None:
         axes.plot([low, high], [row, row], color=series.colour, linewidth=2.2, solid_capstyle="butt", zorder=2)
         for end, known, outside, arrow in (
@@ -104,31 +134,32 @@ def _draw_transition(axes: Axes, series: Series, answer: Answer, row: int, span:
                 axes.plot(outside, row, marker=arrow, color=series.colour, markersize=7, clip_on=False, zorder=3)
     if found.verdict is Verdict.FOUND and found.relative.value is not None:
         axes.plot(found.relative.value, row, marker=series.marker, color=series.colour, markersize=6.5, zorder=4)
-    _say(axes, size_words(answer, found), row)
 
 
-def _draw_posterior(axes: Axes, found: Transition, row: int, colour: str) -> None:
-    """Where the transition may lie: the height of the shade is the posterior density in ln size."""
+def _draw_posterior(axes: Axes, series: Series, row: int, most: float) -> None:
+    """Where the transition may lie: the height of the shade, at ``most`` rows, is the posterior density in ln size."""
+    found = series.transition
     if found.density is None or found.verdict is Verdict.PLATEAU or max(found.density.weights) <= 0:
         return
     sizes, weights = np.array(found.density.sizes), np.array(found.density.weights)
-    height = SHADE * weights / weights.max()
-    shown = height > 0.003
-    axes.fill_between(sizes, row - height, row + height, where=shown, color=colour, alpha=0.16, linewidth=0, zorder=1)
+    height = most * weights / weights.max()
+    look = {"color": series.colour, "alpha": 0.16, "linewidth": 0, "zorder": 1}
+    axes.fill_between(sizes, row - height, row + height, where=height > 0.01 * most, **look)
 
 
-def _draw_counts(axes: Axes, series: Series, row: int, span: tuple[float, float]) -> None:
-    """At every size tested how many of the seeds tried learned."""
-    gap = COUNT_GAP * math.log(span[1] / span[0])
-    last = [-math.inf, -math.inf]
+def _draw_counts(axes: Axes, series: Series, row: int, gap: float, heights: Sequence[float]) -> None:
+    """At every size tested how many of the seeds tried learned; at each of the ``heights`` two stand no closer than
+    ``gap`` in ln size, unless there are too many sizes for that."""
+    last = [-math.inf] * len(heights)
     for share in series.transition.shares:
         place = math.log(share.size)
-        level = 0 if place - last[0] >= gap else 1
+        free = [level for level, end in enumerate(last) if place - end >= gap]
+        level = free[0] if free else int(np.argmin(last))
         last[level] = place
         said = f"{share.learned}/{share.tried}"
         colour = style.GREY if share.learned == 0 else series.colour
         axes.text(
-            *(share.size, row + COUNTS[level], said), ha="center", va="center", fontsize=style.SMALL, color=colour
+            *(share.size, row + heights[level], said), ha="center", va="center", fontsize=style.SMALL, color=colour
         )
 
 
@@ -142,7 +173,6 @@ def _draw_ratio(axes: Axes, row: Ratio, answer: Answer, place: int) -> None:
         arrow = {"arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0, "mutation_scale": 12, **look}
         axes.annotate("", xy=(end, place), xytext=(start, place), arrowprops=arrow)
         axes.plot(start, place, marker="|", color=look["color"], markersize=8, markeredgewidth=1.6, zorder=3)
-    _say(axes, saving(row.found), place)
 
 
 def _place(found: Transition, answer: Answer) -> float | None:
@@ -155,12 +185,13 @@ def _place(found: Transition, answer: Answer) -> float | None:
     return float(smallest.size) if found.verdict is Verdict.BELOW else None
 
 
-def _say(axes: Axes, words: str, row: int) -> None:
+def _say(axes: Axes, words: str, row: int, above: float | None) -> None:
     axes.annotate(
         words,
-        (1.015, row),
+        (1.015, row) if above is None else (1.0, row - above),
         xycoords=("axes fraction", "data"),
         va="center",
+        ha="left" if above is None else "right",
         fontsize=style.SMALL + 0.5,
         color=style.INK,
     )
