@@ -111,6 +111,7 @@ ROOMS = (
     "terminal",
     "catalogue",
     "tracking",
+    "site",
     "engine",
     "engine.ray",
     "drive",

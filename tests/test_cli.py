@@ -430,8 +430,9 @@ def test_a_wheel_away_from_the_clone_knows_its_search_spaces(tmp_path: Path) -> 
 @pytest.mark.slow
 def test_ui_serves_the_record_on_loopback_and_leaves_nothing_behind(run: Run, units: str, tmp_path: Path) -> None:
     assert run("run", units, "--local-debug").code == 0
-    port = closed_port()
-    command = [sys.executable, "-m", "orchestrator", "ui", "--home", str(tmp_path / "results"), "--port", str(port)]
+    port, own = closed_port(), closed_port()
+    ports = ["--port", str(own), "--mlflow-port", str(port)]
+    command = [sys.executable, "-m", "orchestrator", "ui", "--home", str(tmp_path / "results"), *ports]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
         try:
             experiments = wait_for_experiments(port)

@@ -7,13 +7,12 @@ from typing import Any
 
 from orchestrator.catalogue.reading import Outline, State, StoredSweep
 from orchestrator.cost.spent import Cost, cost_of
-from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.saying import count_words, size_words, verdict_line
 from orchestrator.search.base import MixProgress, Request
 from orchestrator.space.searching import observe, searcher_of
 from orchestrator.store.reading import Unreadable
 from orchestrator.terminal.bars import by_size
-from orchestrator.transition.types import LEVEL
 from trainables.base import RunConfig
 
 UNREADABLE = "unreadable"
@@ -37,9 +36,9 @@ class RunStatus:
 
 @dataclass(frozen=True)
 class MixStatus:
-    """One mix. ``done`` counts runs of the usual steps; ``learned`` ones reached accuracy 0.8 on the target; ``left``
-    is the most that may still come (None where the searcher was not asked); ``transition`` and ``parameters`` are said
-    in words, and the numbers beside them are None where they are not known; ``posterior`` is the probability that the
+    """One mix. ``done`` counts runs of the usual steps; ``learned`` ones reached 80 % of the asymptote; ``left``
+    is the most that may still come (None where the searcher was not asked); ``words`` is the verdict in a line;
+    ``transition`` and ``parameters`` are said in words, and the numbers beside them are None where they are not known; ``posterior`` is the probability that the
     transition lies at each of the sizes (above the one before it) and, last, beyond all; empty before any run."""
 
     mix: str
@@ -58,6 +57,7 @@ class MixStatus:
     high: float | None
     budget_limited: bool | None
     posterior: tuple[float, ...]
+    words: str
 
 
 @dataclass(frozen=True)
@@ -138,27 +138,19 @@ def outlined_runs(outline: Outline) -> list[RunStatus]:
 
 def transition_words(found: Answer, mix: MixAnswer) -> tuple[str, str]:
     """A mix's transition in words: on the size axis and in parameters."""
-    transition = mix.target.transition
-    smallest, largest = found.tested(transition)
-    asymptote = transition.fit.asymptote if transition.fit else None
-    verdict = transition.verdict
-    size = wording.estimate(transition.relative, smallest.size, largest.size, verdict, asymptote)
-    if verdict in wording.NO_SIZE:
-        return size, "-"
-    return size, wording.estimate(mix.target.total, smallest.total, largest.total, verdict, asymptote)
+    return size_words(found, mix.target.transition), count_words(found, mix.target)
 
 
 def _mix(
     stored: StoredSweep, found: Answer, mix: MixAnswer, progress: MixProgress | None, unsearched: str
 ) -> MixStatus:
     runs = [run for run in stored.runs if run.config.label == mix.mix and run.config.steps_factor == 1]
-    target = stored.spec.target
     estimate, density = mix.target.transition.relative, mix.target.transition.density
     size, parameters = transition_words(found, mix)
     return MixStatus(
         mix=mix.mix,
         done=len(runs),
-        learned=sum(run.outcome.accuracy.get(target, 0.0) >= LEVEL for run in runs),
+        learned=sum(share.learned for share in mix.target.transition.shares),
         diverged=mix.diverged,
         failed=mix.failed,
         training=sum(run.config.label == mix.mix for run in stored.training),
@@ -172,6 +164,7 @@ def _mix(
         high=estimate.high,
         budget_limited=mix.budget_limited,
         posterior=() if density is None else by_size(density, stored.spec.sizes),
+        words=verdict_line(found, mix),
     )
 
 

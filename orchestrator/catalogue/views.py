@@ -77,6 +77,7 @@ def status_view(status: SweepStatus, *, runs: bool = False, ascii_only: bool = F
         ),
         table,
     ]
+    parts += [Text(mix.words) for mix in status.mixes if mix.done]
     parts += [Text(said) for mix in status.mixes if (said := budget_limited(mix.mix, mix.budget_limited))]
     parts += [Text(f"{mix.mix}: {said}", style="yellow") for mix in status.mixes if (said := _trouble(mix))]
     parts += [
@@ -87,7 +88,7 @@ def status_view(status: SweepStatus, *, runs: bool = False, ascii_only: bool = F
     training = [run for run in status.runs if run.status in ("training", "interrupted")]
     parts += [Text(_training_line(run)) for run in training]
     parts.append(Text(wording.cost(status.cost), style="dim"))
-    parts.append(Text(f"* at 80% of the asymptote, with 90% intervals; learned: {status.target} at 0.8 or more"))
+    parts.append(Text(f"* at 80% of the asymptote, with 90% intervals; learned: {status.target} at as much or more"))
     if runs:
         parts.append(runs_table(status.size_axis, status.target, status.runs))
     return Group(*parts)

@@ -16,12 +16,17 @@ def ui_command(
     port: Annotated[
         int, typer.Option(min=1, max=65535, help="Port on this machine; not reachable from others.")
     ] = 5000,
+    mlflow_port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Port of MLflow's page; by default the next one that is free.")
+    ] = None,
     debug: Debug = False,
 ) -> None:
-    """Open MLflow's page on the record of all sweeps."""
+    """Serve a page of all sweeps: their answers, figures and reports, with links into MLflow's page beside it."""
+    from orchestrator.site.beside import free_port, shelf_of
+    from orchestrator.site.server import serving
     from orchestrator.tracking import store
     from orchestrator.tracking.opening import opened
-    from orchestrator.tracking.page import address, serve, transitions
+    from orchestrator.tracking.page import address, serve
 
     chosen = store.choose(home)
     if chosen.artifacts is None and chosen.uri.startswith("http"):
@@ -30,10 +35,11 @@ def ui_command(
     if chosen.artifacts is not None and not (home / store.DATABASE).is_file():
         raise UserError(f"there is no record in {str(home)!r} yet: run a sweep first, or name its --home")
     chosen = opened(home, typer.echo)
-    typer.echo(f"The record is at {address(port)} until you press Ctrl-C.")
-    for name, url in transitions(chosen, port).items():
-        typer.echo(f"Transitions of {name}: {url}")
-    raise typer.Exit(serve(chosen, port))
+    beside = mlflow_port or free_port(port + 1)
+    with serving(shelf_of(home, chosen, beside), port) as shown:
+        typer.echo(f"All sweeps with their answers: {shown} until you press Ctrl-C.")
+        typer.echo(f"MLflow's page on the record, in some seconds: {address(beside)}")
+        raise typer.Exit(serve(chosen, beside))
 
 
 def sync_command(

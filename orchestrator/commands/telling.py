@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,6 +32,51 @@ def report_command(
 
     stored = open_sweep(sweep, home)
     typer.echo(f"report  {write_report(stored, output or Path(f'{stored.id}.html'))}")
+
+
+def explain_command(sweep: OneSweep, home: HomeOption = DEFAULT_HOME, debug: Debug = False) -> None:
+    """Say in plain words what a sweep asked, what it found, how sure that is, and what to run next."""
+    from orchestrator.report.explaining import explain
+
+    stored = open_sweep(sweep, home)
+    console = wide_console()
+    for said in explain(stored.spec, stored.answer, stored.runs, stored.state.value):
+        console.print(said, markup=False, highlight=False)
+
+
+class Style(StrEnum):
+    """What a figure is for."""
+
+    SCREEN = "screen"
+    PAPER = "paper"
+
+
+def figure_command(
+    sweep: OneSweep,
+    output: Annotated[
+        Path | None, typer.Option(help=f"The file to write ({', '.join(PICTURES)}); by default SWEEP.pdf here.")
+    ] = None,
+    style: Annotated[Style, typer.Option(help="paper: fonts inside, with a caption and BibTeX.")] = Style.PAPER,
+    width: Annotated[str, typer.Option(help="How wide, in in, cm, mm or pt; a paper's column is often 3.3in.")] = "7in",
+    home: HomeOption = DEFAULT_HOME,
+    debug: Debug = False,
+) -> None:
+    """Draw a sweep's figure into a file, for a screen or for a paper."""
+    from orchestrator.report import paper
+    from orchestrator.report.main_figure import main_figure
+    from orchestrator.report.style import save
+
+    if output is not None and output.suffix not in PICTURES:
+        raise UserError(f"--output {str(output)!r}: a figure ends in {', '.join(PICTURES)}")
+    inches = paper.width_in(width)
+    stored = open_sweep(sweep, home)
+    path = output or Path(f"{stored.id}.pdf")
+    if style is Style.SCREEN:
+        typer.echo(f"figure  {save(main_figure(stored.spec, stored.answer), path)}")
+        return
+    with paper.embedded():
+        typer.echo(f"figure  {save(paper.paper_figure(stored.spec, stored.answer, inches), path)}")
+    typer.echo(f"\n{paper.caption(stored.sweep, stored.answer)}\n\n{paper.bibtex(stored.sweep)}")
 
 
 def compare_command(

@@ -9,12 +9,14 @@ from dataclasses import replace
 
 from orchestrator.cost.spent import cost_of
 from orchestrator.engine.campaign import Campaign, Training
+from orchestrator.report import saying
 from orchestrator.store.files import SweepFiles
 from orchestrator.store.journal import Ended
 from orchestrator.store.lifecycle import record_of
 from orchestrator.store.records import RunRecord
 from orchestrator.terminal.bars import by_size
-from orchestrator.terminal.progress import Counts, RunProgress, Snapshot
+from orchestrator.terminal.progress import Counts, RunProgress, Snapshot, Verdict
+from orchestrator.transition import types as transition_types
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Point
 from trainables.base import Status
@@ -40,7 +42,7 @@ class Monitor:
         spec = campaign.sweep.spec
         self._counts: dict[str, Counter[Status]] = {mix.name: Counter() for mix in spec.mixes}
         self._points: dict[str, tuple[Point, ...]] = {mix.name: () for mix in spec.mixes}
-        self._posteriors: dict[str, tuple[int, tuple[float, ...]]] = {}
+        self._judged: dict[str, tuple[int, tuple[float, ...], Verdict]] = {}
         self._known: list[RunRecord] = []
         self._trained = 0
         self._trained_s = 0.0
@@ -57,7 +59,8 @@ class Monitor:
             self._latest,
             elapsed_s=time.monotonic() - self._begun,
             grid_s=self._grid_s(),
-            posteriors={mix: found for mix in self._points if (found := self._posterior(mix))},
+            posteriors={mix: found for mix in self._points if (found := self._judge(mix)[0])},
+            verdicts={mix: self._judge(mix)[1] for mix, points in self._points.items() if points},
             warnings=self._warnings(),
         )
 
@@ -144,15 +147,20 @@ class Monitor:
             self._grid = (len(ended), found)
         return found
 
-    def _posterior(self, mix: str) -> tuple[float, ...]:
-        """Where a mix's transition may lie. Computed on demand, at most once after each run that ended."""
-        points, sizes = self._points[mix], self._campaign.sweep.spec.sizes
-        known, found = self._posteriors.get(mix, (0, ()))
+    def _judge(self, mix: str) -> tuple[tuple[float, ...], Verdict]:
+        """Where a mix's transition may lie, and what is said of it in the words of the answer. Computed on demand, at
+        most once after each run that ended."""
+        points, spec = self._points[mix], self._campaign.sweep.spec
+        known, posterior, verdict = self._judged.get(mix, (-1, (), Verdict("", "", found=False)))
         if known != len(points):
-            density = transition(points, sizes).density
-            found = () if density is None else by_size(density, sizes)
-            self._posteriors[mix] = (len(points), found)
-        return found
+            told = transition(points, spec.sizes)
+            tested = [point.size for point in points] or spec.sizes
+            words = saying.between(told, min(tested), max(tested))
+            said = saying.line(mix, spec.size_axis, words, told)
+            posterior = () if told.density is None else by_size(told.density, spec.sizes)
+            verdict = Verdict(words, said, told.verdict is transition_types.Verdict.FOUND)
+            self._judged[mix] = (len(points), posterior, verdict)
+        return posterior, verdict
 
 
 def _counts(counted: Counter[Status]) -> Counts:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.saying import count_words, size_words
 from orchestrator.transition.types import Estimate, Verdict
 
 
@@ -52,9 +53,7 @@ def forest_row(each: Compared, mix: MixAnswer) -> ForestRow:
     """One mix of one sweep as a row."""
     found, answer = mix.target.transition, each.answer
     smallest, largest = answer.tested(found)
-    asymptote = found.fit.asymptote if found.fit else None
-    size = wording.estimate(found.relative, smallest.size, largest.size, found.verdict, asymptote)
-    count = wording.estimate(mix.target.total, smallest.total, largest.total, found.verdict, asymptote)
+    size = size_words(answer, found)
     saving = "" if mix.synergy_total is None else wording.synergy(mix.mix, mix.synergy_total)
     return ForestRow(
         label=each.label,
@@ -64,7 +63,7 @@ def forest_row(each: Compared, mix: MixAnswer) -> ForestRow:
         smallest=smallest.total,
         largest=largest.total,
         size=size if found.verdict in wording.NO_SIZE else f"{answer.size_axis} {size}",
-        count="-" if found.verdict in wording.NO_SIZE else count,
+        count=count_words(answer, mix.target),
         saving=saving,
         runs=mix.runs,
     )

@@ -10,6 +10,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from orchestrator.report import style, wording
 from orchestrator.report.comparison import Compared, ForestRow, forest_row
+from orchestrator.report.looks import looks_of
 from orchestrator.transition.types import Verdict
 
 ROW_IN, HEAD_IN = 0.27, 1.1
@@ -28,6 +29,7 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
     axes = figure.subplots()
     known = [end for group in groups for row in group for end in (row.smallest, row.largest)]
     span = (min(known) / EDGE, max(known) * EDGE)
+    known_looks = looks_of(row.mix for group in groups for row in group)
     ticks, labels, place = [], [], 0
     for each, group in zip(compared, groups, strict=True):
         axes.annotate(
@@ -39,9 +41,8 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
             color=style.INK,
         )
         place += 1
-        for number, row in enumerate(group):
-            colour = style.COLOURS[number % len(style.COLOURS)]
-            _draw(axes, row, place, colour, style.MARKERS[number % len(style.MARKERS)], span)
+        for row in group:
+            _draw(axes, row, place, known_looks[row.mix].colour, known_looks[row.mix].marker, span)
             ticks.append(place)
             labels.append(row.mix)
             place += 1

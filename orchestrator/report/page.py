@@ -1,4 +1,5 @@
-"""A sweep as one HTML page that needs nothing else: no network, no scripts, figures inside."""
+"""A sweep as one HTML page that needs nothing else: no network, figures and a small script inside. Without the script
+it lacks what one can point at and slide, and nothing else."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from markupsafe import Markup
 from orchestrator.cost.spent import cost_of
 from orchestrator.report import table, wording
 from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.explorer import explorer_data
 from orchestrator.report.learning import learning_figure
 from orchestrator.report.main_figure import main_figure
 from orchestrator.report.panels import similarities_figure
@@ -18,6 +20,7 @@ from orchestrator.report.probe_figure import probe_figure
 from orchestrator.report.probes import probe_notes, probe_table
 from orchestrator.report.style import inline_svg
 from orchestrator.report.templates import render
+from orchestrator.report.thresholds import threshold_table
 from orchestrator.space.plain import flatten
 from orchestrator.space.recipes import difference
 from orchestrator.space.spec import SweepSpec
@@ -58,6 +61,8 @@ def page(content: PageContent) -> str:
         said=said,
         words=content.answer.words,
         figures=_figures(content),
+        explorer=explorer_data(spec, content.answer, content.runs),
+        thresholds=threshold_table(content.answer, spec.make_family()),
         synergies=[_synergy_row(mix) for mix in content.answer.mixes if mix.synergy_total and mix.synergy_core],
         verdicts={verdict.value: text for verdict, text in VERDICTS.items()},
         shown={mix.target.transition.verdict.value for mix in content.answer.mixes},

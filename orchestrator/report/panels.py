@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from orchestrator.report import style
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.similarity import dress_bar, heat_map, is_similarity, principal_plane
+from orchestrator.report.plane import Plane
+from orchestrator.report.similarity import dress_bar, heat_map, is_similarity
 from orchestrator.store.damage import DAMAGED_ARRAYS
 from orchestrator.store.probed import read_array
 from orchestrator.store.records import RunRecord
@@ -84,7 +85,7 @@ def similarities_figure(answer: Answer, runs: Sequence[RunRecord], title: str = 
                 continue
             names = [str(token) for token in range(len(matrix))]
             images.append(heat_map(heat, matrix, names, "", values=False))
-            principal_plane(plane, matrix, names, small=True)
+            Plane(plane, names, small=True, cyclic=answer.words.cyclic).show(matrix)
             accuracy = run.outcome.accuracy[answer.target]
             said = f"{pair.mix}, {word}: {answer.size_axis} {run.config.size}, {answer.target} {accuracy:.2f}"
             heat.set_title(said, fontsize=style.SMALL + 0.5, loc="left", color=style.INK)
@@ -94,6 +95,11 @@ def similarities_figure(answer: Answer, runs: Sequence[RunRecord], title: str = 
     if title:
         style.title(figure, title)
     return figure
+
+
+def kept_similarity(run: RunRecord) -> NDArray[np.float64] | None:
+    """What :func:`similarity_of` says; None also where the run's arrays are damaged."""
+    return _similarity(run)[0]
 
 
 def _similarity(run: RunRecord) -> tuple[NDArray[np.float64] | None, str]:

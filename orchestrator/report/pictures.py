@@ -35,14 +35,15 @@ class SimilarityDrawing:
     """Draws ``similarity`` [n, n], laid out once for every n."""
 
     def __init__(self) -> None:
-        self._laid_out: dict[tuple[int, str], SimilarityPicture] = {}
+        self._laid_out: dict[tuple[int, Words], SimilarityPicture] = {}
 
     def __call__(self, array: NDArray[Any], title: str, words: Words) -> Figure | None:
         if not is_similarity(array):
             return None
-        kind = (len(array), words.item)
+        kind = (len(array), words)
         if kind not in self._laid_out:
-            self._laid_out[kind] = SimilarityPicture([str(row) for row in range(len(array))], words.item)
+            names = [str(row) for row in range(len(array))]
+            self._laid_out[kind] = SimilarityPicture(names, words.item, cyclic=words.cyclic)
         return self._laid_out[kind].show(array, title)
 
 

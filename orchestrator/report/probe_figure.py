@@ -11,6 +11,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from orchestrator.report import style
 from orchestrator.report.answer import Answer
+from orchestrator.report.looks import looks
 from orchestrator.report.probes import PREFIX
 from orchestrator.store.probed import numbers_of
 from orchestrator.store.records import RunRecord
@@ -53,11 +54,12 @@ def probe_figure(answer: Answer, runs: Sequence[RunRecord], title: str = "") -> 
 
 
 def _draw(axes: Axes, answer: Answer, values: Sequence[tuple[RunRecord, float]]) -> None:
-    for place, mix in enumerate(answer.mixes):
+    known = looks(answer)
+    for mix in answer.mixes:
         mine = [(run.config.size, value) for run, value in values if run.config.label == mix.mix]
         sizes = sorted({size for size, _ in mine})
         means = [_mean([value for size, value in mine if size == each]) for each in sizes]
-        colour, marker = style.COLOURS[place % len(style.COLOURS)], style.MARKERS[place % len(style.MARKERS)]
+        colour, marker = known[mix.mix].colour, known[mix.mix].marker
         axes.plot(sizes, means, color=colour, linewidth=1.1, marker=marker, markersize=2.5, label=mix.mix)
         axes.scatter([size for size, _ in mine], [value for _, value in mine], s=4, color=colour, alpha=0.4)
     shown = sorted({run.config.size for run, _ in values})

@@ -10,7 +10,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLo
 
 from orchestrator.report import style, wording
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.figures import draw_runs, labelled_sizes, series_of, size_span
+from orchestrator.report.figures import draw_runs, labelled_sizes, size_span
+from orchestrator.report.looks import looks, looks_of, series_of
 from orchestrator.report.panel import Finding, Panel, panel, saving
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import Estimate, Synergy, Verdict
@@ -34,7 +35,8 @@ def recipes_figure(spec: SweepSpec, answer: Answer) -> Figure:
     for (curves, saved), recipe in zip(grid, answer.recipes, strict=True):
         _draw_curves(curves, answer.under(recipe.name), recipe.name)
         _draw_savings(saved, several.findings, recipe.name, ratios)
-    grid[0][0].legend(frameon=False, fontsize=style.SMALL, loc="upper left", handletextpad=0.3, borderaxespad=0.1)
+    handles, labels = grid[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower left", ncols=6, frameon=False, fontsize=style.SMALL)
     grid[-1][0].set_xlabel(f"{answer.size_axis}   (bars: transition, {answer.confidence:.0%} interval)")
     grid[-1][1].set_xlabel(f"times fewer parameters\nthan {several.findings[0].baseline}")
     figure.supylabel(f"test accuracy of {answer.target}", fontsize=style.TEXT, color=style.INK)
@@ -44,9 +46,10 @@ def recipes_figure(spec: SweepSpec, answer: Answer) -> Figure:
 
 def _draw_curves(axes: Axes, answer: Answer, name: str) -> None:
     span = size_span(answer)
+    known = looks(answer)
     for place, mix in enumerate(answer.mixes):
-        series = series_of(mix.mix, mix.target, place)
-        draw_runs(axes, series, answer, span)
+        series = series_of(mix.mix, mix.target, known[mix.mix])
+        draw_runs(axes, series, answer)
         _draw_transition(axes, answer, mix, -BAR_DROP * (place + 1), series.colour, span)
     axes.set_xscale("log")
     axes.set_xlim(*span)
@@ -76,9 +79,10 @@ def _draw_transition(
 
 def _draw_savings(axes: Axes, findings: Sequence[Finding], recipe: str, span: tuple[float, float]) -> None:
     axes.axvline(1, color=style.GREY, linewidth=0.8, zorder=0)
+    known = looks_of([findings[0].baseline, *(finding.mix for finding in findings)])
     for place, finding in enumerate(findings):
         found = finding.by_recipe[recipe]
-        colour = style.COLOURS[(place + 1) % len(style.COLOURS)]
+        colour = known[finding.mix].colour
         if found.low is not None or found.high is not None:
             _draw_interval(axes, (found.value, found.low, found.high), place, colour, span)
         words = saving(found) if len(findings) == 1 else f"{finding.mix}: {saving(found)}"

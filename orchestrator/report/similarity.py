@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colorbar import Colorbar
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
-from matplotlib.text import Annotation, Text
+from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from orchestrator.report import style
+from orchestrator.report.plane import Plane
 from orchestrator.report.style import Picture
 from trainables.base import Words
 
@@ -48,7 +49,7 @@ def is_similarity(array: NDArray[Any]) -> bool:
 class SimilarityPicture:
     """One figure that shows matrix after matrix: laying a figure out anew for each costs more than drawing it."""
 
-    def __init__(self, names: Sequence[str], item: str = Words.item) -> None:
+    def __init__(self, names: Sequence[str], item: str = Words.item, *, cyclic: bool = False) -> None:
         self._figure = Picture(figsize=(style.WIDTH_IN, 3.5), dpi=SCREEN_DPI, facecolor="white")
         self._names = tuple(names)
         blank = np.zeros((len(names), len(names)))
@@ -56,9 +57,7 @@ class SimilarityPicture:
         self._image = heat_map(self._heat, blank, self._names, item)
         beside = self._figure.add_axes((0.435, 0.125, 0.014, 0.74))
         dress_bar(self._figure.colorbar(self._image, cax=beside, ticks=(-1, -0.5, 0, 0.5, 1)))
-        self._plane = self._figure.add_axes((0.65, 0.125, 0.34, 0.74))
-        principal_plane(self._plane, blank, self._names)
-        self._plane.locator_params(nbins=4)
+        self._plane = Plane(self._figure.add_axes((0.65, 0.125, 0.34, 0.74)), self._names, cyclic=cyclic)
 
     def show(self, similarity: NDArray[Any], title: str) -> Figure:
         """The figure of these similarities [n, n], n the number of names; the next call changes the same figure.
@@ -71,14 +70,7 @@ class SimilarityPicture:
         self._image.set_data(matrix)
         for cell, value in zip(self._heat.texts, matrix.flat, strict=False):  # No texts where cells are too small.
             _say(cell, float(value))
-        scores, shares = principal_components(matrix)
-        self._plane.lines[0].set_data(scores[:, 0], scores[:, 1])
-        self._plane.collections[0].set_offsets(scores)
-        for name, place in zip(self._plane.texts, scores, strict=True):
-            cast(Annotation, name).xy = (place[0], place[1])
-        name_axes(self._plane, shares)
-        self._plane.relim()
-        self._plane.autoscale_view()
+        self._plane.show(matrix)
         style.title(self._figure, title)
         return self._figure
 
@@ -87,28 +79,6 @@ def _checked(similarity: NDArray[Any]) -> NDArray[np.float64]:
     if not is_similarity(similarity):
         raise ValueError(f"similarities must be a finite square matrix, got shape {similarity.shape}")
     return np.asarray(similarity, dtype=np.float64)
-
-
-def principal_components(similarity: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Scores [n, 2] of the unit vectors on their first two principal axes, and the share of variance of each.
-
-    The similarities are these vectors' Gram matrix, so centring it on both sides and taking eigenvectors gives the
-    principal component scores without the vectors (classical scaling; Gower 1966, Biometrika 53:325).
-    """
-    gram = np.asarray(similarity, dtype=np.float64)
-    centred = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
-    values, vectors = np.linalg.eigh((centred + centred.T) / 2)
-    values = np.clip(values[::-1], 0.0, None)
-    scores = np.zeros((len(gram), 2))
-    kept = min(2, len(gram))
-    scores[:, :kept] = (vectors[:, ::-1] * np.sqrt(values))[:, :kept]
-    # An eigenvector's sign is arbitrary: the largest score of each axis is made positive.
-    scores *= np.where(scores[np.abs(scores).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
-    total = values.sum()
-    shares = np.zeros(2)
-    if total > 0:
-        shares[:kept] = values[:kept] / total
-    return scores, shares
 
 
 def heat_map(
@@ -142,39 +112,3 @@ def dress_bar(bar: Colorbar) -> None:
     bar.set_label("cosine similarity", fontsize=style.TEXT)
     bar.ax.tick_params(labelsize=style.SMALL, width=0.6, length=2)
     bar.outline.set_visible(False)
-
-
-def principal_plane(axes: Axes, matrix: NDArray[np.float64], names: Sequence[str], *, small: bool = False) -> None:
-    """The rows on their first two principal components, joined in their order; ``small`` for panels of an inch."""
-    scores, shares = principal_components(matrix)
-    axes.plot(scores[:, 0], scores[:, 1], color=style.FAINT, linewidth=0.8, zorder=1)
-    axes.scatter(
-        scores[:, 0],
-        scores[:, 1],
-        c=np.arange(len(names)),
-        cmap="cividis",
-        s=22 if small else 70 if len(names) <= ANNOTATED else 45,
-        edgecolors="white",
-        linewidths=0.6,
-        zorder=2,
-    )
-    for name, (x, y) in zip(names, scores, strict=True):
-        axes.annotate(
-            name,
-            (x, y),
-            xytext=(0, 3.0 if small else 5.5),
-            textcoords="offset points",
-            ha="center",
-            va="bottom",
-            fontsize=style.SMALL,
-        )
-    axes.margins(0.14)
-    axes.set_aspect("equal", adjustable="datalim")
-    name_axes(axes, shares, "PC" if small else "principal component")
-    style.dress(axes)
-
-
-def name_axes(axes: Axes, shares: NDArray[np.float64], word: str = "principal component") -> None:
-    """Label the two axes of a principal plane with their shares [2] of the variance."""
-    axes.set_xlabel(f"{word} 1 ({shares[0]:.0%})")
-    axes.set_ylabel(f"{word} 2 ({shares[1]:.0%})")

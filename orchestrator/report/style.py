@@ -27,6 +27,8 @@ GREY = "#6E6E6E"
 FAINT = "#C8C8C8"
 WIDTH_IN = 7.0
 """Fits the text width of a paper without scaling."""
+NARROW_IN = 5.0
+"""Under this width figures have nothing beside their panels: a column of a paper."""
 DPI = 160
 TITLE, TEXT, SMALL = 10.0, 9.0, 7.5
 """Font sizes in points; nothing is smaller than SMALL, which survives print."""
@@ -45,16 +47,16 @@ class Picture(Figure):
         return buffer.getvalue()
 
 
-def new_figure(height_in: float) -> Figure:
-    """An empty figure of the standard width whose panels find their places."""
-    figure = fixed_figure(height_in)
+def new_figure(height_in: float, width_in: float = WIDTH_IN) -> Figure:
+    """An empty figure whose panels find their places."""
+    figure = fixed_figure(height_in, width_in)
     figure.set_layout_engine(ConstrainedLayoutEngine())
     return figure
 
 
-def fixed_figure(height_in: float) -> Figure:
+def fixed_figure(height_in: float, width_in: float = WIDTH_IN) -> Figure:
     """The same for panels that stay where they are put: looking for places costs more than drawing does."""
-    return Picture(figsize=(WIDTH_IN, height_in), dpi=DPI, facecolor="white")
+    return Picture(figsize=(width_in, height_in), dpi=DPI, facecolor="white")
 
 
 def panel(figure: Figure, left_in: float, top_in: float, width_in: float, height_in: float) -> Axes:

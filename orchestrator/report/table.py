@@ -13,6 +13,7 @@ from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer, TaskAnswer
 from orchestrator.report.fairness import standing
 from orchestrator.report.panel import Panel, panel, saving, sentence, variation_text
+from orchestrator.report.saying import count_words, rests_on, size_words, verdict_line
 from orchestrator.transition.types import LEVEL, Estimate, Verdict
 
 GAP = "  "
@@ -30,8 +31,8 @@ class Row:
 
 @dataclass(frozen=True)
 class AnswerTable:
-    """The answer in words: a head line, a table, how many seeds ``learned`` each mix, what each mix saves, and how to
-    read the stars."""
+    """The answer in words: a head line, a table, each mix's verdict with how many seeds ``learned``, what each mix
+    saves, and how to read the stars."""
 
     head: str
     header: tuple[str, str, str, str]
@@ -49,7 +50,7 @@ def answer_table(answer: Answer) -> AnswerTable:
         head=f"target {answer.target}{subject}" + (f", under {len(answer.recipes)} recipes" if several else ""),
         header=("mix", f"{answer.size_axis}*", "parameters*", "runs"),
         rows=tuple(_rows(answer) if several is None else _rows_by_recipe(answer)),
-        learned=tuple(line for mix in answer.mixes if (line := wording.learned(mix.mix, mix.target.transition))),
+        learned=tuple(verdict_line(answer, mix) for mix in answer.mixes if mix.target.transition.shares),
         conclusions=tuple(
             _panel_lines(answer, several)
             if several
@@ -115,20 +116,19 @@ def _panel_lines(answer: Answer, several: Panel) -> list[str]:
     for finding in several.findings:
         lines.append(sentence(finding))
         width = max(len(recipe) for recipe in finding.by_recipe)
-        lines += [f"{GAP}{recipe.ljust(width)}{GAP}{saving(found)}" for recipe, found in finding.by_recipe.items()]
+        for recipe, found in finding.by_recipe.items():
+            under = answer.under(recipe)
+            rests = rests_on(under, under.mix(finding.mix))
+            lines.append(f"{GAP}{recipe.ljust(width)}{GAP}{saving(found)}" + (f", resting on {rests}" if rests else ""))
     if several.variation is not None:
         lines.append(variation_text(several.variation, answer.size_axis))
     return lines
 
 
 def _row(answer: Answer, mix: MixAnswer, task: TaskAnswer, *, lead: bool) -> Row:
-    found = task.transition
-    smallest, largest = answer.tested(found)
-    asymptote = found.fit.asymptote if found.fit else None
-    size = wording.estimate(found.relative, smallest.size, largest.size, found.verdict, asymptote)
-    count = wording.estimate(task.total, smallest.total, largest.total, found.verdict, asymptote)
     name = mix.mix if lead else f"{task.task} in {mix.mix}"
-    return Row((name, size, "-" if found.verdict in wording.NO_SIZE else count, _runs(mix) if lead else ""), lead)
+    size, count = size_words(answer, task.transition), count_words(answer, task)
+    return Row((name, size, count, _runs(mix) if lead else ""), lead)
 
 
 def _absolute_row(answer: Answer, task: TaskAnswer) -> Row:
@@ -167,8 +167,9 @@ def _conclusions(answer: Answer, mix: MixAnswer) -> list[str]:
         return []
     total = standing(answer, mix, lambda each: each.synergy_total)
     core = standing(answer, mix, lambda each: each.synergy_core)
+    rests = rests_on(answer, mix)
     return [
-        wording.synergy(mix.mix, mix.synergy_total, "parameters", total),
+        (f"resting on {rests}: " if rests else "") + wording.synergy(mix.mix, mix.synergy_total, "parameters", total),
         GAP + wording.synergy(mix.mix, mix.synergy_core, "core parameters", core),
     ]
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.comparison import Compared
 from orchestrator.report.panel import saving
+from orchestrator.report.saying import size_words
 from orchestrator.report.scaling import mix_scalings
 from orchestrator.space.expected import INSIDE, Expectation
 from orchestrator.transition.types import Synergy
@@ -99,14 +99,8 @@ def _agreement(expected: Expectation, found: Synergy) -> Agreement:
 def _saving(answer: Answer, mix: MixAnswer, found: Synergy) -> str:
     """``13.9 against 13.8: 1.0x [0.6, 1.8], undecided``."""
     baseline = answer.mix(answer.baseline_of(mix))
-    return f"{answer.size_axis} {_size(answer, mix)} against {_size(answer, baseline)}: {saving(found)}"
-
-
-def _size(answer: Answer, mix: MixAnswer) -> str:
-    found = mix.target.transition
-    smallest, largest = answer.tested(found)
-    asymptote = found.fit.asymptote if found.fit else None
-    return wording.estimate(found.relative, smallest.size, largest.size, found.verdict, asymptote)
+    here, there = (size_words(answer, each.target.transition) for each in (mix, baseline))
+    return f"{answer.size_axis} {here} against {there}: {saving(found)}"
 
 
 def about_words(mix: str, variant: str) -> str:

@@ -54,11 +54,21 @@ class Counts:
 
 
 @dataclass(frozen=True)
+class Verdict:
+    """What a mix's runs say so far: the transition as the answer's table words it, the ``line`` that the answer will
+    have, with the seeds that learned, and whether a transition was ``found``."""
+
+    words: str
+    line: str
+    found: bool
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """A sweep at one moment.
 
     ``posteriors`` holds, for a mix with runs, the probability that its transition lies at each of the sizes (above the
-    one before it) and, last, beyond all of them. ``trained_s`` is the training time spent so far, summed over runs,
+    one before it) and, last, beyond all of them, ``verdicts`` what is said of it. ``trained_s`` is the training time spent so far, summed over runs,
     ``grid_s`` what every size with every seed would take, None while that is unknown; ``steps_per_s`` counts optimizer
     steps of all runs together over the last minute.
     """
@@ -74,6 +84,7 @@ class Snapshot:
     grid_s: float | None = None
     steps_per_s: float | None = None
     posteriors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
 
@@ -158,6 +169,7 @@ def render(snapshot: Snapshot, last: str, width: int, *, ascii_only: bool = Fals
     training: list[RenderableType] = [Text(), _in_training(snapshot, cut, narrow=narrow)] if snapshot.in_flight else []
     return Group(
         _mixes(snapshot, cut, narrow=narrow, ascii_only=ascii_only),
+        *([] if narrow else [Text(each.line, style="dim", no_wrap=True, overflow=cut) for each in _said(snapshot)]),
         *training,
         *(Text(_counted(name, counts), style="yellow") for name, counts in snapshot.counts.items() if _bad(counts)),
         *(Text(warning, style="yellow") for warning in snapshot.warnings),
@@ -173,7 +185,7 @@ def _mixes(snapshot: Snapshot, cut: OverflowMethod, *, narrow: bool, ascii_only:
     table.add_column("mix", no_wrap=True, overflow=cut)
     if not narrow:
         table.add_column(f"{snapshot.size_axis} {snapshot.sizes[0]} to {snapshot.sizes[-1]}", no_wrap=True)
-    table.add_column("between", no_wrap=True)
+    table.add_column("transition", no_wrap=True)
     for title in ("done", "now", "left"):
         table.add_column(title, justify="right", no_wrap=True)
     if not narrow:
@@ -215,7 +227,7 @@ def status_line(snapshot: Snapshot) -> str:
         groups = _groups([run for run in snapshot.in_flight if run.mix == mix.mix])
         scores = ", ".join(f"{group.size}: {group.accuracies} at {group.share:.0%}" for group in groups)
         training = f"{now} now ({scores})" if scores else f"{now} now"
-        parts.append(f"{mix.mix} {_bracket(snapshot, mix)}, {done} done, {training}, {_left(mix)} left")
+        parts.append(f"{mix.mix} {_words(snapshot, mix)}, {done} done, {training}, {_left(mix)} left")
     return "; ".join([*parts, _times(snapshot), _cost(snapshot)])
 
 
@@ -223,16 +235,24 @@ def _cells(snapshot: Snapshot, mix: MixProgress, *, narrow: bool, ascii_only: bo
     now = sum(run.mix == mix.mix for run in snapshot.in_flight)
     done = snapshot.counts.get(mix.mix, Counts()).total
     numbers: list[RenderableType] = [str(done), str(now), _left(mix)]
-    bracket = Text(_bracket(snapshot, mix), style="green" if mix.done else "")
+    verdict = snapshot.verdicts.get(mix.mix)
+    words = Text(_words(snapshot, mix), style="green" if mix.done and verdict is not None and verdict.found else "")
     if narrow:
-        return [Text(mix.mix), bracket, *numbers]
+        return [Text(mix.mix), words, *numbers]
     posterior = snapshot.posteriors.get(mix.mix, ())
     bar = posterior_bar(snapshot.sizes, posterior, mix.low, mix.high, ascii_only=ascii_only)
-    return [Text(mix.mix), bar, bracket, *numbers, Text(mix.note)]
+    return [Text(mix.mix), bar, words, *numbers, Text(mix.note)]
 
 
-def _bracket(snapshot: Snapshot, mix: MixProgress) -> str:
-    """What is still open: ``24-40``, ``above 24``, ``up to 40``, ``any``."""
+def _said(snapshot: Snapshot) -> list[Verdict]:
+    """The verdicts in the order of the mixes."""
+    return [snapshot.verdicts[mix.mix] for mix in snapshot.mixes if mix.mix in snapshot.verdicts]
+
+
+def _words(snapshot: Snapshot, mix: MixProgress) -> str:
+    """The verdict so far; before any run what is still open: ``24-40``, ``above 24``, ``up to 40``, ``any``."""
+    if mix.mix in snapshot.verdicts:
+        return snapshot.verdicts[mix.mix].words
     if mix.low is not None and mix.high is not None:
         return f"{mix.low}-{mix.high}"
     if mix.low is not None:

@@ -6,20 +6,33 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 from types import FrameType
 
 from mlflow import MlflowClient
+from mlflow.entities import Experiment, Run
 
+from orchestrator.tracking.outage import outages
 from orchestrator.tracking.store import Store
-from orchestrator.tracking.views import PARAMETER, TAG, TRANSITIONS
+from orchestrator.tracking.views import PARAMETER, RUNS, TAG, TRANSITIONS
 
 HOST = "127.0.0.1"
 
 
 TRAINING = "workflowType=machine_learning"
 """Asks for the page's face for training runs; its other one is for language models."""
-NEWEST = 5
-"""Of how many experiments the transitions are pointed to."""
+MOST_RUNS = 1000
+"""Records of sweeps that one question to the store brings."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where MLflow's page shows a sweep: its own ``record``, and the views of its experiment with ``transitions`` and
+    ``runs`` side by side (``""`` where the experiment was recorded without them)."""
+
+    record: str
+    transitions: str
+    runs: str
 
 
 def address(port: int) -> str:
@@ -27,12 +40,31 @@ def address(port: int) -> str:
     return f"http://{HOST}:{port}/#/experiments?{TRAINING}"
 
 
-def transitions(store: Store, port: int) -> dict[str, str]:
-    """For the experiments last written to, by name: the page with their transitions side by side."""
-    found = MlflowClient(store.uri).search_experiments(order_by=["last_update_time DESC"])
-    shown = [each for each in found if TAG + TRANSITIONS in each.tags][:NEWEST]
-    view = f"{TRAINING}&{PARAMETER}={TRANSITIONS}"
-    return {each.name: f"http://{HOST}:{port}/#/experiments/{each.experiment_id}/runs?{view}" for each in shown}
+def places(store: Store, port: int) -> dict[str, Places]:
+    """Where MLflow's page at ``port`` shows each sweep of the store, by the sweep's id.
+
+    Raises :class:`OutageError` where the store does not answer."""
+    found = {}
+    with outages():
+        client = MlflowClient(store.uri)
+        known = {each.experiment_id: each for each in client.search_experiments()}
+        token = None
+        while known:
+            page = client.search_runs(list(known), "tags.kind = 'sweep'", max_results=MOST_RUNS, page_token=token)
+            for run in page:
+                found[run.data.tags["sweep"]] = _places(known[run.info.experiment_id], run, port)
+            if not (token := page.token):
+                break
+    return found
+
+
+def _places(experiment: Experiment, run: Run, port: int) -> Places:
+    base = f"http://{HOST}:{port}/#/experiments/{experiment.experiment_id}/runs"
+    views = {
+        key: f"{base}?{TRAINING}&{PARAMETER}={key}" if TAG + key in experiment.tags else ""
+        for key in (TRANSITIONS, RUNS)
+    }
+    return Places(f"{base}/{run.info.run_id}?{TRAINING}", views[TRANSITIONS], views[RUNS])
 
 
 def serve(store: Store, port: int) -> int:

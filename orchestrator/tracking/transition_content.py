@@ -9,13 +9,14 @@ from dataclasses import asdict
 from typing import Any
 
 from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.saying import size_words
 from orchestrator.report.table import answer_table, plain
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.records import Sweep
 from orchestrator.tracking import notes
 from orchestrator.tracking.content import Content, Sample, finite, metric_name, with_settings
-from orchestrator.transition.types import Estimate, Synergy
+from orchestrator.transition.types import Estimate, Synergy, Transition
 
 
 def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
@@ -44,6 +45,8 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
         "baseline": answer.baseline_of(mix),
         "recipe": mix.recipe,
         "verdict": found.verdict.value,
+        "found": size_words(answer, found),
+        "seeds_learned": _seeds(found),
         "size_axis": answer.size_axis,
         "family": spec.family,
         "profile": spec.profile,
@@ -88,6 +91,11 @@ def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
         note=notes.ended(sweep, text, state),
         texts={"answer.txt": text + "\n", "answer.json": json.dumps(answer.to_json(), indent=1)},
     )
+
+
+def _seeds(found: Transition) -> str:
+    """``0/2 at 12, 4/4 at 36``: how many of the seeds tried learned, at every size."""
+    return ", ".join(f"{share.learned}/{share.tried} at {share.size}" for share in found.shares) or "none tried"
 
 
 def _evidence(mix: MixAnswer) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:

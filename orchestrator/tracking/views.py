@@ -20,6 +20,8 @@ PARAMETER = "viewStateShareKey"
 """What an address names a view's key by."""
 TRANSITIONS = "transitions"
 """Key of the view that compares transitions, of all sweeps of the experiment."""
+RUNS = "runs"
+"""Key of the view that lists trained models."""
 WIDTH = 96
 """Of a column in pixels: most values are short."""
 
@@ -68,7 +70,7 @@ def views(sweep: Sweep) -> list[View]:
             "metrics.`transition`",
         ),
         View(
-            "runs",
+            RUNS,
             "Runs",
             "run",
             (*_params("mix", spec.size_axis, "seed"), *_metrics(*accuracies, "parameters", "steps", "seconds")),

@@ -206,13 +206,13 @@ class Curves:
         lapsed_LF = lapses_L[:, None] * not_learned_F + np.float32(OUTLIER)
         out += np.repeat(lapsed_LF, len(ASYMPTOTES), axis=1).reshape(*lapsed_LF.shape, -1)
 
-    def crossing(self, level: float | None) -> Floats:
-        """Where each cell's mean accuracy reaches ``level``, or :data:`LEVEL` of its own asymptote (None), in ln size.
+    def crossing(self, level: float | None, share: float = LEVEL) -> Floats:
+        """Where each cell's mean accuracy reaches ``level``, or the ``share`` of its own asymptote (None), in ln size.
 
         One value a curve, M x K x L x F x A, flat.
         """
         top_LFA = self.tops
-        reached = LEVEL * top_LFA if level is None else np.full_like(top_LFA, level)
+        reached = share * top_LFA if level is None else np.full_like(top_LFA, level)
         share_LFA = (reached - self.floors[:, None]) / (top_LFA - self.floors[:, None])
         # A floor near the level leaves nothing to rise: the crossing is then taken low on the curve.
         offset_LFA = logit(np.clip(share_LFA, 0.02, 0.98))

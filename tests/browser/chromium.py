@@ -62,8 +62,24 @@ class Page:
         self.wait_for(element)
         self._driver.execute_script(f"({element}).click()")
 
+    def run(self, script: str) -> object:
+        """What a script returns."""
+        return self._driver.execute_script(script)
+
+    def resize(self, width: int, height: int) -> None:
+        """Lay pages out for a screen of this size, in pixels, from the next one opened on; narrower than a window can
+        be."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self._driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+    def print_media(self) -> None:
+        """Lay the page out as for a printer."""
+        self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+
     def forget(self) -> None:
-        """Drop what the page keeps in the browser: which rows are open, which columns are shown."""
+        """Drop what the page keeps in the browser, which rows are open, which columns are shown, and be a screen again."""
+        self._driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
         self._driver.execute_script("localStorage.clear(); sessionStorage.clear()")
 
     def screenshot(self, path: Path) -> None:

@@ -43,9 +43,10 @@ pytestmark = [
 
 @dataclass(frozen=True)
 class Site:
-    """A page of MLflow on a store with one sweep."""
+    """A page of MLflow on a store with one sweep, and the ``index`` of all sweeps beside it."""
 
     base: str
+    index: str
     experiment: str
     sweep: Run
     runs: tuple[Run, ...]
@@ -71,11 +72,14 @@ def served_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     def kind(name: str) -> tuple[Run, ...]:
         return tuple(client.search_runs([experiment.experiment_id], f"tags.kind = '{name}'"))
 
-    server = subprocess.Popen([*command, "ui", "--home", str(home), "--port", str(port)], cwd=ROOT)
+    own = free_port()
+    server = subprocess.Popen(
+        [*command, "ui", "--home", str(home), "--port", str(own), "--mlflow-port", str(port)], cwd=ROOT
+    )
     try:
-        base = f"http://127.0.0.1:{port}"
+        base, index = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{own}/"
         _wait_for(f"{base}/health", server)
-        yield Site(base, str(experiment.experiment_id), kind("sweep")[0], kind("run"), kind("transition"), home)
+        yield Site(base, index, str(experiment.experiment_id), kind("sweep")[0], kind("run"), kind("transition"), home)
     finally:
         server.terminate()
         server.wait(60)
@@ -105,6 +109,20 @@ def _look_and_forget(page: Page, request: pytest.FixtureRequest) -> Iterator[Non
     if directory := os.environ.get("SCREENSHOTS"):
         page.screenshot(Path(directory) / f"{request.node.name}.png")
     page.forget()
+
+
+def test_the_first_screen_holds_the_answer_and_one_click_leads_on(site: Site, page: Page) -> None:
+    page.open(site.index)
+    shown = page.wait("Does multiplication", "finished", "add+prod", "just now", "Report", "Transitions in MLflow")
+    assert shown.index("add+prod") < shown.index("Report")
+    page.wait_for("document.images[0].naturalWidth > 300")
+    # All of it within the first screen: nothing to scroll to.
+    page.wait_for("document.querySelector('.links').getBoundingClientRect().bottom < window.innerHeight")
+    page.click("[...document.links].find(link => link.textContent === 'Transitions in MLflow')")
+    page.wait("2 matching runs", "transition add+prod")
+    page.open(site.index)
+    page.click("[...document.links].find(link => link.textContent === 'Report')")
+    page.wait(str(site.sweep.info.run_name), "Accuracy against size")
 
 
 def test_the_experiment_shows_the_sweep_with_its_runs(site: Site, page: Page) -> None:
@@ -179,3 +197,47 @@ def test_the_report_is_a_page_of_its_own(site: Site, page: Page, tmp_path: Path)
     assert "search.method" in shown or "bayes" in shown
     page.wait_for("[...document.querySelectorAll('svg')].some(figure => figure.getBoundingClientRect().width > 400)")
     page.wait_for("performance.getEntriesByType('resource').length === 0")
+    # One points at a run: its learning curve, its row and what its model holds light up with it.
+    page.wait_for("!document.getElementById('explore').hidden")
+    page.run("document.querySelector('#explore .dot').dispatchEvent(new Event('mouseenter'))")
+    shown = page.wait("seed 0: ")
+    run = next(run for run in site.runs if run.data.tags["run_key"] in shown)
+    page.wait_for("document.querySelectorAll('#explore .curve.lit').length === 1")
+    page.wait_for(f"document.querySelector('tr.lit').dataset.run === '{run.data.tags['run_key']}'")
+    page.wait_for("document.querySelectorAll('#explore .held canvas').length === 2")
+    before = page.run("return document.querySelector('.held h4').textContent")
+    page.run("const to = document.getElementById('explore-size'); to.value = 0; to.dispatchEvent(new Event('input'))")
+    assert page.run("return document.querySelector('.held h4').textContent") != before or "n_embed 4" in str(before)
+    page.run("const at = document.getElementById('explore-run'); at.value = 0; at.dispatchEvent(new Event('input'))")
+    page.wait("run 1 of ", "Before it the transition lay at anywhere")
+
+
+def test_labels_of_the_plane_do_not_collide(site: Site, page: Page) -> None:
+    page.open(next(site.home.glob("sweeps/*/report.html")).as_uri())
+    page.wait_for("document.querySelectorAll('#explore .held svg text').length > 4")
+    overlaps = page.run("""
+      const hit = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 2 && b.top < a.bottom - 2;
+      return [...document.querySelectorAll('#explore .held svg')].flatMap(svg => {
+        const boxes = [...svg.querySelectorAll('text')].slice(0, -1).map(text => text.getBoundingClientRect());
+        return boxes.flatMap((one, at) => boxes.slice(at + 1).filter(other => hit(one, other)));
+      }).length""")
+    assert overlaps == 0
+
+
+@pytest.mark.parametrize("width", [390, 720])
+def test_the_report_fits_a_phone_and_a_sheet_of_paper(site: Site, page: Page, width: int) -> None:
+    """Nothing is cut off: the page is no wider than the screen, and text in figures is at least 8 pixels high. 720
+    pixels are a sheet of A4 at 96 a inch without its margins; there all columns of the table of runs are on it."""
+    page.resize(width, 1000)
+    page.open(next(site.home.glob("sweeps/*/report.html")).as_uri())
+    if width == 720:
+        page.print_media()
+        page.wait_for(
+            "document.querySelector('#runs table').getBoundingClientRect().right <= document.body.clientWidth + 1"
+        )
+    page.wait_for("document.documentElement.scrollWidth <= window.innerWidth + 1")
+    if width == 390:
+        least = page.run("""
+          return Math.min(...[...document.querySelectorAll('#curves svg')].map(svg =>
+            svg.getBoundingClientRect().width / svg.viewBox.baseVal.width)) * 7.5""")
+        assert float(str(least)) >= 7.5

@@ -11,11 +11,16 @@ import matplotlib.image
 import numpy as np
 import pytest
 from matplotlib.collections import PathCollection
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.text import Annotation
 
 from orchestrator.report.answer import Answer, answer
-from orchestrator.report.figures import curve_figure, save, save_both, similarity_figure, transitions_figure
-from orchestrator.report.similarity import SimilarityPicture, principal_components
+from orchestrator.report.figures import curve_figure, curve_of, save, save_both, similarity_figure, transitions_figure
+from orchestrator.report.looks import looks, looks_of
+from orchestrator.report.labels import placed
+from orchestrator.report.plane import principal_components, residue_classes
+from orchestrator.report.similarity import SimilarityPicture
 from orchestrator.transition.types import Estimate, Synergy, Verdict
 from tests.report.samples import NOWHERE, bracketed, make_answer, make_spec, transition
 
@@ -66,16 +71,62 @@ def test_a_long_question_is_wrapped(found: Answer) -> None:
     assert drawn.get_window_extent().x1 <= figure.bbox.x1
 
 
-def test_the_curve_drawn_is_the_curve_fitted(found: Answer) -> None:
+def test_curve_and_mark_are_one_estimator(found: Answer) -> None:
+    """The curve passes 80 % of its asymptote where the transition is said to lie, within its own band."""
     figure = transitions_figure(make_spec(), found)
-    fit = found.mixes[0].target.transition.fit
-    assert fit is not None
-    line = max(figure.axes[0].lines, key=lambda line: len(np.asarray(line.get_xdata())))
-    sizes, accuracies = np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float)
-    assert sizes[0] == pytest.approx(8)
-    assert sizes[-1] == pytest.approx(128)
-    assert accuracies == pytest.approx([fit.accuracy(size) for size in sizes])
+    for mix in found.mixes:
+        told = mix.target.transition
+        curve, value = curve_of(found, told), told.relative.value
+        assert curve is not None
+        assert value is not None
+        assert curve.at(value) == pytest.approx(curve.level, abs=0.02)
+        assert all(low <= middle <= high for low, middle, high in zip(curve.low, curve.middle, curve.high, strict=True))
+        assert (curve.sizes[0], curve.sizes[-1]) == (pytest.approx(8), pytest.approx(128))
+        drawn = [line for line in figure.axes[0].lines if len(np.asarray(line.get_xdata())) == len(curve.sizes)]
+        assert any(np.asarray(line.get_ydata(), float) == pytest.approx(curve.middle) for line in drawn)
+        (mark,) = [line for line in figure.axes[0].lines if list(np.asarray(line.get_xdata())) == [value]]
+        assert float(np.asarray(mark.get_ydata())[0]) == pytest.approx(curve.at(value))
     assert figure.axes[0].get_xscale() == "log"
+
+
+def test_seeds_are_counted_at_every_size_and_the_saving_is_an_arrow(found: Answer) -> None:
+    figure = transitions_figure(make_spec(), found)
+    counts = [f"{share.learned}/{share.tried}" for mix in found.mixes for share in mix.target.transition.shares]
+    assert [text.get_text() for text in figure.axes[1].texts if "/" in text.get_text()] == counts
+    (arrow,) = [text for text in figure.axes[1].texts if getattr(text, "arrow_patch", None) is not None]
+    assert isinstance(arrow, Annotation)
+    values = [mix.target.transition.relative.value for mix in found.mixes]
+    # Matplotlib's arrow is of the text, which stands where it starts.
+    assert [arrow.xyann[0], arrow.xy[0]] == pytest.approx(values)
+
+
+def test_nothing_inside_the_panel_looks_like_data_and_is_none(found: Answer) -> None:
+    figure = transitions_figure(make_spec(), found)
+    assert all(axes.get_legend() is None for axes in figure.axes)
+    figure.draw_without_rendering()
+    right = figure.axes[0].get_window_extent().x1
+    named = {text.get_text(): text for text in figure.axes[0].texts}
+    assert all(named[mix.mix].get_window_extent().x0 > right for mix in found.mixes)
+
+
+def test_a_mix_has_one_colour_everywhere(found: Answer) -> None:
+    known = looks(found)
+    for figure in (transitions_figure(make_spec(), found), curve_figure(make_spec(), found, "add+prod")):
+        scatters = {each.get_label(): each for axes in figure.axes[:1] for each in axes.collections}
+        drawn = scatters["add+prod" if "add+prod" in scatters else "add"]
+        assert to_hex(drawn.get_edgecolor()[0]).upper() == known["add+prod"].colour
+    of_prod = scatters["prod"]
+    assert to_hex(of_prod.get_edgecolor()[0]).upper() not in {look.colour for look in known.values()}
+    assert looks_of(["add", "add+prod"]) == known
+
+
+@pytest.mark.parametrize("verdict", [Verdict.ABOVE, Verdict.BELOW, Verdict.PLATEAU, Verdict.UNDECIDED])
+def test_without_a_transition_there_is_no_curve(verdict: Verdict) -> None:
+    found = transition(verdict)
+    told = make_answer(found, found, Synergy(None, None, None, decided=False))
+    assert curve_of(told, found) is None
+    longest = max((len(np.asarray(line.get_xdata())) for line in transitions_figure(make_spec(), told).axes[0].lines))
+    assert longest <= 2  # The floor's line alone.
 
 
 def test_a_mix_shows_all_its_tasks(found: Answer) -> None:
@@ -174,6 +225,28 @@ def test_a_picture_shown_again_equals_a_new_one(tmp_path: Path, tokens: int) -> 
     assert again.read_bytes() == fresh.read_bytes()
     with pytest.raises(ValueError, match=f"of {tokens} rows cannot show {tokens + 1}"):
         picture.show(np.eye(tokens + 1), "too many")
+
+
+@pytest.mark.parametrize("count", [6, 12, 20])
+def test_labels_lie_neither_on_each_other_nor_on_points(count: int) -> None:
+    """Also where pairs of items, as n and n + 3 modulo 6, lie on top of each other."""
+    width, height, radius = 10.0, 9.0, 4.0
+    rng = np.random.default_rng(0)
+    for points in (rng.normal(0, 40, (count, 2)), np.repeat(rng.normal(0, 40, (count // 2, 2)), 2, axis=0)):
+        centres = placed(points, width, height, radius=radius, above=9.5)
+        apart = np.abs(centres[:, None] - centres[None])
+        assert not np.triu((apart[..., 0] < width - 1e-9) & (apart[..., 1] < height - 1e-9), 1).any()
+        off = np.abs(centres[:, None] - points[None])
+        assert not ((off[..., 0] < width / 2 + radius - 1e-9) & (off[..., 1] < height / 2 + radius - 1e-9)).any()
+
+
+def test_residues_are_told_apart_where_they_mean_something() -> None:
+    assert [list(members) for members in residue_classes(6, cyclic=True)] == [[0, 2, 4], [1, 3, 5]]
+    assert len(residue_classes(9, cyclic=True)) == 3
+    assert len(residue_classes(7, cyclic=True)) == len(residue_classes(6, cyclic=False)) == 1
+    figure = SimilarityPicture([str(row) for row in range(6)], cyclic=True).show(np.eye(6), "parity")
+    colours = [tuple(each.get_facecolor()[0]) for each in figure.axes[2].collections]
+    assert len(set(colours)) == 2
 
 
 def test_principal_components_are_those_of_the_embeddings() -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from orchestrator.catalogue.reading import read_sweep
-from orchestrator.report import table
+from orchestrator.report import explorer, table
 from orchestrator.report.page import PageContent, page
+from orchestrator.report.panels import similarity_of
+from orchestrator.report.thresholds import threshold_table
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.files import Home
 from tests.catalogue.fabricated import diverged, failed, runs_of, write_sweep
@@ -44,7 +50,7 @@ class Outline(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if not {"style", "svg"} & set(self.open):
+        if not {"style", "svg", "script"} & set(self.open):
             self.words.append(data)
 
     @property
@@ -73,7 +79,8 @@ def whole_page(tmp_path_factory: pytest.TempPathFactory) -> tuple[PageContent, s
 def test_the_page_needs_nothing_else(whole: tuple[PageContent, str]) -> None:
     _, html = whole
     found = outline(html)
-    assert not {"script", "link", "iframe", "img", "object"} & set(found.seen)
+    assert not {"link", "iframe", "img", "object"} & set(found.seen)
+    assert not re.search(r"<script[^>]*\bsrc\b|\bfetch\(|XMLHttpRequest|\bimport\(", html)
     assert all(address.startswith(("#", "data:image/png;base64,")) for address in found.addresses)
     assert "@import" not in html
     # Every figure refers to its own definitions.
@@ -98,7 +105,7 @@ def test_the_answer_comes_first_in_words(whole: tuple[PageContent, str]) -> None
 def test_every_part_is_there(whole: tuple[PageContent, str]) -> None:
     told, html = whole
     found = outline(html)
-    assert found.seen.count("svg") == 3
+    assert found.seen.count("svg") == 3 + 3  # Drawn, and those that the script fills.
     for part in ("Similarities below and above", "Learning curves", "What each mix saves", "How to reproduce it"):
         assert part in found.text
     assert "curve.midpoint" in found.text
@@ -115,9 +122,9 @@ def test_the_same_sweep_gives_the_same_page(whole: tuple[PageContent, str]) -> N
 
 
 def test_what_people_write_stays_text(tmp_path: Path) -> None:
-    evil = "Does <script>alert(1)</script> & \"quoting\" 'help'?"
-    html = page(content(Home(tmp_path), spec(question=evil), runs=[]))
-    assert "<script>" not in html
+    evil = "Does </script><script>alert(1)</script> & \"quoting\" 'help'?"
+    html = page(content(Home(tmp_path), spec(question=evil), runs=runs_of(spec())[:2]))
+    assert "<script>alert" not in html
     assert evil in outline(html).text
 
 
@@ -137,3 +144,58 @@ def test_one_mix_compares_nothing(tmp_path: Path) -> None:
     text = outline(page(content(Home(tmp_path), asked))).text
     assert "nothing is compared" in text
     assert "What each mix saves" not in text
+
+
+def told_by(html: str) -> dict[str, Any]:
+    """What the page's script is told."""
+    (data,) = re.findall(r'<script type="application/json" id="explorer-data">(.*?)</script>', html, re.DOTALL)
+    told: dict[str, Any] = json.loads(data)
+    return told
+
+
+def test_the_script_is_told_every_run_with_its_curve_and_what_its_model_holds(whole: tuple[PageContent, str]) -> None:
+    told, html = whole
+    data = told_by(html)
+    assert [run["key"] for run in data["runs"]] == [run.key for run in told.runs]
+    target = told.answer.target
+    for run, shown, place in zip(told.runs, data["runs"], range(len(told.runs)), strict=True):
+        assert shown["accuracy"] == pytest.approx(run.outcome.accuracy[target], abs=1e-3)
+        assert shown["curve"][-1] == pytest.approx(run.outcome.curve[-1].accuracy[target], abs=1e-3)
+        similarity = similarity_of(run)
+        assert similarity is not None
+        kept = np.frombuffer(base64.b64decode(data["maps"][str(place)]["cosines"]), np.uint8).reshape(similarity.shape)
+        assert (kept / 100 - 1) == pytest.approx(similarity, abs=0.0051)
+        assert sorted(data["maps"][str(place)]["order"]) == list(range(len(similarity)))
+    for mix, steps in zip(told.answer.mixes, data["posterior"], strict=True):
+        assert len(steps["steps"]) == mix.runs
+        last = steps["steps"][-1]
+        found = mix.target.transition
+        assert last["estimate"][0] == pytest.approx(found.relative.value, rel=0.01)
+        most = max(found.density.weights) if found.density else 1.0
+        assert found.density is not None
+        assert last["density"] == pytest.approx([99 * weight / most for weight in found.density.weights], abs=0.51)
+
+
+def test_a_page_of_a_hundred_runs_of_many_items_stays_small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of 113 x 113 similarities a hundred runs would make 1.7 MB of base64: the median runs are kept, and fit."""
+    told = content(Home(tmp_path))
+    runs = [told.runs[place % len(told.runs)] for place in range(100)]
+    monkeypatch.setattr(explorer, "kept_similarity", lambda run: np.eye(113))
+    data = explorer.explorer_data(told.sweep.spec, told.answer, runs)
+    assert data is not None
+    kept = json.loads(data)["maps"]
+    cells = {(run.config.label, run.config.size) for run in runs}
+    assert len(kept) == len(cells)
+    assert len(data) < 2_500_000
+
+
+def test_another_threshold_moves_the_transition_the_right_way(whole: tuple[PageContent, str]) -> None:
+    told, html = whole
+    found = threshold_table(told.answer, told.sweep.spec.make_family())
+    assert found is not None
+    assert found.rows[0].lead
+    for column, mix in enumerate(told.answer.mixes, start=1):
+        sizes = {row.cells[0]: float(row.cells[column].split(" [")[0]) for row in found.rows}
+        assert sizes["80% of the asymptote"] == pytest.approx(mix.target.transition.relative.value, rel=0.01)
+        assert sizes["60% of the asymptote"] < sizes["80% of the asymptote"] < sizes["90% of the asymptote"]
+    assert "If something else counted as learned" in outline(html).text

@@ -80,7 +80,7 @@ def test_seeds_that_learned_are_counted_under_the_table() -> None:
     told = replace(transition(Verdict.FOUND, FOUND), shares=SHARES, half=Estimate(10.4, 9.2, 11.9), bimodal=True)
     found = lines(told, transition(Verdict.FOUND, SMALLER))
     assert found[5] == (
-        "add: learned by 0/2 at 8, 1/4 at 10, 2/2 at 12; half of all seeds learn at 10.4 [9.2, 11.9]; "
+        "add: units 37.1 [33, 41]; learned by 0/2 at 8, 1/4 at 10, 2/2 at 12; half of all seeds learn at 10.4 [9.2, 11.9]; "
         "single runs learn or do not, with little in between"
     )
     assert any(line.startswith("learned: a run at 80% of the asymptote or more; ") for line in found)
@@ -100,6 +100,33 @@ def test_half_of_all_seeds_in_words(half: Estimate, said: str) -> None:
     told = replace(transition(Verdict.FOUND, FOUND), shares=SHARES[3:], half=half)
     assert wording.learned("add", told) == f"add: learned by 2/2 at 12{said}"
     assert wording.learned("add", transition(Verdict.FOUND, FOUND)) == ""
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        (
+            replace(transition(Verdict.PLATEAU, Estimate(None, 64.0, None)), shares=SHARES[:2]),
+            "resting on a plateau (add: 0 of 3 seeds learned): add+prod needs >= 2.8x fewer parameters",
+        ),
+        (
+            replace(transition(Verdict.ABOVE, Estimate(None, 64.0, None)), shares=SHARES[:3]),
+            "resting on lucky seeds (add: 1 of 7 seeds learned, yet it counts as not learned): add+prod needs >= 2.8x",
+        ),
+        (
+            replace(transition(Verdict.FOUND, FOUND), shares=SHARES),
+            "resting on a single seed above the transition (add: 1 of 1 learned there): add+prod needs >= 2.8x",
+        ),
+        (
+            replace(transition(Verdict.FOUND, SMALLER), shares=(*SHARES[:2], SizeShare(40, 1, 4, 0.0, 1.0))),
+            "resting on lucky seeds (add: 1 of 4 learned above its transition): add+prod needs >= 2.8x",
+        ),
+        (replace(transition(Verdict.ABOVE, Estimate(None, 64.0, None)), shares=SHARES[:2]), "add+prod needs >= 2.8x"),
+    ],
+)
+def test_what_a_comparison_rests_on_comes_first(first: Transition, said: str) -> None:
+    found = answer_table(make_answer(first, transition(Verdict.FOUND, SMALLER), Synergy(None, 2.8, None, decided=True)))
+    assert found.conclusions[0].startswith(said)
 
 
 def test_a_constant_answer_that_is_nearly_good_enough_is_explained() -> None:

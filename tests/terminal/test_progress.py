@@ -21,7 +21,7 @@ from rich.console import Console
 
 from orchestrator.report.wording import duration
 from orchestrator.search.base import MixProgress
-from orchestrator.terminal.progress import Counts, LiveView, RunProgress, Snapshot, render, status_line
+from orchestrator.terminal.progress import Counts, LiveView, RunProgress, Snapshot, Verdict, render, status_line
 
 ROOT = Path(__file__).resolve().parents[2]
 SNAPSHOT = Snapshot(
@@ -61,10 +61,10 @@ def shown(width: int, snapshot: Snapshot = SNAPSHOT, *, ascii_only: bool = False
 def test_at_80_columns() -> None:
     lines = [line.rstrip() for line in shown(80)]
     assert lines[:9] == [
-        "mix       n_embed 8 to 96  between   done  now  left",
-        "add       ····▁▆█▃▂▁>      24-48        8    3   <=5  narrowing",
-        "add+prod  ▆▅█▃━━━━━━       up to 16     3    1   <=7  looking down",
-        "add+max   ··━━━━━━━━       12-16        9    0     0  transition bracketed",
+        "mix       n_embed 8 to 96  transition  done  now  left",
+        "add       ····▁▆█▃▂▁>      24-48          8    3   <=5  narrowing",
+        "add+prod  ▆▅█▃━━━━━━       up to 16       3    1   <=7  looking down",
+        "add+max   ··━━━━━━━━       12-16          9    0     0  transition bracketed",
         "",
         "training          step             left  accuracy now, seed by seed",
         "add 32       1200/3000  40%  1 min 40 s  0.35 0.80",
@@ -94,6 +94,29 @@ def test_no_more_lines_than_a_small_terminal_has() -> None:
     lines = [line.strip() for line in shown(80, replace(SNAPSHOT, in_flight=many))]
     assert len(lines) <= 24
     assert "and 32 more" in lines
+
+
+def test_the_verdict_is_that_of_the_answer_and_green_only_where_a_transition_was_found() -> None:
+    """A mix that is done without a transition is a plateau from the moment its runs say so, and never green."""
+    plateau = "plateau at 0.71; learned by 1/4 at 96"
+    verdicts = {
+        "add": Verdict("34.4 [29.5, 44]", "add: n_embed 34.4 [29.5, 44]; learned by 0/1 at 32, 4/4 at 40", found=True),
+        "add+max": Verdict("plateau at 0.71", f"add+max: {plateau}", found=False),
+    }
+    snapshot = replace(SNAPSHOT, verdicts=verdicts)
+    lines = [line.rstrip() for line in shown(100, snapshot)]
+    assert "34.4 [29.5, 44]" in lines[1]
+    assert "up to 16" in lines[2]
+    assert "plateau at 0.71" in lines[3]
+    assert lines[4:6] == [verdicts["add"].line, f"add+max: {plateau}"]
+    assert status_line(snapshot).startswith("add 34.4 [29.5, 44], 8 done, ")
+    console = Console(width=100, file=io.StringIO(), force_terminal=True, color_system="standard")
+    console.print(render(snapshot, "", 100))
+    said = console.file.getvalue() if isinstance(console.file, io.StringIO) else ""
+    assert "\x1b[32mplateau" not in said
+    green = render(replace(snapshot, verdicts={**verdicts, "add+max": replace(verdicts["add"])}), "", 100)
+    console.print(green)
+    assert "\x1b[32m34.4" in console.file.getvalue()  # type: ignore[attr-defined]  # it is the StringIO from above
 
 
 @pytest.mark.parametrize("width", [20, 40, 59])

@@ -24,7 +24,7 @@ class ListOps(TransformerFamily):
     name = "listops"
     version = 1
     Settings = ListOpsSettings
-    words = Words(task="operation", outside_core=OUTSIDE_CORE, item="number token")
+    words = Words(task="operation", outside_core=OUTSIDE_CORE, item="number token", cyclic=True)
     settings: ListOpsSettings
 
     def groupings(self) -> dict[str, tuple[int, ...]]:

@@ -1,0 +1,186 @@
+"""A sweep in a paragraph of plain words: what was asked, what was found, how sure that is, what would change it, and
+which runs to add next. Every number is one of the answer's; nothing is said that no number says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from orchestrator.report import wording
+from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.panel import panel, sentence
+from orchestrator.report.saying import count_words, rests_on, size_words
+from orchestrator.space.spec import SweepSpec
+from orchestrator.store.records import RunRecord
+from orchestrator.transition.types import LEVEL, Density, Transition, Verdict
+
+NARROW = 1.4
+"""An interval whose ends are less than this factor apart (the searcher's own precision, e to the .33) needs no more."""
+MORE_SEEDS = 3
+"""Runs suggested at the size that would tell most."""
+BEYOND = 1.5
+"""How far beyond the sizes tested the next one is suggested, as a factor."""
+
+
+def explain(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord], state: str) -> tuple[str, ...]:
+    """The paragraphs: asked, found, how sure, what would change it, what next."""
+    seconds: dict[int, list[float]] = {}
+    for run in runs:
+        if (took := run.outcome.measures.get("seconds", 0.0)) and run.config.steps_factor == 1:
+            seconds.setdefault(run.config.size, []).append(took)
+    costs = {size: sorted(found)[(len(found) - 1) // 2] for size, found in seconds.items()}
+    ended = sum(mix.runs for mix in answer.mixes)
+    if not ended:
+        return (_asked(spec, answer), f"No run has ended yet; the sweep is {state}, and nothing is known.")
+    said = (
+        _asked(spec, answer),
+        _found(answer, state),
+        _how_sure(answer),
+        _what_would_change_it(answer),
+        _next(answer, costs),
+    )
+    return tuple(filter(None, said))
+
+
+def _asked(spec: SweepSpec, answer: Answer) -> str:
+    mixes = listed([mix.mix for mix in answer.mixes])
+    sizes = f"{answer.size_axis} {answer.counts[0].size} to {answer.counts[-1].size}"
+    return (
+        f"Asked: {spec.question} For {mixes}, from which {answer.size_axis} on is {answer.target} learned? Sizes tried "
+        f"lie in {sizes}; a transition is where accuracy reaches {LEVEL:.0%} of its asymptote."
+    )
+
+
+def _found(answer: Answer, state: str) -> str:
+    ended = sum(mix.runs for mix in answer.mixes)
+    head = f"Found, from {ended} runs" + ("" if state == "finished" else f" (the sweep is {state}, so this may change)")
+    verdicts = " ".join(f"{_verdict(answer, mix)}." for mix in answer.mixes)
+    return f"{head}: {verdicts} {_compared(answer)}".rstrip()
+
+
+def _verdict(answer: Answer, mix: MixAnswer) -> str:
+    """One mix's verdict as a sentence without its full stop."""
+    found = mix.target.transition
+    learned, tried = sum(each.learned for each in found.shares), sum(each.tried for each in found.shares)
+    seeds = f"{learned} of {tried} runs learned it" if tried else "how many runs learned it is not known"
+    smallest, largest = answer.tested(found)
+    axis, words = answer.size_axis, size_words(answer, found)
+    if not mix.runs:
+        return f"Of {mix.mix} no run has ended"
+    if found.verdict is Verdict.FOUND:
+        return f"With {mix.mix} it is learned from {axis} {words} on, {count_words(answer, mix.target)} parameters"
+    if found.verdict is Verdict.ABOVE:
+        return f"With {mix.mix} it is not learned up to {axis} {largest.size}, the largest tried ({seeds})"
+    if found.verdict is Verdict.BELOW:
+        return f"With {mix.mix} it is learned already at {axis} {smallest.size}, the smallest tried ({seeds})"
+    if found.verdict is Verdict.PLATEAU:
+        return f"With {mix.mix} there is no transition: accuracy levels off ({words}; {seeds}), and size does not help"
+    if found.verdict is Verdict.NEAR_FLOOR:
+        return f"With {mix.mix} nothing can be said: the best constant answer is nearly as good as what counts as learned"
+    return f"With {mix.mix} it is {words}: its runs are too few, or contradict each other ({seeds})"
+
+
+def _compared(answer: Answer) -> str:
+    if (several := panel(answer)) is not None:
+        return " ".join(f"{sentence(finding)}." for finding in several.findings)
+    said = []
+    for mix in answer.mixes:
+        if mix.synergy_total is not None:
+            rests = rests_on(answer, mix)
+            words = wording.synergy(mix.mix, mix.synergy_total)
+            said.append(f"Resting on {rests}: {words}." if rests else f"So {words}.")
+    return " ".join(said)
+
+
+def _how_sure(answer: Answer) -> str:
+    said = []
+    for mix in answer.mixes:
+        found = mix.target.transition
+        low, high = found.relative.low, found.relative.high
+        if found.verdict is Verdict.FOUND and low and high:
+            said.append(f"{mix.mix} is known to within a factor of {wording.bare(high / low)} in {answer.size_axis}")
+        if found.bimodal:
+            said.append(f"single runs of {mix.mix} learn or do not, with little in between, so that luck of the seed counts")
+        if (benefit := mix.synergy_total and mix.synergy_total.p_benefit) is not None and mix.synergy_total is not None:
+            said.append(f"the probability that {mix.mix} needs fewer parameters is {benefit:.2f}")
+    disagree = [
+        f"{share.learned} of {share.tried} seeds learned {mix.mix} at {share.size}"
+        for mix in answer.mixes
+        for share in mix.target.transition.shares
+        if 0 < share.learned < share.tried
+    ]
+    if disagree:
+        said.append(f"runs disagree where {listed(disagree)}")
+    return f"How sure, by {answer.confidence:.0%} intervals: {'; '.join(said)}." if said else ""
+
+
+def _what_would_change_it(answer: Answer) -> str:
+    said = []
+    if not answer.recipes:
+        said.append("another training recipe, for this was asked under one")
+    for mix in answer.mixes:
+        verdict = mix.target.transition.verdict
+        if mix.budget_limited:
+            said.append(f"more training of {mix.mix}, a smaller size of which learned with more steps")
+        elif mix.budget_limited is None and verdict in (Verdict.ABOVE, Verdict.PLATEAU):
+            said.append(f"more training of {mix.mix}, if the budget is what held it back (no longer run was made)")
+    failed = sum(mix.failed for mix in answer.mixes)
+    if failed:
+        said.append(f"{failed} runs that failed and count as no evidence")
+    return f"What could change it: {'; '.join(said)}." if said else ""
+
+
+def _next(answer: Answer, costs: Mapping[int, float]) -> str:
+    said = [line for mix in answer.mixes if (line := _next_of(answer, mix, costs))]
+    if not said:
+        return f"No run is needed next: every interval is narrower than a factor of {NARROW}."
+    return f"Next: {'; '.join(said)}."
+
+
+def _next_of(answer: Answer, mix: MixAnswer, costs: Mapping[int, float]) -> str:
+    """Which runs would tell most about one mix, and what they cost; ``""`` where it is known well enough."""
+    found = mix.target.transition
+    smallest, largest = (count.size for count in answer.tested(found))
+    if found.verdict is Verdict.ABOVE:
+        return f"for {mix.mix} a size beyond {largest}, such as {math.ceil(BEYOND * largest)}{_at_least(largest, costs)}"
+    if found.verdict is Verdict.BELOW:
+        return f"for {mix.mix} a size under {smallest}, such as {max(1, math.floor(smallest / BEYOND))}"
+    if found.verdict is Verdict.PLATEAU:
+        return f"for {mix.mix} longer runs at {largest}{_at_least(largest, costs)}, since more size did not help"
+    if found.verdict is Verdict.NEAR_FLOOR:
+        return f"for {mix.mix} test data whose best constant answer scores less"
+    low, high = found.relative.low, found.relative.high
+    if found.verdict is Verdict.FOUND and low and high and high / low < NARROW:
+        return ""
+    size = _telling(answer, found)
+    return f"for {mix.mix} {MORE_SEEDS} more seeds at {answer.size_axis} {size}{_cost(size, costs)}"
+
+
+def _telling(answer: Answer, found: Transition) -> int:
+    """The size on offer that the transition is as likely to lie above as below."""
+    sizes = [count.size for count in answer.counts]
+    density: Density | None = found.density
+    if density is None:
+        return sizes[len(sizes) // 2]
+
+    def below(size: int) -> float:
+        return sum(weight for place, weight in zip(density.sizes, density.weights, strict=True) if place <= size)
+
+    return min(sizes, key=lambda size: abs(below(size) - 0.5))
+
+
+def _cost(size: int, costs: Mapping[int, float]) -> str:
+    """What these runs take, by those of the nearest size that was trained."""
+    if not costs:
+        return ""
+    near = min(costs, key=lambda other: abs(math.log(other / size)))
+    return f", about {wording.duration(MORE_SEEDS * costs[near])} of training (as at {near})"
+
+
+def _at_least(size: int, costs: Mapping[int, float]) -> str:
+    return f", more than {wording.duration(costs[size])} of training a run" if size in costs else ""
+
+
+def listed(names: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

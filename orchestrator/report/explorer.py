@@ -1,0 +1,154 @@
+"""What the page's script shows: every run with its learning curve, what models hold at every size, and the posterior
+as it narrowed. Plain values, as small as they can be: a page stays under 3 MB."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from orchestrator.report.answer import Answer
+from orchestrator.report.clustering import clustered_order
+from orchestrator.report.looks import looks
+from orchestrator.report.panels import kept_similarity
+from orchestrator.report.plane import principal_components
+from orchestrator.space.spec import SweepSpec
+from orchestrator.store.probed import numbers_of
+from orchestrator.store.records import RunRecord
+from orchestrator.transition.narrowing import Narrowed, narrowed
+from orchestrator.transition.types import Point
+from trainables.base import Status
+
+MOST_POINTS = 60
+"""Evaluations of a learning curve that are kept; of longer ones every second, third, ..."""
+MOST_MAP_BYTES = 1_200_000
+"""Of all similarity matrices together, a byte a number. Beyond it only the median run of each mix and size keeps its
+own, and of those the ones that fit."""
+MOST_STEPS = 60
+"""Steps of a posterior that are kept for each mix; of more runs every second, third, ... and the last."""
+
+
+def explorer_data(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord]) -> Markup | None:
+    """The data as JSON that can stand in a page; None without a run that ended with an accuracy."""
+    places = {mix.mix: place for place, mix in enumerate(answer.mixes)}
+    shown = [
+        run
+        for run in runs
+        if run.config.label in places and run.config.steps_factor == 1 and run.outcome.status is not Status.FAILED
+    ]
+    if not shown:
+        return None
+    known = looks(answer)
+    order = {run.key: place for place, run in enumerate(shown)}
+    data = {
+        "axis": answer.size_axis,
+        "target": answer.target,
+        "item": spec.family_class.words.item,
+        "cyclic": spec.family_class.words.cyclic,
+        "sizes": sorted({run.config.size for run in shown}),
+        "mixes": [{"name": mix.mix, "colour": known[mix.mix].colour} for mix in answer.mixes],
+        "runs": [_run(run, answer.target, places) for run in shown],
+        "maps": _maps(shown, answer.target),
+        "posterior": [
+            _steps([run for run in shown if run.config.label == mix.mix], spec, answer, order) for mix in answer.mixes
+        ],
+    }
+    # What people write may hold "</script>"; JSON may escape any character.
+    return Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"))
+
+
+def _run(run: RunRecord, target: str, places: dict[str, int]) -> dict[str, Any]:
+    curve = run.outcome.curve
+    kept = curve[:: -(-len(curve) // MOST_POINTS) or 1]
+    if curve and kept[-1] is not curve[-1]:
+        kept = (*kept, curve[-1])
+    numbers = {name.removeprefix("probe/"): float(f"{value:.3g}") for name, value in numbers_of(run.directory).items()}
+    return {
+        "key": run.key,
+        "mix": places[run.config.label],
+        "size": run.config.size,
+        "seed": run.config.seed,
+        "status": run.outcome.status.value,
+        "accuracy": round(_accuracy(run, target), 3),
+        "steps": [point.step for point in kept],
+        "curve": [round(point.accuracy[target], 3) for point in kept],
+        "probes": numbers,
+    }
+
+
+def _accuracy(run: RunRecord, target: str) -> float:
+    """What the statistics see: a diverged run learned nothing."""
+    outcome = run.outcome
+    return outcome.floor[target] if outcome.status is Status.DIVERGED else outcome.accuracy[target]
+
+
+def _maps(runs: Sequence[RunRecord], target: str) -> dict[str, dict[str, Any]]:
+    """By the place of a run what its model holds: similarities in hundredths (a byte each, 100 added), the order in
+    which alike ones stand together, and the first two principal components."""
+    found = {place: kept_similarity(run) for place, run in enumerate(runs)}
+    kept = {place: matrix for place, matrix in found.items() if matrix is not None}
+    if sum(matrix.size for matrix in kept.values()) > MOST_MAP_BYTES:
+        kept = _median_runs(runs, kept, target)
+    told, room = {}, MOST_MAP_BYTES
+    for place, matrix in kept.items():
+        room -= matrix.size
+        if room >= 0:
+            told[str(place)] = _map(matrix)
+    return told
+
+
+def _median_runs(
+    runs: Sequence[RunRecord], kept: dict[int, NDArray[np.float64]], target: str
+) -> dict[int, NDArray[np.float64]]:
+    cells: dict[tuple[str, int], list[int]] = {}
+    for place in kept:
+        cells.setdefault((runs[place].config.label, runs[place].config.size), []).append(place)
+    chosen = []
+    for places in cells.values():
+        places.sort(key=lambda place: _accuracy(runs[place], target))
+        chosen.append(places[(len(places) - 1) // 2])
+    return {place: kept[place] for place in sorted(chosen)}
+
+
+def _map(matrix: NDArray[np.float64]) -> dict[str, Any]:
+    scores, shares = principal_components(matrix)
+    hundredths = np.clip(np.rint(100 * matrix), -100, 100).astype(np.int16) + 100
+    return {
+        "n": len(matrix),
+        "cosines": base64.b64encode(hundredths.astype(np.uint8).tobytes()).decode(),
+        "order": [int(place) for place in clustered_order(matrix)],
+        "plane": [[round(float(x), 3), round(float(y), 3)] for x, y in scores],
+        "shares": [round(float(share), 3) for share in shares],
+    }
+
+
+def _steps(runs: Sequence[RunRecord], spec: SweepSpec, answer: Answer, order: dict[str, int]) -> dict[str, Any]:
+    """The posterior of one mix after its runs, in the order they ended."""
+    points = [
+        Point(run.config.size, run.config.seed, _accuracy(run, spec.target), run.outcome.floor[spec.target])
+        for run in runs
+    ]
+    found = narrowed(points, [count.size for count in answer.counts], answer.confidence)
+    every = -(-len(found) // MOST_STEPS) or 1
+    kept = [place for place in range(len(found)) if place % every == 0 or place == len(found) - 1]
+    sizes = [round(size, 2) for size in found[0].density.sizes] if found else []
+    return {"sizes": sizes, "steps": [_step(found[place], order[runs[place].key]) for place in kept]}
+
+
+def _step(found: Narrowed, run: int) -> dict[str, Any]:
+    most = max(found.density.weights) or 1.0
+    told = found.estimate
+    return {
+        "run": run,
+        "above": round(found.above_before, 3),
+        "beyond": round(found.density.above, 3),
+        "estimate": [None if side is None else round(side, 2) for side in (told.value, told.low, told.high)],
+        "density": [round(99 * weight / most) for weight in found.density.weights],
+    }
+
+

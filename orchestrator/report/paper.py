@@ -1,0 +1,98 @@
+"""A sweep's figure for a paper: as wide as a column, fonts inside, with a caption and an entry for its bibliography."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from orchestrator.errors import UserError
+from orchestrator.report.answer import Answer
+from orchestrator.report.figures import transitions_figure
+from orchestrator.report.main_figure import main_figure
+from orchestrator.report.style import NARROW_IN
+from orchestrator.report.table import answer_table
+from orchestrator.space.spec import SweepSpec
+from orchestrator.store.records import Sweep
+from orchestrator.transition.types import LEVEL
+
+LEAST_IN, MOST_IN = 2.5, 12.0
+"""Widths that a figure may have: under the first its labels lie on each other."""
+TYPE = {"pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "path"}
+"""Fonts inside: TrueType in PDF (journals refuse Type 3), outlines in SVG, which look alike everywhere."""
+UNITS = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
+"""Inches a unit; a TeX point, as ``\\the\\columnwidth`` says it."""
+
+
+def width_in(given: str) -> float:
+    """A width such as ``3.3in``, ``84mm``, ``8.4cm`` or ``246pt`` in inches. Raises :class:`UserError`."""
+    matched = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(in|cm|mm|pt)\s*", given)
+    if matched is None:
+        raise UserError(f"--width {given!r}: write a number and one of in, cm, mm, pt, such as 3.3in")
+    inches = float(matched[1]) * UNITS[matched[2]]
+    if not LEAST_IN <= inches <= MOST_IN:
+        raise UserError(f"--width {given!r} is {inches:.2g} inches; allowed are {LEAST_IN:g}in to {MOST_IN:g}in")
+    return inches
+
+
+def paper_figure(spec: SweepSpec, answer: Answer, width: float) -> Figure:
+    """The main figure ``width`` inches wide, without the question above it, which the caption says. Type is 7.5 points
+    and more at any width. Raises :class:`UserError` where several recipes have no room."""
+    if not answer.recipes:
+        return transitions_figure(spec, answer, title="", width_in=width)
+    if width < NARROW_IN:
+        raise UserError(f"a figure of {len(answer.recipes)} recipes has two columns: give it {NARROW_IN:g}in or more")
+    figure = main_figure(spec, answer)
+    figure.suptitle("")
+    figure.set_size_inches(width, figure.get_figheight())
+    return figure
+
+
+@contextmanager
+def embedded() -> Iterator[None]:
+    """A block in which figures are saved with their fonts inside."""
+    with matplotlib.rc_context(TYPE):
+        yield
+
+
+def caption(sweep: Sweep, answer: Answer) -> str:
+    """What a caption has to say for the figure to be read alone."""
+    said = answer_table(answer)
+    found = " ".join(f"{line.strip()}." for line in said.conclusions[:1])
+    runs = sum(mix.runs for mix in answer.mixes)
+    subject = f" ({answer.subject})" if answer.subject else ""
+    return (
+        f"{sweep.spec.question} Test accuracy of {answer.target}{subject} against {answer.size_axis}; every point is one "
+        f"of {runs} runs. Curves: posterior median of mean accuracy with its {answer.confidence:.0%} band; rings: "
+        f"{LEVEL:.0%} of the asymptote. Below: {answer.confidence:.0%} intervals of the transitions with their posteriors, "
+        f"and how many of the seeds tried learned at each size. {found} Sweep {sweep.id}."
+    ).replace("  ", " ")
+
+
+def bibtex(sweep: Sweep) -> str:
+    """An entry for the record of a sweep."""
+    begun = datetime.fromisoformat(sweep.created)
+    commit = (sweep.environment.get("git") or {}).get("commit", "")
+    source = f"commit {commit}, " if commit else ""
+    key = re.sub(r"[^A-Za-z0-9]", "", sweep.id)
+    return "\n".join(
+        (
+            f"@misc{{{key},",
+            f"  title        = {{{{{_tex(sweep.spec.question)}}}}},",
+            f"  howpublished = {{Record of the sweep \\texttt{{{_tex(sweep.id)}}}}},",
+            f"  note         = {{{source}search space {_tex(sweep.spec.name)}}},",
+            f"  year         = {{{begun.year}}},",
+            f"  month        = {{{begun.month}}},",
+            "}",
+        )
+    )
+
+
+def _tex(text: str) -> str:
+    """Text with the characters escaped that TeX takes for its own."""
+    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    return "".join(special.get(letter, f"\\{letter}" if letter in "&%$#_{}" else letter) for letter in text)

@@ -1,0 +1,76 @@
+"""A mix's verdict in words, the same wherever a person reads it: live view, status, answer, figure, page and record.
+
+And what a comparison rests on, where that is less than it looks: a plateau, or seeds that were lucky.
+"""
+
+from __future__ import annotations
+
+from orchestrator.report import wording
+from orchestrator.report.answer import Answer, MixAnswer, TaskAnswer
+from orchestrator.transition.types import LEVEL, SizeShare, Transition, Verdict
+
+FEW = 2
+"""Runs that have to have learned above a transition before a comparison rests on more than one of them."""
+
+
+def size_words(answer: Answer, found: Transition) -> str:
+    """``34.4 [29.5, 44]``, ``above 64``, ``plateau at 0.75``: where a transition lies on the axis of sizes."""
+    smallest, largest = answer.tested(found)
+    return between(found, smallest.size, largest.size)
+
+
+def between(found: Transition, smallest: float, largest: float) -> str:
+    """The same for a transition tested from ``smallest`` to ``largest``."""
+    asymptote = found.fit.asymptote if found.fit else None
+    return wording.estimate(found.relative, smallest, largest, found.verdict, asymptote)
+
+
+def count_words(answer: Answer, task: TaskAnswer) -> str:
+    """The same in trainable parameters, ``-`` where the verdict names no size."""
+    found = task.transition
+    if found.verdict in wording.NO_SIZE:
+        return "-"
+    smallest, largest = answer.tested(found)
+    asymptote = found.fit.asymptote if found.fit else None
+    return wording.estimate(task.total, smallest.total, largest.total, found.verdict, asymptote)
+
+
+def verdict_line(answer: Answer, mix: MixAnswer) -> str:
+    """A mix's verdict on the target, with how many seeds learned at which sizes."""
+    return line(mix.mix, answer.size_axis, size_words(answer, mix.target.transition), mix.target.transition)
+
+
+def line(name: str, size_axis: str, words: str, found: Transition) -> str:
+    """``add: n_embed 34.4 [29.5, 44]; learned by 0/1 at 32, 4/4 at 36; half of all seeds learn at 34 [28.9, 41.5]``."""
+    where = f"{size_axis} {words}" if found.verdict in (Verdict.FOUND, Verdict.ABOVE, Verdict.BELOW) else words
+    counted = wording.learned(name, found).removeprefix(f"{name}: ")
+    return f"{name}: {where}; {counted}" if counted else f"{name}: {where}"
+
+
+def rests_on(answer: Answer, mix: MixAnswer) -> str:
+    """What a decided comparison of a mix with its baseline rests on, where that is a plateau or lucky seeds; ``""``
+    where it rests on transitions that were seen."""
+    if mix.synergy_total is None or not mix.synergy_total.decided:
+        return ""
+    compared = (answer.mix(answer.baseline_of(mix)), mix)
+    return " and ".join(filter(None, (_weakness(each.mix, each.target.transition) for each in compared)))
+
+
+def _weakness(name: str, found: Transition) -> str:
+    learned, tried = _counts(found.shares)
+    said = f"{learned} of {tried} seeds learned" if tried else "no counts of seeds are kept"
+    if found.verdict is Verdict.PLATEAU:
+        return f"a plateau ({name}: {said})"
+    if found.verdict is Verdict.ABOVE:
+        return f"lucky seeds ({name}: {said}, yet it counts as not learned)" if learned else ""
+    if found.verdict is not Verdict.FOUND or found.relative.value is None or not found.shares:
+        return ""
+    beyond = tuple(share for share in found.shares if share.size >= found.relative.value)
+    learned, tried = _counts(beyond)
+    if tried < FEW:
+        return f"a single seed above the transition ({name}: {learned} of {tried} learned there)"
+    return f"lucky seeds ({name}: {learned} of {tried} learned above its transition)" if learned < LEVEL * tried else ""
+
+
+def _counts(shares: tuple[SizeShare, ...]) -> tuple[int, int]:
+    return sum(share.learned for share in shares), sum(share.tried for share in shares)

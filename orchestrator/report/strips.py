@@ -1,0 +1,197 @@
+"""Below the curves, a row a transition: its interval, its posterior, how many seeds learned at every size; and a row a
+mix for what it saves, as an arrow from the baseline's transition to its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from orchestrator.report import style, wording
+from orchestrator.report.answer import Answer
+from orchestrator.report.looks import Series
+from orchestrator.report.panel import saving
+from orchestrator.report.saying import size_words
+from orchestrator.transition.types import LEVEL, Synergy, Transition, Verdict
+
+EDGES_IN = 0.12
+"""Inches that the panel needs besides its rows."""
+COUNT_GAP = 0.05
+"""The least distance between counts of one height, as a share of the axis (of ln size)."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a row is laid out: its height in inches, and in shares of that half the height of the highest posterior, how
+    far below the bar counts stand (each at the first height with room for it) and how far above it its words, None
+    where they stand beside the panel."""
+
+    row_in: float
+    shade: float
+    counts: tuple[float, ...]
+    words: float | None
+
+
+WIDE = Form(0.46, 0.26, (0.4, 0.6), None)
+NARROW = Form(0.74, 0.17, (0.27, 0.42, 0.57), 0.3)
+
+
+def form(width_in: float) -> Form:
+    """The rows of a figure so wide."""
+    return NARROW if width_in < style.NARROW_IN else WIDE
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """What the mix of one series saves against the baseline's, as a row of its own."""
+
+    baseline: Series
+    mix: Series
+    found: Synergy
+
+
+Row = Series | Ratio
+
+
+def rows(answer: Answer, series: Sequence[Series], *, ratios: bool) -> list[Row]:
+    """The rows of a figure of these series; with ``ratios``, of a series a mix, what each mix saves as well."""
+    found: list[Row] = list(series)
+    if ratios:
+        drawn = {mix.mix: each for mix, each in zip(answer.mixes, series, strict=True)}
+        for mix in answer.mixes:
+            if mix.synergy_total is not None:
+                found.append(Ratio(drawn[answer.baseline_of(mix)], drawn[mix.mix], mix.synergy_total))
+    return found
+
+
+def height_in(shown: Sequence[Row], width_in: float) -> float:
+    """Inches that the panel takes in a figure so wide."""
+    return EDGES_IN + form(width_in).row_in * len(shown)
+
+
+def draw(axes: Axes, shown: Sequence[Row], answer: Answer, span: tuple[float, float], width_in: float) -> None:
+    """Draw all rows into a panel whose axis of sizes is logarithmic. In a narrow figure what a row says stands over
+    its bar, else beside it."""
+    laid, narrow = form(width_in), width_in < style.NARROW_IN
+    gap = COUNT_GAP * style.WIDTH_IN / width_in * math.log(span[1] / span[0])
+    for place, row in enumerate(shown):
+        if isinstance(row, Ratio):
+            _draw_ratio(axes, row, answer, place)
+            said = saving(row.found)
+        else:
+            _draw_posterior(axes, row, place, laid.shade)
+            _draw_transition(axes, row, answer, place, span)
+            _draw_counts(axes, row, place, gap, laid.counts)
+            said = size_words(answer, row.transition)
+        _say(axes, said, place, laid.words)
+    axes.set_ylim(len(shown) - 0.3, -0.55)
+    names = [_name(row, narrow=narrow) for row in shown]
+    axes.set_yticks(range(len(shown)), names)
+    what = f"transition at {LEVEL:.0%} of the asymptote, {answer.confidence:.0%} interval, posterior shaded"
+    explained = f"   ({what};\nbelow each bar: seeds that learned / seeds tried)"
+    axes.set_xlabel(answer.size_axis + ("" if narrow else explained))
+    style.dress(axes, spines=("bottom",))
+    axes.tick_params(axis="y", length=0, labelsize=style.TEXT)
+    for tick, row in zip(axes.get_yticklabels(), shown, strict=True):
+        tick.set_color(row.mix.colour if isinstance(row, Ratio) else row.colour)
+
+
+def _name(row: Row, *, narrow: bool) -> str:
+    if isinstance(row, Ratio):
+        return "ratio" if narrow else f"{row.mix.label} vs {row.baseline.label}"
+    return row.label
+
+
+def ends(found: Transition, smallest: float, largest: float) -> tuple[float | None, float | None]:
+    """Where the bar of a transition starts and ends; censored sides end at the last size tested."""
+    if found.verdict in wording.NO_SIZE or not found.points:
+        return None, None
+    if found.verdict is Verdict.ABOVE:
+        return largest, largest
+    if found.verdict is Verdict.BELOW:
+        return smallest, smallest
+    return found.relative.low or smallest, found.relative.high or largest
+
+
+def _draw_transition(axes: Axes, series: Series, answer: Answer, row: int, span: tuple[float, float]) -> None:
+    """The transition with its interval, arrows where a side is censored."""
+    found = series.transition
+    smallest, largest = answer.tested(found)
+    low, high = ends(found, smallest.size, largest.size)
+    if low is not None and high is not None:
+        axes.plot([low, high], [row, row], color=series.colour, linewidth=2.2, solid_capstyle="butt", zorder=2)
+        for end, known, outside, arrow in (
+            (low, found.relative.low, span[0], "<"),
+            (high, found.relative.high, span[1], ">"),
+        ):
+            if known is not None:
+                axes.plot(end, row, marker="|", color=series.colour, markersize=8, markeredgewidth=1.6, zorder=3)
+            else:
+                axes.plot([end, outside], [row, row], color=series.colour, linewidth=2.2, linestyle=(0, (1, 1)))
+                axes.plot(outside, row, marker=arrow, color=series.colour, markersize=7, clip_on=False, zorder=3)
+    if found.verdict is Verdict.FOUND and found.relative.value is not None:
+        axes.plot(found.relative.value, row, marker=series.marker, color=series.colour, markersize=6.5, zorder=4)
+
+
+def _draw_posterior(axes: Axes, series: Series, row: int, most: float) -> None:
+    """Where the transition may lie: the height of the shade, at ``most`` rows, is the posterior density in ln size."""
+    found = series.transition
+    if found.density is None or found.verdict is Verdict.PLATEAU or max(found.density.weights) <= 0:
+        return
+    sizes, weights = np.array(found.density.sizes), np.array(found.density.weights)
+    height = most * weights / weights.max()
+    look = {"color": series.colour, "alpha": 0.16, "linewidth": 0, "zorder": 1}
+    axes.fill_between(sizes, row - height, row + height, where=height > 0.01 * most, **look)
+
+
+def _draw_counts(axes: Axes, series: Series, row: int, gap: float, heights: Sequence[float]) -> None:
+    """At every size tested how many of the seeds tried learned; at each of the ``heights`` two stand no closer than
+    ``gap`` in ln size, unless there are too many sizes for that."""
+    last = [-math.inf] * len(heights)
+    for share in series.transition.shares:
+        place = math.log(share.size)
+        free = [level for level, end in enumerate(last) if place - end >= gap]
+        level = free[0] if free else int(np.argmin(last))
+        last[level] = place
+        said = f"{share.learned}/{share.tried}"
+        colour = style.GREY if share.learned == 0 else series.colour
+        axes.text(
+            *(share.size, row + heights[level], said), ha="center", va="center", fontsize=style.SMALL, color=colour
+        )
+
+
+def _draw_ratio(axes: Axes, row: Ratio, answer: Answer, place: int) -> None:
+    """From the baseline's transition to the mix's: solid where it is decided, dotted and grey where it is not; none
+    where one of them is not known at all."""
+    start, end = (_place(each.transition, answer) for each in (row.baseline, row.mix))
+    if start is not None and end is not None:
+        look = {"color": row.mix.colour if row.found.decided else style.GREY, "linewidth": 1.8}
+        look |= {} if row.found.decided else {"linestyle": (0, (2, 2))}
+        arrow = {"arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0, "mutation_scale": 12, **look}
+        axes.annotate("", xy=(end, place), xytext=(start, place), arrowprops=arrow)
+        axes.plot(start, place, marker="|", color=look["color"], markersize=8, markeredgewidth=1.6, zorder=3)
+
+
+def _place(found: Transition, answer: Answer) -> float | None:
+    """The transition, or the side of it that is known."""
+    if found.relative.value is not None:
+        return found.relative.value
+    smallest, largest = answer.tested(found)
+    if found.verdict is Verdict.ABOVE or (found.verdict is Verdict.PLATEAU and found.relative.low is not None):
+        return float(largest.size)
+    return float(smallest.size) if found.verdict is Verdict.BELOW else None
+
+
+def _say(axes: Axes, words: str, row: int, above: float | None) -> None:
+    axes.annotate(
+        words,
+        (1.015, row) if above is None else (1.0, row - above),
+        xycoords=("axes fraction", "data"),
+        va="center",
+        ha="left" if above is None else "right",
+        fontsize=style.SMALL + 0.5,
+        color=style.INK,
+    )

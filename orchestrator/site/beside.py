@@ -1,0 +1,52 @@
+"""What joins the page of all sweeps to MLflow's page beside it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+from orchestrator.report.index import Link
+from orchestrator.site.server import HOST
+from orchestrator.site.shelf import Shelf
+from orchestrator.store.files import Home
+from orchestrator.tracking.base import OutageError
+from orchestrator.tracking.page import places
+from orchestrator.tracking.store import Store
+
+TRIED = 20
+"""Ports after the first that are tried for one that is free."""
+
+
+def shelf_of(home: Path, store: Store, port: int) -> Shelf:
+    """The sweeps of a home, each with its links into MLflow's page at ``port``."""
+
+    def links() -> tuple[Mapping[str, tuple[Link, ...]], str]:
+        try:
+            found = places(store, port)
+        except OutageError as error:
+            return {}, str(error)
+        named = {
+            sweep: (
+                ("Transitions in MLflow", each.transitions),
+                ("Runs in MLflow", each.runs),
+                ("Its record in MLflow", each.record),
+            )
+            for sweep, each in found.items()
+        }
+        return {sweep: tuple(Link(*pair) for pair in pairs if pair[1]) for sweep, pairs in named.items()}, ""
+
+    return Shelf(Home(home.resolve()), links)
+
+
+def free_port(first: int) -> int:
+    """The first port from this one on that nobody listens at; any free one where the next :data:`TRIED` are taken."""
+    for port in (*range(first, min(first + TRIED, 65536)), 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise RuntimeError("no port is free on this machine")

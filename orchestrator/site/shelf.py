@@ -1,0 +1,103 @@
+"""The sweeps of a home as the page shows them; what has not changed is neither read nor judged again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+
+from orchestrator.catalogue.reading import Outline, State, StoredSweep, read_known
+from orchestrator.errors import UserError
+from orchestrator.report.index import Entry, Link, headline, index_page
+from orchestrator.report.main_figure import main_figure
+from orchestrator.report.page import PageContent, page
+from orchestrator.report.style import inline_svg
+from orchestrator.store.files import Home
+from orchestrator.store.lifecycle import is_driven
+from orchestrator.store.reading import Unreadable
+
+SHOWN = 30
+"""Sweeps with answer and figure on the page; a figure takes half a second to draw. Older ones have their links."""
+
+Links = Callable[[], tuple[Mapping[str, tuple[Link, ...]], str]]
+"""Where each sweep is in the record, by its id, and why that is not known (``""`` where it is)."""
+
+
+def no_links() -> tuple[Mapping[str, tuple[Link, ...]], str]:
+    """Of a home without a record."""
+    return {}, ""
+
+
+class Shelf:
+    """Reads a home for its page. May be asked from several threads; one at a time is answered."""
+
+    def __init__(self, home: Home, links: Links = no_links) -> None:
+        self._home = home
+        self._links = links
+        self._lock = threading.Lock()
+        self._read: dict[str, tuple[object, StoredSweep | Outline | Unreadable]] = {}
+        self._drawn: dict[tuple[str, str], tuple[object, str]] = {}
+
+    def index(self) -> str:
+        """The page of all sweeps."""
+        with self._lock:
+            links, out = self._links()
+            entries = [
+                self._entry(sweep_id, links.get(sweep_id, ()), place < SHOWN)
+                for place, sweep_id in enumerate(self._home.sweep_ids())
+            ]
+        notes = [f"MLflow's record does not answer: {out}"] if out else []
+        return index_page(entries, datetime.now(UTC), home=str(self._home.root), notes=notes)
+
+    def report(self, sweep_id: str) -> str:
+        """The report of one sweep. Raises :class:`UserError` for one that is not there or cannot be read."""
+        return self._made("report", sweep_id, _report)
+
+    def figure(self, sweep_id: str) -> str:
+        """The figure of one sweep as SVG. Raises :class:`UserError` as :meth:`report` does."""
+        return self._made(
+            "figure", sweep_id, lambda stored: inline_svg(main_figure(stored.spec, stored.answer), "main")
+        )
+
+    def _made(self, what: str, sweep_id: str, make: Callable[[StoredSweep], str]) -> str:
+        if sweep_id not in self._home.sweep_ids():
+            raise UserError(f"there is no sweep {sweep_id!r} in {self._home.root}")
+        with self._lock:
+            signature, found = self._known(sweep_id)
+            if not isinstance(found, StoredSweep):
+                raise UserError(f"{sweep_id} cannot be read; `sweeps` says why")
+            if (known := self._drawn.get((what, sweep_id))) is None or known[0] != signature:
+                known = (signature, make(found))
+                self._drawn[what, sweep_id] = known
+            return known[1]
+
+    def _known(self, sweep_id: str) -> tuple[object, StoredSweep | Outline | Unreadable]:
+        """What a sweep says, and what changes when it says something else."""
+        files = self._home.sweep(sweep_id)
+        written = files.journal.stat() if files.journal.is_file() else None
+        signature = (written and (written.st_mtime_ns, written.st_size), is_driven(files))
+        if (known := self._read.get(sweep_id)) is None or known[0] != signature:
+            known = (signature, read_known(self._home, sweep_id))
+            self._read[sweep_id] = known
+        return known
+
+    def _entry(self, sweep_id: str, links: tuple[Link, ...], shown: bool) -> Entry:
+        _, found = self._known(sweep_id)
+        if isinstance(found, Unreadable):
+            now = datetime.now(UTC)
+            return Entry(sweep_id, "", "", "unreadable", 0, now, now, why=str(found))
+        asked = (found.id, found.spec.question, found.spec.profile, found.state.value)
+        if isinstance(found, Outline):
+            return Entry(*asked, len(found.ended), found.begun, found.changed, why=str(found.unreadable))
+        said = headline(found.answer) if shown else ("its answer stands in its report", ())
+        return Entry(
+            *asked,
+            *(len(found.runs), found.begun, found.changed, *said),
+            figure=f"/figure/{found.id}.svg" if shown and found.runs else "",
+            report=f"/sweep/{found.id}",
+            links=links,
+        )
+
+
+def _report(stored: StoredSweep) -> str:
+    return page(PageContent(stored.sweep, State(stored.state).value, stored.answer, stored.runs))

@@ -1,0 +1,127 @@
+"""A sweep in plain words: true for every verdict, and no number that the answer does not have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from orchestrator.report.answer import Answer, answer
+from orchestrator.report.explaining import explain
+from orchestrator.report.table import answer_table
+from orchestrator.transition.types import Estimate, SizeShare, Synergy, Transition, Verdict
+from tests.report.samples import FOUND, NOWHERE, bracketed, make_answer, make_spec, transition
+
+SHARES = tuple(SizeShare(size, learned, 4, 0.0, 1.0) for size, learned in ((8, 0), (32, 1), (64, 4)))
+LUCKY = (*SHARES[:2], SizeShare(64, 1, 4, 0.0, 1.0))
+NEVER = tuple(replace(share, learned=0) for share in SHARES)
+ALWAYS = tuple(replace(share, learned=4) for share in SHARES)
+UNKNOWN = Synergy(None, None, None, decided=False)
+
+CASES = {
+    Verdict.FOUND: (
+        replace(transition(Verdict.FOUND, FOUND), shares=SHARES),
+        "With add it is learned from units 37.1 [33, 41] on, 371 [330, 410] parameters",
+        "No run is needed next",
+    ),
+    Verdict.ABOVE: (
+        replace(transition(Verdict.ABOVE, Estimate(None, 64.0, None)), shares=NEVER),
+        "With add it is not learned up to units 64, the largest tried (0 of 12 runs learned it)",
+        "for add a size beyond 64, such as 96",
+    ),
+    Verdict.BELOW: (
+        replace(transition(Verdict.BELOW, Estimate(None, None, 8.0)), shares=ALWAYS),
+        "With add it is learned already at units 8, the smallest tried (12 of 12 runs learned it)",
+        "for add a size under 8, such as 5",
+    ),
+    Verdict.PLATEAU: (
+        replace(transition(Verdict.PLATEAU), shares=LUCKY),
+        "With add there is no transition: accuracy levels off (plateau at 0.75; 2 of 12 runs learned it), and size does "
+        "not help",
+        "for add longer runs at 64",
+    ),
+    Verdict.NEAR_FLOOR: (
+        transition(Verdict.NEAR_FLOOR),
+        "With add nothing can be said: the best constant answer is nearly as good as what counts as learned",
+        "for add test data whose best constant answer scores less",
+    ),
+    Verdict.UNDECIDED: (
+        replace(transition(Verdict.UNDECIDED, Estimate(None, 16.0, None)), shares=SHARES),
+        "With add it is undecided, at least 16: its runs are too few, or contradict each other (5 of 12 runs learned it)",
+        "for add 3 more seeds at units ",
+    ),
+}
+
+
+def told(found: Answer, state: str = "finished") -> str:
+    return "\n".join(explain(make_spec(), found, [], state))
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_every_verdict_has_its_words_and_no_other_s(verdict: Verdict) -> None:
+    found, said, then = CASES[verdict]
+    other = replace(transition(Verdict.FOUND, FOUND), shares=SHARES)
+    text = told(make_answer(found, other, UNKNOWN))
+    assert said in text
+    assert then in text
+    assert ("With add it is learned from" in text) == (verdict is Verdict.FOUND)
+    assert "So add+prod: undecided whether it needs fewer parameters" in text
+    assert " fewer parameters [" not in text
+
+
+@pytest.mark.parametrize(
+    ("synergy", "said"),
+    [
+        (Synergy(2.9, 2.0, 4.9, decided=True, p_benefit=0.99), "So add+prod needs 2.9x fewer parameters [2.0, 4.9]"),
+        (Synergy(None, 4.2, None, decided=True), "So add+prod needs >= 4.2x fewer parameters"),
+        (Synergy(0.5, 0.3, 0.8, decided=True), "So add+prod needs 2.0x more parameters [1.2, 3.3]"),
+        (Synergy(0.9, 0.5, 1.7, decided=False), "So add+prod: undecided whether it needs fewer parameters (0.90x"),
+    ],
+)
+def test_every_kind_of_comparison(synergy: Synergy, said: str) -> None:
+    mine = replace(transition(Verdict.FOUND, FOUND), shares=(SHARES[0], replace(SHARES[2], size=40), SHARES[2]))
+    text = told(make_answer(mine, mine, synergy))
+    assert said in text
+    assert ("probability that add+prod needs fewer parameters is 0.99" in text) == (synergy.p_benefit is not None)
+
+
+def test_a_comparison_that_rests_on_a_plateau_says_so() -> None:
+    levelled = replace(transition(Verdict.PLATEAU, Estimate(None, 64.0, None)), shares=LUCKY)
+    mine = replace(transition(Verdict.FOUND, FOUND), shares=(SHARES[0], replace(SHARES[2], size=40), SHARES[2]))
+    text = told(make_answer(levelled, mine, Synergy(None, 4.2, None, decided=True)))
+    assert "Resting on a plateau (add: 2 of 12 seeds learned): add+prod needs >= 4.2x fewer parameters" in text
+    assert "runs disagree where 1 of 4 seeds learned add at 32 and 1 of 4 seeds learned add at 64" in text
+
+
+def test_what_limits_a_finding_is_said() -> None:
+    found = make_answer(transition(Verdict.ABOVE, NOWHERE), transition(Verdict.FOUND, FOUND), UNKNOWN)
+    assert "another training recipe, for this was asked under one" in told(found)
+    assert "more training of add, if the budget is what held it back" in told(found)
+    limited = replace(found, mixes=(replace(found.mixes[0], budget_limited=True), found.mixes[1]))
+    assert "a smaller size of which learned with more steps" in told(limited)
+    assert "2 runs that failed" in told(found)
+
+
+def test_a_real_answer_is_told_in_its_own_numbers() -> None:
+    found = answer(make_spec(), bracketed())
+    text = told(found)
+    table = answer_table(found)
+    assert table.conclusions[0].strip() in text
+    for row in table.rows[:2]:
+        assert row.cells[1] in text
+        assert row.cells[2] in text
+
+
+def test_without_runs_nothing_is_claimed() -> None:
+    empty = answer(make_spec(), [])
+    said = explain(make_spec(), empty, [], "interrupted")
+    assert said[1:] == ("No run has ended yet; the sweep is interrupted, and nothing is known.",)
+    assert "so this may change" in told(answer(make_spec(), bracketed()), "running")
+
+
+def test_a_transition_alone_has_no_comparison() -> None:
+    found: Transition = replace(transition(Verdict.FOUND, FOUND), shares=SHARES)
+    both = make_answer(found, found, UNKNOWN)
+    text = told(replace(both, mixes=both.mixes[:1]))
+    assert "So " not in text
+    assert "fewer" not in text

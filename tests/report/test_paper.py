@@ -1,0 +1,74 @@
+"""A figure for a paper: as wide as was asked, readable at that width, its fonts inside."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from orchestrator.errors import UserError
+from orchestrator.report.answer import Answer, answer
+from orchestrator.report.paper import bibtex, caption, embedded, paper_figure, width_in
+from orchestrator.report.style import save
+from orchestrator.store import lifecycle
+from orchestrator.store.files import Home
+from tests.drive.sweeps import spec
+from tests.report.samples import bracketed, make_spec
+
+
+@pytest.fixture(scope="module", name="found")
+def bracketed_answer() -> Answer:
+    return answer(make_spec(), bracketed())
+
+
+@pytest.mark.parametrize(("given", "inches"), [("3.3in", 3.3), ("84mm", 3.307), ("8.4 cm", 3.307), ("246pt", 3.404)])
+def test_widths(given: str, inches: float) -> None:
+    assert width_in(given) == pytest.approx(inches, abs=1e-3)
+
+
+@pytest.mark.parametrize(("given", "said"), [("3.3", "a number and one of in, cm, mm, pt"), ("1in", "2.5in to 12in")])
+def test_what_is_no_width_is_refused(given: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        width_in(given)
+
+
+@pytest.mark.parametrize("width", [3.3, 7.0])
+def test_type_stays_readable_and_on_the_sheet(found: Answer, width: float) -> None:
+    figure = paper_figure(make_spec(), found, width)
+    figure.draw_without_rendering()
+    assert figure.get_figwidth() == width
+    texts = [text for axes in figure.axes for text in axes.texts if text.get_text()]
+    assert min(text.get_fontsize() for text in texts) >= 7.5
+    assert all(figure.bbox.padded(1).contains(*corner) for text in texts for corner in text.get_window_extent().corners())
+    # What is said of seeds lies on nothing else of its row.
+    counts = [text.get_window_extent() for text in figure.axes[1].texts if re.fullmatch(r"\d+/\d+", text.get_text())]
+    assert len(counts) == sum(len(mix.target.transition.shares) for mix in found.mixes)
+    overlaps = [one.overlaps(other) for place, one in enumerate(counts) for other in counts[place + 1 :]]
+    assert not any(overlaps)
+
+
+def test_fonts_are_inside(found: Answer, tmp_path: Path) -> None:
+    with embedded():
+        pdf = save(paper_figure(make_spec(), found, 3.3), tmp_path / "figure.pdf").read_bytes()
+        svg = save(paper_figure(make_spec(), found, 3.3), tmp_path / "figure.svg").read_text()
+    assert b"/FontFile2" in pdf
+    assert b"/Type3" not in pdf
+    box = re.search(rb"/MediaBox \[ ([\d. ]+) \]", pdf)
+    assert box is not None
+    assert np.fromstring(box[1].decode(), sep=" ")[2] == pytest.approx(3.3 * 72, abs=0.5)
+    assert "<text" not in svg
+
+
+def test_caption_and_entry_say_which_sweep(found: Answer, tmp_path: Path) -> None:
+    sweep = lifecycle.create(spec(question="Does 100 % of A_1 help?"), Home(tmp_path))
+    said = caption(sweep, found)
+    assert said.startswith("Does 100 % of A_1 help? Test accuracy of add")
+    assert f"{len(bracketed())} runs" in said
+    assert sweep.id in said
+    entry = bibtex(sweep)
+    assert entry.startswith("@misc{")
+    assert r"Does 100 \% of A\_1 help?" in entry
+    assert entry.count("{") == entry.count("}")
+    assert f"year         = {{{sweep.created[:4]}}}" in entry
