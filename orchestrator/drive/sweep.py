@@ -70,12 +70,13 @@ def _ignore(sweep: Sweep) -> None:
 class RunOptions:
     """How a sweep is run, beside what it asks.
 
-    ``resume`` is the id of a sweep to continue, ``""`` for the newest unfinished one of the same specification, None
-    for a new sweep; ``retry_failed`` trains those of its runs again that failed. ``extend`` is the id of one with whose
-    finished runs a new sweep begins. A new sweep takes every run it wants that lies in the home already; a ``fresh``
-    one trains all of its runs. Stacks are sized for ``hardware``, where it is not given for this machine. ``dashboard``
-    starts Ray's, too. At the end of its time ``limit`` it stops, to be resumed. ``begun`` is called with the sweep as soon as it has its id. ``again`` gives the command that goes
-    on with the sweep of an id, for a person to repeat.
+    ``resume`` is the id of a sweep to continue, or the beginning of it, ``""`` for the newest unfinished one of the
+    same specification, None for a new sweep; ``retry_failed`` trains those of its runs again that failed. ``extend`` is
+    the id of one with whose finished runs a new sweep begins. A new sweep takes every run it wants that lies in the
+    home already; a ``fresh`` one trains all of its runs. Stacks are sized for ``hardware``, where it is not given for
+    this machine. ``dashboard`` starts Ray's, too. At the end of its time ``limit`` it stops, to be resumed. ``begun``
+    is called with the sweep as soon as it has its id. ``again`` gives the command that goes on with the sweep of an id,
+    for a person to repeat.
     """
 
     home: Path

@@ -38,7 +38,7 @@ def asked(log: Path, **settings: float) -> SweepSpec:
 
 
 def interrupt_when(ready: Callable[[], bool], process: int) -> threading.Thread:
-    """Send a process the first Ctrl-C as soon as ``ready`` says so."""
+    """Send a process the first Ctrl-C as soon as ``ready`` says so. Times here are for a machine with much else to do."""
 
     def wait() -> None:
         deadline = time.monotonic() + 100
@@ -102,17 +102,18 @@ def interrupted(tmp_path: Path, sweep: SweepSpec, ready: Callable[[], bool]) -> 
         command(tmp_path / "space.yaml", tmp_path / "home"),
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
     ) as driver:  # fmt: skip
-        deadline = time.monotonic() + 150
+        deadline = time.monotonic() + 400
         while not ready() and time.monotonic() < deadline and driver.poll() is None:
             time.sleep(0.05)
         pressed = time.monotonic()
         os.killpg(driver.pid, signal.SIGINT)
-        said, _ = driver.communicate(timeout=120)
+        said, _ = driver.communicate(timeout=300)
         assert driver.returncode == 130, said
         return said, time.monotonic() - pressed
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_ctrl_c_leaves_checkpoints_of_all_stacks_under_ray(tmp_path: Path) -> None:
     log = tmp_path / "log"
     sweep = asked(log, steps=40, evaluation_s=0.25)
@@ -125,7 +126,7 @@ def test_ctrl_c_leaves_checkpoints_of_all_stacks_under_ray(tmp_path: Path) -> No
     )
     before = len(lines(log))
     done = subprocess.run(
-        [sys.executable, *again.split()[1:]], cwd=ROOT, capture_output=True, text=True, timeout=280, check=False
+        [sys.executable, *again.split()[1:]], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr
     assert 8 <= before < 60
@@ -133,8 +134,9 @@ def test_ctrl_c_leaves_checkpoints_of_all_stacks_under_ray(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_ctrl_c_does_not_wait_for_data_under_ray(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    _, took = interrupted(tmp_path, asked(log, data_s=120), lambda: len(lines(log)) == 2)
-    assert took < 60
+    _, took = interrupted(tmp_path, asked(log, data_s=400), lambda: len(lines(log)) == 2)
+    assert took < 200
     assert lines(log) == ["data", "data"]
