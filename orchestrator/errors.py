@@ -18,6 +18,14 @@ class UserError(SweepError, ValueError):
     exit_code = 2
 
 
+class SettingError(UserError):
+    """A setting that cannot be used; ``key`` is its name, inside what holds it."""
+
+    def __init__(self, message: str, key: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
 def nearest(given: str, allowed: Iterable[str]) -> str | None:
     """The allowed name a misspelt one most likely meant, or None when nothing is close."""
     matches = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.5)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 ALIGNMENT = 16
 """Parameters start at multiples of this many elements inside a model's flat vector: 64 bytes in float32, which every
 vector unit and matrix library is content with."""
+MOST = {"n_layer": 1_024, "n_recurrence": 1_024, "n_head": 4_096, "feed_forward": 1_024, "block": 65_536}
+"""The largest numbers a model may have of these: far above any that are in use."""
 GAIN, BIAS = "norm", "bias"
 """What the names of norm gains and of biases end with."""
 
@@ -53,9 +55,10 @@ class ModelSettings:
     init: InitSettings = field(default_factory=InitSettings)
 
     def __post_init__(self) -> None:
-        for name in ("n_layer", "n_recurrence", "n_head", "feed_forward", "block"):
-            if getattr(self, name) < 1:
-                raise SettingsError(f"{name} is {getattr(self, name)}; it must be at least 1", key=f"model.{name}")
+        for name, most in MOST.items():
+            given = getattr(self, name)
+            if not 1 <= given <= most:
+                raise SettingsError(f"{name} is {given}; it must be at least 1 and at most {most}", key=f"model.{name}")
         if self.activation not in ("relu", "gelu"):
             raise SettingsError(
                 f"activation is {self.activation!r}",

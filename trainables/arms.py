@@ -12,6 +12,8 @@ ALL = "all"
 """Every part of a model."""
 BUDGET, RECIPE = " x", " @ "
 """In the text of an arm of one phase: before its budget, and before the recipe it is trained with."""
+MOST_UNEVEN = 1e6
+"""The largest weight in a mix, in units of the smallest: a rarer task would hardly ever occur."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,13 @@ class Mix:
         for task, weight in weights.items():
             if not (0 < weight < float("inf")):
                 raise SettingsError(f"the weight of {task!r} is {weight!r}; it must be a positive number", key="mixes")
+        least, most = min(weights.values()), max(weights.values())
+        if most > MOST_UNEVEN * least:
+            rare = min(weights, key=lambda task: weights[task])
+            raise SettingsError(
+                f"the weight of {rare!r} is {least:g} beside {most:g}; the largest may be {MOST_UNEVEN:g} times it",
+                key="mixes",
+            )
         tasks = tuple(sorted(weights))
         total = sum(weights.values())
         return cls(tasks, tuple(weights[task] / total for task in tasks))

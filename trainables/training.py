@@ -21,6 +21,11 @@ Decay = Literal["matrices", "all"]
 CHOICES = {"schedule": Schedule, "loss": Loss, "windows": Windows, "precision": Precision, "decay": Decay}
 """The settings that are one of a few words, with the words."""
 
+MOST_STEPS = 10**9
+"""At a millisecond a step, twelve days for one run."""
+MOST_WINDOWS = 2**20
+LARGEST_RATE = 1_000.0
+"""Of learning and of weight decay: a step multiplies weights by 1 minus their product."""
 SOLVED = 0.99
 """``stop_when_solved``: every task of the mix at or above this validation accuracy ..."""
 SOLVED_EVALUATIONS = 3
@@ -67,14 +72,17 @@ class TrainingSettings:
     torch.optim.AdamW does unless told otherwise."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "evaluate_every"):
-            self._require(name, getattr(self, name) >= 1, "at least 1")
+        for name, most in (("steps", MOST_STEPS), ("batch", MOST_WINDOWS), ("evaluate_every", MOST_STEPS)):
+            self._require(name, 1 <= getattr(self, name) <= most, f"at least 1 and at most {most}")
         self._require(
             "warmup_steps", 0 <= self.warmup_steps < self.steps, f"at least 0 and less than steps ({self.steps})"
         )
-        self._require("learning_rate", self.learning_rate > 0, "positive")
+        self._require("learning_rate", 0 < self.learning_rate <= LARGEST_RATE, f"above 0 and at most {LARGEST_RATE:g}")
         self._require("learning_rate_end", self.learning_rate_end > 0, "positive")
-        self._require("weight_decay", self.weight_decay >= 0, "0 or more")
+        if self.schedule != "constant":
+            rule = f"at most learning_rate ({self.learning_rate:g}), from which it falls"
+            self._require("learning_rate_end", self.learning_rate_end <= self.learning_rate, rule)
+        self._require("weight_decay", 0 <= self.weight_decay <= LARGEST_RATE, f"from 0 to {LARGEST_RATE:g}")
         self._require("beta1", 0 <= self.beta1 < 1, "in [0, 1)")
         self._require("beta2", 0 <= self.beta2 < 1, "in [0, 1)")
         self._require("clip", self.clip > 0, "positive")

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 OWN_TRAINING = ("learning_rate", "learning_rate_end", "weight_decay")
 """Training settings in which the runs of one stack may differ."""
+MOST_BYTES = 1e13
+"""Ten terabytes."""
 OUTSIDE_CORE = "embeddings, positions and head"
 """What core parameters of a transformer leave out (:class:`trainables.words.Words`)."""
 
@@ -94,6 +96,13 @@ class TransformerFamily(Family):
         if size < 1 or size % heads:
             allowed = "at least 1" if heads == 1 else f"a multiple of n_head ({heads})"
             raise SettingsError(f"size {size} cannot be trained; it must be {allowed}", key="sizes", given=str(size))
+        if (needed := self.memory(size)) > MOST_BYTES:
+            raise SettingsError(
+                f"a run at size {size} needs {needed:.1e} bytes of memory, more than any machine has: lower the size, "
+                "training.batch or model.block",
+                key="sizes",
+                given=str(size),
+            )
 
     def subject(self) -> str:
         return self.settings.task.subject()

@@ -22,6 +22,8 @@ from orchestrator.commands.options import (
     VariantOption,
     load_resolved,
     load_variants,
+    repeated,
+    seconds_of,
     with_sizes,
 )
 from orchestrator.errors import UserError
@@ -61,9 +63,86 @@ def run_command(
     dashboard: Annotated[
         bool, typer.Option("--dashboard", help="Start Ray's dashboard as well, reachable from this machine only.")
     ] = False,
+    max_time: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Stop after this time, 2h or 45min, as Ctrl-C does: --resume goes on."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer alone, when it is there.")] = False,
     debug: Debug = False,
 ) -> None:
     """Run a sweep and print the transitions it finds; a space of several variants is a sweep for each."""
+    _check_options(
+        resume=resume, extend=extend, fresh=fresh, retry_failed=retry_failed,
+        address=address, local_debug=local_debug, dashboard=dashboard,
+    )  # fmt: skip
+    seconds = None if max_time is None else seconds_of("--max-time", max_time)
+    asked = with_sizes(override, stack, gpu_fraction, scratch)
+    specs, hardware = load_variants(space, profile, asked, variant, address)
+    several = len(specs) > 1
+    if several and (resume or extend is not None):
+        option = "--resume" if resume else "--extend"
+        names = ", ".join(spec.variant for spec in specs)
+        raise UserError(f"{option} names one sweep and {space} asks several: give --variant, too ({names})")
+    for spec in specs:
+        _check_gpus(spec, hardware, address)
+    from orchestrator.commands.looking import open_sweep
+    from orchestrator.commands.telling import print_comparison
+    from orchestrator.drive.beginning import check_begin
+    from orchestrator.drive.stopping import TimeLimit
+    from orchestrator.drive.sweep import RunOptions, run_sweep
+    from orchestrator.drive.variants import run_variants
+    from orchestrator.store.files import Home
+
+    for spec in specs:
+        check_begin(spec, Home(home.resolve()), hardware, resume=None if several else resume, extend=extend)
+    if dashboard:
+        from orchestrator.engine.ray.engine import check_dashboard  # Ray takes a second.
+
+        check_dashboard(address)
+    again = repeated(
+        ["run", space],
+        {"--profile": profile, "--variant": variant, "--set": override, "--stack": stack},
+        {"--gpu-fraction": gpu_fraction, "--scratch": scratch, "--address": address, "--max-time": max_time},
+        {"--home": None if home == DEFAULT_HOME else home, "--local-debug": local_debug, "--dashboard": dashboard},
+    )
+    options = RunOptions(
+        home=home,
+        address=address,
+        hardware=hardware,
+        resume=resume,
+        retry_failed=retry_failed,
+        extend=extend,
+        fresh=fresh,
+        local_debug=local_debug,
+        dashboard=dashboard,
+        limit=TimeLimit(seconds),
+        again=lambda sweep: f"{again} --resume" if several else f"{again} --resume {sweep}",
+    )
+    console = Console(quiet=quiet)
+    if several:
+        ended = run_variants(specs, options, lambda spec: _brief(spec, hardware, home, console), console)
+        stored = [open_sweep(each, home) for each in ended]
+        print_comparison(stored, stored[-1].sweep.directory / "variants.png")
+        return
+    _brief(specs[0], hardware, home, console)
+    found = run_sweep(specs[0], options, console)
+    if quiet:
+        from orchestrator.report import table
+
+        typer.echo(table.plain(table.answer_table(found)))
+
+
+def _check_options(
+    *,
+    resume: str | None,
+    extend: str | None,
+    fresh: bool,
+    retry_failed: bool,
+    address: str | None,
+    local_debug: bool,
+    dashboard: bool,
+) -> None:
+    """Raise ``UserError`` for options of ``run`` that exclude one another."""
     if resume is not None and extend is not None:
         raise UserError("--resume continues a sweep and --extend starts a new one: give one of them")
     if fresh and (resume is not None or extend is not None):
@@ -75,38 +154,6 @@ def run_command(
         raise UserError("--local-debug trains without Ray, so there is no --dashboard: give one of them")
     if address is not None and local_debug:
         raise UserError("--local-debug trains in this process, without Ray, so there is no --address: give one of them")
-    asked = with_sizes(override, stack, gpu_fraction, scratch)
-    specs, hardware = load_variants(space, profile, asked, variant, address)
-    if len(specs) > 1 and (resume or extend is not None):
-        option = "--resume" if resume else "--extend"
-        names = ", ".join(spec.variant for spec in specs)
-        raise UserError(f"{option} names one sweep and {space} asks several: give --variant, too ({names})")
-    for spec in specs:
-        _check_gpus(spec, hardware, address)
-    console = Console()
-    from orchestrator.commands.looking import open_sweep
-    from orchestrator.commands.telling import print_comparison
-    from orchestrator.drive.sweep import RunOptions, run_sweep
-    from orchestrator.drive.variants import run_variants
-
-    options = RunOptions(
-        home=home,
-        address=address,
-        hardware=hardware,
-        resume=resume,
-        retry_failed=retry_failed,
-        extend=extend,
-        fresh=fresh,
-        local_debug=local_debug,
-        dashboard=dashboard,
-    )
-    if len(specs) > 1:
-        ended = run_variants(specs, options, lambda spec: _brief(spec, hardware, home, console), console)
-        stored = [open_sweep(each, home) for each in ended]
-        print_comparison(stored, stored[-1].sweep.directory / "variants.png")
-        return
-    _brief(specs[0], hardware, home, console)
-    run_sweep(specs[0], options, console)
 
 
 def list_command(debug: Debug = False) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from orchestrator.errors import UserError
 
 if TYPE_CHECKING:
     from orchestrator.space.hardware import Hardware
@@ -48,9 +52,15 @@ ScratchOption = Annotated[
         help="Keep training data here, on each machine; by default in a private temporary directory.",
     ),
 ]
-HomeOption = Annotated[Path, typer.Option(help="The directory of the sweeps and of the default MLflow store.")]
+HomeOption = Annotated[
+    Path, typer.Option(file_okay=False, help="The directory of the sweeps and of the default MLflow store.")
+]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the full traceback of an error.")]
 DEFAULT_HOME = Path("results")
+PROGRAM = "python -m orchestrator"
+"""How a person calls it."""
+UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(h|min|m|s)")
 
 
 def load(
@@ -113,3 +123,24 @@ def with_sizes(
     )
     short = [Assignment(path, value, f"{option} {value}") for path, option, value in sizes if value is not None]
     return [*(overrides or ()), *short]
+
+
+def seconds_of(option: str, text: str) -> float:
+    """``2h``, ``45min``, ``90s`` in seconds. Raises ``UserError``."""
+    found = TIME.fullmatch(text.strip())
+    if found is None:
+        raise UserError(f"{option} {text!r}: write a time such as 2h, 45min or 90s")
+    return float(found[1]) * UNITS[found[2]]
+
+
+def repeated(words: Sequence[str], *options: Mapping[str, object]) -> str:
+    """The command of these words and options, as a shell takes it: options that are None, False or empty are left out,
+    of a list each value has the option before it."""
+    line = [*PROGRAM.split(), *words]
+    for name, given in ((name, given) for each in options for name, given in each.items()):
+        if given is True:
+            line.append(name)
+        elif given not in (None, False):
+            for value in given if isinstance(given, list) else [given]:
+                line += [name, str(value)]
+    return shlex.join(line)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,14 +10,11 @@ import typer
 from rich.console import Console
 
 from orchestrator.commands.looking import wide_console
-from orchestrator.commands.options import DEFAULT_HOME, Debug, HomeOption, hardware_at, load_variants
+from orchestrator.commands.options import DEFAULT_HOME, Debug, HomeOption, hardware_at, load_variants, seconds_of
 from orchestrator.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from orchestrator.drive.reproduce import Experiment, Reproduction
-
-UNITS = {"h": 3600.0, "m": 60.0, "min": 60.0, "s": 1.0}
-BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*(h|min|m|s)")
 
 
 def reproduce_command(
@@ -49,7 +45,7 @@ def reproduce_command(
     from orchestrator.drive.sweep import RunOptions
     from orchestrator.store.files import Home
 
-    seconds = None if budget is None else _seconds(budget)
+    seconds = None if budget is None else seconds_of("--budget", budget)
     place, hardware, console = Home(home.resolve()), hardware_at(address), Console()
     experiments = [_experiment(name, profile, address) for name in spaces or _all(profile)]
     found = Reproduction(experiments, place, hardware, console)
@@ -130,11 +126,3 @@ def _write(found: Reproduction, profile: str, folder: Path, home: Path) -> None:
         ("index.html", reproduction.reproduction_page(content)),
     ):
         write_whole(folder / name, text)
-
-
-def _seconds(budget: str) -> float:
-    """``2h``, ``45min``, ``90s`` in seconds. Raises ``UserError``."""
-    found = BUDGET.fullmatch(budget.strip())
-    if found is None:
-        raise UserError(f"--budget {budget!r}: write a time such as 2h, 45min or 90s")
-    return float(found[1]) * UNITS[found[2]]

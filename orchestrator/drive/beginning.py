@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from orchestrator.catalogue.lookup import find_sweep
 from orchestrator.engine.base import Engine
+from orchestrator.errors import UserError
+from orchestrator.space.hardware import Hardware
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store import lifecycle
 from orchestrator.store.damage import line_words
@@ -27,12 +30,50 @@ def engine_for(spec: SweepSpec, home: Home, *, local_debug: bool, address: str |
 
 
 def resumed_sweep(spec: SweepSpec, home: Home, sweep_id: str, say: Callable[[str], object]) -> Sweep:
-    """The sweep to go on with: the one of this id, or for ``""`` the newest unfinished one."""
+    """The sweep to go on with: the one of this id or the beginning of it, or for ``""`` the newest unfinished one."""
     if sweep_id == "":
         return lifecycle.find_unfinished(spec, home, say)
-    sweep = lifecycle.load(home, sweep_id)
+    sweep = lifecycle.load(home, find_sweep(home, sweep_id))
     lifecycle.check_same(spec, sweep)
     return sweep
+
+
+def extended_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
+    """The sweep with whose runs a new one begins. Raises :class:`UserError` where it has none that would do."""
+    older = lifecycle.load(home, find_sweep(home, sweep_id))
+    lifecycle.check_reusable(spec, older, home)
+    return older
+
+
+def check_room(spec: SweepSpec, hardware: Hardware) -> None:
+    """Raise :class:`UserError` where a stack asks for more cores or devices than there are, all machines together."""
+    asked = spec.resources
+    if asked.cpu_per_stack > hardware.cpus:
+        raise UserError(
+            f"resources.cpu_per_stack is {asked.cpu_per_stack:g} and there are {hardware.cpus} CPU cores: give each "
+            f"stack {hardware.cpus} at most"
+        )
+    if isinstance(asked.gpu_per_stack, float) and asked.gpu_per_stack > hardware.gpus:
+        raise UserError(
+            f"resources.gpu_per_stack is {asked.gpu_per_stack:g} and there are {hardware.gpus} GPUs: give each stack "
+            f"{hardware.gpus} at most, with 0 it trains on the CPU"
+        )
+
+
+def check_begin(spec: SweepSpec, home: Home, hardware: Hardware, *, resume: str | None, extend: str | None) -> None:
+    """Raise :class:`UserError` for whatever can be refused before anything is said, started or written: a sweep to
+    resume or to extend that is not there, differs or is being run, and cores and devices that do not exist."""
+    check_room(spec, hardware)
+    if resume is not None:
+        sweep = resumed_sweep(spec, home, resume, _say_nothing)
+        if lifecycle.is_driven(home.sweep(sweep.id)):
+            raise UserError(f"{sweep.id} is being run by another process; wait for it or stop it")
+    if extend is not None:
+        extended_sweep(spec, home, extend)
+
+
+def _say_nothing(said: str) -> None:
+    """What is passed over is said when the sweep begins."""
 
 
 def on_these_devices(sweep: Sweep, spec: SweepSpec) -> Sweep:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from orchestrator.engine.base import TroubleError
+from orchestrator.engine.base import Engine, TroubleError
+from orchestrator.engine.campaign import Campaign
 from orchestrator.errors import SweepError
+from orchestrator.report.wording import duration
 from orchestrator.store.files import SweepFiles
 from orchestrator.store.trouble import trouble_in, trouble_words
 
@@ -17,9 +21,39 @@ HARD_EXIT = 130
 """128 + SIGINT, as shells have it."""
 
 
+class TimeLimit:
+    """The time a sweep may take, from now on: ``seconds``, None for as long as it needs."""
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self._seconds = seconds
+        self._end = None if seconds is None else time.monotonic() + seconds
+        self.reached = False
+
+    @property
+    def said(self) -> str:
+        """Why the sweep has stopped where it did so for this, ``""`` otherwise."""
+        return f"the {duration(self._seconds)} that it was given are over" if self.reached and self._seconds else ""
+
+    def timer(self) -> threading.Timer | None:
+        """Sends this process SIGTERM, for the main thread to handle, when the time is over; cancel it when it must
+        not any more."""
+        if self._end is None:
+            return None
+
+        def over() -> None:
+            self.reached = True
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        timer = threading.Timer(max(0.0, self._end - time.monotonic()), over)
+        timer.daemon = True
+        timer.start()
+        return timer
+
+
 @contextmanager
-def stop_on_interrupt(stop: Callable[[], None]) -> Iterator[None]:
-    """While the block runs, SIGINT and SIGTERM call ``stop``; a second one ends the process at once.
+def stop_on_interrupt(stop: Callable[[], None], limit: TimeLimit) -> Iterator[None]:
+    """While the block runs, SIGINT and SIGTERM call ``stop``; a second one ends the process at once. So does the end of
+    the time limit, once.
 
     Even then no finished run is lost: it is in the journal, or on disk beside it.
     """
@@ -33,29 +67,57 @@ def stop_on_interrupt(stop: Callable[[], None]) -> Iterator[None]:
         stop()
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    timer = limit.timer()
     try:
         yield
     finally:
+        if timer is not None:
+            timer.cancel()
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
+def stopper(campaign: Campaign, engine: Engine, say: Callable[[str], object]) -> Callable[[], None]:
+    """What stops a campaign for an interruption: what trains goes on to its next evaluation, to leave a checkpoint
+    there. ``say`` is told at once, in a thread of its own: a signal may come in the middle of a line."""
+
+    def stop() -> None:
+        campaign.stopping = True
+        stacks = len({each.stack_id for each in campaign.training.values()})
+        if stacks:
+            threading.Thread(target=say, args=(_stopping_words(stacks),), daemon=True).start()
+        engine.interrupted()
+
+    return stop
+
+
+def _stopping_words(stacks: int) -> str:
+    many = f"{stacks} stacks leave checkpoints at their next evaluations"
+    what = many if stacks > 1 else "the stack in training leaves a checkpoint at its next evaluation"
+    return f"Stopping: {what}; Ctrl-C again ends at once, and costs what was trained since the last checkpoints"
+
+
 @contextmanager
-def stop_on_trouble(files: SweepFiles) -> Iterator[None]:
-    """A block that raises :class:`SweepError`, with what to do, where what the driver writes or reads meets a full
-    disk, or other trouble of the machine, and where an engine gave up for it."""
+def stop_on_trouble(files: SweepFiles, again: Callable[[str], str]) -> Iterator[None]:
+    """A block that raises :class:`SweepError`, with what to do (``again`` as in :func:`stopped_words`), where what the
+    driver writes or reads meets a full disk, or other trouble of the machine, and where an engine gave up for it."""
     try:
         yield
     except TroubleError as error:
-        raise SweepError(stopped_words(files.directory.name, f"{error}. What finished is kept")) from error
+        raise SweepError(stopped_words(files.directory.name, f"{error}. What finished is kept", again)) from error
     except OSError as error:
         number = trouble_in(error)
         if number is None:
             raise
         trouble = trouble_words(number, error.filename or files.directory)
-        raise SweepError(stopped_words(files.directory.name, f"{trouble}. What finished is kept")) from error
+        raise SweepError(stopped_words(files.directory.name, f"{trouble}. What finished is kept", again)) from error
 
 
-def stopped_words(sweep_id: str, why: str) -> str:
-    """That a sweep has stopped, why, and how to go on."""
-    return f"{sweep_id} has stopped: {why}; continue then with the same command and --resume {sweep_id}"
+def same_command(sweep_id: str) -> str:
+    """How to go on with a sweep, where its command line is not known."""
+    return f"the same command and --resume {sweep_id}"
+
+
+def stopped_words(sweep_id: str, why: str, again: Callable[[str], str]) -> str:
+    """That a sweep has stopped, why, and how to go on: ``again`` gives the command for its id."""
+    return f"{sweep_id} has stopped: {why}; continue then with\n{again(sweep_id)}"

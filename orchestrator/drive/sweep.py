@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -12,9 +12,23 @@ from rich.console import Console
 
 from orchestrator.cost.plan import run_seconds
 from orchestrator.drive import tuning
-from orchestrator.drive.beginning import engine_for, known_runs, on_these_devices, resumed_sweep
+from orchestrator.drive.beginning import (
+    check_room,
+    engine_for,
+    extended_sweep,
+    known_runs,
+    on_these_devices,
+    resumed_sweep,
+)
 from orchestrator.drive.monitor import Monitor
-from orchestrator.drive.stopping import stop_on_interrupt, stop_on_trouble, stopped_words
+from orchestrator.drive.stopping import (
+    TimeLimit,
+    same_command,
+    stop_on_interrupt,
+    stop_on_trouble,
+    stopped_words,
+    stopper,
+)
 from orchestrator.engine.base import Engine, TroubleError
 from orchestrator.engine.campaign import Campaign
 from orchestrator.errors import SweepError
@@ -57,11 +71,13 @@ def _ignore(sweep: Sweep) -> None:
 class RunOptions:
     """How a sweep is run, beside what it asks.
 
-    ``resume`` is the id of a sweep to continue, ``""`` for the newest unfinished one of the same specification, None
-    for a new sweep; ``retry_failed`` trains those of its runs again that failed. ``extend`` is the id of one with whose
-    finished runs a new sweep begins. A new sweep takes every run it wants that lies in the home already; a ``fresh``
-    one trains all of its runs. Stacks are sized for ``hardware``, where it is not given for this machine. ``dashboard``
-    starts Ray's, too. ``begun`` is called with the sweep as soon as it has its id.
+    ``resume`` is the id of a sweep to continue, or the beginning of it, ``""`` for the newest unfinished one of the
+    same specification, None for a new sweep; ``retry_failed`` trains those of its runs again that failed. ``extend`` is
+    the id of one with whose finished runs a new sweep begins. A new sweep takes every run it wants that lies in the
+    home already; a ``fresh`` one trains all of its runs. Stacks are sized for ``hardware``, where it is not given for
+    this machine. ``dashboard`` starts Ray's, too. At the end of its time ``limit`` it stops, to be resumed. ``begun``
+    is called with the sweep as soon as it has its id. ``again`` gives the command that goes on with the sweep of an id,
+    for a person to repeat.
     """
 
     home: Path
@@ -73,7 +89,9 @@ class RunOptions:
     fresh: bool = False
     local_debug: bool = False
     dashboard: bool = False
+    limit: TimeLimit = field(default_factory=TimeLimit)
     begun: Callable[[Sweep], object] = _ignore
+    again: Callable[[str], str] = same_command
 
 
 def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
@@ -84,10 +102,12 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     """
     home = Home(options.home.resolve())
     say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
-    chosen = opened_for_run(home.root, say)
-    spec, sizing = calibration.settle(spec, home.root, options.hardware or hardware.detect(), say)
+    here = options.hardware or hardware.detect()
+    check_room(spec, here)
     resumed = None if options.resume is None else resumed_sweep(spec, home, options.resume, say)
-    extended = None if options.extend is None else lifecycle.load(home, options.extend)
+    extended = None if options.extend is None else extended_sweep(spec, home, options.extend)
+    chosen = opened_for_run(home.root, say)
+    spec, sizing = calibration.settle(spec, home.root, here, say)
     address, dashboard = options.address, options.dashboard
     with engine_for(spec, home, local_debug=options.local_debug, address=address, dashboard=dashboard) as engine:
         console.print(engine.describe(), markup=False, highlight=False, soft_wrap=True)
@@ -101,17 +121,17 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         anew = ", every run trained anew" if sweep.fresh else ""
         console.print(f"sweep {sweep.id}{anew}", highlight=False, soft_wrap=True)
         with (
-            stop_on_trouble(files),
+            stop_on_trouble(files, options.again),
             lifecycle.driving(files),
             mended_journal(files, sweep.spec, say) as journal,
         ):
             runs.tidy(files)
             try:
-                sweep = tuning.tuned(sweep, home, engine, sizing, say)
+                sweep = tuning.tuned(sweep, home, engine, sizing, say, options.again, options.limit)
                 known = known_runs(sweep, home, extended, journal, say, retry_failed=options.retry_failed)
                 recorder = Recorder(MlflowTracker(chosen))
                 recorder.begin(sweep)
-                return _Drive(sweep, files, journal, recorder, sizing, console).run(engine, known)
+                return _Drive(sweep, files, journal, recorder, sizing, console, options).run(engine, known)
             finally:
                 calibration.add(home.root, sizing.known, say)
 
@@ -127,7 +147,9 @@ class _Drive:
         recorder: Recorder,
         sizing: Sizing,
         console: Console,
+        options: RunOptions,
     ) -> None:
+        self._again, self._limit = options.again, options.limit
         self._sweep = sweep
         self._files = files
         self._journal = journal
@@ -152,19 +174,16 @@ class _Drive:
             arm = f"{request.mix}, phase {request.phase}" if request.phase else request.mix
             view.run_ended(arm, request.size, request.seed, self._outcome_text(entry))
 
-        def stop() -> None:
-            campaign.stopping = True
-
         campaign.listen(heard, monitor.changed, lambda: self._recorder.behind)
         monitor.refresh()
-        with stop_on_interrupt(stop):
+        with stop_on_interrupt(stopper(campaign, engine, self._say), self._limit):
             if not campaign.done:
                 with view, self._measuring(), engine.exporting(self._sweep.id, monitor.snapshot):
                     with suppress(TroubleError):  # It is said when all that finished is in the record.
                         engine.execute(campaign)
                     monitor.refresh()
             if campaign.stopping:
-                self._leave_resumable(campaign.trouble)
+                self._leave_resumable(campaign.trouble or self._limit.said)
             return self._finish()
 
     def _campaign(self, engine: Engine, known: Sequence[Ended]) -> Campaign:
@@ -202,15 +221,15 @@ class _Drive:
         there = f", trained for {entry.reused_from}" if entry.reused_from else ""
         return f"{said}, {outcome.status}, {outcome.steps} steps{longer}{there}"
 
-    def _leave_resumable(self, trouble: str) -> None:
+    def _leave_resumable(self, why: str) -> None:
         self._recorder.end(self._sweep, self._answer(), Ending.INTERRUPTED)
         left = self._close_record(INTERRUPTED_TIMEOUT_S)
-        if trouble:
-            raise SweepError(stopped_words(self._sweep.id, f"{trouble}. {len(self._ended)} runs are kept{left}"))
-        self._say(
-            f"Stopped; {len(self._ended)} runs are kept{left}. Continue with the same command and "
-            f"--resume {self._sweep.id}"
-        )
+        if why:
+            raise SweepError(
+                stopped_words(self._sweep.id, f"{why}. {len(self._ended)} runs are kept{left}", self._again)
+            )
+        self._say(f"Stopped; {len(self._ended)} runs are kept{left}. Continue with")
+        self._say(self._again(self._sweep.id))
         raise KeyboardInterrupt
 
     def _finish(self) -> Answer:
@@ -230,8 +249,8 @@ class _Drive:
             self._say(f"{found_runs(there)}.")
         if failed:
             self._say(
-                f"{len(failed)} runs failed; their tracebacks are in the record, and --resume {self._sweep.id} "
-                "--retry-failed trains them again."
+                f"{len(failed)} runs failed; their tracebacks are in the record, and this trains them again:\n"
+                f"{self._again(self._sweep.id)} --retry-failed"
             )
         for said in probe_notes(self._sweep.spec, self._records()):
             self._say(said)

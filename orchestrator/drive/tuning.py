@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
-from orchestrator.drive.stopping import stop_on_interrupt
+from orchestrator.drive.stopping import TimeLimit, same_command, stop_on_interrupt, stopped_words, stopper
 from orchestrator.engine.base import Engine
 from orchestrator.engine.campaign import Campaign
 from orchestrator.errors import SweepError
@@ -29,9 +28,17 @@ from orchestrator.tuning.wording import chosen_text, trial_text
 from trainables.base import Status
 
 
-def tuned(sweep: Sweep, home: Home, engine: Engine, sizing: Sizing, say: Callable[[str], object]) -> Sweep:
+def tuned(
+    sweep: Sweep,
+    home: Home,
+    engine: Engine,
+    sizing: Sizing,
+    say: Callable[[str], object],
+    again: Callable[[str], str] = same_command,
+    limit: TimeLimit | None = None,
+) -> Sweep:
     """The sweep with tuned settings, also on disk. One that asks for no tuning, or is tuned already, stays as it is.
-    Called under the sweep's lock.
+    ``again`` gives the command that goes on with it; at the end of its ``limit`` it stops. Called under its lock.
 
     Raises :class:`SweepError` where a run fails or the machine is in trouble, and ``KeyboardInterrupt`` after an
     interruption; finished runs are kept, and a resumed sweep goes on from there.
@@ -58,13 +65,15 @@ def tuned(sweep: Sweep, home: Home, engine: Engine, sizing: Sizing, say: Callabl
         )
         teller = _Teller(sweep, tuner, campaign, say)
         campaign.listen(teller.ended, teller.changed)
-        with stop_on_interrupt(partial(setattr, campaign, "stopping", True)):
+        with stop_on_interrupt(stopper(campaign, engine, say), limit or TimeLimit()):
             if not campaign.done:
                 engine.execute(campaign)
     if teller.failure:
         raise SweepError(teller.failure)
+    if campaign.stopping and limit is not None and limit.said:
+        raise SweepError(stopped_words(sweep.id, f"{limit.said}. The trials that ended are kept", again))
     if campaign.stopping:
-        say(f"Stopped while tuning; what finished is kept. Continue with the same command and --resume {sweep.id}")
+        say(f"Stopped while tuning; what finished is kept. Continue with\n{again(sweep.id)}")
         raise KeyboardInterrupt
     lifecycle.drop_checkpoints(files)
     found = tuple(tuner.study(mix.name).result() for mix in sweep.spec.mixes)

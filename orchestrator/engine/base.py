@@ -38,6 +38,11 @@ class Engine(ABC):
         """Train until ``campaign.done``. Raises :class:`TroubleError` where the campaign met trouble that stayed,
         :class:`SweepError` when the machinery itself fails; a run that fails is the campaign's business."""
 
+    def interrupted(self) -> None:
+        """Called once the campaign is stopping for an interruption, from the signal's handler in the main thread: give
+        up what no checkpoint could keep. By default what trains goes on to its next evaluation."""
+        return
+
     def exporting(self, sweep_id: str, snapshot: Callable[[], Snapshot]) -> AbstractContextManager[object]:
         """A block during which the sweep's progress is exported to whoever monitors the machines; by default nobody."""
         return nullcontext()

@@ -112,6 +112,11 @@ class Campaign:
         """True when nothing is training or waiting and the searcher wants nothing more, or the sweep is stopping."""
         return self.stopping or (not self.training and self._queue.empty and self.searcher.done)
 
+    def has_shown(self, stack_id: str) -> bool:
+        """Whether a run of this stack has come to an evaluation since the stack was started: without one there is
+        nothing yet that a checkpoint could keep."""
+        return any(each.stack_id == stack_id and each.evaluation is not None for each in self.training.values())
+
     def listen(
         self, on_end: Callable[[Ended], None], on_change: Callable[[], None], behind: Callable[[], bool] = _never
     ) -> None:

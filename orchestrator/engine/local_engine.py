@@ -21,6 +21,8 @@ class LocalEngine(Engine):
 
     def __init__(self, home: str) -> None:
         self._home = home
+        self._beginning = False
+        """Whether a stack is on its way to its first evaluation: data are made, or loaded."""
 
     @property
     def slots(self) -> int:
@@ -42,16 +44,30 @@ class LocalEngine(Engine):
                 campaign.stack_ended(stack.id)
         check_trouble(campaign)
 
+    def interrupted(self) -> None:
+        """Leave a stack that has nothing to keep, wherever it is: making its data may take minutes."""
+        if self._beginning:
+            raise KeyboardInterrupt
+
     def _train(self, campaign: Campaign, job: StackJob) -> str:
-        """Train a stack to its end, or until the campaign stops; the traceback of what its family raised, or ``""``."""
+        """Train a stack to its end, or until the campaign stops, and leave a checkpoint then; the traceback of what its
+        family raised, or ``""``."""
         worker: StackWorker | None = None
         while not campaign.stopping and not (worker and worker.done):
             try:
                 worker = worker or StackWorker(job)
+                self._beginning = not campaign.has_shown(job.stack_id)
                 report = worker.advance()
+                self._beginning = False
+            except KeyboardInterrupt:
+                if not campaign.stopping:
+                    raise
+                return ""  # Wherever it was: nothing of it is whole.
             except Exception:  # noqa: BLE001 - in a process of its own it would be that process's failure, too
                 return traceback.format_exc()
             take_in(campaign, job.stack_id, report)
+        if worker and not worker.done:
+            _leave_checkpoint(worker, campaign)
         return ""
 
     def __enter__(self) -> Self:
@@ -61,3 +77,10 @@ class LocalEngine(Engine):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         return None
+
+
+def _leave_checkpoint(worker: StackWorker, campaign: Campaign) -> None:
+    try:
+        worker.save()
+    except Exception as error:  # noqa: BLE001 - the sweep stops whatever a family raises here, or a full disk
+        campaign.say(f"no checkpoint could be written, so that its runs go on from an earlier one: {error}")

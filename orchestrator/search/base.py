@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Final, Literal
 
-from orchestrator.errors import UserError
+from orchestrator.errors import SettingError
 
 AUTO: Final = "auto"
 
@@ -103,7 +103,7 @@ class SearchSettings:
 
     def __post_init__(self) -> None:
         if self.stack != AUTO and not 1 <= self.stack <= 4096:
-            raise UserError(f"search.stack is {self.stack!r}; it must lie between 1 and 4096, or be auto.")
+            raise SettingError(f"search.stack is {self.stack!r}; it must lie between 1 and 4096, or be auto.", "stack")
 
 
 class Searcher(ABC):

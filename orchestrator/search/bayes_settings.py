@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from orchestrator.errors import UserError
+from orchestrator.errors import SettingError
 from orchestrator.search.base import SearchSettings
+
+MOST_RUNS = 1_000_000
+LEAST_COST_S = 1e-3
+"""A mix that may cost nothing would be asked nothing."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +49,9 @@ class BayesSettings(SearchSettings):
         super().__post_init__()
         for name, least, most in (
             ("precision", 0.05, 5.0),
-            ("max_runs", 1, math.inf),
-            ("max_cost", 0, math.inf),
-            ("min_runs", 1, math.inf),
+            ("max_runs", 1, MOST_RUNS),
+            ("max_cost", LEAST_COST_S, math.inf),
+            ("min_runs", 1, MOST_RUNS),
             ("thrift", 0.0, 2.0),
             ("gate", 0.0, 1.0),
             ("worth", 0.0, 10.0),
@@ -55,4 +59,5 @@ class BayesSettings(SearchSettings):
         ):
             given = getattr(self, name)
             if given is not None and not least <= given <= most:
-                raise UserError(f"search.{name} is {given!r}; it must lie between {least} and {most}.")
+                rule = f"be at least {least:g}" if most == math.inf else f"lie between {least:g} and {most:g}"
+                raise SettingError(f"search.{name} is {given!r}; it must {rule}.", name)

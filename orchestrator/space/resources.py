@@ -12,13 +12,16 @@ from orchestrator.space.validation import STRICT
 AUTO: Literal["auto"] = "auto"
 """For a value that the engine chooses from its measurements."""
 
+MOST_CORES, LARGEST_STACK, MOST_RETRIES, WEEK_S = 4_096, 4_096, 100, 7 * 86_400.0
+"""Far above what any machine has, any device holds, any trouble is worth and any training may be lost for."""
+
 
 def _stack_size(value: Any) -> int | Literal["auto"]:
     if value == AUTO:
         return AUTO
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST_STACK:
         return value
-    raise ValueError(f"must be a whole number of at least 1, or auto; got {value!r}")
+    raise ValueError(f"must be a whole number from 1 to {LARGEST_STACK}, or auto; got {value!r}")
 
 
 def _gpu_share(value: Any) -> float | Literal["auto"]:
@@ -44,13 +47,13 @@ class Resources(BaseModel):
 
     model_config = STRICT | {"frozen": True}
 
-    cpu_per_stack: float = Field(default=1.0, gt=0)
+    cpu_per_stack: float = Field(default=1.0, ge=0.01, le=MOST_CORES)
     gpu_per_stack: Annotated[float | Literal["auto"], PlainValidator(_gpu_share)] = 0.0
     max_stack: Annotated[int | Literal["auto"], PlainValidator(_stack_size)] = AUTO
-    checkpoint_every_s: float = Field(default=60.0, gt=0)
-    retries: int = Field(default=1, ge=0)
-    threads: int | None = Field(default=None, ge=1)
-    scratch: str | None = None
+    checkpoint_every_s: float = Field(default=60.0, gt=0, le=WEEK_S)
+    retries: int = Field(default=1, ge=0, le=MOST_RETRIES)
+    threads: int | None = Field(default=None, ge=1, le=MOST_CORES)
+    scratch: str | None = Field(default=None, min_length=1)
 
     @property
     def device(self) -> str:

@@ -13,9 +13,12 @@ from orchestrator.search.base import AUTO
 from orchestrator.search.registry import METHODS, settings_type
 from orchestrator.space.validation import STRICT, InvalidDataError, Mistake, parse
 
+DEFAULT_METHOD = "bayes"
+
 
 class Search(BaseModel):
-    """Which searcher chooses the runs: ``method``, and beside it that method's own settings.
+    """Which searcher chooses the runs: ``method`` (:data:`DEFAULT_METHOD` where it is left out), and beside it that
+    method's own settings.
 
     ``settings`` holds all of them, defaults included: keyword arguments of ``orchestrator.search.make_searcher``.
     """
@@ -30,10 +33,11 @@ class Search(BaseModel):
     def _from_flat(cls, data: Any) -> Any:
         if not isinstance(data, Mapping):
             return data
-        method = data.get("method")
+        method = data.get("method", DEFAULT_METHOD)
         if not isinstance(method, str):
-            given = "is missing" if method is None else f"must be text; got {method!r}"
-            raise InvalidDataError([Mistake(("method",), f"{given}; allowed: {', '.join(METHODS)}")])
+            raise InvalidDataError(
+                [Mistake(("method",), f"must be text; got {method!r}; allowed: {', '.join(METHODS)}")]
+            )
         if method not in METHODS:
             raise InvalidDataError([Mistake(("method",), str(unknown("search method", method, METHODS)))])
         own = {key: value for key, value in data.items() if key != "method"}

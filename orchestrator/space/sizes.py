@@ -7,6 +7,9 @@ from pydantic import BaseModel, Field, model_validator
 
 from orchestrator.space.validation import STRICT
 
+MOST_SIZES = 1_000
+"""More sizes than this no sweep could tell apart: from 1 to a million each would be 1.4 % above the one before."""
+
 
 class SizeRange(BaseModel):
     """``{from: 8, to: 256, count: 16, multiple_of: 4}``: ``count`` sizes from ``from`` to ``to``, both included.
@@ -18,7 +21,7 @@ class SizeRange(BaseModel):
 
     smallest: int = Field(alias="from", ge=1)
     largest: int = Field(alias="to", ge=1)
-    count: int = Field(ge=2)
+    count: int = Field(ge=2, le=MOST_SIZES)
     multiple_of: int = Field(default=1, ge=1)
 
     @model_validator(mode="after")

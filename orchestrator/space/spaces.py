@@ -89,6 +89,10 @@ def open_space(name_or_path: str) -> Space:
             for key in PROFILE_KEYS:
                 if key in file.top:
                     file.refuse((key,), "is decided by the profiles; remove it")
+    for file in space.files:
+        if "profile" in file.top and "profile_reason" not in file.top:
+            hint = "it says what a resolved space was made with; write what differs under profiles: NAME:"
+            file.refuse(("profile",), f"{hint}, and choose with --profile NAME")
     return space
 
 
@@ -130,11 +134,23 @@ def resolve_space(
     layers = _layers(space, _choice(space, profile, hardware), asked=profile is not None)
     choose_variant(layers, variant)
     layers.add_overrides(overrides)
+    _refuse_choices(layers)
     try:
         left_out = _leave_out_other_mixes(layers, space.source)
         return Resolved(parse(SweepSpec, layers.data), layers, left_out)
     except InvalidDataError as error:
         raise UserError("\n".join(_describe(layers, mistake) for mistake in error.mistakes)) from error
+
+
+CHOSEN_BY = {"profile": "--profile", "profile_reason": "--profile", "variant": "--variant"}
+"""Keys of a resolved space that say what was chosen, and the options that choose it."""
+
+
+def _refuse_choices(layers: Layers) -> None:
+    """Raise ``UserError`` where the command line sets the name of a choice: a label without its values."""
+    for key, option in CHOSEN_BY.items():
+        if layers.overridden((key,)):
+            raise UserError(f"{layers.place((key,))}: it says what was chosen; choose with {option} NAME")
 
 
 def _choice(space: Space, asked: str | None, hardware: Hardware | None) -> ChosenProfile | None:

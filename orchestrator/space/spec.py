@@ -27,14 +27,16 @@ from orchestrator.space.plain import flatten, plain_settings
 from orchestrator.space.recipes import expand, resolve
 from orchestrator.space.resources import Resources
 from orchestrator.space.search import Search
-from orchestrator.space.sizes import SizeRange
-from orchestrator.space.tuning import Tune, Tuned
-from orchestrator.space.validation import STRICT, InvalidDataError, parse
+from orchestrator.space.sizes import MOST_SIZES, SizeRange
+from orchestrator.space.tuning import LARGEST_SEED, Tune, Tuned
+from orchestrator.space.validation import STRICT, InvalidDataError, Mistake, parse
 from trainables.arms import Arm
 from trainables.base import Family, RunConfig, Until, load_family
 from trainables.probes.base import load_probe
 
 DEFAULT_FAMILY = "listops"
+MOST_RUNS = 100_000
+"""Of the whole grid, which planning and resuming go through run by run."""
 
 
 class SweepSpec(BaseModel):
@@ -64,10 +66,10 @@ class SweepSpec(BaseModel):
     recipes: dict[str, Any] = Field(default_factory=dict)
     mixes: tuple[Annotated[Arm, PlainValidator(read_arm), PlainSerializer(written)], ...]
     sizes: tuple[Annotated[int, Field(ge=1)], ...]
-    seed: int = Field(default=0, ge=0)
-    seeds: int = Field(ge=1)
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
+    seeds: int = Field(ge=1, le=MOST_RUNS)
     settings: Any = Field(default_factory=dict, validate_default=True)
-    search: Search = Field(default_factory=lambda: Search.model_validate({"method": "bayes"}))
+    search: Search = Field(default_factory=lambda: Search.model_validate({}))
     tune: Tune | None = None
     tuned: dict[str, Tuned] = Field(default_factory=dict)
     probes: tuple[str, ...] = Field(default=None, validate_default=True)
@@ -84,6 +86,13 @@ class SweepSpec(BaseModel):
             raise ValueError(
                 f"a name is a letter followed by lower-case letters, digits and underscores, 64 at most; got {value!r}"
             )
+        return value
+
+    @field_validator("question")
+    @classmethod
+    def _says_something(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("a question has words in it")
         return value
 
     @field_validator("family")
@@ -150,6 +159,8 @@ class SweepSpec(BaseModel):
     def _ascending(cls, value: tuple[int, ...]) -> tuple[int, ...]:
         if not value:
             raise ValueError("at least one size is needed")
+        if len(value) > MOST_SIZES:
+            raise ValueError(f"{len(value)} sizes are more than a sweep can tell apart, {MOST_SIZES} at most")
         if list(value) != sorted(set(value)):
             raise ValueError(f"sizes must be ascending and distinct, got {list(value)}")
         return value
@@ -166,9 +177,19 @@ class SweepSpec(BaseModel):
 
     @model_validator(mode="after")
     def _fits_together(self) -> SweepSpec:
+        if (runs := len(self.mixes) * len(self.sizes) * self.seeds) > MOST_RUNS:
+            asked = f"{len(self.mixes)} mixes x {len(self.sizes)} sizes x {self.seeds} seeds are {runs} runs"
+            raise InvalidDataError([Mistake(("seeds",), f"{asked}; a sweep may have {MOST_RUNS} of them at most")])
         if found := misfits(self):
             raise InvalidDataError(found)
         return self
+
+    @classmethod
+    def keys_in_a_file(cls) -> list[str]:
+        """What may be written at the top of a search space: without what says of a resolved one how it was chosen, and
+        with what is resolved before there is a specification."""
+        chosen = {"profile", "profile_reason", "variant"}
+        return sorted({*cls.model_fields, "like", "profiles", "variants", "expects"} - chosen)
 
     @property
     def family_class(self) -> type[Family]:

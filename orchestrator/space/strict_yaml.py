@@ -26,6 +26,10 @@ class Document:
     lines: dict[Key, int]
 
 
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+"""All but tabs and ends of lines; with them what turns the direction of writing round."""
+
+
 class _Loader(yaml.SafeLoader):
     """The safe loader without aliases and dates, and with exponents as in 1e-3."""
 
@@ -105,9 +109,20 @@ def _flow_list(dumper: _Dumper, value: list[Any]) -> yaml.Node:
 _Dumper.add_representer(list, _flow_list)
 
 
+def _check_text(node: yaml.Node, source: str) -> None:
+    """Refuse text with characters in it that a terminal takes for commands."""
+    if isinstance(node, yaml.ScalarNode) and (found := CONTROL.search(node.value)):
+        mark = node.start_mark
+        raise UserError(
+            f"{source}, line {mark.line + 1}, column {mark.column + 1}: the text {node.value!r} holds the control "
+            f"character {found[0]!r}; leave it out"
+        )
+
+
 def _lines(node: yaml.Node, key: Key, source: str) -> Iterator[tuple[Key, int]]:
     """The line of every key and list entry below ``node``, refusing keys written twice."""
     yield key, node.start_mark.line + 1
+    _check_text(node, source)
     if isinstance(node, yaml.SequenceNode):
         for place, entry in enumerate(node.value):
             yield from _lines(entry, (*key, place), source)
@@ -120,6 +135,7 @@ def _lines(node: yaml.Node, key: Key, source: str) -> Iterator[tuple[Key, int]]:
             if name.value in first:
                 path = dotted((*key, name.value))
                 raise UserError(f"{source}, line {line}: {path} is written twice; first on line {first[name.value]}")
+            _check_text(name, source)
             first[name.value] = line
             yield from _lines(value, (*key, name.value), source)
             yield (*key, name.value), line

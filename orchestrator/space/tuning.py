@@ -12,6 +12,10 @@ from orchestrator.space.validation import STRICT, InvalidDataError, Key, Mistake
 
 FIRST_SEED = 1_000_000
 """Far from any seed that a sweep is likely to use, even after it is extended."""
+LARGEST_SEED = 2**63 - 1
+"""What an integer of 64 bits holds."""
+MOST_TRIALS = 1_000
+"""The most trials of a mix, and the most seeds of a trial at one size."""
 Scale: TypeAlias = Literal["linear", "log"]
 
 
@@ -56,10 +60,10 @@ class Tune(BaseModel):
     model_config = STRICT | {"frozen": True}
 
     settings: dict[str, Range]
-    trials: int = Field(default=6, ge=2)
+    trials: int = Field(default=6, ge=2, le=MOST_TRIALS)
     sizes: tuple[Annotated[int, Field(ge=1)], ...] | Literal["auto"] = "auto"
-    seeds: int = Field(default=4, ge=1)
-    seed: int = Field(default=FIRST_SEED, ge=0)
+    seeds: int = Field(default=4, ge=1, le=MOST_TRIALS)
+    seed: int = Field(default=FIRST_SEED, ge=0, le=LARGEST_SEED)
     penalty: float = Field(default=2.0, ge=1)
     size_power: float = 0.0
 

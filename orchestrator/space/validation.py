@@ -13,11 +13,11 @@ import typing
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from orchestrator.errors import nearest
+from orchestrator.errors import SettingError, nearest
 from trainables.base import SettingsError
 
 Key = tuple[str | int, ...]
@@ -26,6 +26,21 @@ Key = tuple[str | int, ...]
 T = TypeVar("T")
 
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+YAML_WORDS = (
+    ("Input should be", "must be"),
+    ("String should have", "must have"),
+    ("a valid array", "a list"),
+    ("an object", "a mapping"),
+)
+
+
+@runtime_checkable
+class Written(Protocol):
+    """A kind of document whose file may have other keys than it has fields."""
+
+    @classmethod
+    def keys_in_a_file(cls) -> list[str]: ...
 
 
 @dataclass(frozen=True)
@@ -84,6 +99,8 @@ def mistakes(error: ValidationError, kind: Any) -> Iterator[Mistake]:
             yield Mistake(key, _unknown_key(str(key[-1]), sorted(_keys(kind, key[:-1]))), unknown_key=True)
         elif found["type"] == "missing":
             yield Mistake(key, "is missing")
+        elif isinstance(cause, SettingError):
+            yield Mistake((*key, cause.key), str(cause))
         elif found["type"] == "value_error":
             yield Mistake(key, str(cause))
         else:
@@ -118,6 +135,8 @@ def _unknown_key(given: str, allowed: list[str]) -> str:
 
 def _keys(kind: Any, key: Key) -> list[str]:
     """The keys a mapping at ``key`` inside ``kind`` may have."""
+    if not key and isinstance(kind, type) and issubclass(kind, Written):
+        return kind.keys_in_a_file()
     for part in key:
         kind = _fields(kind).get(str(part))
     return list(_fields(kind))
@@ -145,7 +164,7 @@ def _fields(kind: Any) -> dict[str, Any]:
 
 def _in_yaml_words(message: str) -> str:
     """Pydantic's "Input should be a valid array" as the rest of a sentence about a key."""
-    for theirs, ours in (("Input should be", "must be"), ("a valid array", "a list"), ("an object", "a mapping")):
+    for theirs, ours in YAML_WORDS:
         message = message.replace(theirs, ours)
     return message
 

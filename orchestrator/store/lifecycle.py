@@ -7,7 +7,7 @@ import os
 import secrets
 import shutil
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -208,16 +208,25 @@ def reuse_runs(older: Sweep, home: Home, sweep: Sweep, journal: Journal) -> list
     usable = _usable(sweep.spec)
     theirs, runs = kept_runs(home.sweep(older.id)), kept_runs(home.sweep(sweep.id))
     reused = []
-    for entry in recall(home.sweep(older.id)).ended:
-        if entry.key in usable and not entry.outcome.error:
-            origin = entry.reused_from or older.id
-            link_run(theirs.get(entry.key), runs, entry.key, origin)
-            reused.append(Ended(entry.key, usable[entry.key], entry.outcome, reused_from=origin))
-            journal.append(reused[-1])
-    if not reused:
-        different = _listed(sweep.spec.differences(older.spec)) or "nothing"
-        raise UserError(f"{older.id} has no finished run that this sweep could reuse: they differ in {different}")
+    for entry in _reusable(sweep.spec, older, home, usable):
+        origin = entry.reused_from or older.id
+        link_run(theirs.get(entry.key), runs, entry.key, origin)
+        reused.append(Ended(entry.key, usable[entry.key], entry.outcome, reused_from=origin))
+        journal.append(reused[-1])
     return reused
+
+
+def check_reusable(spec: SweepSpec, older: Sweep, home: Home) -> None:
+    """Raise :class:`UserError` unless a sweep of ``spec`` may use a finished run of the other one."""
+    _reusable(spec, older, home, _usable(spec))
+
+
+def _reusable(spec: SweepSpec, older: Sweep, home: Home, usable: Mapping[str, Request]) -> list[Ended]:
+    found = [each for each in recall(home.sweep(older.id)).ended if each.key in usable and not each.outcome.error]
+    if not found:
+        different = _listed(spec.differences(older.spec)) or "nothing"
+        raise UserError(f"{older.id} has no finished run that this sweep could reuse: they differ in {different}")
+    return found
 
 
 def interrupted_stacks(files: SweepFiles, say: Callable[[str], object] = warnings.warn) -> list[list[Request]]:

@@ -262,7 +262,7 @@ class MlflowTracker(Tracker):
 
     def _create_experiment(self, sweep: Sweep) -> str:
         name = sweep.spec.name
-        location = None if self.store.artifacts is None else (self.store.artifacts / name).as_uri()
+        location = self.store.location_of(name)
         tags = {NOTE: notes.experiment(sweep.spec), EXPERIMENT_KIND: "custom_model_development"}
         try:
             return str(self._client.create_experiment(name, location, tags))

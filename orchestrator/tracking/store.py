@@ -38,6 +38,14 @@ class Store:
     uri: str
     artifacts: Path | None
 
+    def location_of(self, experiment: str) -> str | None:
+        """The URI where a new experiment's artifacts lie: for an SQLite file beside it, as MLflow's own choice would be
+        the working directory; None where a server decides."""
+        parts, place = urlsplit(self.uri), self.artifacts
+        if place is None and parts.scheme.split("+")[0] == "sqlite":
+            place = Path(parts.path[1:]).parent / ARTIFACTS
+        return None if place is None else (place / experiment).as_uri()
+
     @property
     def shown(self) -> str:
         """The URI without user name and password."""

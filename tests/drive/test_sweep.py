@@ -128,8 +128,10 @@ def test_resuming_with_other_settings_names_the_difference(tmp_path: Path) -> No
         run(spec(sizes=[8, 16], seeds=3), tmp_path, resume=sweep_id)
     with pytest.raises(UserError, match="no unfinished sweep"):
         run(spec(sizes=[8, 16]), tmp_path, resume="")
-    with pytest.raises(UserError, match=sweep_id):
+    with pytest.raises(UserError, match=f"{sweep_id} cannot be resumed"):
         run(spec(), tmp_path, resume=sweep_id[:-1])
+    with pytest.raises(UserError, match=sweep_id):
+        run(spec(), tmp_path, resume="logistic-2")
 
 
 def test_a_sweep_driven_elsewhere_is_left_alone(tmp_path: Path) -> None:
@@ -158,7 +160,9 @@ def test_a_full_disk_stops_the_sweep_with_its_name(tmp_path: Path, monkeypatch: 
         raise OSError(28, "No space left on device", "journal.jsonl")
 
     monkeypatch.setattr(Journal, "append", full)
-    with pytest.raises(SweepError, match=r"the disk of journal\.jsonl is full: free some space.*--resume logistic-"):
+    with pytest.raises(
+        SweepError, match=r"(?s)the disk of journal\.jsonl is full: free some space.*--resume logistic-"
+    ):
         run(spec(sizes=[8, 16]), tmp_path)
 
 

@@ -317,9 +317,8 @@ def test_ctrl_c_while_tuning_keeps_the_trials_that_ended(tmp_path: Path) -> None
     rest = driver.stdout.read()
     assert driver.wait(120) == 130, rest
     [sweep_id] = Home(tmp_path).sweep_ids()
-    assert (
-        f"Stopped while tuning; what finished is kept. Continue with the same command and --resume {sweep_id}" in rest
-    )
+    assert "Stopped while tuning; what finished is kept. Continue with\npython -m orchestrator run" in rest
+    assert f" --resume {sweep_id}\n" in rest
     assert "Traceback" not in rest
     before = re.findall(r"trial (\d+) of 8", first + rest)
     done = subprocess.run([*command, "--resume"], capture_output=True, text=True, timeout=600, check=False)

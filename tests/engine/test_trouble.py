@@ -89,7 +89,7 @@ def test_trouble_that_stays_stops_the_sweep_and_a_resumed_one_goes_on(tmp_path: 
         run_sweep(wanted, RunOptions(home=home, local_debug=True), quiet())
     [sweep_id] = Home(home).sweep_ids()
     assert stopped.value.exit_code == 1
-    assert str(stopped.value).endswith(f"continue then with the same command and --resume {sweep_id}")
+    assert str(stopped.value).endswith(f"continue then with\nthe same command and --resume {sweep_id}")
     before = statuses(home)
     assert set(before) == {Status.FINISHED}
     assert len(before) < 4

@@ -370,7 +370,7 @@ def test_a_mix_is_what_its_name_says(weights: dict[str, float], budget: float) -
         ("noise: 0.0", "noise: 1e999", ["1e999 is no finite number"]),
         ("bisection}", "bisect}", ["search.method: unknown search method 'bisect'", "Did you mean 'bisection'?"]),
         ("bisection}", "grid, width: 2}", ["search.width: there is no such key"]),
-        ("{method: bisection}", "{}", ["search.method: is missing", "bisection"]),
+        ("{method: bisection}", "{method: 1}", ["search.method: must be text; got 1", "bisection"]),
         ("tests.families:LogisticFamily", "listop", ["line 4, family: there is no family 'listop'", "'listops'"]),
         ("tests.families:LogisticFamily", "no.such:Thing", ["family: family 'no.such:Thing' cannot be imported"]),
         ("tests.families:LogisticFamily", "tests.families:Curve", ["is not a subclass of trainables.base.Family"]),

@@ -43,7 +43,7 @@ def test_a_tuned_space_is_written_out_as_it_was_asked(tmp_path: Path) -> None:
         ("{settings: {training: {clip: {from: 1, to: 0.1}}}}", "the range is empty: 'to' (0.1) must be larger"),
         ("{settings: {training: {clip: {from: 1, to: 1}}}}", "the range is empty"),
         ("{settings: {training: {weight_decay: {from: 0, to: 1, scale: log}}}}", "must begin above 0; 'from' is 0"),
-        ("{settings: {training: {learning_rate: {from: 0, to: 1}}}}", "learning_rate is 0.0; it must be positive"),
+        ("{settings: {training: {learning_rate: {from: 0, to: 1}}}}", "learning_rate is 0.0; it must be above 0"),
         ("{settings: {training: {beta1: {from: 0.5, to: 1.5}}}}", "beta1 is 1.5; it must be in [0, 1)"),
         ("{settings: {training: {clip: {from: 1, too: 2}}}}", "tune.settings.training.clip.to: is missing"),
         ("{settings: {training: {clip: {from: 1, to: 2, scale: cubic}}}}", "'linear' or 'log'"),

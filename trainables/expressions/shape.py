@@ -11,6 +11,9 @@ from trainables.described import described_fields
 from trainables.expressions.multisets import multiset_count, tuple_share
 
 MOST_ARGUMENTS = 32
+DEEPEST = 64
+MOST_EXAMPLES = 10**9
+"""A billion expressions of twenty tokens are 40 GB on disk."""
 LONGEST_TEXT_TOKENS = 8_192
 """Longer expressions than this no block of these models holds."""
 FEWEST_HELD_OUT = 10
@@ -64,15 +67,15 @@ class ExpressionShape(ABC):
     test_examples: int = 2000
 
     def __post_init__(self) -> None:
-        check_whole("depth", self.depth, 1)
+        check_whole("depth", self.depth, 1, DEEPEST)
         check_whole("max_arguments", self.max_arguments, 2, MOST_ARGUMENTS)
         _check_within("nesting", self.nesting, 0.0, 1.0)
         _check_within("held_out_fraction", self.held_out_fraction, *HELD_OUT_RANGE)
         check_word("held_out", self.held_out, ("ordered", "unordered"))
         if self.train_examples is not None:
-            check_whole("train_examples", self.train_examples, 1)
-        check_whole("validation_examples", self.validation_examples, 1)
-        check_whole("test_examples", self.test_examples, 1)
+            check_whole("train_examples", self.train_examples, 1, MOST_EXAMPLES)
+        check_whole("validation_examples", self.validation_examples, 1, MOST_EXAMPLES)
+        check_whole("test_examples", self.test_examples, 1, MOST_EXAMPLES)
         self._check_length()
         self._check_held_out()
 

@@ -120,6 +120,7 @@ class RayEngine(Engine):
     def execute(self, campaign: Campaign) -> None:
         files = Home(Path(self._home)).sweep(campaign.sweep.id)
         adapter = CampaignSearcher(campaign, self._home)
+        callback = CampaignCallback(campaign)
         needs = {"cpu": self._resources.cpu_per_stack, "gpu": self._resources.gpus}
         tuner = tune.Tuner(
             tune.with_resources(tune.with_parameters(StackTrial, space=campaign.sweep.spec.to_dict()), needs),
@@ -136,8 +137,8 @@ class RayEngine(Engine):
                 name="tune",
                 storage_path=str(files.directory.resolve()),
                 verbose=0,
-                stop=CampaignStopper(campaign),
-                callbacks=[CampaignCallback(campaign)],
+                stop=CampaignStopper(campaign, callback),
+                callbacks=[callback],
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),  # StackTrial keeps its own.
                 failure_config=tune.FailureConfig(max_failures=self._resources.retries),
             ),
@@ -207,6 +208,23 @@ class CampaignCallback(NotPickled, Callback):
 
     def __init__(self, campaign: Campaign) -> None:
         self._campaign = campaign
+        self._started: dict[str, Trial] = {}
+        """The trials that run, by their stacks."""
+
+    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        self._started[trial.config["job"]["stack_id"]] = trial
+
+    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        self._started.pop(trial.config["job"]["stack_id"], None)
+
+    def end_those_with_nothing_to_keep(self) -> None:
+        """End the processes of stacks that have not come to an evaluation yet: making data may take minutes, in which
+        a process answers nobody."""
+        while self._started:
+            stack_id, trial = self._started.popitem()
+            actor = trial.temporary_state.ray_actor
+            if actor is not None and not self._campaign.has_shown(stack_id):
+                ray.kill(actor)
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
@@ -217,19 +235,23 @@ class CampaignCallback(NotPickled, Callback):
             take_in(self._campaign, trial.config["job"]["stack_id"], StackReport.from_json(said))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        self._started.pop(trial.config["job"]["stack_id"], None)
         self._campaign.stack_failed(trial.config["job"]["stack_id"], traceback_of(trial))
 
 
 class CampaignStopper(NotPickled, Stopper):
     """Ends the experiment when the sweep is being stopped."""
 
-    def __init__(self, campaign: Campaign) -> None:
+    def __init__(self, campaign: Campaign, callback: CampaignCallback) -> None:
         self._campaign = campaign
+        self._callback = callback
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         return False
 
     def stop_all(self) -> bool:
+        if self._campaign.stopping:
+            self._callback.end_those_with_nothing_to_keep()
         return self._campaign.stopping
 
 

@@ -1,0 +1,107 @@
+"""What nobody can mean is refused at once, with its reason: no hang, no gigabytes, no wrong label."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import UserError
+from orchestrator.space.hardware import Hardware
+from orchestrator.space.spaces import load_space
+
+LAPTOP = Hardware(cpus=2, memory_gb=16)
+TUNE = "tune={settings: {training: {learning_rate: {from: 1e-3, to: 1e-2, scale: log}}}, "
+UNITS = """
+question: Does it work?
+family: tests.families:LogisticFamily
+target: add
+mixes: [add]
+sizes: [8, 16]
+seeds: 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("sizes={from: 8, to: 256, count: 1000000000}", "sizes.count: must be less than or equal to 1000"),
+        ("seeds=1000000", "must be less than or equal to 100000"),
+        ("seeds=50000", "a sweep may have 100000 of them at most"),
+        ("seed=100000000000000000000000", "must be less than or equal to 9223372036854775807"),
+        ("sizes=[100000000000]", "a run at size 100000000000 needs 3.4e+24 bytes of memory, more than any machine has"),
+        ("settings.training.steps=1000000000000000000000", "it must be at least 1 and at most 1000000000"),
+        ("settings.training.batch=1000000000", "batch is 1000000000; it must be at least 1 and at most 1048576"),
+        ("settings.model.block=1000000000", "block is 1000000000; it must be at least 1 and at most 65536"),
+        ("settings.model.n_layer=1000000000", "it must be at least 1 and at most 1024"),
+        ("settings.task.depth=1000000000", "a whole number of at least 1 and at most 64"),
+        ("settings.task.train_examples=1000000000000", "at least 1 and at most 1000000000"),
+        ("settings.training.learning_rate=1e300", "it must be above 0 and at most 1000"),
+        ("settings.training.learning_rate=.nan", ".nan is no finite number"),
+        ("settings.training.learning_rate_end=1", "it must be at most learning_rate (0.01), from which it falls"),
+        ("settings.training.weight_decay=1e30", "it must be from 0 to 1000"),
+        ("search.max_cost=0", "--set search.max_cost=0: search.max_cost is 0.0; it must be at least 0.001"),
+        ("search.stack=100000", "--set search.stack=100000: search.stack is 100000; it must lie between 1 and 4096"),
+        (TUNE + "trials: 1000000000}", "tune.trials: must be less than or equal to 1000"),
+        (TUNE + "seeds: 1000000000}", "tune.seeds: must be less than or equal to 1000"),
+        ("resources.max_stack=1000000000", "must be a whole number from 1 to 4096, or auto"),
+        ("resources.checkpoint_every_s=1e300", "must be less than or equal to 604800"),
+        ('resources.scratch=""', "must have at least 1 character"),
+        ('question="a\\x1b[2Jb"', "holds the control character '\\x1b'; leave it out"),
+        ('question="  "', "a question has words in it"),
+        ('mixes=[add, {name: "a\\x07b", mix: add}]', "holds the control character '\\x07'"),
+        ('mixes=[add, "add:1e308+prod:1e-308"]', "the weight of 'prod' is 1e-308 beside 1e+308"),
+    ],
+)
+def test_what_nobody_can_mean_is_refused_at_once(override: str, expected: str) -> None:
+    begun = time.monotonic()
+    with pytest.raises(UserError) as refused:
+        load_space("add_vs_add_prod", "smoke", [override], LAPTOP)
+    assert expected in str(refused.value)
+    assert "this should not happen" not in str(refused.value)
+    assert time.monotonic() - begun < 5
+
+
+def test_a_rate_that_does_not_fall_needs_no_end_below_it() -> None:
+    constant = ["settings.training.schedule=constant", "settings.training.learning_rate_end=1"]
+    assert load_space("add_vs_add_prod", "smoke", constant, LAPTOP).settings.training.learning_rate_end == 1
+
+
+@pytest.mark.parametrize(
+    ("override", "option"),
+    [("profile=paper", "--profile"), ("profile_reason=x", "--profile"), ("variant=x", "--variant")],
+)
+def test_what_was_chosen_is_no_setting(override: str, option: str) -> None:
+    with pytest.raises(UserError, match=f"--set {override}: it says what was chosen; choose with {option} NAME"):
+        load_space("add_vs_add_prod", "smoke", [override], LAPTOP)
+
+
+def test_a_profile_in_a_file_without_profiles_is_no_choice(tmp_path: Path) -> None:
+    (tmp_path / "units.yaml").write_text(f"{UNITS}profile: smoke\n")
+    with pytest.raises(UserError, match=r"units.yaml, line 8, profile: .* choose with --profile NAME"):
+        load_space(str(tmp_path / "units.yaml"), hardware=LAPTOP)
+
+
+def test_the_keys_of_a_file_are_named_as_a_file_has_them(tmp_path: Path) -> None:
+    (tmp_path / "units.yaml").write_text(f"{UNITS}profils: {{smoke: {{seeds: 1}}}}\n")
+    with pytest.raises(UserError, match=r"Did you mean 'profiles'\?") as refused:
+        load_space(str(tmp_path / "units.yaml"), hardware=LAPTOP)
+    allowed = str(refused.value).partition("Allowed: ")[2].split(", ")
+    assert {"like", "profiles", "variants", "expects", "seeds"} <= set(allowed)
+    assert not {"profile", "profile_reason", "variant"} & set(allowed)
+
+
+def test_a_search_without_a_method_is_the_statistical_one(tmp_path: Path) -> None:
+    (tmp_path / "units.yaml").write_text(f"{UNITS}search: {{max_cost: 420}}\n")
+    search = load_space(str(tmp_path / "units.yaml"), hardware=LAPTOP).search
+    assert (search.method, search.settings["max_cost"]) == ("bayes", 420)
+
+
+def test_another_method_than_the_inherited_one_leaves_its_settings_behind(tmp_path: Path) -> None:
+    (tmp_path / "units.yaml").write_text(f"{UNITS}search: {{max_cost: 420}}\nprofiles: {{smoke: {{seeds: 1}}}}\n")
+    (tmp_path / "other.yaml").write_text("like: units.yaml\nsearch: {method: grid}\n")
+    assert load_space(str(tmp_path / "other.yaml"), hardware=LAPTOP).search.method == "grid"
+    (tmp_path / "third.yaml").write_text("like: other.yaml\nsearch: {max_cost: 1}\n")
+    with pytest.raises(UserError, match=r"third.yaml, line 2, search.max_cost: there is no such key"):
+        load_space(str(tmp_path / "third.yaml"), hardware=LAPTOP)
