@@ -8,7 +8,17 @@ from itertools import zip_longest
 
 import typer
 
-from orchestrator.commands import asking, keeping, looking, probing, recording, reproducing, simulating, telling
+from orchestrator.commands import (
+    asking,
+    doctoring,
+    keeping,
+    looking,
+    probing,
+    recording,
+    reproducing,
+    simulating,
+    telling,
+)
 from orchestrator.terminal.outcry import exit_code_of
 
 app = typer.Typer(
@@ -33,6 +43,7 @@ app.command("rm")(keeping.rm_command)
 app.command("upgrade")(keeping.upgrade_command)
 app.command("ui")(recording.ui_command)
 app.command("sync")(recording.sync_command)
+app.command("doctor")(doctoring.doctor_command)
 
 
 def with_bare_resume(arguments: Sequence[str]) -> list[str]:

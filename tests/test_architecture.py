@@ -108,6 +108,7 @@ ROOMS = (
     "tracking",
     "engine",
     "engine.ray",
+    "doctor",
     "drive",
     "api",
     "commands",

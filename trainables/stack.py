@@ -102,6 +102,11 @@ class StackTrainer:
             self._compile_first()
         self._fix_addresses()
 
+    @property
+    def recorded(self) -> bool:
+        """Whether steps are replays of a recorded one by now."""
+        return self._captured is not None and self._captured.recorded
+
     def run(self, first: int, last: int) -> None:
         """Train steps ``first`` .. ``last - 1`` (0-based) without waiting for the device."""
         sizes_K3S = step_sizes(self._settings, first, last).to(self._step.device)

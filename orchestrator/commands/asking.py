@@ -84,6 +84,8 @@ def run_command(
     for spec in specs:
         _check_gpus(spec, hardware, address)
     console = Console()
+    if address is None and any(spec.resources.gpu_per_stack for spec in specs):
+        _ask_for_a_doctor(home, hardware, console)
     from orchestrator.commands.looking import open_sweep
     from orchestrator.commands.telling import print_comparison
     from orchestrator.drive.sweep import RunOptions, run_sweep
@@ -175,6 +177,15 @@ def _check_gpus(spec: SweepSpec, hardware: Hardware, address: str | None) -> Non
         f"this sweep asks for {_gpus(spec)} a stack and there is none {where}. Give the --address of a Ray cluster "
         "that has some, another --profile, or --set resources.gpu_per_stack=0 to train on the CPU, slowly."
     )
+
+
+def _ask_for_a_doctor(home: Path, hardware: Hardware, console: Console) -> None:
+    """Say so where nobody has looked whether this GPU computes what it should."""
+    from orchestrator.doctor.checkup import passed_here
+
+    if not passed_here(home, hardware):
+        said = f"no check-up of {hardware.gpu_name} has passed yet: `python -m orchestrator doctor` takes ten minutes"
+        console.print(said, markup=False, highlight=False, soft_wrap=True)
 
 
 def _gpus(spec: SweepSpec) -> str:
