@@ -10,6 +10,7 @@ import typer
 
 from orchestrator.commands import (
     asking,
+    doctoring,
     keeping,
     looking,
     predicting,
@@ -46,6 +47,7 @@ app.command("rm")(keeping.rm_command)
 app.command("upgrade")(keeping.upgrade_command)
 app.command("ui")(recording.ui_command)
 app.command("sync")(recording.sync_command)
+app.command("doctor")(doctoring.doctor_command)
 
 
 def with_bare_resume(arguments: Sequence[str]) -> list[str]:

@@ -114,6 +114,7 @@ ROOMS = (
     "site",
     "engine",
     "engine.ray",
+    "doctor",
     "drive",
     "api",
     "commands",

@@ -8,7 +8,6 @@ measured in tests/bench/RESULTS.md.
 from __future__ import annotations
 
 import functools
-import logging
 import os
 import shutil
 import sysconfig
@@ -25,25 +24,43 @@ R = TypeVar("R")
 
 MOST_VERSIONS = 1024
 """Versions of one function in a process: one for each width, and for stacks of one and of several."""
+CANONICAL_STACK = 8
+"""The stack a width is compiled at first. Kernels are laid out for the stack they are compiled at and kept for all
+others: were it the one at hand, bits would depend on which stack came first. Small enough to fit wherever a stack
+does, large enough for layouts that suit large ones."""
+MOST_COMPILERS = 4
+"""Processes that one worker compiles with. torch takes one for each core, which every worker of a node would do at
+once; more than a step has kernels worth waiting for gain nothing."""
+COMPILERS = "TORCHINDUCTOR_COMPILE_THREADS"
+"""The environment variable that says how many those are, where it is set."""
 
 
 def can_compile(device: torch.device) -> bool:
     """Whether steps on this device are compiled: on a GPU, with Triton and what it needs to build its launcher."""
-    if device.type != "cuda":
-        return False
-    if find_spec("triton") is None or _c_compiler() is None or not _python_header().is_file():
-        logging.getLogger(__name__).warning(
-            "without Triton, a C compiler and Python's headers, steps on the GPU run uncompiled and slower"
-        )
-        return False
-    return True
+    return device.type == "cuda" and not lacking()
+
+
+def lacking() -> tuple[str, ...]:
+    """What is missing on this machine for compiled steps on a GPU; () where nothing is."""
+    needs = {
+        "Triton": find_spec("triton") is not None,
+        "a C compiler (gcc or clang)": _c_compiler() is not None,
+        "Python's headers (python3-dev)": _python_header().is_file(),
+    }
+    return tuple(name for name, there in needs.items() if not there)
 
 
 @functools.cache
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """``function``, compiled anew for every shape but the size of the stack (see :func:`let_grow`)."""
     import torch._dynamo
+    import torch._inductor.config
 
+    if COMPILERS not in os.environ:
+        threads = torch._inductor.config.compile_threads or MOST_COMPILERS
+        torch._inductor.config.compile_threads = min(threads, MOST_COMPILERS)
+    # No kernel is chosen by what it happened to take where that choice changes the bits.
+    torch._inductor.config.deterministic = True
     # Past its limit torch would go back to the uncompiled function with no more than a warning.
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MOST_VERSIONS)
     torch._dynamo.config.accumulated_recompile_limit = max(

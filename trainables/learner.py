@@ -171,6 +171,8 @@ class TransformerLearner(Learner):
     def _prepare_gpu(self, settings: TrainingSettings) -> None:
         if self._device.type == "cuda":
             torch.backends.cuda.matmul.allow_tf32 = settings.precision == "tf32"
+            # A weight's gradient sums thousands of tokens: in float32, also where several blocks share the sum.
+            torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
             # cuDNN makes a plan for every new shape of attention, which in evaluation is nearly every pass.
             torch.backends.cuda.enable_cudnn_sdp(False)
 

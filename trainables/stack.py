@@ -5,7 +5,7 @@ Shape suffixes as in transformer.py: S stack, P parameters of one model, K steps
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from trainables.architecture import Layout, ModelSettings
 from trainables.captured import CapturedStep, repeatable
-from trainables.compiled import can_compile, compiled, let_grow
+from trainables.compiled import CANONICAL_STACK, can_compile, compiled, let_grow
 from trainables.optimizer import AdamState, adamw_step, step_sizes
 from trainables.padding import pad_parameters
 from trainables.sampling import WindowSampler
@@ -24,6 +24,8 @@ from trainables.transformer import forward
 
 GPU_WIDTHS = 8
 """On a GPU every inner width is padded to a multiple of this: 16 bytes of bf16."""
+_COMPILED_FIRST: set[tuple[Hashable, ...]] = set()
+"""What this process has compiled for the canonical stack."""
 
 
 @dataclass
@@ -96,7 +98,14 @@ class StackTrainer:
         self._rates_P = _rates(model, where, device)
         self._trained_SP = _trained(where, frozen, device)
         self._step = torch.zeros((), dtype=torch.int64, device=device)
+        if self._compiled and len(self._settings) > 1:
+            self._compile_first()
         self._fix_addresses()
+
+    @property
+    def recorded(self) -> bool:
+        """Whether steps are replays of a recorded one by now."""
+        return self._captured is not None and self._captured.recorded
 
     def run(self, first: int, last: int) -> None:
         """Train steps ``first`` .. ``last - 1`` (0-based) without waiting for the device."""
@@ -113,6 +122,7 @@ class StackTrainer:
 
     def keep(self, rows: Tensor) -> None:
         """Go on with these rows of the stack alone."""
+        self._drop_recording()
         self.state.keep(rows)
         self._sampler.keep(rows)
         self._settings = tuple(self._settings[int(row)] for row in rows)
@@ -130,6 +140,12 @@ class StackTrainer:
         """Every tensor that outlives a step stays where it is from here on."""
         self._sizes_3S = self.state.parameters_SP.new_empty(3, len(self._settings))
         self._captured = CapturedStep() if self._step.is_cuda else None
+
+    def _drop_recording(self) -> None:
+        """Give the recorded step's memory back before the next one takes its own, or the device would hold both."""
+        if self._captured is not None:
+            self._captured = None
+            torch.cuda.empty_cache()
 
     def _take_step(self) -> None:
         """One optimizer step, all on the device."""
@@ -159,8 +175,14 @@ class StackTrainer:
     def _gradient(self) -> tuple[Tensor, Tensor]:
         """The gradient [S, P] and the mean loss [S] of every run on its windows of this step."""
         tokens_SBW, answer_SBW = self._sampler.draw(self._step)
-        views = self._where.views(self._weights())
-        leaves = {name: view.detach().requires_grad_() for name, view in views.items()}
+        gradients, loss_S = self._differentiate(self._weights(), tokens_SBW, answer_SBW)
+        return self._flatten(gradients), loss_S
+
+    def _differentiate(
+        self, weights_SP: Tensor, tokens_SBW: Tensor, answer_SBW: Tensor
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        """The gradients of every parameter, by name, and the mean loss [S] of any stack of these models."""
+        leaves = {name: view.detach().requires_grad_() for name, view in self._where.views(weights_SP).items()}
         counted_SBT = (
             answer_SBW[..., 1:] if self._settings[0].loss == "answer" else torch.ones_like(answer_SBW[..., 1:])
         )
@@ -169,7 +191,29 @@ class StackTrainer:
         loss_S = self._losses(self._model, leaves, tokens_SBW, counted_SBT, self._pad_to)
         # A run's loss depends on its own parameters alone, so the gradient of the sum holds every run's own gradient.
         gradients = torch.autograd.grad(loss_S.sum(), list(leaves.values()))
-        return self._flatten(dict(zip(leaves, gradients, strict=True))), loss_S.detach()
+        return dict(zip(leaves, gradients, strict=True)), loss_S.detach()
+
+    def _compile_first(self) -> None:
+        """Compile forward and backward pass for the canonical stack, on weights of zero, unless this process has."""
+        weights = self._weights()
+        tokens_SBW, answer_SBW = self._sampler.draw(self._step)
+        form = (
+            self._model,
+            *self._where.shapes.items(),
+            weights.dtype,
+            tokens_SBW.shape[1:],
+            self._pad_to,
+            self._step.device,
+        )
+        if form not in _COMPILED_FIRST:
+            like = (CANONICAL_STACK, *tokens_SBW.shape[1:])
+            with repeatable() if self._step.is_cuda else nullcontext():
+                self._differentiate(
+                    weights.new_zeros(CANONICAL_STACK, weights.shape[1]),
+                    tokens_SBW.new_zeros(like),
+                    answer_SBW.new_ones(like),
+                )
+            _COMPILED_FIRST.add(form)
 
     def _flatten(self, gradients: dict[str, Tensor]) -> Tensor:
         """Gradients laid out like the parameters, float32 [S, P] with zeros as padding."""

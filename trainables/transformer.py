@@ -27,6 +27,8 @@ LARGEST_ONE_HOT = 256
 """On a GPU, vocabularies up to this size are looked up by a matrix product."""
 SHORT_ROW = 32
 """On a CPU, rows up to this length attend by matrix products."""
+MOST_ROWS = 65_535
+"""Attention kernels count rows along a grid dimension of CUDA, which ends here."""
 
 
 def initialise(settings: ModelSettings, where: Layout, generator: torch.Generator) -> Tensor:
@@ -82,13 +84,27 @@ def _add(stream_SNC: Tensor, x_SNK: Tensor, parameters: Mapping[str, Tensor], na
 def _attention(qkv_SNK: Tensor, rows: int, n_head: int, scale: float) -> Tensor:
     """Causal attention within each row; [S, N, 3C] -> [S, N, C]."""
     stack, tokens, width3 = qkv_SNK.shape
-    qkv = qkv_SNK.view(stack * rows, tokens // rows, 3, n_head, width3 // 3 // n_head)
-    q_BHTD, k_BHTD, v_BHTD = qkv.permute(2, 0, 3, 1, 4).unbind(0)
-    if qkv.is_cpu and tokens // rows <= SHORT_ROW:
+    # Split before anything is folded: compiled with the stack axis free, the gradient is then written once, by one
+    # kernel a block instead of two.
+    q_BHTD, k_BHTD, v_BHTD = (
+        each_SNC.unflatten(-1, (n_head, -1)).unflatten(1, (rows, -1)).flatten(0, 1).transpose(1, 2)
+        for each_SNC in qkv_SNK.split(width3 // 3, dim=-1)
+    )
+    if qkv_SNK.is_cpu and tokens // rows <= SHORT_ROW:
         mixed_BHTD = _attention_by_products(q_BHTD, k_BHTD, v_BHTD, scale)
     else:
-        mixed_BHTD = functional.scaled_dot_product_attention(q_BHTD, k_BHTD, v_BHTD, is_causal=True, scale=scale)
+        mixed_BHTD = _attention_by_kernel(q_BHTD, k_BHTD, v_BHTD, scale)
     return mixed_BHTD.transpose(1, 2).reshape(stack, tokens, width3 // 3)
+
+
+def _attention_by_kernel(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, scale: float) -> Tensor:
+    """By torch's own kernel, on halves where it takes no more rows at once."""
+    rows = q_BHTD.shape[0]
+    if rows > MOST_ROWS:
+        parts = ((0, rows // 2), (rows // 2, rows))
+        halves = [_attention_by_kernel(*(each[a:b] for each in (q_BHTD, k_BHTD, v_BHTD)), scale) for a, b in parts]
+        return torch.cat(halves)
+    return functional.scaled_dot_product_attention(q_BHTD, k_BHTD, v_BHTD, is_causal=True, scale=scale)
 
 
 def _attention_by_products(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, scale: float) -> Tensor:

@@ -119,6 +119,8 @@ def run_command(
         again=lambda sweep: f"{again} --resume" if several else f"{again} --resume {sweep}",
     )
     console = Console(quiet=quiet)
+    if address is None and any(spec.resources.gpu_per_stack for spec in specs):
+        _ask_for_a_doctor(home, hardware, console)
     if several:
         ended = run_variants(specs, options, lambda spec: _brief(spec, hardware, home, console), console)
         stored = [open_sweep(each, home) for each in ended]
@@ -222,6 +224,15 @@ def _check_gpus(spec: SweepSpec, hardware: Hardware, address: str | None) -> Non
         f"this sweep asks for {_gpus(spec)} a stack and there is none {where}. Give the --address of a Ray cluster "
         "that has some, another --profile, or --set resources.gpu_per_stack=0 to train on the CPU, slowly."
     )
+
+
+def _ask_for_a_doctor(home: Path, hardware: Hardware, console: Console) -> None:
+    """Say so where nobody has looked whether this GPU computes what it should."""
+    from orchestrator.doctor.checkup import passed_here
+
+    if not passed_here(home, hardware):
+        said = f"no check-up of {hardware.gpu_name} has passed yet: `python -m orchestrator doctor` takes ten minutes"
+        console.print(said, markup=False, highlight=False, soft_wrap=True)
 
 
 def _gpus(spec: SweepSpec) -> str:

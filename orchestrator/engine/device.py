@@ -10,22 +10,36 @@ from orchestrator.space import hardware
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.resources import Resources
 
+CONTEXT_BYTES = 1e9
+"""What each process holds on a GPU beside torch's own memory: context and kernels, about, on cards of compute
+capability 9."""
+
 
 def prepare_device(resources: Resources) -> None:
     """Threads on a CPU; on a GPU, no more of its memory than this stack's share."""
     torch.set_num_threads(resources.threads_per_stack)
     if _on_gpu(resources):
-        torch.cuda.set_per_process_memory_fraction(min(1.0, resources.gpus))
+        torch.cuda.set_per_process_memory_fraction(
+            device_bytes(resources) / torch.cuda.get_device_properties(0).total_memory
+        )
 
 
 def device_bytes(resources: Resources) -> float:
-    """The memory a stack may use: its share of its GPU, or of this machine's, by cores. 0 where that is not known."""
+    """The memory a stack may use: its share of its GPU less its process's context, or its share of this machine's, by
+    cores. 0 where that is not known."""
     if _on_gpu(resources):
-        return min(1.0, resources.gpus) * torch.cuda.get_device_properties(0).total_memory
+        return gpu_bytes(resources.gpus, torch.cuda.get_device_properties(0).total_memory)
     if resources.device == "cuda":
         return 0.0
     here = this_machine()
     return 1e9 * here.memory_gb * min(1.0, resources.cpu_per_stack / here.cpus)
+
+
+def gpu_bytes(share: float, total_bytes: float) -> float:
+    """What of a GPU's memory a process with this share of it may fill with tensors. Shares of one GPU sum to 1, and
+    every process's context comes on top; a share too small for its context keeps a tenth of itself."""
+    mine = min(1.0, share) * total_bytes
+    return max(mine - CONTEXT_BYTES, mine / 10)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -10,12 +10,15 @@ from pathlib import Path
 
 GPU_DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/kfd")
 """One of these exists on Linux where there is a GPU driver: NVIDIA (bare, in a container, under WSL) or AMD."""
+MPS_PIPES, MPS_CONTROL = "/tmp/nvidia-mps", "control"
+"""Where NVIDIA's multi-process service listens unless ``CUDA_MPS_PIPE_DIRECTORY`` says otherwise."""
 
 
 @dataclass(frozen=True)
 class Hardware:
     """Cores that this process may use, memory in GB (0: unknown) and GPUs that torch can compute on, with the name of
-    the first one. ``cpu_name`` is the processor's name as the system gives it.
+    the first one. ``cpu_name`` is the processor's name as the system gives it; ``gpu_mps`` says whether several
+    processes compute on a GPU at the same time (False: they take turns, or it is not known).
     """
 
     cpus: int
@@ -23,6 +26,7 @@ class Hardware:
     gpus: int = 0
     gpu_name: str = ""
     cpu_name: str = ""
+    gpu_mps: bool = False
 
     def __str__(self) -> str:
         gpus = f"{self.gpus} x {self.gpu_name}" if self.gpus else "no GPU"
@@ -32,7 +36,12 @@ class Hardware:
 def detect() -> Hardware:
     """The hardware of this machine."""
     gpus, name = _gpus()
-    return Hardware(_cpus(), _memory_gb(), gpus, name, _cpu_name())
+    return Hardware(_cpus(), _memory_gb(), gpus, name, _cpu_name(), bool(gpus) and has_mps())
+
+
+def has_mps() -> bool:
+    """Whether NVIDIA's multi-process service runs on this machine."""
+    return (Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", MPS_PIPES)) / MPS_CONTROL).exists()
 
 
 def _cpus() -> int:

@@ -31,7 +31,7 @@ def settle(
     known = read(root, say)
     sizing = Sizing(spec, conditions_of(spec, hardware), known)
     spec = with_stack(spec, sizing)
-    spec = settled(spec, sizing, runs_at_once(spec))
+    spec = settled(spec, sizing, runs_at_once(spec), mps=hardware.gpu_mps)
     return spec, Sizing(spec, conditions_of(spec, hardware), known)
 
 

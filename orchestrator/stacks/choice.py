@@ -12,8 +12,9 @@ PAYS = 0.03
 """A larger stack is worth its longer wait for results when it saves at least this share of a run's time."""
 NEAR = 1.5
 """Sizes within this factor of one another are taken to stack alike."""
-MOST_STACKS_A_GPU = 8
-"""More processes on one GPU mostly take turns."""
+MOST_STACKS_A_GPU, MOST_WITH_MPS = 2, 8
+"""Processes on one GPU take turns unless NVIDIA's MPS runs: a second one computes while the first evaluates or writes,
+a third gains nothing and holds memory. With MPS they compute together until the device is full."""
 FULL = 0.9
 """The share of a device's memory that may be asked for; the rest is for what the libraries take."""
 
@@ -90,18 +91,20 @@ def probe_sizes(device: str, at_most: int, steps_a_probe: int, run_steps: float)
     return tuple(chosen) if len(chosen) > 1 else ()
 
 
-def gpu_share(seconds: Mapping[int, float], runs_at_once: int, memory_share: float = 0.0) -> float | None:
+def gpu_share(
+    seconds: Mapping[int, float], runs_at_once: int, memory_share: float = 0.0, *, mps: bool = False
+) -> float | None:
     """The share of a GPU one stack should ask for: 1 where a stack of the runs wanted at once fills it, 1/k where k
     such stacks do. None where fewer than two stack sizes were measured.
 
     A stack fills as much of the device as its step is quick for a run, compared with the quickest stack.
-    ``memory_share`` is what a stack needs of the device's memory, at least.
+    ``memory_share`` is what a stack needs of the device's memory, at least; ``mps`` whether NVIDIA's MPS runs there.
     """
     if len(seconds) < 2:
         return None
     usual = max((stack for stack in seconds if stack <= max(runs_at_once, min(seconds))), default=min(seconds))
     filled = min(seconds.values()) / seconds[usual]
-    together = min(max(math.floor(1 / filled), 1), MOST_STACKS_A_GPU)
+    together = min(max(math.floor(1 / filled), 1), MOST_WITH_MPS if mps else MOST_STACKS_A_GPU)
     if memory_share > 0:
         together = max(1, min(together, math.floor(1 / memory_share)))
     return math.floor(100 / together) / 100

@@ -14,8 +14,8 @@ from orchestrator.stacks.measured import Conditions, Measured
 
 STEPS_A_PROBE = {"cpu": 5, "cuda": 25}
 """About as many steps as a probe of one stack takes, with those that warm it up."""
-UNMEASURED_GPU_SHARE = 0.25
-"""Four processes keep a GPU busy while one of them reads, evaluates or writes; not measured."""
+UNMEASURED_GPU_SHARE = 0.5
+"""Two processes keep a GPU busy while one of them reads, evaluates or writes; not measured."""
 
 
 def conditions_of(spec: SweepSpec, hardware: Hardware) -> Conditions:
@@ -85,12 +85,12 @@ class Sizing:
                 return found
         return None
 
-    def gpu_share(self, runs_at_once: int) -> float | None:
+    def gpu_share(self, runs_at_once: int, *, mps: bool = False) -> float | None:
         """The share of a GPU for each stack of the sweep, by the middle one of its measured sizes; None: unknown."""
         known = sorted({each.size for each in self._mine(probed=True)} & set(self._spec.sizes))
         if not known:
             return None
-        return choice.gpu_share(self._by_stack(known[len(known) // 2], probed=True), runs_at_once)
+        return choice.gpu_share(self._by_stack(known[len(known) // 2], probed=True), runs_at_once, mps=mps)
 
     def _measured_best(self, size: int) -> int | None:
         near = self._comparable(size)
@@ -118,9 +118,10 @@ def with_stack(spec: SweepSpec, sizing: Sizing) -> SweepSpec:
     return spec.model_copy(update={"search": spec.search.with_stack(sizing.together())})
 
 
-def settled(spec: SweepSpec, sizing: Sizing, runs_at_once: int) -> SweepSpec:
-    """The sweep with a number for the share of a GPU where that was left open."""
+def settled(spec: SweepSpec, sizing: Sizing, runs_at_once: int, *, mps: bool = False) -> SweepSpec:
+    """The sweep with a number for the share of a GPU where that was left open; ``mps`` as in
+    :func:`orchestrator.stacks.choice.gpu_share`."""
     if spec.resources.gpu_per_stack != AUTO:
         return spec
-    share = sizing.gpu_share(runs_at_once) or UNMEASURED_GPU_SHARE
+    share = sizing.gpu_share(runs_at_once, mps=mps) or UNMEASURED_GPU_SHARE
     return spec.model_copy(update={"resources": spec.resources.model_copy(update={"gpu_per_stack": share})})

@@ -88,7 +88,8 @@ def test_the_share_of_a_gpu_is_settled_before_the_sweep() -> None:
     assert settled(spec, sizing(spec), 6).resources.gpus == UNMEASURED_GPU_SHARE
     size = spec.sizes[len(spec.sizes) // 2]
     known = measured(spec, size, {2: 1.6e-3, 8: 4e-4, 32: 1e-4})
-    assert settled(spec, sizing(spec, known), 8).resources.gpus == pytest.approx(0.25)
+    assert settled(spec, sizing(spec, known), 8, mps=True).resources.gpus == pytest.approx(0.25)
+    assert settled(spec, sizing(spec, known), 8).resources.gpus == pytest.approx(0.5)
     fixed = load_space("add_vs_add_prod", "paper", ("resources.gpu_per_stack=0.5",), SERVER)
     assert settled(fixed, sizing(fixed, known), 8) is fixed
     assert sizing(spec).most(8) == 256

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -107,10 +107,18 @@ def test_on_a_gpu_captured_steps_follow_the_cpu(n_embed: int, compile_step: bool
     torch.testing.assert_close(on_gpu, losses(make_trainer([0, 1], n_embed=n_embed), 30), rtol=2e-3, atol=1e-3)
 
 
+@pytest.fixture
+def tf32_as_before() -> Iterator[None]:
+    """Whether float32 products may be rounded is set for the whole process."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    yield
+    torch.backends.cuda.matmul.allow_tf32 = before
+
+
 @pytest.mark.gpu
+@pytest.mark.usefixtures("tf32_as_before")
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
-def test_on_a_gpu_the_learning_outcome_survives_less_precision(precision: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
+def test_on_a_gpu_the_learning_outcome_survives_less_precision(precision: Any) -> None:
     ends = []
     for one in ("float32", precision):
         trainer = make_trainer(range(8), device="cuda", model=MODEL, settings=[replace(TRAINING, precision=one)] * 8)

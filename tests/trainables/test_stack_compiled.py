@@ -5,12 +5,13 @@ from __future__ import annotations
 import sysconfig
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from tests.trainables.trainers import MODEL, losses, make_trainer
-from trainables import compiled
+from trainables import compiled, stack
 
 SMALL = replace(MODEL, n_recurrence=1)
 
@@ -39,22 +40,39 @@ def test_steps_on_a_cpu_are_not_compiled() -> None:
     assert not compiled.can_compile(torch.device("cpu"))
 
 
-def test_a_gpu_without_a_c_compiler_is_said_to_run_uncompiled(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_gpu_without_a_c_compiler_runs_uncompiled_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CC", raising=False)
     assert not compiled.can_compile(torch.device("cuda"))
-    assert "uncompiled" in caplog.text
+    assert any("C compiler" in each for each in compiled.lacking())
 
 
-def test_a_gpu_without_pythons_headers_is_said_to_run_uncompiled(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+def test_a_gpu_without_pythons_headers_runs_uncompiled_and_says_why(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(compiled, "find_spec", lambda name: object())
     monkeypatch.setattr(compiled, "_c_compiler", lambda: "cc")
     monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
     assert not compiled.can_compile(torch.device("cuda"))
-    assert "headers" in caplog.text
+    assert compiled.lacking() == ("Python's headers (python3-dev)",)
     (tmp_path / "Python.h").touch()
     assert compiled.can_compile(torch.device("cuda"))
+
+
+@pytest.mark.slow
+def test_what_is_compiled_does_not_depend_on_which_stack_came_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._dynamo.utils import counters
+
+    taken: list[int] = []
+    differentiate = stack.StackTrainer._differentiate
+
+    def noted(trainer: stack.StackTrainer, weights: torch.Tensor, *windows: torch.Tensor) -> Any:
+        taken.append(len(weights))
+        return differentiate(trainer, weights, *windows)
+
+    monkeypatch.setattr(stack.StackTrainer, "_differentiate", noted)
+    before = counters["stats"]["unique_graphs"]
+    for runs in (2, 5):
+        make_trainer(range(runs), model=replace(SMALL, feed_forward=3), compile_step=True).run(0, 1)
+    assert taken == [compiled.CANONICAL_STACK, 2, 5]
+    assert counters["stats"]["unique_graphs"] == before + 1

@@ -1,0 +1,56 @@
+"""Whether this machine can run sweeps."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from orchestrator.commands.looking import wide_console
+from orchestrator.commands.options import DEFAULT_HOME, Debug, HomeOption
+from orchestrator.doctor.findings import Finding, Verdict
+
+COLOURS = {Verdict.OK: "green", Verdict.SLOW: "yellow", Verdict.WRONG: "bold red"}
+NAME_WIDTH = 14
+
+
+def doctor_command(
+    home: HomeOption = DEFAULT_HOME,
+    gpu: Annotated[bool, typer.Option("--gpu/--no-gpu", help="Look at the GPUs, too, where there are some.")] = True,
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Try out everything a sweep needs of this machine; a line each. Exit code 1: something is wrong."""
+    from orchestrator.doctor.checkup import NAME, check_up
+
+    console = wide_console()
+    place = home.resolve()
+    done = check_up(place, (lambda found: None) if json_ else lambda found: _say(found, console), gpu=gpu)
+    if json_:
+        typer.echo(json.dumps(done.to_json(), indent=1))
+    else:
+        counts = ", ".join(f"{done.count(each)} {each}" for each in Verdict)
+        took = sum(each.seconds for each in done.findings)
+        for name in done.left_out:
+            typer.echo(f"there was no time left for: {name}")
+        typer.echo(f"{done.hardware}: {counts}, in {took:.0f} s; all figures in {_shown(place / NAME)}")
+    if not done.passed:
+        raise typer.Exit(1)
+
+
+def _say(found: Finding, console: Console) -> None:
+    """A finding as a line, and a second one where there is something to do."""
+    line = Text.assemble((f"{found.verdict:<6}", COLOURS[found.verdict]), f"{found.name:<{NAME_WIDTH}} {found.said}")
+    console.print(line, highlight=False, soft_wrap=True)
+    if found.todo:
+        console.print(Text(f"{'':6}{'':{NAME_WIDTH}} -> {found.todo}"), highlight=False, soft_wrap=True)
+
+
+def _shown(path: Path) -> str:
+    """A path from here, where it lies beneath."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
