@@ -24,6 +24,7 @@ from orchestrator.commands.options import (
     load_variants,
     with_sizes,
 )
+from orchestrator.engine.transport import Transport
 from orchestrator.errors import UserError
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ def run_command(
     home: HomeOption = DEFAULT_HOME,
     scratch: ScratchOption = None,
     address: Annotated[str | None, typer.Option(help="Use the Ray cluster at this address.")] = None,
+    transport: Annotated[
+        Transport | None,
+        typer.Option(help="With --address: whether nodes write to --home themselves or send through Ray."),
+    ] = None,
     resume: Annotated[
         str | None,
         typer.Option(metavar="[SWEEP]", help="Continue a sweep; without an id, the newest unfinished one."),
@@ -75,6 +80,8 @@ def run_command(
         raise UserError("--local-debug trains without Ray, so there is no --dashboard: give one of them")
     if address is not None and local_debug:
         raise UserError("--local-debug trains in this process, without Ray, so there is no --address: give one of them")
+    if transport is not None and local_debug:
+        raise UserError("--local-debug trains in this process, so there is no --transport: give one of them")
     asked = with_sizes(override, stack, gpu_fraction, scratch)
     specs, hardware = load_variants(space, profile, asked, variant, address)
     if len(specs) > 1 and (resume or extend is not None):
@@ -99,6 +106,7 @@ def run_command(
         fresh=fresh,
         local_debug=local_debug,
         dashboard=dashboard,
+        transport=transport or Transport.AUTO,
     )
     if len(specs) > 1:
         ended = run_variants(specs, options, lambda spec: _brief(spec, hardware, home, console), console)

@@ -17,6 +17,7 @@ from orchestrator.drive.monitor import Monitor
 from orchestrator.drive.stopping import stop_on_interrupt, stop_on_trouble, stopped_words
 from orchestrator.engine.base import Engine, TroubleError
 from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.transport import Transport
 from orchestrator.errors import SweepError
 from orchestrator.report import table
 from orchestrator.report.answer import Answer, answer
@@ -60,7 +61,8 @@ class RunOptions:
     for a new sweep; ``retry_failed`` trains those of its runs again that failed. ``extend`` is the id of one with whose
     finished runs a new sweep begins. A new sweep takes every run it wants that lies in the home already; a ``fresh``
     one trains all of its runs. Stacks are sized for ``hardware``, where it is not given for this machine. ``dashboard``
-    starts Ray's, too. ``begun`` is called with the sweep as soon as it has its id.
+    starts Ray's, too; ``transport`` says how what workers train comes here. ``begun`` is called with the sweep as soon
+    as it has its id.
     """
 
     home: Path
@@ -72,6 +74,7 @@ class RunOptions:
     fresh: bool = False
     local_debug: bool = False
     dashboard: bool = False
+    transport: Transport = Transport.AUTO
     begun: Callable[[Sweep], object] = _ignore
 
 
@@ -87,8 +90,14 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     spec, sizing = calibration.settle(spec, home.root, options.hardware or hardware.detect(), say)
     resumed = None if options.resume is None else resumed_sweep(spec, home, options.resume, say)
     extended = None if options.extend is None else lifecycle.load(home, options.extend)
-    address, dashboard = options.address, options.dashboard
-    with engine_for(spec, home, local_debug=options.local_debug, address=address, dashboard=dashboard) as engine:
+    engine_of = partial(
+        engine_for,
+        local_debug=options.local_debug,
+        address=options.address,
+        dashboard=options.dashboard,
+        transport=options.transport,
+    )
+    with engine_of(spec, home) as engine:
         console.print(engine.describe(), markup=False, highlight=False, soft_wrap=True)
         if resumed is None:
             sweep = lifecycle.create(spec, home, fresh=options.fresh)

@@ -14,6 +14,7 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -29,11 +30,13 @@ from ray.tune.search import Searcher
 from orchestrator.engine.base import Engine, check_trouble, job_of, take_in
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.ray.metrics import Exporter
+from orchestrator.engine.ray.reach import Reach, reachable
 from orchestrator.engine.ray.trial import REPORT, StackTrial
 from orchestrator.engine.reports import StackReport
+from orchestrator.engine.transport import Transport
 from orchestrator.errors import SweepError, UserError
 from orchestrator.space.resources import Resources
-from orchestrator.store.files import Home
+from orchestrator.store.files import Home, SweepFiles
 from orchestrator.terminal.progress import Snapshot
 
 TUNE_ENVIRONMENT = {
@@ -54,10 +57,19 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 class RayEngine(Engine):
     """Stacks as trials of one Tuner, on this machine or, with ``address``, on a Ray cluster that is there already."""
 
-    def __init__(self, home: str, resources: Resources, address: str | None = None, *, dashboard: bool = False) -> None:
+    def __init__(
+        self,
+        home: str,
+        resources: Resources,
+        address: str | None = None,
+        *,
+        dashboard: bool = False,
+        transport: Transport = Transport.AUTO,
+    ) -> None:
         self._home = home
         self._resources = resources
         self._address = address
+        self._transport = transport
         self._with_dashboard = dashboard
         self._dashboard = ""
 
@@ -119,10 +131,22 @@ class RayEngine(Engine):
 
     def execute(self, campaign: Campaign) -> None:
         files = Home(Path(self._home)).sweep(campaign.sweep.id)
+        # Ray's processes on this machine alone are started by this one: they see what it sees.
+        proved = self._address is not None or self._transport is Transport.RAY
+        with reachable(files, self._transport) if proved else nullcontext() as reach:
+            self._fit(campaign, files, reach)
+        if not campaign.done:
+            raise SweepError(f"Ray Tune ended before the sweep did; its files lie in {files.tune}")
+        shutil.rmtree(files.tune, ignore_errors=True)
+        check_trouble(campaign)
+
+    def _fit(self, campaign: Campaign, files: SweepFiles, reach: Reach | None) -> None:
+        """Have Tune train whatever the campaign hands out."""
         adapter = CampaignSearcher(campaign, self._home)
+        shared = {"space": campaign.sweep.spec.to_dict(), "reach": reach}
         needs = {"cpu": self._resources.cpu_per_stack, "gpu": self._resources.gpus}
         tuner = tune.Tuner(
-            tune.with_resources(tune.with_parameters(StackTrial, space=campaign.sweep.spec.to_dict()), needs),
+            tune.with_resources(tune.with_parameters(StackTrial, **shared), needs),
             tune_config=tune.TuneConfig(
                 search_alg=adapter,
                 scheduler=SlotScheduler(),  # type: ignore[no-untyped-call] # its base has no types
@@ -147,10 +171,6 @@ class RayEngine(Engine):
         except Exception:
             if not campaign.trouble:  # Tune's own files lie on the disk that is full.
                 raise
-        if not campaign.done:
-            raise SweepError(f"Ray Tune ended before the sweep did; its files lie in {files.tune}")
-        shutil.rmtree(files.tune, ignore_errors=True)
-        check_trouble(campaign)
 
 
 class NotPickled:
@@ -207,6 +227,7 @@ class CampaignCallback(NotPickled, Callback):
 
     def __init__(self, campaign: Campaign) -> None:
         self._campaign = campaign
+        self._said: set[str] = set()
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
@@ -214,7 +235,10 @@ class CampaignCallback(NotPickled, Callback):
         # Taken out of the result, which Tune keeps of every trial there was.
         said = result.pop(REPORT, None)
         if said is not None:
-            take_in(self._campaign, trial.config["job"]["stack_id"], StackReport.from_json(said))
+            report = StackReport.from_json(said)
+            new = tuple(each for each in report.said if each not in self._said)  # Each process of a node says it.
+            self._said.update(new)
+            take_in(self._campaign, trial.config["job"]["stack_id"], replace(report, said=new))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         self._campaign.stack_failed(trial.config["job"]["stack_id"], traceback_of(trial))
