@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from orchestrator import supervised
 from orchestrator.cost.plan import run_seconds
 from orchestrator.drive import tuning
 from orchestrator.drive.beginning import engine_for, known_runs, on_these_devices, resumed_sweep
@@ -104,6 +105,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         else:
             sweep = on_these_devices(resumed, spec)
         options.begun(sweep)
+        supervised.tell(home=str(home.root), sweep=sweep.id)
         files = home.sweep(sweep.id)
         anew = ", every run trained anew" if sweep.fresh else ""
         console.print(f"sweep {sweep.id}{anew}", highlight=False, soft_wrap=True)
