@@ -8,6 +8,7 @@ from itertools import zip_longest
 
 import typer
 
+from orchestrator import supervised
 from orchestrator.commands import (
     asking,
     doctoring,
@@ -20,7 +21,8 @@ from orchestrator.commands import (
     simulating,
     telling,
 )
-from orchestrator.terminal.outcry import exit_code_of
+from orchestrator.drive.supervisor import supervise
+from orchestrator.terminal.outcry import exit_code_of, say
 
 app = typer.Typer(
     help="Finds the smallest model that learns a task, alone and together with other tasks.",
@@ -59,11 +61,24 @@ def with_bare_resume(arguments: Sequence[str]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The program: run one command and exit with 0, 1 (a failure), 2 (the user's mistake) or 130 (interrupted)."""
+    """The program: run one command and exit with 0, 1 (a failure), 2 (the user's mistake) or 130 (interrupted).
+
+    Without ``arguments`` it is this process's own, and a sweep is driven by a process that this one watches over.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    supervised.begin()
+    if arguments is None and not supervised.is_supervised() and _may_die(given):
+        sys.exit(supervise(given, say))
 
     def command() -> int:
         code = app(with_bare_resume(given), prog_name="orchestrator", standalone_mode=False)
         return code if isinstance(code, int) else 0
 
-    sys.exit(exit_code_of(command, debug="--debug" in given))
+    code = exit_code_of(command, debug="--debug" in given)
+    supervised.tell(ended=code)
+    sys.exit(code)
+
+
+def _may_die(given: Sequence[str]) -> bool:
+    """Whether a command drives a sweep with Ray, so that something beyond it can end it. A debugger wants it here."""
+    return given[0] == "run" and not {"--local-debug", "--help"}.intersection(given)

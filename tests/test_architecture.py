@@ -98,6 +98,7 @@ def test_decisions_touch_no_files_clock_or_scheduler(folder: str) -> None:
 ROOMS = (
     "errors",
     "alongside",
+    "supervised",
     "transition",
     "search",
     "space",

@@ -26,6 +26,7 @@ from orchestrator.commands.options import (
     seconds_of,
     with_sizes,
 )
+from orchestrator.engine.transport import Transport
 from orchestrator.errors import UserError
 
 if TYPE_CHECKING:
@@ -44,6 +45,10 @@ def run_command(
     home: HomeOption = DEFAULT_HOME,
     scratch: ScratchOption = None,
     address: Annotated[str | None, typer.Option(help="Use the Ray cluster at this address.")] = None,
+    transport: Annotated[
+        Transport | None,
+        typer.Option(help="With --address: whether nodes write to --home themselves or send through Ray."),
+    ] = None,
     resume: Annotated[
         str | None,
         typer.Option(metavar="[SWEEP]", help="Continue a sweep; without an id, the newest unfinished one."),
@@ -73,7 +78,7 @@ def run_command(
     """Run a sweep and print the transitions it finds; a space of several variants is a sweep for each."""
     _check_options(
         resume=resume, extend=extend, fresh=fresh, retry_failed=retry_failed,
-        address=address, local_debug=local_debug, dashboard=dashboard,
+        address=address, transport=transport, local_debug=local_debug, dashboard=dashboard,
     )  # fmt: skip
     seconds = None if max_time is None else seconds_of("--max-time", max_time)
     asked = with_sizes(override, stack, gpu_fraction, scratch)
@@ -115,6 +120,7 @@ def run_command(
         fresh=fresh,
         local_debug=local_debug,
         dashboard=dashboard,
+        transport=transport or Transport.AUTO,
         limit=TimeLimit(seconds),
         again=lambda sweep: f"{again} --resume" if several else f"{again} --resume {sweep}",
     )
@@ -141,6 +147,7 @@ def _check_options(
     fresh: bool,
     retry_failed: bool,
     address: str | None,
+    transport: Transport | None,
     local_debug: bool,
     dashboard: bool,
 ) -> None:
@@ -156,6 +163,8 @@ def _check_options(
         raise UserError("--local-debug trains without Ray, so there is no --dashboard: give one of them")
     if address is not None and local_debug:
         raise UserError("--local-debug trains in this process, without Ray, so there is no --address: give one of them")
+    if transport is not None and local_debug:
+        raise UserError("--local-debug trains in this process, so there is no --transport: give one of them")
 
 
 def list_command(debug: Debug = False) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from orchestrator.catalogue.lookup import find_sweep
 from orchestrator.engine.base import Engine
+from orchestrator.engine.transport import Transport
 from orchestrator.errors import UserError
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spec import SweepSpec
@@ -18,7 +19,15 @@ from orchestrator.store.records import Sweep
 from trainables.base import Status
 
 
-def engine_for(spec: SweepSpec, home: Home, *, local_debug: bool, address: str | None, dashboard: bool) -> Engine:
+def engine_for(
+    spec: SweepSpec,
+    home: Home,
+    *,
+    local_debug: bool,
+    address: str | None,
+    dashboard: bool,
+    transport: Transport,
+) -> Engine:
     """What trains the stacks: Ray, of this machine or at ``address``, or with ``local_debug`` this process."""
     if local_debug:
         from orchestrator.engine.local_engine import LocalEngine
@@ -26,7 +35,7 @@ def engine_for(spec: SweepSpec, home: Home, *, local_debug: bool, address: str |
         return LocalEngine(str(home.root))
     from orchestrator.engine.ray.engine import RayEngine  # Takes a second, and debugging without Ray needs no Ray.
 
-    return RayEngine(str(home.root), spec.resources, address, dashboard=dashboard)
+    return RayEngine(str(home.root), spec.resources, address, dashboard=dashboard, transport=transport)
 
 
 def resumed_sweep(spec: SweepSpec, home: Home, sweep_id: str, say: Callable[[str], object]) -> Sweep:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from orchestrator import supervised
 from orchestrator.cost.plan import run_seconds
 from orchestrator.drive import tuning
 from orchestrator.drive.beginning import (
@@ -31,6 +32,7 @@ from orchestrator.drive.stopping import (
 )
 from orchestrator.engine.base import Engine, TroubleError
 from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.transport import Transport
 from orchestrator.errors import SweepError
 from orchestrator.prediction.registered import register
 from orchestrator.report import table
@@ -75,9 +77,9 @@ class RunOptions:
     same specification, None for a new sweep; ``retry_failed`` trains those of its runs again that failed. ``extend`` is
     the id of one with whose finished runs a new sweep begins. A new sweep takes every run it wants that lies in the
     home already; a ``fresh`` one trains all of its runs. Stacks are sized for ``hardware``, where it is not given for
-    this machine. ``dashboard`` starts Ray's, too. At the end of its time ``limit`` it stops, to be resumed. ``begun``
-    is called with the sweep as soon as it has its id. ``again`` gives the command that goes on with the sweep of an id,
-    for a person to repeat.
+    this machine. ``dashboard`` starts Ray's, too; ``transport`` says how what workers train comes here. At the end of
+    its time ``limit`` it stops, to be resumed. ``begun`` is called with the sweep as soon as it has its id. ``again``
+    gives the command that goes on with the sweep of an id, for a person to repeat.
     """
 
     home: Path
@@ -90,6 +92,7 @@ class RunOptions:
     local_debug: bool = False
     dashboard: bool = False
     limit: TimeLimit = field(default_factory=TimeLimit)
+    transport: Transport = Transport.AUTO
     begun: Callable[[Sweep], object] = _ignore
     again: Callable[[str], str] = same_command
 
@@ -108,8 +111,14 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     extended = None if options.extend is None else extended_sweep(spec, home, options.extend)
     chosen = opened_for_run(home.root, say)
     spec, sizing = calibration.settle(spec, home.root, here, say)
-    address, dashboard = options.address, options.dashboard
-    with engine_for(spec, home, local_debug=options.local_debug, address=address, dashboard=dashboard) as engine:
+    engine_of = partial(
+        engine_for,
+        local_debug=options.local_debug,
+        address=options.address,
+        dashboard=options.dashboard,
+        transport=options.transport,
+    )
+    with engine_of(spec, home) as engine:
         console.print(engine.describe(), markup=False, highlight=False, soft_wrap=True)
         if resumed is None:
             sweep = lifecycle.create(spec, home, fresh=options.fresh)
@@ -117,6 +126,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         else:
             sweep = on_these_devices(resumed, spec)
         options.begun(sweep)
+        supervised.tell(home=str(home.root), sweep=sweep.id)
         files = home.sweep(sweep.id)
         anew = ", every run trained anew" if sweep.fresh else ""
         console.print(f"sweep {sweep.id}{anew}", highlight=False, soft_wrap=True)

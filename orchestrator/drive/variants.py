@@ -8,6 +8,7 @@ from functools import partial
 
 from rich.console import Console
 
+from orchestrator import supervised
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store import lifecycle
@@ -24,6 +25,7 @@ def run_variants(
     unfinished ones go on. Raises what :func:`run_sweep` does.
     """
     home = Home(options.home.resolve())
+    supervised.tell(several=True)
     return [_run(spec, home, options, brief, console) for spec in specs]
 
 

@@ -75,7 +75,7 @@ def take_in(campaign: Campaign, stack_id: str, report: StackReport) -> None:
     if report.halves:
         campaign.stack_halved(stack_id, report.halves)
     if report.trouble:
-        campaign.stack_troubled(stack_id, report.trouble)
+        campaign.stack_troubled(stack_id, report.trouble, lasting=report.lasting)
 
 
 def job_of(campaign: Campaign, home: str, stack: Stack) -> StackJob:

@@ -193,16 +193,16 @@ class Campaign:
             else:
                 self.ended(ticket.key, Outcome(Status.FAILED, 0, {}, {}, error=error))
 
-    def stack_troubled(self, stack_id: str, trouble: str) -> None:
+    def stack_troubled(self, stack_id: str, trouble: str, *, lasting: bool = False) -> None:
         """A worker gave a stack up for trouble of its machine: it goes on next, whole, after a while; where it was
-        tried often enough, the sweep is stopping."""
+        tried often enough, or the trouble is ``lasting``, the sweep is stopping."""
         stack = self._running.pop(stack_id)
         unfinished = [ticket for ticket in stack.tickets if self.training.pop(ticket.key, None) is not None]
         if not unfinished:
             return
         self._interrupted.insert(0, stack)
         self._queue.first(unfinished)
-        wait_s = self._patience.again_in(stack_id)
+        wait_s = None if lasting else self._patience.again_in(stack_id)
         if wait_s is None:
             self._stop(trouble)
         else:

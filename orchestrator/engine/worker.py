@@ -38,7 +38,7 @@ from orchestrator.store.remains import (
 )
 from orchestrator.store.scratch import scratch
 from orchestrator.store.storage import storage_at
-from orchestrator.store.trouble import trouble_in, trouble_words
+from orchestrator.store.trouble import LastingTroubleError, trouble_in, trouble_words
 from trainables.base import Evaluation, Learner, Outcome, Report, Status, StepCost
 from trainables.probes.base import load_probe
 
@@ -81,15 +81,15 @@ class StackWorker:
         """Train to the next evaluation; sets ``done`` when every run has ended, or the stack is given up: for two
         halves, or for trouble of the machine. What ended is on disk, with what probes found in it, before it is
         reported."""
-        trouble = ""
+        trouble, lasting = "", False
         try:
             report = self._advance()
         except Exception as error:
-            trouble = self._trouble(error)
+            trouble, lasting = self._trouble(error), isinstance(error, LastingTroubleError)
             if not trouble:
                 raise
         if trouble:  # Out here nothing holds the failed step's tensors any more.
-            report = StackReport(self._give_up(), trouble=trouble)
+            report = StackReport(self._give_up(), trouble=trouble, lasting=lasting)
         said, self._said = tuple(self._said), []
         return replace(report, said=said)
 
@@ -119,6 +119,8 @@ class StackWorker:
 
     def _trouble(self, error: Exception) -> str:
         """What is wrong with the machine where it is that, ``""`` where it is the training itself."""
+        if isinstance(error, LastingTroubleError):
+            return str(error)
         if (number := trouble_in(error)) is not None:
             return trouble_words(number, getattr(error, "filename", None) or self._runs)
         if is_out_of_memory(error):
@@ -131,7 +133,9 @@ class StackWorker:
         self._learner = None
         free_memory()
         self.done = True
-        with contextlib.suppress(OSError):  # What cannot be read now is found when its run is asked for again.
+        with contextlib.suppress(
+            OSError, LastingTroubleError
+        ):  # What cannot be read now is found when its run is asked for again.
             return tuple(self._known())
         return ()
 

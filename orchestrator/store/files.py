@@ -64,6 +64,11 @@ class SweepFiles:
         return self.directory / "tune"
 
     @property
+    def reach(self) -> Path:
+        """What driver and workers leave for each other to see; nothing in it is needed again."""
+        return self.directory / "reach"
+
+    @property
     def home(self) -> Home:
         """The home the sweep lies in."""
         return Home(self.directory.parent.parent)

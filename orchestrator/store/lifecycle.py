@@ -102,16 +102,21 @@ def recall(files: SweepFiles, flaw: Callable[[Ended], str] = no_flaw) -> Memory:
 
 
 def find_unfinished(spec: SweepSpec, home: Home, say: Callable[[str], object] = warnings.warn) -> Sweep:
-    """The newest unfinished sweep that asks for the same runs. Raises :class:`UserError` where there is none, naming
-    what differs in the newest of the same name. ``say`` is told of those that cannot be read."""
-    closest = ""
+    """The newest unfinished sweep that asks for the same runs; where all of them are answered, the newest, which may
+    have died before it printed its answer. Raises :class:`UserError` where there is none, naming what differs in the
+    newest of the same name. ``say`` is told of those that cannot be read."""
+    closest, answered = "", None
     for sweep in _of_space(spec, home, say):
-        if recall(home.sweep(sweep.id)).answered:
-            continue
         different = spec.differences(sweep.spec)
+        if recall(home.sweep(sweep.id)).answered:
+            answered = answered or (None if different else sweep)
+            continue
         if not different:
             return sweep
         closest = closest or f" The newest, {sweep.id}, differs in {_listed(different)}."
+    if answered is not None:
+        say(f"{answered.id} has its answer already; here it is again")
+        return answered
     raise UserError(f"no unfinished sweep of {spec.name} with these settings lies in {home.root}.{closest}")
 
 

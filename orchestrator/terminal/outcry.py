@@ -28,12 +28,12 @@ def exit_code_of(command: Callable[[], int], *, debug: bool) -> int:
         if debug:
             traceback.print_exc()
         message, code = describe(error)
-        _say(message)
+        say(message)
         return code
     except KeyboardInterrupt:
         code = INTERRUPTED
     if code == INTERRUPTED:
-        _say("interrupted")
+        say("interrupted")
     return code
 
 
@@ -68,8 +68,8 @@ def _system(error: OSError) -> str:
     return f"{error.strerror}{place} (run again with --debug for the traceback)"
 
 
-def _say(message: str) -> None:
-    """Print an error; a closed pipe is not worth another one."""
+def say(message: str) -> None:
+    """Print an error on stderr; a closed pipe is not worth another one."""
     try:
         Console(stderr=True, soft_wrap=True).print(Text.assemble(("error: ", "bold red"), message), highlight=False)
     except BrokenPipeError:

@@ -127,7 +127,7 @@ def test_resuming_with_other_settings_names_the_difference(tmp_path: Path) -> No
     with pytest.raises(UserError, match=r"seeds \(now 3, then 2\)"):
         run(spec(sizes=[8, 16], seeds=3), tmp_path, resume=sweep_id)
     with pytest.raises(UserError, match="no unfinished sweep"):
-        run(spec(sizes=[8, 16]), tmp_path, resume="")
+        run(spec(sizes=[8, 16], seeds=3), tmp_path, resume="")
     with pytest.raises(UserError, match=f"{sweep_id} cannot be resumed"):
         run(spec(), tmp_path, resume=sweep_id[:-1])
     with pytest.raises(UserError, match=sweep_id):

@@ -133,6 +133,17 @@ def test_a_run_that_ended_as_the_disk_became_full_is_not_lost(small_disk: Path) 
     assert Home(small_disk).sweep("logistic-1").journal.read_bytes() == before
 
 
+def test_trouble_that_no_further_try_mends_stops_the_sweep_at_once(tmp_path: Path) -> None:
+    campaign = make(tmp_path / "journal.jsonl")
+    stack = campaign.next_stack()
+    assert stack is not None
+    campaign.stack_troubled(stack.id, "the node 10.0.0.2 does not see the home", lasting=True)
+    assert campaign.done
+    assert campaign.trouble == "the node 10.0.0.2 does not see the home"
+    assert campaign.next_stack() is None
+    assert campaign.searcher.results == {}
+
+
 @pytest.mark.slow
 def test_trouble_met_under_ray_is_no_outcome(tmp_path: Path) -> None:
     home, wanted = tmp_path / "home", asked(tmp_path, times=2)

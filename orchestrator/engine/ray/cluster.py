@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-
 import ray
 
-from orchestrator.engine.ray.address import check_address
-from orchestrator.errors import SweepError
+from orchestrator.engine.ray.starting import start
 from orchestrator.space.hardware import Hardware
 
 ACCELERATOR = "accelerator_type:"
@@ -17,11 +14,7 @@ ACCELERATOR = "accelerator_type:"
 def cluster_hardware(address: str) -> Hardware:
     """The cores, memory and GPUs of all nodes together. Raises :class:`UserError` for what is no address and
     :class:`SweepError` where no cluster answers."""
-    check_address(address)
-    try:
-        ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        raise SweepError(f"no Ray cluster answers at {address!r}: {error}") from error
+    start(address)
     try:
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     finally:

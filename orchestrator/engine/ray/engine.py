@@ -11,9 +11,9 @@ import logging
 import os
 import re
 import shutil
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -29,11 +29,15 @@ from ray.tune.search import Searcher
 from orchestrator.engine.base import Engine, check_trouble, job_of, take_in
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.ray.metrics import Exporter
+from orchestrator.engine.ray.reach import Reach, reachable
+from orchestrator.engine.ray.starting import start, token_file
 from orchestrator.engine.ray.trial import REPORT, StackTrial
+from orchestrator.engine.ray.watching import Watch
 from orchestrator.engine.reports import StackReport
+from orchestrator.engine.transport import Transport
 from orchestrator.errors import SweepError, UserError
 from orchestrator.space.resources import Resources
-from orchestrator.store.files import Home
+from orchestrator.store.files import Home, SweepFiles
 from orchestrator.terminal.progress import Snapshot
 
 TUNE_ENVIRONMENT = {
@@ -45,7 +49,6 @@ TUNE_ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # who asks for no GPU sees none; StackTrial sees to it elsewhere, too
 }
 
-DASHBOARD_HOST = "127.0.0.1"
 DASHBOARD_NEEDS = ("aiohttp", "aiohttp_cors", "colorful", "grpc", "opencensus", "prometheus_client")
 """Modules that ``ray[default]`` installs and the dashboard and its exporters import."""
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -54,10 +57,19 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 class RayEngine(Engine):
     """Stacks as trials of one Tuner, on this machine or, with ``address``, on a Ray cluster that is there already."""
 
-    def __init__(self, home: str, resources: Resources, address: str | None = None, *, dashboard: bool = False) -> None:
+    def __init__(
+        self,
+        home: str,
+        resources: Resources,
+        address: str | None = None,
+        *,
+        dashboard: bool = False,
+        transport: Transport = Transport.AUTO,
+    ) -> None:
         self._home = home
         self._resources = resources
         self._address = address
+        self._transport = transport
         self._with_dashboard = dashboard
         self._dashboard = ""
 
@@ -83,23 +95,7 @@ class RayEngine(Engine):
         if self._with_dashboard:
             check_dashboard(self._address)
         os.environ.update(TUNE_ENVIRONMENT)
-        if self._address is None:
-            # Actors inherit it, so that a family found from here (a module in this directory, say) is found there.
-            os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-        try:
-            context = ray.init(
-                # Without an address Ray would join the cluster that was started last on this machine, whosever it is.
-                address=self._address or "local",
-                logging_level=logging.ERROR,
-                log_to_driver=False,
-                configure_logging=True,
-                include_dashboard=None if self._address else self._with_dashboard,
-                dashboard_host=DASHBOARD_HOST,
-            )
-        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-            if self._address is None:
-                raise SweepError(f"Ray does not start on this machine: {error}") from error
-            raise SweepError(f"no Ray cluster answers at {self._address!r}: {error}") from error
+        context = start(self._address, dashboard=self._with_dashboard)
         _protect_token()
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # Failed trials are reported by the sweep.
         self._dashboard = f"http://{context.dashboard_url}" if context.dashboard_url else ""
@@ -119,11 +115,23 @@ class RayEngine(Engine):
 
     def execute(self, campaign: Campaign) -> None:
         files = Home(Path(self._home)).sweep(campaign.sweep.id)
+        # Ray's processes on this machine alone are started by this one: they see what it sees.
+        proved = self._address is not None or self._transport is Transport.RAY
+        with Watch() as watch, reachable(files, self._transport) if proved else nullcontext() as reach:
+            self._fit(campaign, files, reach, watch)
+        if not campaign.done:
+            raise SweepError(f"Ray Tune ended before the sweep did; its files lie in {files.tune}")
+        shutil.rmtree(files.tune, ignore_errors=True)
+        check_trouble(campaign)
+
+    def _fit(self, campaign: Campaign, files: SweepFiles, reach: Reach | None, watch: Watch) -> None:
+        """Have Tune train whatever the campaign hands out."""
         adapter = CampaignSearcher(campaign, self._home)
         callback = CampaignCallback(campaign)
+        shared = {"space": campaign.sweep.spec.to_dict(), "reach": reach}
         needs = {"cpu": self._resources.cpu_per_stack, "gpu": self._resources.gpus}
         tuner = tune.Tuner(
-            tune.with_resources(tune.with_parameters(StackTrial, space=campaign.sweep.spec.to_dict()), needs),
+            tune.with_resources(tune.with_parameters(StackTrial, **shared), needs),
             tune_config=tune.TuneConfig(
                 search_alg=adapter,
                 scheduler=SlotScheduler(),  # type: ignore[no-untyped-call] # its base has no types
@@ -146,12 +154,9 @@ class RayEngine(Engine):
         try:
             tuner.fit()
         except Exception:
+            watch.look()
             if not campaign.trouble:  # Tune's own files lie on the disk that is full.
                 raise
-        if not campaign.done:
-            raise SweepError(f"Ray Tune ended before the sweep did; its files lie in {files.tune}")
-        shutil.rmtree(files.tune, ignore_errors=True)
-        check_trouble(campaign)
 
 
 class NotPickled:
@@ -210,6 +215,7 @@ class CampaignCallback(NotPickled, Callback):
         self._campaign = campaign
         self._started: dict[str, Trial] = {}
         """The trials that run, by their stacks."""
+        self._said: set[str] = set()
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         self._started[trial.config["job"]["stack_id"]] = trial
@@ -232,7 +238,10 @@ class CampaignCallback(NotPickled, Callback):
         # Taken out of the result, which Tune keeps of every trial there was.
         said = result.pop(REPORT, None)
         if said is not None:
-            take_in(self._campaign, trial.config["job"]["stack_id"], StackReport.from_json(said))
+            report = StackReport.from_json(said)
+            new = tuple(each for each in report.said if each not in self._said)  # Each process of a node says it.
+            self._said.update(new)
+            take_in(self._campaign, trial.config["job"]["stack_id"], replace(report, said=new))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         self._started.pop(trial.config["job"]["stack_id"], None)
@@ -257,7 +266,7 @@ class CampaignStopper(NotPickled, Stopper):
 
 def _protect_token() -> None:
     """Ray writes the token that guards its ports readable for all users of the machine: keep it to this one."""
-    token = Path(os.environ.get("RAY_AUTH_TOKEN_PATH", Path.home() / ".ray" / "auth_token"))
+    token = token_file()
     if token.is_file():
         token.chmod(0o600)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import ray
@@ -11,8 +12,10 @@ from ray import tune
 from ray.util.metrics import Gauge
 
 from orchestrator.engine.ray.metrics import GPU_MEMORY, gauge
-from orchestrator.engine.reports import StackJob
+from orchestrator.engine.ray.reach import Way
+from orchestrator.engine.reports import StackJob, StackReport
 from orchestrator.engine.worker import StackWorker
+from orchestrator.store.trouble import LastingTroubleError
 
 REPORT = "report"
 """Key of a result that holds what the stack has to say (``StackReport.to_json``)."""
@@ -25,9 +28,11 @@ class StackTrial(tune.Trainable):
     """
 
     def setup(self, config: dict[str, Any], **shared: Any) -> None:
-        """``shared`` holds the sweep's ``space``, of which every trial would otherwise carry a copy around."""
+        """``shared`` holds the sweep's ``space``, of which every trial would otherwise carry a copy around, and
+        ``reach``, by which this process finds its way to the driver's storages."""
         hide_unasked_gpus()
         self._space: dict[str, Any] = shared["space"]
+        self._way = Way(shared["reach"])
         self._worker: StackWorker | None = None
         self._gpu_memory: Gauge | None = None
         self._begin(config)
@@ -37,11 +42,16 @@ class StackTrial(tune.Trainable):
         return True
 
     def step(self) -> dict[str, Any]:
+        said: tuple[str, ...] = ()
         if self._worker is None:
-            raise RuntimeError("step() on a trial without a stack")
+            try:
+                job, said = self._way.job(self._job)
+            except LastingTroubleError as refused:
+                return {REPORT: StackReport(trouble=str(refused), lasting=True).to_json(), "done": True}
+            self._worker = StackWorker(job)
         report = self._worker.advance()
         self._export()
-        return {REPORT: report.to_json(), "done": self._worker.done}
+        return {REPORT: replace(report, said=(*said, *report.said)).to_json(), "done": self._worker.done}
 
     def cleanup(self) -> None:
         """Called when the trial is stopped, also in the middle: keep what was trained."""
@@ -56,7 +66,7 @@ class StackTrial(tune.Trainable):
 
     def _begin(self, config: dict[str, Any]) -> None:
         self._job = StackJob.from_config(config["job"] | {"space": self._space})
-        self._worker = StackWorker(self._job)
+        self._worker = None
 
     def _export(self) -> None:
         """The memory a GPU holds for this worker, as a metric that Ray's agents collect where there are any."""

@@ -1,0 +1,161 @@
+"""Watches over the program that drives a sweep: says what died, and goes on by itself where that can be.
+
+The driver may be killed for want of memory; Ray's core ends its process when the cluster's head, or the node's own
+daemon, no longer answers. The journal is safe whatever dies, so all that is left to do is to resume.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from orchestrator.errors import SweepError
+from orchestrator.store import lifecycle
+from orchestrator.store.files import Home
+from orchestrator.supervised import LINE
+
+STARTS = 3
+"""How often a sweep is gone on with by itself."""
+READ_S = 2.0
+"""How long the last words of a program that has ended are waited for."""
+SHOW_CURSOR = "\x1b[?25h"
+"""A live view that was killed has left it hidden."""
+
+
+@dataclass
+class Ending:
+    """How a program ended: its exit code, negative for a signal, and all that it told (``orchestrator.supervised``).
+    ``asked`` is whether somebody had asked it to stop."""
+
+    code: int
+    asked: bool
+    told: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def regular(self) -> bool:
+        """Whether it came to its own end, or was asked to stop."""
+        return "ended" in self.told or self.asked
+
+    @property
+    def exit_code(self) -> int:
+        """As shells have it."""
+        return int(self.told.get("ended", self.code if self.code >= 0 else 128 - self.code))
+
+    @property
+    def cause(self) -> str:
+        """What died."""
+        if "died" in self.told:
+            return str(self.told["died"])
+        if self.code < 0:
+            return f"the program that drives the sweep was killed ({signal.Signals(-self.code).name})"
+        return f"Ray ended the program that drives the sweep (exit code {self.code}): its cluster no longer answers"
+
+
+def supervise(arguments: Sequence[str], say: Callable[[str], object]) -> int:
+    """Run the program with these arguments in a process of its own; its exit code.
+
+    Where it dies, ``say`` is told what did and how many runs are kept. On the machine's own Ray the sweep goes on with
+    a new one, up to :data:`STARTS` times; on a cluster (``--address``) only what to do is said.
+    """
+    given = list(arguments)
+    for start in range(STARTS + 1):
+        ending = _run(given)
+        if ending.regular:
+            return ending.exit_code
+        if sys.stderr.isatty():
+            sys.stderr.write(SHOW_CURSOR)
+        sweep_id = ending.told.get("sweep")
+        if sweep_id is None:
+            say(f"{ending.cause}, before a sweep was begun: start it again")
+            return 1
+        kept = f"{ending.cause}; {_kept(Path(ending.told['home']), sweep_id)} runs of {sweep_id} are kept"
+        if _on_cluster(given) or start == STARTS:
+            why = "" if start < STARTS else f" It has died {start + 1} times."
+            say(f"{kept}.{why} Continue with the same command and --resume {sweep_id}")
+            return 1
+        say(f"{kept}. Going on with a new Ray ({start + 1} of {STARTS}).")
+        given = resuming(arguments, "" if ending.told.get("several") else sweep_id)
+    raise AssertionError("the last start returns")
+
+
+def resuming(arguments: Sequence[str], sweep_id: str) -> list[str]:
+    """The same arguments with ``--resume``, without what only a new sweep can be asked."""
+    kept: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        if word in ("--extend", "--resume"):
+            following = next(words, "")
+            if following.startswith("-"):  # --resume alone
+                kept.append(following)
+        elif word != "--fresh" and not word.startswith(("--extend=", "--resume=")):
+            kept.append(word)
+    return [*kept, f"--resume={sweep_id}"]
+
+
+def _run(arguments: Sequence[str]) -> Ending:
+    """Run this very program with these arguments, to its end."""
+    ours, theirs = socket.socketpair()
+    program = sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv) + 1]
+    with theirs:
+        # A group of its own: what is typed at the terminal reaches it once, through this process.
+        child = subprocess.Popen(
+            [sys.executable, *program, *arguments],
+            env=os.environ | {LINE: str(theirs.fileno())},
+            pass_fds=[theirs.fileno()],
+            process_group=0,
+        )
+    told: dict[str, Any] = {}
+    listener = threading.Thread(target=_listen, args=(ours, told), daemon=True)
+    listener.start()
+    with _forwarding(child) as asked:
+        code = child.wait()
+    listener.join(READ_S)
+    ours.close()
+    return Ending(code, bool(asked), dict(told))
+
+
+def _listen(line: socket.socket, told: dict[str, Any]) -> None:
+    """Remember all that is told; of the same thing, the later word."""
+    with line.makefile("r", encoding="utf-8") as lines:
+        for each in lines:
+            told.update(json.loads(each))
+
+
+@contextmanager
+def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[list[int]]:
+    """A block during which this process hands the child what asks to stop; the numbers of those signals."""
+    asked: list[int] = []
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        asked.append(number)
+        child.send_signal(number)
+
+    before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _kept(home: Path, sweep_id: str) -> int:
+    """The runs in a sweep's journal; 0 where it cannot be read."""
+    try:
+        return len(lifecycle.recall(Home(home).sweep(sweep_id)).ended)
+    except (OSError, SweepError):
+        return 0
+
+
+def _on_cluster(arguments: Sequence[str]) -> bool:
+    return any(word == "--address" or word.startswith("--address=") for word in arguments)

@@ -1,0 +1,56 @@
+"""Nodes of a Ray cluster on this machine that see a directory of their own where others see the driver's home."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import ray
+
+RAY = Path(sys.executable).with_name("ray")
+OWN_DISK = "mount -t tmpfs -o size=64m tmpfs {home}"
+READ_ONLY = "mount --bind {home} {home} && mount -o remount,bind,ro {home}"
+
+
+def need_namespaces() -> None:
+    """Skip the test where this user may not mount."""
+    if shutil.which("unshare") is None or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
+        pytest.skip("file systems cannot be mounted in a namespace of their own here")
+
+
+@contextmanager
+def node_with(mounted: str, home: Path, address: str, **environment: str) -> Iterator[None]:
+    """A node of one core of the cluster at this address. ``mounted`` is run before it starts, in a namespace of its
+    own, so that nobody else sees what it mounts."""
+    start = f"exec {RAY} start --address={address} --num-cpus=1 --block --disable-usage-stats"
+    command = ["unshare", "-m", "sh", "-c", f"{mounted.format(home=home)} && {start}"]
+    node = subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+    try:
+        yield
+    finally:
+        node.terminate()  # Ray ends what it started.
+        try:
+            node.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            node.kill()
+            node.wait()
+
+
+def wait_for_nodes(count: int, address: str, within_s: float = 60.0) -> None:
+    """Until so many nodes are alive. Raises ``TimeoutError``."""
+    until = time.monotonic() + within_s
+    ray.init(address=address, log_to_driver=False)
+    try:
+        while sum(node["Alive"] for node in ray.nodes()) < count:
+            if time.monotonic() > until:
+                raise TimeoutError(f"fewer than {count} nodes after {within_s:g} s")
+            time.sleep(0.2)
+    finally:
+        ray.shutdown()
