@@ -11,8 +11,10 @@ class Words:
 
     ``task`` is one of the things that a mix is made of; ``outside_core`` what core parameters leave out; ``item`` what
     a row of the arrays kept of a model stands for. All in the form that fits after "unknown" or "without".
+    ``parameters`` are what :class:`trainables.runs.Parameters` counts.
     """
 
     task: str = "task"
     outside_core: str = "those that the family does not count as the model's body"
     item: str = "item"
+    parameters: str = "parameters"

@@ -14,16 +14,17 @@ from pydantic import BaseModel, Field
 from orchestrator.space.files import SpaceFile
 from orchestrator.space.validation import STRICT, InvalidDataError, parse
 
-Finding = Literal["fewer", "no fewer", "exponent below"]
+Finding = Literal["fewer", "no fewer", "transition", "exponent below"]
 
 
 class Expectation(BaseModel):
     """One statement.
 
     ``claim`` says it in words, ``source`` where it is from. ``finds`` is what a sweep must find for it to hold: that a
-    mix needs ``fewer`` parameters than the baseline, or ``no fewer``; or that over all variants the size at the
+    mix needs ``fewer`` parameters than the baseline, or ``no fewer``; that it has a ``transition`` at or below the largest
+    size; or that over all variants the size at the
     transition grows with a power of what they differ in that is ``exponent below`` ``limit``. ``mix`` names the mix,
-    ``"*"`` every one beside the baseline; with an exponent it may be the baseline. ``variant`` is a pattern
+    ``"*"`` every one beside the baseline; with a transition or an exponent it may be the baseline. ``variant`` is a pattern
     (``prime_*``).
     """
 
@@ -57,5 +58,5 @@ def _read(file: SpaceFile, place: int, written: Any) -> Expectation:
 
 
 def about(expected: Sequence[Expectation], variant: str) -> list[Expectation]:
-    """Those that one sweep answers: about its variant, and about a saving."""
+    """Those that one sweep answers: about its variant, and about a saving or a transition."""
     return [each for each in expected if each.finds != "exponent below" and each.is_about(variant)]
