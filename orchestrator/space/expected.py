@@ -21,11 +21,10 @@ class Expectation(BaseModel):
     """One statement.
 
     ``claim`` says it in words, ``source`` where it is from. ``finds`` is what a sweep must find for it to hold: that a
-    mix needs ``fewer`` parameters than the baseline, or ``no fewer``; that it has a ``transition`` at or below the largest
-    size; or that over all variants the size at the
-    transition grows with a power of what they differ in that is ``exponent below`` ``limit``. ``mix`` names the mix,
-    ``"*"`` every one beside the baseline; with a transition or an exponent it may be the baseline. ``variant`` is a pattern
-    (``prime_*``).
+    mix needs ``fewer`` parameters than the baseline, or ``no fewer``; that it has a ``transition`` at or below the
+    largest size; or that over all variants the size at the transition grows with a power of what they differ in that is
+    ``exponent below`` ``limit``. ``mix`` names the mix, ``"*"`` every one beside the baseline; with a transition or an
+    exponent it may be the baseline. ``variant`` is a pattern (``prime_*``).
     """
 
     model_config = STRICT | {"frozen": True}

@@ -26,16 +26,17 @@ SEEDS = (100, 101, 102)
 SIZES = (100, 400, 1600)
 GRIDS: dict[str, Sequence[float]] = {
     "adam": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5),
-    "rmsprop": (3e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02),
-    "momentum": (2e-3, 5e-3, 0.01, 0.02, 0.03, 0.05),
-    "hessian": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5),
+    "rmsprop": (3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1),
+    "momentum": (0.01, 0.02, 0.03, 0.05, 0.1),
+    "hessian": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
 }
 NETWORKS: Mapping[str, Sequence[Any]] = {
     "train_weights": (True, False),
     "optimizer": ("adam", "momentum"),
     "scale": ("degree", "bound"),
     "width": (1, 4),
-    "depth": (1, 2, 4, 8, 16),
+    "residual": ("series", "halves"),
+    "depth": (1, 2, 4, 8, 16, 32),
 }
 
 

@@ -7,10 +7,11 @@ features. The backward pass of a network takes each sparse product again, and tw
 
 from __future__ import annotations
 
-from trainables.reparametrization.optimizers import FLOPS
 from trainables.reparametrization.settings import REPARAMETRIZED, NetworkSettings
 
 SINE = 10
+UPDATE = {"momentum": 4, "rmsprop": 8, "adam": 14}
+"""An optimiser's update (optimizers.py), for a parameter."""
 HISTORY = 10
 """Pairs that L-BFGS keeps."""
 
@@ -18,11 +19,12 @@ HISTORY = 10
 def step_flops(method: str, network: NetworkSettings, evaluation: float, entries: float, numbers: int) -> float:
     """A step of a method without line search, ``evaluation`` being what the loss and its gradient take."""
     if method not in REPARAMETRIZED:
-        return evaluation + numbers * (FLOPS[method] + 1)
+        return evaluation + numbers * (UPDATE[method] + 1)
     width = network.width
-    forward = network.depth * (2 * entries * width + 2 * width**2 + 2 * width) + 2 * width * numbers
-    backward = network.depth * (2 * entries * width + 4 * width**2 + 2 * width) + 4 * width * numbers
-    return evaluation + forward + backward + width * (FLOPS[network.optimizer] + 1)
+    forward = network.depth * (2 * entries * width + 2 * width**2 + 3 * width) + 2 * width * numbers
+    weights = 4 if network.train_weights else 2
+    backward = network.depth * (2 * entries * width + weights * width**2 + 3 * width) + 4 * width * numbers
+    return evaluation + forward + backward + width * (UPDATE[network.optimizer] + 1)
 
 
 def setup_flops(method: str, hessian: float, entries: float) -> float:

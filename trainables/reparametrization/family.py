@@ -103,7 +103,8 @@ class RaceFamily(Family):
         return "float64"
 
     def memory(self, size: int) -> float:
-        """Matrices three times over while they are joined; pairs of L-BFGS; features of every layer and their gradients."""
+        """Matrices three times over while they are joined, pairs of L-BFGS, features of every layer and their
+        gradients."""
         network = self.settings.network
         matrices = 3 * 20 * self._entries
         pairs = 8 * 2 * 2 * 10 * self.numbers

@@ -53,7 +53,7 @@ def heat_instance(graph: GraphSettings, heat: HeatSettings, nodes: int, seed: in
     held = np.sort(rng.choice(nodes, heat.held, replace=False))
     held_at = rng.standard_normal(heat.held)
     free = np.setdiff1d(np.arange(nodes), held)
-    # A part of the graph that no held node is in has no one solution: its first node is held at 0 by a unit of leak.
+    # A part of the graph without a held node has no one solution: its first node leaks towards 0.
     parts, part = sparse.csgraph.connected_components(bare, directed=False)
     cut_off = np.setdiff1d(np.arange(parts), part[held])
     leak = np.zeros(nodes)
@@ -104,8 +104,8 @@ class HeatProblem(Problem):
         self._solution_SND = self.stacked([one.solution for one in instances])
 
     def evaluate(self, x_SND: Tensor) -> tuple[Tensor, Tensor]:
-        """With e the error, the energy lies ``1/2 e' H e`` above the least one, and its gradient is ``H e``: so written,
-        nothing cancels near the solution."""
+        """With e the error, the energy lies ``1/2 e' H e`` above the least one, and its gradient is ``H e``: so
+        written, nothing cancels near the solution."""
         error_SND = x_SND - self._solution_SND
         gradient_SND = self._hessian(error_SND)
         return inner(error_SND, gradient_SND) / 2, gradient_SND

@@ -1,11 +1,12 @@
 """The graph network whose output the unknowns are.
 
-Every node has C features z, parameters as the weights are. A layer is ``h <- act(P h W)``, with a residual
-``h <- (h + act(P h W)) / 2``, and the unknowns are ``h V``. P is fixed: ``I - (1 - damping) H / h`` with the Hessian H of the
-loss at the start and a bound h of its spectrum (arXiv 2205.13624 has the idea; layers and bound are this project's
-reading of it), or the same with a control in place of H. One over the other, layers are a polynomial in H, so that a
-step of gradient descent on z moves the unknowns against the gradient times that polynomial squared: a large step
-where H is small, as in Newton's method. The half keeps the polynomial between 0 and 1, whatever the depth.
+Every node has C features z, parameters as the weights are. A layer is ``h <- act(P h W)``, and the unknowns are read
+out, ``h V``. P is fixed: ``1 - (1 - damping) H`` with the Hessian H of the loss at the start, scaled to a spectrum
+within 1 (arXiv 2205.13624 has the idea; layers and scale are this project's reading of it), or the same with a control
+in place of H. Where the unknowns are ``R z``, a step of gradient descent on z moves them against ``R R'`` times the
+gradient, which were Newton's step with ``R = H^-1/2``. As its series in P, ``sum_k c_k P^k`` with
+``c_k = (2k choose k) / 4^k``, cut off at the depth, that is what a network without activation begins as when the layers
+are read out together (``residual: series``), but for a factor that makes it 1 where H is 0.
 
 The network's first output is taken off and the start of the problem put in its place, so that all methods begin at the
 same state. Shapes as in stacked.py; P parameters of one network.
@@ -54,12 +55,20 @@ def count_parameters(settings: NetworkSettings, nodes: int, numbers: int) -> int
 
 
 def initial(settings: NetworkSettings, nodes: int, numbers: int, rng: np.random.Generator) -> Floats:
-    """First parameters [P]: features from N(0, 1), a readout of +-1 / sqrt(width), and identities as weights, so that a
-    layer begins as ``(1 + P) / 2``, which is largest where H is smallest."""
+    """First parameters [P]: features from N(0, 1), a readout of +-1 / sqrt(width), and identities as weights, so that
+    layers begin as powers of P."""
     width = settings.width
     features = rng.standard_normal(nodes * width)
     readout = rng.choice((-1.0, 1.0), width * numbers) / math.sqrt(width)
     return np.concatenate([features, np.tile(np.eye(width).ravel(), settings.depth), readout])
+
+
+def series(depth: int) -> list[float]:
+    """The first ``depth + 1`` coefficients of ``(1 - P)^-1/2`` in powers of P, as shares of their sum."""
+    coefficients = [1.0]
+    for power in range(1, depth + 1):
+        coefficients.append(coefficients[-1] * (2 * power - 1) / (2 * power))
+    return [one / sum(coefficients) for one in coefficients]
 
 
 class Network:
@@ -79,12 +88,16 @@ class Network:
         features_SP, weights_SP, readout_SP = parameters_SP.split(sizes, dim=1)
         h_SNC = features_SP.unflatten(1, (self._nodes, width))
         weights_SLCC = weights_SP.unflatten(1, (settings.depth, width, width))
+        shares = series(settings.depth)
+        sum_SNC = shares[0] * h_SNC
         for layer in range(settings.depth):
             moved_SNC = self._propagate(h_SNC) @ weights_SLCC[:, layer]
             if settings.activation == "tanh":
                 moved_SNC = torch.tanh(moved_SNC)
-            h_SNC = (h_SNC + moved_SNC) / 2 if settings.residual else moved_SNC
-        return h_SNC @ readout_SP.unflatten(1, (width, self._numbers))
+            h_SNC = (h_SNC + moved_SNC) / 2 if settings.residual == "halves" else moved_SNC
+            sum_SNC = sum_SNC + shares[layer + 1] * h_SNC
+        read_SNC = sum_SNC if settings.residual == "series" else h_SNC
+        return read_SNC @ readout_SP.unflatten(1, (width, self._numbers))
 
     def output_and_pullback(self, parameters_SP: Tensor) -> tuple[Tensor, Any]:
         """The output without gradients, and a function from a gradient [S, N, D] to that of the parameters [S, P]."""

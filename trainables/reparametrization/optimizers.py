@@ -18,8 +18,6 @@ EPSILON = 1e-8
 
 MOMENTS = {"momentum": 1, "rmsprop": 1, "adam": 2}
 """Numbers that each optimiser keeps for a parameter."""
-FLOPS = {"momentum": 4, "rmsprop": 8, "adam": 14}
-"""Floating-point operations of an update, for a parameter."""
 
 
 class FirstOrder:

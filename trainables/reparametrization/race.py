@@ -42,8 +42,8 @@ def ahead(standings: Mapping[str, Standing], race: RaceSettings) -> dict[str, fl
 
 
 def limit(standings: Mapping[str, Standing], race: RaceSettings) -> float:
-    """What every method of a race may spend, as far as is known: the budget, or ``patience`` times what the first one to
-    arrive needed."""
+    """What every method of a race may spend, as far as is known: the budget, or ``patience`` times what the first one
+    to arrive needed."""
     first = min((one.spent for one in standings.values() if one.arrives_within(race.steps)), default=math.inf)
     return min(float(race.steps), race.patience * first)
 

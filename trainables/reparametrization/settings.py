@@ -12,6 +12,7 @@ Counted = Literal["work", "steps"]
 Activation = Literal["none", "tanh"]
 Optimizer = Literal["adam", "rmsprop", "momentum"]
 Scale = Literal["bound", "degree"]
+Residual = Literal["none", "halves", "series"]
 
 PLAIN = ("adam", "lbfgs", "momentum", "rmsprop")
 """Methods that move the unknowns themselves."""
@@ -61,17 +62,20 @@ class RaceSettings:
 class NetworkSettings:
     """The graph network whose output the unknowns are, in the methods that reparametrize.
 
-    Every node has ``width`` features, which are parameters as the weights are. Each of ``depth`` layers propagates them
-    along the graph and multiplies them with a square of weights; with ``residual`` it gives the mean of
-    its input and that. ``optimizer`` moves the parameters; without ``train_weights`` the features alone, so that the
-    network stays the polynomial in the propagation that it begins as (with no activation). With ``scale: bound`` it propagates with ``I - (1 - damping) H / h``, where ``h``
-    bounds the spectrum of H; with ``degree`` with ``I - (1 - damping) D^-1/2 H D^-1/2``, where D holds the sums of
-    absolute values in H's rows, so that one node with a large row does not make all others' entries small.
+    Every node has ``width`` features, which are parameters as the weights are. Each of ``depth`` layers propagates
+    them along the graph and multiplies them with a square of weights. With ``residual: halves`` a layer gives the
+    mean of its input and that; with ``series`` all layers are read out together, with the coefficients of an inverse
+    square root (network.py). ``optimizer`` moves the parameters; without ``train_weights`` the features alone, so
+    that the network stays the polynomial in the propagation that it begins as (with no activation).
+
+    With ``scale: bound`` it propagates with ``1 - (1 - damping) H / h``, where ``h`` bounds the spectrum of H; with
+    ``degree`` with ``1 - (1 - damping) D^-1/2 H D^-1/2``, where D holds the sums of absolute values in H's rows, so
+    that one node with a large row does not make all others' entries small.
     """
 
     width: int = 1
     depth: int = 2
-    residual: bool = True
+    residual: Residual = "series"
     train_weights: bool = True
     activation: Activation = "none"
     optimizer: Optimizer = "adam"
@@ -81,6 +85,7 @@ class NetworkSettings:
     def __post_init__(self) -> None:
         _one_of("network.activation", self.activation, get_args(Activation))
         _one_of("network.optimizer", self.optimizer, get_args(Optimizer))
+        _one_of("network.residual", self.residual, get_args(Residual))
         _one_of("network.scale", self.scale, get_args(Scale))
         for name in ("width", "depth"):
             if getattr(self, name) < 1:

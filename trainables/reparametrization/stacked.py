@@ -24,20 +24,7 @@ class SparseStack:
     def __init__(self, matrices: Sequence[Any], device: torch.device) -> None:
         self._matrices = tuple(matrices)
         self._device = device
-        joined = sparse.block_diag(matrices, format="csr")
-        joined.sort_indices()
-        index = np.int32 if joined.nnz < 2**31 else np.int64
-        with warnings.catch_warnings():
-            # torch says at the first one that sparse CSR is in beta.
-            warnings.filterwarnings("ignore", message="Sparse CSR tensor support", category=UserWarning)
-            self._joined = torch.sparse_csr_tensor(
-                torch.from_numpy(joined.indptr.astype(index)),
-                torch.from_numpy(joined.indices.astype(index)),
-                torch.from_numpy(joined.data.astype(np.float64)),
-                size=joined.shape,
-                device=device,
-                check_invariants=False,
-            )
+        self._joined = joined(matrices, device)
 
     def __len__(self) -> int:
         return len(self._matrices)
@@ -50,6 +37,24 @@ class SparseStack:
     def take(self, rows: Sequence[int]) -> SparseStack:
         """The matrices of some of the runs."""
         return SparseStack([self._matrices[row] for row in rows], self._device)
+
+
+def joined(matrices: Sequence[Any], device: torch.device) -> Tensor:
+    """Sparse matrices block by block along the diagonal, as one sparse CSR tensor in float64."""
+    whole = sparse.block_diag(matrices, format="csr")
+    whole.sort_indices()
+    index = np.int32 if whole.nnz < 2**31 else np.int64
+    with warnings.catch_warnings():
+        # torch says at the first one that sparse CSR is in beta.
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support", category=UserWarning)
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(whole.indptr.astype(index)),
+            torch.from_numpy(whole.indices.astype(index)),
+            torch.from_numpy(whole.data.astype(np.float64)),
+            size=whole.shape,
+            device=device,
+            check_invariants=False,
+        )
 
 
 class _Product(torch.autograd.Function):

@@ -10,8 +10,9 @@ from trainables.reparametrization.graphs import FEWEST
 
 @dataclass(frozen=True)
 class HeatSettings:
-    """``held`` nodes, drawn at random, have temperatures from N(0, 1); all others begin at 0. ``spread`` is the standard
-    deviation of ln conductance: 0 makes all conductances 1, and the Hessian the Laplacian of the bare graph."""
+    """``held`` nodes, drawn at random, have temperatures from N(0, 1); all others begin at 0. ``spread`` is the
+    standard deviation of ln conductance: 0 makes all conductances 1, and the Hessian the Laplacian of the bare graph.
+    """
 
     held: int = 4
     spread: float = 1.0
