@@ -1,9 +1,9 @@
 """Synchronization: Kuramoto's oscillators of one frequency on a graph, brought to one phase.
 
-In the frame that turns with them, ``dx_i/dt = sum_j k_ij sin(x_j - x_i)`` is the gradient flow of
-``sum_ij k_ij (1 - cos(x_i - x_j))`` over edges with couplings k (Kuramoto 1975; Acebron et al. 2005, Rev. Mod. Phys.
-77, 137). It is 0 where a connected graph has one phase, and nowhere less: the solution is known. Shapes as in stacked.py;
-E edges of all graphs of the stack.
+In the frame that turns with them, ``dx_i/dt = sum_j k_ij sin(x_j - x_i)`` is the gradient flow of ``sum_ij k_ij (1 -
+cos(x_i - x_j))`` over edges with couplings k (Kuramoto 1975; Acebron et al. 2005, Rev. Mod. Phys. 77, 137). It is 0
+where a connected graph has one phase, and nowhere less: the solution is known. Shapes as in stacked.py; E edges of
+all graphs of the stack.
 """
 
 from __future__ import annotations

@@ -30,12 +30,16 @@ class Standing:
 def ahead(standings: Mapping[str, Standing], race: RaceSettings) -> dict[str, float]:
     """1 for the method that is ahead (:class:`RaceSettings` says what that is), 0 for the others.
 
-    A method that broke down is taken to have spent what it had by then. One without rivals is ahead if it arrived.
+    A method that broke down never arrives. One without rivals is ahead if it arrived.
     """
     return {
         name: float(
             mine.arrives_within(race.steps)
-            and all(theirs.spent > race.factor * mine.spent for other, theirs in standings.items() if other != name)
+            and all(
+                theirs.broken or theirs.spent > race.factor * mine.spent
+                for other, theirs in standings.items()
+                if other != name
+            )
         )
         for name, mine in standings.items()
     }

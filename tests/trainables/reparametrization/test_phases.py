@@ -53,7 +53,8 @@ def test_a_long_run_of_another_lbfgs_comes_to_one_phase() -> None:
         excess, gradient = problem.evaluate(torch.from_numpy(phases)[None, :, None])
         return float(excess[0]), gradient[0, :, 0].numpy()
 
-    found = minimize(both, one.start[:, 0], jac=True, method="L-BFGS-B", options={"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-10})
+    limits = {"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-10}
+    found = minimize(both, one.start[:, 0], jac=True, method="L-BFGS-B", options=limits)
     assert 0 <= found.fun < 1e-10
     assert order(found.x) > 1 - 1e-9
     assert order(one.start[:, 0]) < 0.8

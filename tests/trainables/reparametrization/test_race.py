@@ -56,7 +56,7 @@ def test_rivals_go_on_until_patience_ends() -> None:
 
 def test_a_race_is_over_when_all_are_there_or_broken() -> None:
     assert is_over({"a": there(10), "b": Standing(spent=5, broken=True)}, 50, RACE)
-    assert ahead({"a": there(10), "b": Standing(spent=5, broken=True)}, RACE)["a"] == 0
+    assert ahead({"a": there(10), "b": Standing(spent=5, broken=True)}, RACE) == {"a": 1, "b": 0}
 
 
 def test_settings_that_cannot_tell_are_refused() -> None:
