@@ -88,9 +88,9 @@ def told_of_mazes(alone_in_a_directory: None) -> Told:
     return Told(Path.cwd(), sweep, said)
 
 
-def runs_in_mlflow(home: Path) -> tuple[MlflowClient, list[Run]]:
+def runs_in_mlflow(home: Path, name: str = "mazes") -> tuple[MlflowClient, list[Run]]:
     client = MlflowClient(f"sqlite:///{home / 'results/mlflow.db'}")
-    experiment = client.get_experiment_by_name("mazes")
+    experiment = client.get_experiment_by_name(name)
     assert experiment is not None
     return client, list(client.search_runs([experiment.experiment_id], "tags.kind = 'run'"))
 

@@ -313,6 +313,8 @@ def _replaced(settings: Any, path: Sequence[str], value: float) -> Any:
 BUILT_IN = {
     "listops": "trainables.listops.family:ListOps",
     "permutations": "trainables.permutations.family:Permutations",
+    "heat_diffusion": "trainables.reparametrization.diffusion:HeatDiffusion",
+    "synchronization": "trainables.reparametrization.synchronization:Synchronization",
 }
 """Short names of the families that come with the project."""
 

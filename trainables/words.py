@@ -11,10 +11,12 @@ class Words:
 
     ``task`` is one of the things that a mix is made of; ``outside_core`` what core parameters leave out; ``item`` what
     a row of the arrays kept of a model stands for. All in the form that fits after "unknown" or "without".
-    ``cyclic`` says that rows stand for the numbers modulo their count, so that a number's residues mean something.
+    ``cyclic`` says that rows stand for the numbers modulo their count, so that a number's residues mean something;
+    ``parameters`` are what :class:`trainables.runs.Parameters` counts.
     """
 
     task: str = "task"
     outside_core: str = "those that the family does not count as the model's body"
     item: str = "item"
     cyclic: bool = False
+    parameters: str = "parameters"

@@ -109,6 +109,11 @@ class Answer:
     recipes: tuple[RecipeText, ...] = ()
     words: Words = field(default_factory=Words)
 
+    @property
+    def has_core(self) -> bool:
+        """Whether a model's body has fewer parameters than the model."""
+        return any(count.core != count.total for count in self.counts)
+
     def under(self, recipe: str) -> Answer:
         """The same answer under one of its recipes alone, its mixes without the recipe in their names."""
         plain = [replace(mix, mix=mix.plain) for mix in self.mixes if mix.recipe == recipe]

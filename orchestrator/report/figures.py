@@ -210,7 +210,7 @@ def _finish_curves(axes: Axes, counts: Sequence[Count], span: tuple[float, float
     above.xaxis.set_major_locator(FixedLocator([count.size for count in counts]))
     above.xaxis.set_minor_locator(NullLocator())
     above.set_xticklabels([_short(count.total) for count in counts])
-    above.set_xlabel("trainable parameters", fontsize=style.TEXT, labelpad=4)
+    above.set_xlabel(answer.words.parameters, fontsize=style.TEXT, labelpad=4)
     above.tick_params(labelsize=style.SMALL, width=0.6, length=2, colors=style.GREY)
     above.spines["top"].set_visible(False)
 

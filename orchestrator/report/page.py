@@ -18,6 +18,8 @@ from orchestrator.report.main_figure import main_figure
 from orchestrator.report.panels import similarities_figure
 from orchestrator.report.probe_figure import probe_figure
 from orchestrator.report.probes import probe_notes, probe_table
+from orchestrator.report.race_figure import race_figure
+from orchestrator.report.speedup import SpeedUp, speed_ups
 from orchestrator.report.style import inline_svg
 from orchestrator.report.templates import render
 from orchestrator.report.thresholds import threshold_table
@@ -25,7 +27,7 @@ from orchestrator.space.plain import flatten
 from orchestrator.space.recipes import difference
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.records import RunRecord, Sweep
-from orchestrator.transition.types import LEVEL, PLATEAU, Synergy, Verdict
+from orchestrator.transition.types import LEVEL, PLATEAU, Estimate, Synergy, Verdict
 from trainables.base import Status
 
 TEMPLATE = "page.html.j2"
@@ -64,6 +66,7 @@ def page(content: PageContent) -> str:
         explorer=explorer_data(spec, content.answer, content.runs),
         thresholds=threshold_table(content.answer, spec.make_family()),
         synergies=[_synergy_row(mix) for mix in content.answer.mixes if mix.synergy_total and mix.synergy_core],
+        races=[_race_row(found) for found in speed_ups(spec, content.runs)],
         verdicts={verdict.value: text for verdict, text in VERDICTS.items()},
         shown={mix.target.transition.verdict.value for mix in content.answer.mixes},
         level=LEVEL,
@@ -88,6 +91,7 @@ def _figures(content: PageContent) -> dict[str, Markup | None]:
         "curves": main_figure(spec, answer),
         "similarities": similarities_figure(answer, runs),
         "probes": probe_figure(answer, runs),
+        "races": race_figure(spec, runs, speed_ups(spec, runs)),
         "learning": learning_figure(spec, runs) if any(run.outcome.curve for run in runs) else None,
     }
     # Drawn by ourselves; the text in them went through matplotlib, which escapes it.
@@ -105,6 +109,22 @@ def _synergy_row(mix: MixAnswer) -> dict[str, str]:
         "decided": "yes" if total.decided else "no",
         "benefit": "unknown" if total.p_benefit is None else f"{total.p_benefit:.3f}",
     }
+
+
+def _race_row(found: SpeedUp) -> dict[str, str]:
+    return {
+        "mix": found.mix,
+        "size": str(found.size),
+        "pairs": str(found.pairs),
+        "spent": _speed_up(found.spent),
+        "seconds": _speed_up(found.seconds),
+    }
+
+
+def _speed_up(found: Estimate) -> str:
+    """``2.1x [1.8, 2.6]``, with a dash for what is open."""
+    value, low, high = ("-" if side is None else wording.bare(side) for side in (found.value, found.low, found.high))
+    return f"{value if value == '-' else value + 'x'} [{low}, {high}]"
 
 
 def _ratio(found: Synergy) -> str:

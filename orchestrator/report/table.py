@@ -48,7 +48,7 @@ def answer_table(answer: Answer) -> AnswerTable:
     several = panel(answer)
     return AnswerTable(
         head=f"target {answer.target}{subject}" + (f", under {len(answer.recipes)} recipes" if several else ""),
-        header=("mix", f"{answer.size_axis}*", "parameters*", "runs"),
+        header=("mix", f"{answer.size_axis}*", f"{answer.words.parameters}*", "runs"),
         rows=tuple(_rows(answer) if several is None else _rows_by_recipe(answer)),
         learned=tuple(verdict_line(answer, mix) for mix in answer.mixes if mix.target.transition.shares),
         conclusions=tuple(
@@ -167,18 +167,20 @@ def _conclusions(answer: Answer, mix: MixAnswer) -> list[str]:
         return []
     total = standing(answer, mix, lambda each: each.synergy_total)
     core = standing(answer, mix, lambda each: each.synergy_core)
-    rests = rests_on(answer, mix)
-    return [
-        (f"resting on {rests}: " if rests else "") + wording.synergy(mix.mix, mix.synergy_total, "parameters", total),
-        GAP + wording.synergy(mix.mix, mix.synergy_core, "core parameters", core),
+    rests, counted = rests_on(answer, mix), answer.words.parameters
+    said = [
+        (f"resting on {rests}: " if rests else "") + wording.synergy(mix.mix, mix.synergy_total, counted, total),
     ]
+    if answer.has_core:
+        said.append(GAP + wording.synergy(mix.mix, mix.synergy_core, f"core {counted}", core))
+    return said
 
 
 def _notes(answer: Answer) -> list[str]:
     notes = [
-        f"* {answer.size_axis} and parameters at {LEVEL:.0%} of the asymptote, "
-        f"with {answer.confidence:.0%} intervals; "
-        f"core parameters leave out {answer.words.outside_core}"
+        f"* {answer.size_axis} and {answer.words.parameters} at {LEVEL:.0%} of the asymptote, "
+        f"with {answer.confidence:.0%} intervals"
+        + (f"; core {answer.words.parameters} leave out {answer.words.outside_core}" if answer.has_core else "")
     ]
     if any(mix.target.transition.shares for mix in answer.mixes):
         notes.append(

@@ -12,7 +12,7 @@ from orchestrator.report.panel import saving
 from orchestrator.report.saying import size_words
 from orchestrator.report.scaling import mix_scalings
 from orchestrator.space.expected import INSIDE, Expectation
-from orchestrator.transition.types import Synergy
+from orchestrator.transition.types import Synergy, Verdict
 
 NO_FEWER = 1.3
 """A mix whose ratio certainly lies under this needs no fewer parameters in any sense that matters: no interval around 1
@@ -43,14 +43,16 @@ class Row:
 
 
 def judge(space: str, variant: str, expected: Sequence[Expectation], answer: Answer, sweep: str) -> list[Row]:
-    """The statements about one sweep's savings, a row for each mix they are about."""
+    """The statements about one sweep's savings and transitions, a row for each mix they are about."""
     rows = []
     for each in expected:
         if each.finds in INSIDE:
             continue
         for mix in _mixes(each, answer):
             found, agreement = "", Agreement.UNDECIDED
-            if mix.synergy_total is not None:
+            if each.finds == "transition":
+                found, agreement = f"{answer.size_axis} {_size(answer, mix)}", _within(mix.target.transition.verdict)
+            elif mix.synergy_total is not None:
                 found, agreement = _saving(answer, mix, mix.synergy_total), _agreement(each, mix.synergy_total)
             rows.append(Row(space, about_words(mix.mix, variant), each.claim, each.source, found, agreement, (sweep,)))
     return rows
@@ -84,7 +86,8 @@ def not_run(space: str, variant: str, expected: Expectation, mixes: Sequence[str
 
 
 def _mixes(expected: Expectation, answer: Answer) -> list[MixAnswer]:
-    beside = [mix for mix in answer.mixes if mix.synergy_total is not None]
+    about = answer.mixes if expected.finds == "transition" and expected.mix != "*" else answer.mixes[1:]
+    beside = [mix for mix in about if mix.synergy_total is not None or expected.finds == "transition"]
     return beside if expected.mix == "*" else [mix for mix in beside if expected.mix in (mix.mix, mix.plain)]
 
 
@@ -94,6 +97,13 @@ def _agreement(expected: Expectation, found: Synergy) -> Agreement:
     if expected.finds == "no fewer":
         fewer, none = none, fewer
     return Agreement.AGREES if fewer else Agreement.DISAGREES if none else Agreement.UNDECIDED
+
+
+def _within(verdict: Verdict) -> Agreement:
+    """Whether there is a transition at or below the largest size."""
+    if verdict in (Verdict.FOUND, Verdict.BELOW):
+        return Agreement.AGREES
+    return Agreement.DISAGREES if verdict in (Verdict.ABOVE, Verdict.PLATEAU) else Agreement.UNDECIDED
 
 
 def _saving(answer: Answer, mix: MixAnswer, found: Synergy) -> str:

@@ -14,23 +14,23 @@ from pydantic import BaseModel, Field, model_validator
 from orchestrator.space.files import SpaceFile
 from orchestrator.space.validation import STRICT, InvalidDataError, parse
 
-Finding = Literal["fewer", "no fewer", "exponent below", "higher", "lower"]
+Finding = Literal["fewer", "no fewer", "transition", "exponent below", "higher", "lower"]
 LAW, INSIDE = ("exponent below",), ("higher", "lower")
-"""Findings about all variants together, and about what probes see inside models; the others are about savings."""
+"""Findings about all variants together, and about what probes see inside models; the others are about savings and transitions."""
 
 
 class Expectation(BaseModel):
     """One statement.
 
     ``claim`` says it in words, ``source`` where it is from. ``finds`` is what a sweep must find for it to hold: that a
-    mix needs ``fewer`` parameters than the baseline, or ``no fewer``; that over all variants the size at the transition
-    grows with a power of what they differ in that is ``exponent below`` ``limit``; or that in runs that learned the
-    target a ``number`` of a probe (``separation/mod2``) is ``higher`` or ``lower`` ``than`` another one of the same
-    runs, by default than the same in runs of the baseline at equal size; ``among: all`` counts the runs that did not
-    learn it, too.
+    mix needs ``fewer`` parameters than the baseline, or ``no fewer``; that it has a ``transition`` at or below the
+    largest size; that over all variants the size at the transition grows with a power of what they differ in that is
+    ``exponent below`` ``limit``; or that in runs that learned the target a ``number`` of a probe (``separation/mod2``)
+    is ``higher`` or ``lower`` ``than`` another one of the same runs, by default than the same in runs of the baseline
+    at equal size; ``among: all`` counts the runs that did not learn it, too.
 
-    ``mix`` names the mix, ``"*"`` every one beside the baseline; with an exponent, or with ``than``, it may be the
-    baseline. ``variant`` is a pattern (``prime_*``).
+    ``mix`` names the mix, ``"*"`` every one beside the baseline; with a transition, an exponent or ``than`` it may be
+    the baseline. ``variant`` is a pattern (``prime_*``).
     """
 
     model_config = STRICT | {"frozen": True}

@@ -60,7 +60,8 @@ def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Con
 def print_plan(spec: SweepSpec, plan: Plan, console: Console) -> None:
     """The cost of each size."""
     table = Table(box=None, pad_edge=False)
-    for header in (spec.size_axis, "parameters", "FLOPs a run", "time a run", "stack", "runs expected"):
+    counted = spec.family_class.words.parameters
+    for header in (spec.size_axis, counted, "FLOPs a run", "time a run", "stack", "runs expected"):
         table.add_column(header, justify="right")
     for size in plan.sizes:
         table.add_row(

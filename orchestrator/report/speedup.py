@@ -1,0 +1,114 @@
+"""How many times sooner the target of a race arrives than its rivals, paired by graph and seed. Pure.
+
+A run that holds a race says of each method what it spent and whether it had arrived by then (its measures
+``spent_NAME`` and ``arrived_NAME``). The ratio of a pair is known where both arrived, and bounded on one side where one had not when
+the race ended. The median over pairs needs no more than that: half of the ratios lie on either side of it, wherever
+exactly. Its interval is the sign test's, between order statistics of the bounds (Conover 1999, section 3.2), and holds
+its confidence whatever the ratios' distribution. No mean is taken of what a budget has cut short.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from scipy.stats import binom
+
+from orchestrator.report.answer import CONFIDENCE
+from orchestrator.space.spec import SweepSpec
+from orchestrator.store.records import RunRecord
+from orchestrator.transition.types import Estimate
+from trainables.base import Status
+
+SPENT, SECONDS, ARRIVED = "spent_", "seconds_", "arrived_"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What is known of a positive number: it lies between ``low`` and ``high``, which are equal where it is known."""
+
+    low: float
+    high: float
+
+    def over(self, other: Bounds) -> Bounds:
+        """The ratio to another number that is greater than 0."""
+        if math.isinf(self.high) and math.isinf(other.high):
+            return Bounds(0.0, math.inf)
+        return Bounds(self.low / other.high, self.high / other.low)
+
+
+@dataclass(frozen=True)
+class SpeedUp:
+    """The median, over ``pairs`` graphs of one size, of how many times less the target needed than the best of its
+    rivals in a mix: in units of the race, and in seconds."""
+
+    mix: str
+    size: int
+    pairs: int
+    spent: Estimate
+    seconds: Estimate
+
+
+def speed_ups(spec: SweepSpec, runs: Sequence[RunRecord]) -> list[SpeedUp]:
+    """Every mix and size of which there are races, in the order of the space. ``[]`` for other families."""
+    found = []
+    for mix in spec.mixes:
+        rivals = [task for task in mix.tasks if task != spec.target]
+        for size in spec.sizes:
+            here = [run.outcome.measures for run in races(runs, mix.name) if run.config.size == size]
+            if here and rivals:
+                spent, seconds = (
+                    median([_ratio(measures, kind, spec.target, rivals) for measures in here], CONFIDENCE)
+                    for kind in (SPENT, SECONDS)
+                )
+                found.append(SpeedUp(mix.name, size, len(here), spent, seconds))
+    return found
+
+
+def races(runs: Sequence[RunRecord], mix: str) -> list[RunRecord]:
+    """The runs of a mix that hold a race, with its own budget."""
+    return [
+        run
+        for run in runs
+        if run.config.label == mix
+        and run.config.steps_factor == 1
+        and run.outcome.status is Status.FINISHED
+        and all(f"{SPENT}{task}" in run.outcome.measures for task in run.config.mix.tasks)
+    ]
+
+
+def median(ratios: Sequence[Bounds], confidence: float) -> Estimate:
+    """The median of numbers of which bounds are known, with an interval that holds it with ``confidence`` in (0, 1).
+
+    ``value`` is None where the bounds leave it open; ``low`` or ``high`` is None where they, or too few numbers, leave
+    that side open.
+    """
+    lows, highs = sorted(one.low for one in ratios), sorted(one.high for one in ratios)
+    least, most = _middle(lows), _middle(highs)
+    # The largest k for which the k-th smallest and the k-th largest hold the median that often.
+    k = int(binom.ppf((1 - confidence) / 2, len(ratios), 0.5))
+    k = k if binom.cdf(k - 1, len(ratios), 0.5) <= (1 - confidence) / 2 else k - 1
+    low, high = (lows[k - 1], highs[-k]) if k > 0 else (0.0, math.inf)
+    return Estimate(
+        least if math.isclose(least, most) else None, low if low > 0 else None, high if math.isfinite(high) else None
+    )
+
+
+def _middle(ordered: Sequence[float]) -> float:
+    """The median; of an even number the geometric mean of the middle two, so that a ratio and its inverse agree."""
+    first, second = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    return first if first == second else math.sqrt(first * second)
+
+
+def _ratio(measures: Mapping[str, float], kind: str, target: str, rivals: Sequence[str]) -> Bounds:
+    """The best rival's over the target's, in one race."""
+    theirs = [_bounds(measures, kind, rival) for rival in rivals]
+    best = Bounds(min(one.low for one in theirs), min(one.high for one in theirs))
+    return best.over(_bounds(measures, kind, target))
+
+
+def _bounds(measures: Mapping[str, float], kind: str, method: str) -> Bounds:
+    """What a method needs: what it spent, or more than that where it had not arrived."""
+    spent = measures[f"{kind}{method}"]
+    return Bounds(spent, spent if measures[f"{ARRIVED}{method}"] else math.inf)

@@ -1,0 +1,104 @@
+"""Speed-ups from races, some of which a budget cut short."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from orchestrator.report.race_figure import race_figure
+from orchestrator.report.speedup import Bounds, SpeedUp, median, speed_ups
+from orchestrator.search.base import Request
+from orchestrator.space.spec import SweepSpec
+from orchestrator.store.records import RunRecord
+from orchestrator.store.storage import PosixStorage
+from orchestrator.transition.types import Estimate
+from trainables.base import Evaluation, Outcome, Status
+
+
+def exactly(*ratios: float) -> list[Bounds]:
+    return [Bounds(ratio, ratio) for ratio in ratios]
+
+
+def test_a_median_needs_no_more_of_the_extremes_than_their_sides() -> None:
+    known = median(exactly(1.0, 2.0, 3.0, 4.0, 5.0), 0.9)
+    cut = median([*exactly(1.0, 2.0, 3.0, 4.0), Bounds(4.5, math.inf)], 0.9)
+    assert known == Estimate(3.0, 1.0, 5.0)
+    assert cut == Estimate(3.0, 1.0, None)
+    assert median([*exactly(1.0, 2.0), *([Bounds(2.5, math.inf)] * 3)], 0.9) == Estimate(None, 1.0, None)
+
+
+def test_too_few_pairs_have_no_interval() -> None:
+    """With four, the least and the largest hold the median in 7 of 8 cases alone."""
+    assert median(exactly(1.0, 2.0, 2.0, 4.0), 0.9) == Estimate(2.0, None, None)
+
+
+@pytest.mark.parametrize("pairs", [5, 9, 20])
+def test_intervals_hold_what_they_promise(pairs: int) -> None:
+    """Of 1 000 samples of a skewed ratio whose median is 1, in at least 90 % but for luck (2.5 standard errors)."""
+    rng = np.random.default_rng(pairs)
+    held = 0
+    for _ in range(1000):
+        found = median(exactly(*np.exp(rng.exponential(size=pairs) - math.log(2))), 0.9)
+        assert found.low is not None
+        assert found.high is not None
+        held += found.low <= 1 <= found.high
+    assert held >= 1000 * 0.9 - 2.5 * math.sqrt(1000 * 0.9 * 0.1)
+
+
+def test_a_ratio_is_bounded_where_one_side_was_cut_short() -> None:
+    there, cut = Bounds(10, 10), Bounds(50, math.inf)
+    assert cut.over(there) == Bounds(5, math.inf)
+    assert there.over(cut) == Bounds(0, 0.2)
+    assert cut.over(cut) == Bounds(0, math.inf)
+
+
+def spec() -> SweepSpec:
+    return SweepSpec.model_validate(
+        {
+            "name": "race",
+            "question": "?",
+            "family": "heat_diffusion",
+            "target": "hessian",
+            "mixes": ["hessian+adam", "hessian+adam+lbfgs"],
+            "sizes": [16, 64],
+            "seeds": 5,
+        }
+    )
+
+
+def record(asked: SweepSpec, mix: str, size: int, seed: int, spent: dict[str, float], there: set[str]) -> RunRecord:
+    config = asked.config(Request(mix, size, seed))
+    measures = {f"spent_{name}": value for name, value in spent.items()}
+    measures |= {f"seconds_{name}": 2 * value for name, value in spent.items()}
+    measures |= {f"arrived_{name}": float(name in there) for name in spent}
+    scores = dict.fromkeys(spent, 0.0)
+    curve = tuple(
+        Evaluation(step, 0.5, scores, {f"gap_{name}": 0.1 ** (step / value) for name, value in spent.items()})
+        for step in (10, 20)
+    )
+    outcome = Outcome(Status.FINISHED, 20, scores, scores, curve, measures)
+    return RunRecord(f"{mix}{size}{seed}", config, outcome, PosixStorage(Path()))
+
+
+def test_races_are_paired_by_graph_and_taken_with_the_best_rival() -> None:
+    asked = spec()
+    both, three = (mix.name for mix in asked.mixes)
+    runs = [
+        record(asked, both, 16, seed, {"adam": 10.0 * (seed + 1), "hessian": 10}, {"adam", "hessian"})
+        for seed in range(5)
+    ]
+    runs.append(
+        record(asked, three, 64, 0, {"adam": 100, "hessian": 20, "lbfgs": 30}, {"hessian", "lbfgs"}),
+    )
+    first, second = speed_ups(asked, runs)
+    assert first == SpeedUp(both, 16, 5, Estimate(3.0, 1.0, 5.0), Estimate(3.0, 1.0, 5.0))
+    assert (second.size, second.pairs, second.spent) == (64, 1, Estimate(1.5, None, None))
+    figure = race_figure(asked, runs, [first, second])
+    assert figure is not None
+    said = list(itertools.chain.from_iterable(axes.get_legend_handles_labels()[1] for axes in figure.axes))
+    assert said == ["adam", "hessian", "lbfgs", both, three]
+    assert race_figure(asked, [], []) is None

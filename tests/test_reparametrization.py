@@ -1,0 +1,63 @@
+"""Races from a search space to the report: nothing a person reads of them speaks of ListOps or a transformer."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import orchestrator as o
+from orchestrator.space.spaces import load_space
+from tests.test_outside_family import command, runs_in_mlflow
+
+FOREIGN = re.compile(r"operation|n_embed|embedd|transformer|listops|token|number line|core parameters", re.IGNORECASE)
+SPACE = """
+like: reparametrization_heat
+name: races
+mixes: [hessian+adam, hessian+adam+lbfgs]
+variants: {work: {settings: {race: {counted: work}}}, steps: {settings: {race: {counted: steps}}}}
+"""
+
+
+def test_a_space_goes_to_the_report_in_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+    Path("races.yaml").write_text(SPACE)
+    ran = command("run", "races.yaml", "--profile", "smoke", "--variant", "work", "--local-debug")
+    assert ran.code == 0, ran.err
+    (sweep,) = re.findall(r"^sweep (races-\S+)$", ran.out, re.MULTILINE)
+    said = {"run": ran.out}
+    for words in (
+        ("plan", "races.yaml", "--profile", "smoke", "--variant", "work"),
+        ("report", sweep, "--output", "report.html"),
+    ):
+        ended = command(*words)
+        assert ended.code == 0, ended.err
+        said[words[0]] = ended.out
+    said["page"] = Path("report.html").read_text(encoding="utf-8")
+    for name, text in said.items():
+        assert not FOREIGN.search(text), (name, set(FOREIGN.findall(text)))
+    assert "nodes*" in said["run"]
+    assert "unknowns*" in said["run"]
+    assert '<section id="races">' in said["page"]
+
+    runs = o.load(sweep).runs
+    assert set(runs["nodes" if "nodes" in runs else "size"]) <= {16, 64, 144}
+    ahead = runs["measure/spent_hessian" if "measure/spent_hessian" in runs else "spent_hessian"]
+    assert (ahead > 0).all()
+    _, recorded = runs_in_mlflow(tmp_path, "races")
+    assert len(recorded) == len(runs)
+    assert all("arrived_hessian" in run.data.metrics for run in recorded)
+
+
+@pytest.mark.parametrize("variant", ["work", "steps", "work_10x", "steps_10x"])
+def test_what_is_chosen_is_in_the_space(variant: str) -> None:
+    """Rates of all methods are written out, in every profile alike, and no sweep uses the seeds they were chosen on."""
+    written = [
+        load_space("reparametrization_heat", profile, variant=variant) for profile in ("smoke", "laptop", "paper")
+    ]
+    assert len({str(spec.settings.rates) for spec in written}) == 1
+    assert len({str(spec.settings.network) for spec in written}) == 1
+    assert not {100, 101, 102} & {seed for spec in written for seed in spec.seed_list}

@@ -1,0 +1,134 @@
+"""How optimisers race: settings that the problems on graphs share, and the methods by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import ClassVar, Literal, get_args
+
+from trainables.errors import SettingsError
+from trainables.reparametrization.graphs import GraphSettings
+
+Counted = Literal["work", "steps"]
+Activation = Literal["none", "tanh"]
+Optimizer = Literal["adam", "rmsprop", "momentum"]
+Scale = Literal["bound", "degree"]
+Residual = Literal["none", "halves", "series"]
+
+PLAIN = ("adam", "lbfgs", "momentum", "rmsprop")
+"""Methods that move the unknowns themselves."""
+REPARAMETRIZED = ("hessian", "laplacian", "random")
+"""Methods that move the parameters of a graph network whose output the unknowns are, by what it propagates with."""
+METHODS = tuple(sorted((*PLAIN, *REPARAMETRIZED)))
+
+
+@dataclass(frozen=True)
+class RaceSettings:
+    """When a method has arrived, what it may spend, and when it is ahead.
+
+    A method has arrived when the loss above the solution's is ``tolerance`` times what it was at the start. It may
+    spend ``steps``. With ``counted: work`` one of these is as many floating-point operations as one gradient of the
+    plain problem takes, so that a dear step counts for more; with ``steps`` every step of a method counts as one,
+    whatever it costs, and so does every look of a line search.
+
+    A method is *ahead* when it has arrived and every rival needed more than ``factor`` times as much, or had spent that
+    much without arriving. What the budget leaves open counts as not ahead. Once one method has arrived, the others go
+    on until they have spent ``patience`` times as much as it.
+    """
+
+    steps: int = 4000
+    tolerance: float = 1e-4
+    factor: float = 1.0
+    counted: Counted = "work"
+    patience: float = 30.0
+    evaluate_every: int = 100
+
+    def __post_init__(self) -> None:
+        _one_of("race.counted", self.counted, get_args(Counted))
+        for name in ("steps", "evaluate_every"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"{name} is {getattr(self, name)}; it must be at least 1", key=f"race.{name}")
+        if not 0 < self.tolerance < 1:
+            raise SettingsError(f"tolerance is {self.tolerance}; it must be in (0, 1)", key="race.tolerance")
+        if self.factor < 1:
+            raise SettingsError(f"factor is {self.factor}; it must be at least 1", key="race.factor")
+        if self.patience < self.factor:
+            raise SettingsError(
+                f"patience is {self.patience}, less than factor ({self.factor}): nobody could tell who is ahead",
+                key="race.patience",
+            )
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """The graph network whose output the unknowns are, in the methods that reparametrize.
+
+    Every node has ``width`` features, which are parameters as the weights are. Each of ``depth`` layers propagates
+    them along the graph and multiplies them with a square of weights. With ``residual: halves`` a layer gives the
+    mean of its input and that; with ``series`` all layers are read out together, with the coefficients of an inverse
+    square root (network.py). ``optimizer`` moves the parameters; without ``train_weights`` the features alone, so
+    that the network stays the polynomial in the propagation that it begins as (with no activation).
+
+    With ``scale: bound`` it propagates with ``1 - (1 - damping) H / h``, where ``h`` bounds the spectrum of H; with
+    ``degree`` with ``1 - (1 - damping) D^-1/2 H D^-1/2``, where D holds the sums of absolute values in H's rows, so
+    that one node with a large row does not make all others' entries small.
+    """
+
+    width: int = 1
+    depth: int = 2
+    residual: Residual = "series"
+    train_weights: bool = True
+    activation: Activation = "none"
+    optimizer: Optimizer = "adam"
+    scale: Scale = "degree"
+    damping: float = 0.0
+
+    def __post_init__(self) -> None:
+        _one_of("network.activation", self.activation, get_args(Activation))
+        _one_of("network.optimizer", self.optimizer, get_args(Optimizer))
+        _one_of("network.residual", self.residual, get_args(Residual))
+        _one_of("network.scale", self.scale, get_args(Scale))
+        for name in ("width", "depth"):
+            if getattr(self, name) < 1:
+                raise SettingsError(f"{name} is {getattr(self, name)}; it must be at least 1", key=f"network.{name}")
+        if not 0 <= self.damping < 1:
+            raise SettingsError(f"damping is {self.damping}; it must be in [0, 1)", key="network.damping")
+
+
+@dataclass(frozen=True)
+class RateSettings:
+    """The learning rate of each method; ``lbfgs`` has none, for it searches along a line."""
+
+    adam: float = 0.03
+    rmsprop: float = 0.01
+    momentum: float = 0.05
+    hessian: float = 0.03
+    laplacian: float = 0.03
+    random: float = 0.03
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            if not getattr(self, one.name) > 0:
+                raise SettingsError(
+                    f"the rate of {one.name} is {getattr(self, one.name)}; it must be positive", key=f"rates.{one.name}"
+                )
+
+    def of(self, method: str) -> float:
+        """The rate of a method that has one."""
+        return float(getattr(self, method))
+
+
+@dataclass(frozen=True)
+class ReparametrizationSettings:
+    """Everything but mix, nodes and seed. A family's own settings add what its problem is."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    graph: GraphSettings = field(default_factory=GraphSettings)
+    network: NetworkSettings = field(default_factory=NetworkSettings)
+    rates: RateSettings = field(default_factory=RateSettings)
+    race: RaceSettings = field(default_factory=RaceSettings)
+
+
+def _one_of(key: str, given: str, allowed: tuple[str, ...]) -> None:
+    if given not in allowed:
+        raise SettingsError(f"{key} is {given!r}", key=key, given=str(given), allowed=allowed)
