@@ -83,7 +83,7 @@ def _figure(
         _name_curves(curves, series)
     _draw_floors(curves, series)
     counts = labelled_sizes(answer, width_in)
-    _finish_curves(curves, counts, span, y_label)
+    _finish_curves(curves, counts, span, y_label, answer.words.parameters)
     strips.draw(below, rows, answer, span, width_in)
     below.xaxis.set_major_locator(FixedLocator([count.size for count in counts]))
     below.xaxis.set_minor_locator(NullLocator())
@@ -197,7 +197,7 @@ def _draw_floors(axes: Axes, series: Sequence[Series]) -> None:
         )
 
 
-def _finish_curves(axes: Axes, counts: Sequence[Count], span: tuple[float, float], y_label: str) -> None:
+def _finish_curves(axes: Axes, counts: Sequence[Count], span: tuple[float, float], y_label: str, counted: str) -> None:
     axes.set_xscale("log")
     axes.set_xlim(*span)
     axes.set_ylim(0, 1.03)
@@ -210,7 +210,7 @@ def _finish_curves(axes: Axes, counts: Sequence[Count], span: tuple[float, float
     above.xaxis.set_major_locator(FixedLocator([count.size for count in counts]))
     above.xaxis.set_minor_locator(NullLocator())
     above.set_xticklabels([_short(count.total) for count in counts])
-    above.set_xlabel(answer.words.parameters, fontsize=style.TEXT, labelpad=4)
+    above.set_xlabel(counted, fontsize=style.TEXT, labelpad=4)
     above.tick_params(labelsize=style.SMALL, width=0.6, length=2, colors=style.GREY)
     above.spines["top"].set_visible(False)
 
