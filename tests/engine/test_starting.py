@@ -1,0 +1,127 @@
+"""How Ray is started and joined: whom it listens to, and what is said of a cluster that refuses a token."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from orchestrator.engine.ray.engine import RayEngine
+from orchestrator.engine.ray.starting import PATIENT
+from orchestrator.space.resources import Resources
+from tests.engine.nodes import RAY
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
+JOIN = (
+    "import sys\nfrom orchestrator.engine.ray.cluster import cluster_hardware\n"
+    "from orchestrator.errors import SweepError\n"
+    "try: print(cluster_hardware(sys.argv[1]).cpus)\nexcept SweepError as error: print(error)\n"
+)
+
+
+def listening() -> dict[str, set[str]]:
+    """The addresses that this process and those it started listen at, by their names."""
+    found: dict[str, set[str]] = {}
+    here = psutil.Process()
+    for process in (here, *here.children(recursive=True)):
+        at = {each.laddr.ip for each in process.net_connections("inet") if each.status == psutil.CONN_LISTEN}
+        found.setdefault(process.name(), set()).update(at)
+    return found
+
+
+def test_a_plain_run_listens_on_loopback_alone_and_is_patient(tmp_path: Path) -> None:
+    before = listening()
+    with RayEngine(str(tmp_path), Resources()):
+        at = {name: addresses - before.get(name, set()) for name, addresses in listening().items()}
+        gcs = next(each for each in psutil.Process().children() if each.name() == "gcs_server")
+        assert {name: gcs.environ().get(name) for name in PATIENT} == PATIENT
+    assert {"gcs_server", "raylet"} <= at.keys()
+    assert at["gcs_server"]
+    assert at["raylet"]
+    assert {address.removeprefix("::ffff:") for addresses in at.values() for address in addresses} == {"127.0.0.1"}
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        return int(taken.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """The address of a cluster with a token, and the file that holds it."""
+    home = tmp_path_factory.mktemp("owner")
+    port, token = free_port(), home / ".ray" / "auth_token"
+    token.parent.mkdir()
+    token.write_text("c0ffee" * 10 + "beef")
+    words = ["start", "--head", f"--port={port}", "--num-cpus=3", "--block", "--disable-usage-stats"]
+    with tempfile.TemporaryDirectory(prefix="ray-") as files:  # A socket's path is 107 characters long at most.
+        head = subprocess.Popen(
+            [RAY, *words, "--include-dashboard=false", f"--temp-dir={files}"],
+            env=plain_environment() | {"HOME": str(home), "RAY_AUTH_MODE": "token"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            wait_until_open(port)
+            yield f"127.0.0.1:{port}", token
+        finally:
+            parts = psutil.Process(head.pid).children()
+            head.terminate()
+            _, left = psutil.wait_procs([head, *parts], timeout=20)
+            for each in left:
+                each.kill()
+
+
+def plain_environment() -> dict[str, str]:
+    """This process's, as it was before Ray was started in it."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+
+
+def wait_until_open(port: int, within_s: float = 100.0) -> None:
+    until = time.monotonic() + within_s
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.3)
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        ("", "asks for its token, and none was sent: set RAY_AUTH_MODE=token, and copy the head node's"),
+        ("wrong", "refuses the token of this machine: it is another one; copy the head node's ~/.ray/auth_token to"),
+        ("missing", "RAY_AUTH_MODE is token and there is none here: copy the head node's ~/.ray/auth_token to"),
+        ("right", "3"),
+    ],
+)
+def test_a_cluster_that_refuses_a_token_is_not_said_to_be_silent(
+    mode: str, said: str, guarded: tuple[str, Path], tmp_path: Path
+) -> None:
+    address, token = guarded
+    mine = {"HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    if mode:
+        mine["RAY_AUTH_MODE"] = "token"
+    if mode in ("wrong", "right"):
+        (tmp_path / ".ray").mkdir()
+        (tmp_path / ".ray" / "auth_token").write_text(token.read_text() if mode == "right" else "0" * 64)
+    command = [sys.executable, "-c", JOIN, address]
+    environment = plain_environment() | mine
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert said in done.stdout
+    assert "InvalidAuthToken" not in done.stderr
