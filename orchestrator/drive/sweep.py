@@ -42,7 +42,7 @@ from orchestrator.tracking.mlflow_tracker import MlflowTracker
 from orchestrator.tracking.opening import opened_for_run
 from orchestrator.tracking.recorder import Recorder
 from orchestrator.tracking.system import SystemMonitor
-from trainables.base import Status
+from trainables.base import Outcome, RunConfig, Status
 
 RECORD_TIMEOUT_S, INTERRUPTED_TIMEOUT_S = 60.0, 10.0
 """How long the end of a sweep, and an interruption, wait for the record; the rest stays in the journal."""
@@ -149,6 +149,7 @@ class _Drive:
             request = entry.request
             arm = f"{request.mix}, phase {request.phase}" if request.phase else request.mix
             view.run_ended(arm, request.size, request.seed, self._outcome_text(entry))
+            self._recorder.so_far(self._sweep, self._outcomes)
 
         def stop() -> None:
             campaign.stopping = True
@@ -241,7 +242,10 @@ class _Drive:
 
     def _answer(self) -> Answer:
         """What the runs ended so far say."""
-        return answer(self._sweep.spec, [(record.config, record.outcome) for record in self._records()])
+        return answer(self._sweep.spec, self._outcomes())
+
+    def _outcomes(self) -> list[tuple[RunConfig, Outcome]]:
+        return [(record.config, record.outcome) for record in self._records()]
 
     def _records(self) -> list[RunRecord]:
         return [lifecycle.record_of(self._sweep, self._files, entry) for entry in self._ended]

@@ -143,7 +143,7 @@ def test_transitions_are_found_by_the_words_of_the_description(site: Site, page:
 
 def test_the_saved_view_compares_transitions(site: Site, page: Page) -> None:
     page.open(f"{site.base}/#/experiments/{site.experiment}/runs?{TRAINING}&viewStateShareKey=transitions")
-    page.wait("2 matching runs", "Transitions\n", "transition add+prod", "\nmix\n", "\nverdict\n", "\nlow\n")
+    page.wait("2 matching runs", "Transitions\n", "transition add+prod", "\nmix\n", "\nfound\n", "\nlow\n")
 
 
 def test_a_sweep_says_what_it_asked_and_found(site: Site, page: Page) -> None:
