@@ -137,7 +137,7 @@ class _Drive:
     def run(self, engine: Engine, known: Sequence[Ended]) -> Answer:
         campaign = self._campaign(engine, known)
         expected = run_seconds(self._sweep.spec, self._sizing)
-        monitor = Monitor(campaign, lambda: self._recorder.warning, sum(expected.values()) / len(expected))
+        monitor = Monitor(campaign, lambda: self._recorder.warning, expected)
         for entry in known:
             self._note(entry)
             monitor.ended(entry)
