@@ -71,7 +71,8 @@ class Snapshot:
     """A sweep at one moment.
 
     ``posteriors`` holds, for a mix with runs, the probability that its transition lies at each of the sizes (above the
-    one before it) and, last, beyond all of them, ``verdicts`` what is said of it. ``left_s`` is the most time left at the rate so far, ``forecast`` a range of it. ``trained_s`` is the training time spent so far, summed over runs,
+    one before it) and, last, beyond all of them, ``verdicts`` what is said of it. ``left_s`` is the most time left at
+    the rate so far, ``forecast`` a range of it. ``trained_s`` is the training time spent so far, summed over runs,
     ``grid_s`` what every size with every seed would take, None while that is unknown; ``steps_per_s`` counts optimizer
     steps of all runs together over the last minute.
     """

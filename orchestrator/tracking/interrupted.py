@@ -1,4 +1,4 @@
-"""Sweeps that the store still takes for running, though their driver has died: the next one that writes there says so."""
+"""Sweeps that the store still takes for running, though their driver has died: the next that writes there says so."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ MOST = 200
 
 
 def mark_interrupted(client: MlflowClient, experiment: str, by: Sweep) -> list[str]:
-    """Mark as interrupted what lies beside the sweep ``by`` in the same home, runs in the store and is driven by nobody:
-    the records of sweeps and their provisional transitions. Returns the ids of the sweeps. Sweeps of other homes, which
+    """Mark as interrupted what lies beside the sweep ``by`` in the same home, runs in the store and is not driven: the
+    records of sweeps and their provisional transitions. Returns the ids of the sweeps. Sweeps of other homes, which
     may share the store, are left alone."""
     return _mark(client, [experiment], by.directory.parent, by.id)
 

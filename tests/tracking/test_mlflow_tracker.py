@@ -435,7 +435,9 @@ def test_transitions_are_there_while_a_sweep_runs_and_give_way_to_the_final_ones
 
 
 def test_a_sweep_whose_driver_died_is_marked_by_the_next_one(kept: Record, tmp_path: Path) -> None:
-    died, driven, after = (finish(tmp_path, f"add_vs_add_prod-20260102-030405-{end}") for end in ("dead", "live", "next"))
+    died, driven, after = (
+        finish(tmp_path, f"add_vs_add_prod-20260102-030405-{end}") for end in ("dead", "live", "next")
+    )
     for each in (died, driven):
         each.sweep.directory.mkdir(exist_ok=True)
         tracker = MlflowTracker(kept.store)

@@ -11,8 +11,8 @@ import pytest
 
 from orchestrator.report.answer import Answer
 from orchestrator.store.records import RunRecord, Sweep
-from orchestrator.tracking.base import Ending, OutageError, Tracker
 from orchestrator.tracking import recorder as recorder_module
+from orchestrator.tracking.base import Ending, OutageError, Tracker
 from orchestrator.tracking.recorder import MOST_WAITING, Recorder
 from orchestrator.tracking.system import SystemSample
 from tests.tracking.samples import Finished, finish
