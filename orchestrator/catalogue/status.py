@@ -38,8 +38,9 @@ class RunStatus:
 class MixStatus:
     """One mix. ``done`` counts runs of the usual steps; ``learned`` ones reached 80 % of the asymptote; ``left``
     is the most that may still come (None where the searcher was not asked); ``words`` is the verdict in a line;
-    ``transition`` and ``parameters`` are said in words, and the numbers beside them are None where they are not known; ``posterior`` is the probability that the
-    transition lies at each of the sizes (above the one before it) and, last, beyond all; empty before any run."""
+    ``transition`` and ``parameters`` are said in words, and the numbers beside them are None where they are not known;
+    ``posterior`` is the probability that the transition lies at each of the sizes (above the one before it)
+    and, last, beyond all; empty before any run."""
 
     mix: str
     done: int

@@ -24,7 +24,9 @@ def ui_command(
     """Serve a page of all sweeps: their answers, figures and reports, with links into MLflow's page beside it."""
     from orchestrator.site.beside import free_port, shelf_of
     from orchestrator.site.server import serving
+    from orchestrator.store.files import Home
     from orchestrator.tracking import store
+    from orchestrator.tracking.interrupted import mark_home
     from orchestrator.tracking.opening import opened
     from orchestrator.tracking.page import address, serve
 
@@ -35,6 +37,8 @@ def ui_command(
     if chosen.artifacts is not None and not (home / store.DATABASE).is_file():
         raise UserError(f"there is no record in {str(home)!r} yet: run a sweep first, or name its --home")
     chosen = opened(home, typer.echo)
+    for died in mark_home(chosen, Home(home.resolve())):
+        typer.echo(f"{died} is marked as interrupted: nothing drives it any more; `run ... --resume {died}` goes on")
     beside = mlflow_port or free_port(port + 1)
     with serving(shelf_of(home, chosen, beside), port) as shown:
         typer.echo(f"All sweeps with their answers: {shown} until you press Ctrl-C.")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from orchestrator.cost.spent import cost_of
+from orchestrator.drive.forecast import Forecaster
 from orchestrator.engine.campaign import Campaign, Training
 from orchestrator.report import saying
+from orchestrator.search.base import Request
+from orchestrator.simulation.remaining import Running
 from orchestrator.store.files import SweepFiles
 from orchestrator.store.journal import Ended
 from orchestrator.store.lifecycle import record_of
@@ -29,15 +32,16 @@ WINDOW_S = 60.0
 
 
 class Monitor:
-    """Keeps :attr:`snapshot` up to date. ``expected_s`` is how long a run should take, used until one has ended.
+    """Keeps :attr:`snapshot` up to date. ``expected`` says how long a run of each size should take, in seconds.
 
     :meth:`ended`, :meth:`changed` and :meth:`refresh` are called from the driver's thread; the snapshot may be read
     from any."""
 
-    def __init__(self, campaign: Campaign, warning: Callable[[], str], expected_s: float) -> None:
+    def __init__(self, campaign: Campaign, warning: Callable[[], str], expected: Mapping[int, float]) -> None:
         self._campaign = campaign
         self._warning = warning
-        self._expected_s = expected_s
+        self._expected_s = sum(expected.values()) / len(expected)
+        self._forecaster = Forecaster(expected, campaign.slots)
         self._begun = time.monotonic()
         spec = campaign.sweep.spec
         self._counts: dict[str, Counter[Status]] = {mix.name: Counter() for mix in spec.mixes}
@@ -60,6 +64,7 @@ class Monitor:
             elapsed_s=time.monotonic() - self._begun,
             grid_s=self._grid_s(),
             posteriors={mix: found for mix in self._points if (found := self._judge(mix)[0])},
+            forecast=None if self._forecaster.latest is None else self._forecaster.latest.now(),
             verdicts={mix: self._judge(mix)[1] for mix, points in self._points.items() if points},
             warnings=self._warnings(),
         )
@@ -92,6 +97,7 @@ class Monitor:
         spec = campaign.sweep.spec
         mixes = tuple(campaign.searcher.progress())
         in_flight = tuple(self._progress(training) for training in campaign.training.values())
+        self._forecaster.consider(campaign.searcher, self._running(), campaign.searcher.stack)
         self._latest = Snapshot(
             size_axis=spec.size_axis,
             sizes=spec.sizes,
@@ -103,6 +109,20 @@ class Monitor:
             steps_per_s=self._steps_per_s(self._steps_ended + sum(run.step for run in in_flight)),
             warnings=self._limits(),
         )
+
+    def _running(self) -> list[Running]:
+        """What trains now, by mix and size, as it is trained together."""
+        stacks: dict[tuple[str, int, int], list[tuple[Request, float]]] = {}
+        for training in self._campaign.training.values():
+            request = training.ticket.request
+            if not request.phase:  # No searcher asked for a phase.
+                run = self._progress(training)
+                left = 1 - run.step / max(run.steps, 1)
+                stacks.setdefault((request.mix, request.size, request.steps_factor), []).append((request, left))
+        return [
+            Running(tuple(request for request, _ in runs), sum(left for _, left in runs) / len(runs))
+            for runs in stacks.values()
+        ]
 
     def _warnings(self) -> tuple[str, ...]:
         said = self._warning()

@@ -59,7 +59,7 @@ from orchestrator.tracking.mlflow_tracker import MlflowTracker
 from orchestrator.tracking.opening import opened_for_run
 from orchestrator.tracking.recorder import Recorder
 from orchestrator.tracking.system import SystemMonitor
-from trainables.base import Status
+from trainables.base import Outcome, RunConfig, Status
 
 RECORD_TIMEOUT_S, INTERRUPTED_TIMEOUT_S = 60.0, 10.0
 """How long the end of a sweep, and an interruption, wait for the record; the rest stays in the journal."""
@@ -171,7 +171,7 @@ class _Drive:
     def run(self, engine: Engine, known: Sequence[Ended]) -> Answer:
         campaign = self._campaign(engine, known)
         expected = run_seconds(self._sweep.spec, self._sizing)
-        monitor = Monitor(campaign, lambda: self._recorder.warning, sum(expected.values()) / len(expected))
+        monitor = Monitor(campaign, lambda: self._recorder.warning, expected)
         for entry in known:
             self._note(entry)
             monitor.ended(entry)
@@ -183,6 +183,7 @@ class _Drive:
             request = entry.request
             arm = f"{request.mix}, phase {request.phase}" if request.phase else request.mix
             view.run_ended(arm, request.size, request.seed, self._outcome_text(entry))
+            self._recorder.so_far(self._sweep, self._outcomes)
 
         campaign.listen(heard, monitor.changed, lambda: self._recorder.behind)
         monitor.refresh()
@@ -272,7 +273,10 @@ class _Drive:
 
     def _answer(self) -> Answer:
         """What the runs ended so far say."""
-        return answer(self._sweep.spec, [(record.config, record.outcome) for record in self._records()])
+        return answer(self._sweep.spec, self._outcomes())
+
+    def _outcomes(self) -> list[tuple[RunConfig, Outcome]]:
+        return [(record.config, record.outcome) for record in self._records()]
 
     def _records(self) -> list[RunRecord]:
         return [lifecycle.record_of(self._sweep, self._files, entry) for entry in self._ended]

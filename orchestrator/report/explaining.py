@@ -76,7 +76,9 @@ def _verdict(answer: Answer, mix: MixAnswer) -> str:
     if found.verdict is Verdict.PLATEAU:
         return f"With {mix.mix} there is no transition: accuracy levels off ({words}; {seeds}), and size does not help"
     if found.verdict is Verdict.NEAR_FLOOR:
-        return f"With {mix.mix} nothing can be said: the best constant answer is nearly as good as what counts as learned"
+        return (
+            f"With {mix.mix} nothing can be said: the best constant answer is nearly as good as what counts as learned"
+        )
     return f"With {mix.mix} it is {words}: its runs are too few, or contradict each other ({seeds})"
 
 
@@ -100,7 +102,9 @@ def _how_sure(answer: Answer) -> str:
         if found.verdict is Verdict.FOUND and low and high:
             said.append(f"{mix.mix} is known to within a factor of {wording.bare(high / low)} in {answer.size_axis}")
         if found.bimodal:
-            said.append(f"single runs of {mix.mix} learn or do not, with little in between, so that luck of the seed counts")
+            said.append(
+                f"single runs of {mix.mix} learn or do not, with little in between, so that luck of the seed counts"
+            )
         if (benefit := mix.synergy_total and mix.synergy_total.p_benefit) is not None and mix.synergy_total is not None:
             said.append(f"the probability that {mix.mix} needs fewer parameters is {benefit:.2f}")
     disagree = [
@@ -142,7 +146,9 @@ def _next_of(answer: Answer, mix: MixAnswer, costs: Mapping[int, float]) -> str:
     found = mix.target.transition
     smallest, largest = (count.size for count in answer.tested(found))
     if found.verdict is Verdict.ABOVE:
-        return f"for {mix.mix} a size beyond {largest}, such as {math.ceil(BEYOND * largest)}{_at_least(largest, costs)}"
+        return (
+            f"for {mix.mix} a size beyond {largest}, such as {math.ceil(BEYOND * largest)}{_at_least(largest, costs)}"
+        )
     if found.verdict is Verdict.BELOW:
         return f"for {mix.mix} a size under {smallest}, such as {max(1, math.floor(smallest / BEYOND))}"
     if found.verdict is Verdict.PLATEAU:

@@ -150,5 +150,3 @@ def _step(found: Narrowed, run: int) -> dict[str, Any]:
         "estimate": [None if side is None else round(side, 2) for side in (told.value, told.low, told.high)],
         "density": [round(99 * weight / most) for weight in found.density.weights],
     }
-
-

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from orchestrator.report.answer import Answer
 from orchestrator.report.table import answer_table
 from orchestrator.report.templates import render
-from orchestrator.report.answer import Answer
 
 TEMPLATE = "index.html.j2"
 REFRESH_S = 30

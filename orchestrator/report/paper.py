@@ -66,10 +66,10 @@ def caption(sweep: Sweep, answer: Answer) -> str:
     runs = sum(mix.runs for mix in answer.mixes)
     subject = f" ({answer.subject})" if answer.subject else ""
     return (
-        f"{sweep.spec.question} Test accuracy of {answer.target}{subject} against {answer.size_axis}; every point is one "
-        f"of {runs} runs. Curves: posterior median of mean accuracy with its {answer.confidence:.0%} band; rings: "
-        f"{LEVEL:.0%} of the asymptote. Below: {answer.confidence:.0%} intervals of the transitions with their posteriors, "
-        f"and how many of the seeds tried learned at each size. {found} Sweep {sweep.id}."
+        f"{sweep.spec.question} Test accuracy of {answer.target}{subject} against {answer.size_axis}; every point "
+        f"is one of {runs} runs. Curves: posterior median of mean accuracy with its {answer.confidence:.0%} band; "
+        f"rings: {LEVEL:.0%} of the asymptote. Below: {answer.confidence:.0%} intervals of the transitions with "
+        f"their posteriors, and how many of the seeds tried learned at each size. {found} Sweep {sweep.id}."
     ).replace("  ", " ")
 
 

@@ -68,7 +68,10 @@ class Plane:
         """A colour and a marker a residue; where there are none, shades from the first item to the last."""
         if len(self._classes) > 1:
             return [
-                {"color": style.COLOURS[place % len(style.COLOURS)], "marker": style.MARKERS[place % len(style.MARKERS)]}
+                {
+                    "color": style.COLOURS[place % len(style.COLOURS)],
+                    "marker": style.MARKERS[place % len(style.MARKERS)],
+                }
                 for place in range(len(self._classes))
             ]
         return [{"c": [], "cmap": "cividis", "edgecolors": "white"}]

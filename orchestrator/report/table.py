@@ -114,12 +114,15 @@ def _panel_lines(answer: Answer, several: Panel) -> list[str]:
     """Each finding with what it is under every recipe, and what transitions vary with."""
     lines = []
     for finding in several.findings:
-        lines.append(sentence(finding))
+        under_each = {recipe: answer.under(recipe) for recipe in finding.by_recipe}
+        weak = {recipe: rests_on(under, under.mix(finding.mix)) for recipe, under in under_each.items()}
+        named = [recipe for recipe, rests in weak.items() if rests]
+        head = f"resting on less than it looks under {len(named)} ({', '.join(named)}, see below): " if named else ""
+        lines.append(head + sentence(finding))
         width = max(len(recipe) for recipe in finding.by_recipe)
         for recipe, found in finding.by_recipe.items():
-            under = answer.under(recipe)
-            rests = rests_on(under, under.mix(finding.mix))
-            lines.append(f"{GAP}{recipe.ljust(width)}{GAP}{saving(found)}" + (f", resting on {rests}" if rests else ""))
+            rests = f", resting on {weak[recipe]}" if weak[recipe] else ""
+            lines.append(f"{GAP}{recipe.ljust(width)}{GAP}{saving(found)}{rests}")
     if several.variation is not None:
         lines.append(variation_text(several.variation, answer.size_axis))
     return lines

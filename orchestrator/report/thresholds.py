@@ -71,5 +71,3 @@ def _ratio(family: Family, baseline: Estimate, mix: Estimate) -> str:
     if baseline.value is None or mix.value is None:
         return "-"
     return wording.times(family.parameters(baseline.value).total / family.parameters(mix.value).total)
-
-

@@ -201,3 +201,16 @@ def duration(seconds: float) -> str:
     if minutes >= 60:
         return f"{minutes // 60} h {minutes % 60:02d} min"
     return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def time_range(low: float, middle: float, high: float) -> str:
+    """Seconds as a range in the unit of their middle: ``about 6 min (4 to 14)``, ``about 40 s (20 to 95)``,
+    ``about 2.5 h (1.8 to 4)``."""
+    unit, word = next(
+        ((seconds, name) for seconds, name, most in ((1.0, "s", 90.0), (60.0, "min", 5400.0)) if middle < most),
+        (3600.0, "h"),
+    )
+    sides = [side / unit for side in (middle, low, high)]
+    whole = word != "h"
+    said = [f"{side:.0f}" if whole else f"{side:.1f}".removesuffix(".0") for side in sides]
+    return f"about {said[0]} {word} ({said[1]} to {said[2]})"

@@ -7,10 +7,11 @@ the same results lead to the same decisions.
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, Self
 
 from orchestrator.errors import SettingError
 
@@ -162,6 +163,15 @@ class Searcher(ABC):
         """
         self._pending.pop(request, None)
         self._results.setdefault(request, observation)
+
+    def branch(self) -> Self:
+        """A searcher that knows and waits for the same, and goes its own way from here: what either is told the other
+        does not hear of. What it worked out is shared, so this costs next to nothing."""
+        made = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, dict):
+                setattr(made, name, dict(value))
+        return made
 
     def state_dict(self) -> dict[str, Any]:
         """What is known, as plain JSON values. Pending runs are left out: after a restart they are asked for again."""

@@ -1,4 +1,4 @@
-"""Serves the page of all sweeps on this machine alone: it answers reading requests, and those to this machine's name."""
+"""Serves the page of all sweeps on this machine alone: it answers reading requests to this machine's name."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _handler(shelf: Shelf) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         """Answers for one shelf."""
 
-        def do_GET(self) -> None:  # noqa: N802 - the name http.server looks for
+        def do_GET(self) -> None:
             if self.headers.get("Host", "").rpartition(":")[0] not in NAMES:
                 self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "ask by 127.0.0.1 or localhost")
                 return

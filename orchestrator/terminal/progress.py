@@ -13,8 +13,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.report.wording import duration, number
+from orchestrator.report.wording import duration, number, time_range
 from orchestrator.search.base import MixProgress
+from orchestrator.simulation.remaining import Remaining
 from orchestrator.terminal.bars import posterior_bar, speaks_ascii
 
 REFRESHES_PER_S = 2.0
@@ -22,6 +23,8 @@ STATUS_EVERY_S = 30.0
 """The least time between two status lines where there is no terminal."""
 NARROW = 60
 """Below this many columns the table leaves out the bars."""
+BAR = 16
+"""Characters of the bar of time."""
 MOST_GROUPS = 8
 """Lines for what trains now; the view has to fit a small terminal."""
 
@@ -68,7 +71,8 @@ class Snapshot:
     """A sweep at one moment.
 
     ``posteriors`` holds, for a mix with runs, the probability that its transition lies at each of the sizes (above the
-    one before it) and, last, beyond all of them, ``verdicts`` what is said of it. ``trained_s`` is the training time spent so far, summed over runs,
+    one before it) and, last, beyond all of them, ``verdicts`` what is said of it. ``left_s`` is the most time left at
+    the rate so far, ``forecast`` a range of it. ``trained_s`` is the training time spent so far, summed over runs,
     ``grid_s`` what every size with every seed would take, None while that is unknown; ``steps_per_s`` counts optimizer
     steps of all runs together over the last minute.
     """
@@ -85,6 +89,7 @@ class Snapshot:
     steps_per_s: float | None = None
     posteriors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    forecast: Remaining | None = None
     warnings: tuple[str, ...] = ()
 
 
@@ -174,7 +179,7 @@ def render(snapshot: Snapshot, last: str, width: int, *, ascii_only: bool = Fals
         *(Text(_counted(name, counts), style="yellow") for name, counts in snapshot.counts.items() if _bad(counts)),
         *(Text(warning, style="yellow") for warning in snapshot.warnings),
         *([Text(f"last: {last}", style="dim", no_wrap=True, overflow=cut)] if last else []),
-        Text(_times(snapshot), style="dim"),
+        Text(_bar(snapshot, ascii_only=ascii_only) + _times(snapshot), style="dim"),
         Text(_cost(snapshot), style="dim"),
     )
 
@@ -298,7 +303,20 @@ def _counted(mix: str, counts: Counts) -> str:
     return f"{mix}: {', '.join(said)}"
 
 
+def _bar(snapshot: Snapshot, *, ascii_only: bool) -> str:
+    """How much of the time is gone, by the middle of the forecast; ``""`` without one."""
+    if snapshot.forecast is None:
+        return ""
+    share = snapshot.elapsed_s / max(snapshot.elapsed_s + snapshot.forecast.middle_s, 1e-9)
+    full, empty = "#." if ascii_only else "█░"
+    gone = round(share * BAR)
+    return f"{full * gone}{empty * (BAR - gone)} {share:.0%}  "
+
+
 def _times(snapshot: Snapshot) -> str:
+    if (forecast := snapshot.forecast) is not None:
+        said = time_range(forecast.low_s, forecast.middle_s, forecast.high_s)
+        return f"{duration(snapshot.elapsed_s)} gone, {said} left"
     left = "time left unknown" if snapshot.left_s is None else f"at most {duration(snapshot.left_s)} left"
     return f"{duration(snapshot.elapsed_s)} gone, {left}"
 

@@ -53,6 +53,11 @@ class Tracker(ABC):
         """Record how busy the driver's machine was while the sweep ran."""
 
     @abstractmethod
+    def so_far(self, sweep: Sweep, answer: Answer) -> None:
+        """Record what the runs of a sweep under way say of its transitions, marked as provisional. A later call, or
+        :meth:`end`, replaces it."""
+
+    @abstractmethod
     def end(self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path] = ()) -> None:
         """Record what a sweep came to. A later call for the same sweep replaces the answer of an earlier one."""
 

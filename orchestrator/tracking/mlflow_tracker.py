@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from orchestrator.store.remains import read_origin
 from orchestrator.tracking import content, notes, transition_content, views
 from orchestrator.tracking.base import Ending, Tracker
 from orchestrator.tracking.content import Content, Data
+from orchestrator.tracking.interrupted import mark_interrupted
 from orchestrator.tracking.new_store import make_whole
 from orchestrator.tracking.outage import outages
 from orchestrator.tracking.store import Store, check_database
@@ -104,6 +105,14 @@ class MlflowTracker(Tracker):
             ]
             self._log(run_id, metrics, [])
 
+    def so_far(self, sweep: Sweep, answer: Answer) -> None:
+        with outages():
+            for mix in answer.mixes:
+                if mix.runs:
+                    self._provisional(sweep, transition_content.provisional_content(sweep, answer, mix))
+            said = f"so far: {transition_content.answer_words(answer)}"
+            self._client.set_tag(self._sweep_run(sweep), "answer", said[:LONGEST_TAG])
+
     def end(self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path] = ()) -> None:
         with outages(), tempfile.TemporaryDirectory() as drawn:
             end_ms = _sweep_ended_ms(sweep, files)
@@ -136,6 +145,7 @@ class MlflowTracker(Tracker):
             digest = other.data.tags.get(DIGEST, "") if _ended(other) else ""
             self._held[sweep.id, other.data.tags["run_key"]] = digest
         self._save_views(sweep)
+        mark_interrupted(self._client, self._experiment(sweep), sweep)
         named = run.inputs.dataset_inputs if run.inputs else ()
         self._data |= {(sweep.id, each.dataset.digest) for each in named}
         self._sweeps[sweep.id] = run.info.run_id
@@ -169,6 +179,17 @@ class MlflowTracker(Tracker):
             figure = figures.curve_figure(sweep.spec, answer, mix.mix)
             files = {path.name: path for path in figures.save_both(figure, drawn, "curve")}
             self._write(sweep, replace(recorded, files=files), "FINISHED", end_ms)
+
+    def _provisional(self, sweep: Sweep, recorded: Content) -> None:
+        """Bring the provisional record of a transition up to date, or begin it. It stays running, which none of a
+        sweep that has ended is, so that the final one takes its place."""
+        now_ms = _ms(datetime.now(UTC).isoformat())
+        found = self._find(sweep, {"kind": "transition", "mix": recorded.tags["mix"], "provisional": "yes"})
+        parent = {MLFLOW_PARENT_RUN_ID: self._sweep_run(sweep)}
+        run = found[0] if found else self._create(sweep, recorded, parent, now_ms)
+        tags = {**recorded.tags, NOTE: recorded.note}
+        metrics = [Metric(each.name, each.value, now_ms, each.step) for each in recorded.samples]
+        self._client.log_batch(run.info.run_id, metrics, tags=[RunTag(*pair) for pair in tags.items()])
 
     def _holds(self, sweep: Sweep, recorded: Content, identity: dict[str, str]) -> bool:
         """Whether the store holds a nested record as it is. Records of this identity that say otherwise are deleted."""

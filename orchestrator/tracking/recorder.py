@@ -9,9 +9,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from orchestrator.report.answer import Answer
+from orchestrator.report.answer import answer as judged
 from orchestrator.store.records import RunRecord, Sweep
 from orchestrator.tracking.base import DamagedStoreError, Ending, OutageError, Tracker
 from orchestrator.tracking.system import SystemSample
+from trainables.base import Outcome, RunConfig
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 30.0
 """Pauses between attempts while the store is out: doubled from the first to the longest."""
@@ -19,6 +21,9 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 30.0
 MOST_WAITING = 200
 """Records that may wait for a store that works before it counts as slower than the sweep: 10 to 30 s of its time, so
 that a sweep's end does not wait for long."""
+
+SO_FAR_EVERY_S = 60.0
+"""The least time between two provisional answers in the record."""
 
 Call = Callable[[], None]
 
@@ -38,6 +43,7 @@ class Recorder:
         self._calls: deque[Call] = deque()
         self._changed = threading.Condition()
         self._stop_at: float | None = None
+        self._so_far_at = time.monotonic()
         self._outage = ""
         self._damaged = False
         self._error: Exception | None = None
@@ -55,6 +61,15 @@ class Recorder:
     def measured(self, sweep: Sweep, sample: SystemSample) -> None:
         """Queue :meth:`Tracker.measured`."""
         self._put(lambda: self._tracker.measured(sweep, [sample]))
+
+    def so_far(self, sweep: Sweep, outcomes: Callable[[], Sequence[tuple[RunConfig, Outcome]]]) -> None:
+        """Queue :meth:`Tracker.so_far` with what the sweep's outcomes say, at most once every :data:`SO_FAR_EVERY_S`;
+        where records wait already, not at all. They are asked for only then, and judged in the recorder's thread."""
+        now = time.monotonic()
+        if now - self._so_far_at >= SO_FAR_EVERY_S and not self.waiting:
+            self._so_far_at = now
+            known = outcomes()
+            self._put(lambda: self._tracker.so_far(sweep, judged(sweep.spec, known)))
 
     def end(self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path] = ()) -> None:
         """Queue :meth:`Tracker.end`."""

@@ -9,7 +9,9 @@ from dataclasses import asdict
 from typing import Any
 
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.saying import size_words
+from orchestrator.report.index import headline
+from orchestrator.report.panel import saving
+from orchestrator.report.saying import count_words, size_words, verdict_line
 from orchestrator.report.table import answer_table, plain
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
@@ -45,8 +47,6 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
         "baseline": answer.baseline_of(mix),
         "recipe": mix.recipe,
         "verdict": found.verdict.value,
-        "found": size_words(answer, found),
-        "seeds_learned": _seeds(found),
         "size_axis": answer.size_axis,
         "family": spec.family,
         "profile": spec.profile,
@@ -59,7 +59,7 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
     points, fits, posteriors = _evidence(mix)
     return Content(
         name=f"transition {mix.mix}",
-        tags={"kind": "transition", "sweep": sweep.id, "mix": mix.mix},
+        tags={"kind": "transition", "sweep": sweep.id, "mix": mix.mix, **words(answer, mix)},
         params=with_settings(spec, identity, spec.recipe_settings.get(mix.recipe)),
         samples=finite(tuple(Sample(name, value) for name, value in metrics.items())),
         note=notes.transition(sweep, answer, mix),
@@ -71,6 +71,41 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
             "transition.json": json.dumps(_estimates(mix), indent=1),
         },
     )
+
+
+def provisional_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
+    """What is known of a transition while its sweep runs. Nothing that MLflow would not let change later: metrics, of
+    which a step is a run, and tags."""
+    found = mix.target.transition
+    metrics = {
+        **_estimate("", "", found.relative),
+        **_estimate("", "_parameters", mix.target.total),
+        **_synergy("synergy", mix.synergy_total),
+        "runs": float(mix.runs),
+    }
+    return Content(
+        name=f"transition {mix.mix} (so far)",
+        tags={"kind": "transition", "sweep": sweep.id, "mix": mix.mix, "provisional": "yes", **words(answer, mix)},
+        params={},
+        samples=finite(tuple(Sample(name, value, mix.runs) for name, value in metrics.items())),
+        note=f"What {mix.runs} runs say so far; the sweep goes on.\n\n{verdict_line(answer, mix)}",
+    )
+
+
+def words(answer: Answer, mix: MixAnswer) -> dict[str, str]:
+    """A transition in words, as tags: these are readable columns, and change while a sweep runs."""
+    return {
+        "found": size_words(answer, mix.target.transition),
+        "found_parameters": count_words(answer, mix.target),
+        "seeds_learned": _seeds(mix.target.transition),
+        "saving": "the baseline" if mix.synergy_total is None else saving(mix.synergy_total),
+    }
+
+
+def answer_words(answer: Answer) -> str:
+    """An answer in one line: its headline, then every mix's verdict."""
+    first, verdicts = headline(answer)
+    return "; ".join((first, *verdicts))
 
 
 def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
@@ -85,7 +120,7 @@ def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
     text = plain(answer_table(answer))
     return Content(
         name=sweep.id,
-        tags={"state": state},
+        tags={"state": state, "answer": answer_words(answer)},
         params={},
         samples=finite(tuple(Sample(name, value) for name, value in metrics.items())),
         note=notes.ended(sweep, text, state),

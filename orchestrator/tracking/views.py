@@ -22,8 +22,10 @@ TRANSITIONS = "transitions"
 """Key of the view that compares transitions, of all sweeps of the experiment."""
 RUNS = "runs"
 """Key of the view that lists trained models."""
-WIDTH = 96
-"""Of a column in pixels: most values are short."""
+LETTER, ROOM = 8, 40
+"""Pixels of a letter in a column's head, and of what stands beside it: a head that is cut says nothing."""
+WORDY = {"answer": 520, "seeds_learned": 260, "sweep": 260, "found": 170, "found_parameters": 190, "saving": 190}
+"""Widths of columns whose values are words, in pixels."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class View:
             "orderByAsc": self.ascending,
             "selectedColumns": self.columns,
             "columnOrder": self.columns,
-            "columnWidths": dict.fromkeys(self.columns, WIDTH),
+            "columnWidths": {column: _width(column) for column in self.columns},
         }
 
 
@@ -58,7 +60,7 @@ def views(sweep: Sweep) -> list[View]:
     mixes = [metric_name(mix.name) for mix in spec.mixes]
     others = [metric_name(mix.name) for mix in spec.mixes if mix != spec.baseline]
     tasks = sorted({task for mix in spec.mixes for task in mix.tasks}, key=lambda task: (task != spec.target, task))
-    found = ("transition", "low", "high", "transition_parameters", "synergy", "synergy_low", "synergy_high", "runs")
+    found = ("transition", "low", "high", "synergy", "runs")
     accuracies = (f"test_accuracy/{metric_name(task)}" for task in tasks)
     answers = (*(f"transition/{mix}" for mix in mixes), *(f"synergy_low/{mix}" for mix in others))
     return [
@@ -66,25 +68,38 @@ def views(sweep: Sweep) -> list[View]:
             TRANSITIONS,
             "Transitions",
             "transition",
-            (*_params("mix", "verdict"), *_metrics(*found), *_params("profile")),
+            (*_tags("sweep", "mix", "found", "found_parameters", "seeds_learned", "saving"), *_metrics(*found)),
             "metrics.`transition`",
         ),
         View(
             RUNS,
             "Runs",
             "run",
-            (*_params("mix", spec.size_axis, "seed"), *_metrics(*accuracies, "parameters", "steps", "seconds")),
+            (
+                *(*_tags("sweep"), *_params("mix", spec.size_axis, "seed")),
+                *_metrics(*accuracies, "parameters", "steps", "seconds"),
+            ),
             "metrics.`parameters`",
         ),
         View(
             "sweeps",
             "Sweeps",
             "sweep",
-            (*_params("profile", "search.method"), *_metrics(*answers)),
+            (*_tags("state", "answer"), *_params("profile", "search.method"), *_metrics(*answers)),
             "attributes.start_time",
             ascending=False,
         ),
     ]
+
+
+def _width(column: str) -> int:
+    """Pixels of a column, so that its head can be read whole."""
+    name = column.partition("`")[2].rstrip("`")
+    return WORDY.get(name, LETTER * len(name) + ROOM)
+
+
+def _tags(*names: str) -> tuple[str, ...]:
+    return tuple(f"tags.`{name}`" for name in names)
 
 
 def _params(*names: str) -> tuple[str, ...]:

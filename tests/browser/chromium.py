@@ -77,7 +77,7 @@ class Page:
         self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
 
     def forget(self) -> None:
-        """Drop what the page keeps in the browser, which rows are open, which columns are shown, and be a screen again."""
+        """Drop what the page keeps in the browser, open rows, chosen columns, and be a screen again."""
         self._driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
         self._driver.execute_script("localStorage.clear(); sessionStorage.clear()")

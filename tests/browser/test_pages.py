@@ -143,7 +143,7 @@ def test_transitions_are_found_by_the_words_of_the_description(site: Site, page:
 
 def test_the_saved_view_compares_transitions(site: Site, page: Page) -> None:
     page.open(f"{site.base}/#/experiments/{site.experiment}/runs?{TRAINING}&viewStateShareKey=transitions")
-    page.wait("2 matching runs", "Transitions\n", "transition add+prod", "\nmix\n", "\nverdict\n", "\nlow\n")
+    page.wait("2 matching runs", "Transitions\n", "transition add+prod", "\nmix\n", "\nfound\n", "\nlow\n")
 
 
 def test_a_sweep_says_what_it_asked_and_found(site: Site, page: Page) -> None:
@@ -216,7 +216,8 @@ def test_labels_of_the_plane_do_not_collide(site: Site, page: Page) -> None:
     page.open(next(site.home.glob("sweeps/*/report.html")).as_uri())
     page.wait_for("document.querySelectorAll('#explore .held svg text').length > 4")
     overlaps = page.run("""
-      const hit = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 2 && b.top < a.bottom - 2;
+      const along = (a, b) => a.left < b.right - 1 && b.left < a.right - 1;
+      const hit = (a, b) => along(a, b) && a.top < b.bottom - 2 && b.top < a.bottom - 2;
       return [...document.querySelectorAll('#explore .held svg')].flatMap(svg => {
         const boxes = [...svg.querySelectorAll('text')].slice(0, -1).map(text => text.getBoundingClientRect());
         return boxes.flatMap((one, at) => boxes.slice(at + 1).filter(other => hit(one, other)));

@@ -36,8 +36,8 @@ CASES = {
     ),
     Verdict.PLATEAU: (
         replace(transition(Verdict.PLATEAU), shares=LUCKY),
-        "With add there is no transition: accuracy levels off (plateau at 0.75; 2 of 12 runs learned it), and size does "
-        "not help",
+        "With add there is no transition: accuracy levels off (plateau at 0.75; 2 of 12 runs learned it), and size "
+        "does not help",
         "for add longer runs at 64",
     ),
     Verdict.NEAR_FLOOR: (
@@ -47,7 +47,8 @@ CASES = {
     ),
     Verdict.UNDECIDED: (
         replace(transition(Verdict.UNDECIDED, Estimate(None, 16.0, None)), shares=SHARES),
-        "With add it is undecided, at least 16: its runs are too few, or contradict each other (5 of 12 runs learned it)",
+        "With add it is undecided, at least 16: its runs are too few, or contradict each other (5 of 12 runs learned "
+        "it)",
         "for add 3 more seeds at units ",
     ),
 }

@@ -17,8 +17,8 @@ from matplotlib.text import Annotation
 
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.figures import curve_figure, curve_of, save, save_both, similarity_figure, transitions_figure
-from orchestrator.report.looks import looks, looks_of
 from orchestrator.report.labels import placed
+from orchestrator.report.looks import looks, looks_of
 from orchestrator.report.plane import principal_components, residue_classes
 from orchestrator.report.similarity import SimilarityPicture
 from orchestrator.transition.types import Estimate, Synergy, Verdict
@@ -125,7 +125,7 @@ def test_without_a_transition_there_is_no_curve(verdict: Verdict) -> None:
     found = transition(verdict)
     told = make_answer(found, found, Synergy(None, None, None, decided=False))
     assert curve_of(told, found) is None
-    longest = max((len(np.asarray(line.get_xdata())) for line in transitions_figure(make_spec(), told).axes[0].lines))
+    longest = max(len(np.asarray(line.get_xdata())) for line in transitions_figure(make_spec(), told).axes[0].lines)
     assert longest <= 2  # The floor's line alone.
 
 

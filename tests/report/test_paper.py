@@ -41,7 +41,9 @@ def test_type_stays_readable_and_on_the_sheet(found: Answer, width: float) -> No
     assert figure.get_figwidth() == width
     texts = [text for axes in figure.axes for text in axes.texts if text.get_text()]
     assert min(text.get_fontsize() for text in texts) >= 7.5
-    assert all(figure.bbox.padded(1).contains(*corner) for text in texts for corner in text.get_window_extent().corners())
+    assert all(
+        figure.bbox.padded(1).contains(*corner) for text in texts for corner in text.get_window_extent().corners()
+    )
     # What is said of seeds lies on nothing else of its row.
     counts = [text.get_window_extent() for text in figure.axes[1].texts if re.fullmatch(r"\d+/\d+", text.get_text())]
     assert len(counts) == sum(len(mix.target.transition.shares) for mix in found.mixes)

@@ -19,8 +19,9 @@ import pyte
 import pytest
 from rich.console import Console
 
-from orchestrator.report.wording import duration
+from orchestrator.report.wording import duration, time_range
 from orchestrator.search.base import MixProgress
+from orchestrator.simulation.remaining import Remaining
 from orchestrator.terminal.progress import Counts, LiveView, RunProgress, Snapshot, Verdict, render, status_line
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -152,6 +153,24 @@ def test_before_anything_is_known() -> None:
     assert lines[1].split() == ["add", "██", "any", "0", "0", "<=6", "first", "runs"]
     assert lines[-2:] == ["0 s gone, time left unknown", "0 s of training"]
     assert status_line(snapshot) == "add any, 0 done, 0 now, <=6 left; 0 s gone, time left unknown; 0 s of training"
+
+
+def test_time_left_is_a_range_with_a_bar() -> None:
+    """The range of a forecast takes the place of the bound."""
+    snapshot = replace(SNAPSHOT, forecast=Remaining(360, 240, 840))
+    said = "3 min 20 s gone, about 6 min (4 to 14) left"
+    assert [line.rstrip() for line in shown(80, snapshot)][-2] == f"██████░░░░░░░░░░ 36%  {said}"
+    assert shown(80, snapshot, ascii_only=True)[-2].startswith("######.......... 36%  3 min 20 s gone")
+    assert said in status_line(snapshot)
+    assert "at most" not in status_line(snapshot)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [((20, 40, 95), "about 40 s (20 to 95)"), ((6480, 9000, 14400), "about 2.5 h (1.8 to 4)")],
+)
+def test_ranges_of_time(seconds: tuple[float, float, float], said: str) -> None:
+    assert time_range(*seconds) == said
 
 
 def test_a_plain_line_carries_what_trains_now() -> None:

@@ -21,6 +21,7 @@ from orchestrator.report.answer import Answer, answer
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.validation import parse
+from orchestrator.store import lifecycle
 from orchestrator.store.files import SweepFiles
 from orchestrator.store.journal import Ended, Journal
 from orchestrator.store.probed import ProbeResult, write_result
@@ -409,6 +410,47 @@ def test_an_interrupted_sweep_goes_on_and_replaces_its_answer(kept: Record, tmp_
     assert kept.one(sweep.id, kind="sweep").info.run_id == stopped.info.run_id
     assert kept.one(sweep.id, kind="transition", mix="add").data.metrics["runs"] == 3
     assert len(kept.runs(sweep.id, kind="run")) == 7
+
+
+def test_transitions_are_there_while_a_sweep_runs_and_give_way_to_the_final_ones(kept: Record, tmp_path: Path) -> None:
+    finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-live")
+    sweep = finished.sweep
+    tracker = MlflowTracker(kept.store)
+    tracker.begin(sweep)
+    outcomes = [(run.config, run.outcome) for run in finished.runs]
+    for count in (2, len(outcomes)):
+        tracker.so_far(sweep, answer(sweep.spec, outcomes[:count]))
+    early = kept.one(sweep.id, kind="transition", mix="add")
+    assert early.info.status == "RUNNING"
+    assert early.data.tags["provisional"] == "yes"
+    told = [each.value for each in kept.client.get_metric_history(early.info.run_id, "runs")]
+    assert told == [2, 3]
+    assert kept.one(sweep.id, kind="sweep").data.tags["answer"].startswith("so far: add+prod")
+    record(tracker, finished)
+    final = kept.one(sweep.id, kind="transition", mix="add")
+    assert "provisional" not in final.data.tags
+    assert final.info.status == "FINISHED"
+    assert final.data.tags["found"] == early.data.tags["found"]
+    assert not kept.one(sweep.id, kind="sweep").data.tags["answer"].startswith("so far")
+
+
+def test_a_sweep_whose_driver_died_is_marked_by_the_next_one(kept: Record, tmp_path: Path) -> None:
+    died, driven, after = (
+        finish(tmp_path, f"add_vs_add_prod-20260102-030405-{end}") for end in ("dead", "live", "next")
+    )
+    for each in (died, driven):
+        each.sweep.directory.mkdir(exist_ok=True)
+        tracker = MlflowTracker(kept.store)
+        tracker.begin(each.sweep)
+        tracker.so_far(each.sweep, each.answer)
+    with lifecycle.driving(SweepFiles(driven.sweep.directory)):
+        MlflowTracker(kept.store).begin(after.sweep)
+    marked = kept.one(died.sweep.id, kind="sweep")
+    assert (marked.info.status, marked.data.tags["state"]) == ("KILLED", "interrupted")
+    assert {run.info.status for run in kept.runs(died.sweep.id, kind="transition")} == {"KILLED"}
+    assert kept.one(driven.sweep.id, kind="sweep").info.status == "RUNNING"
+    MlflowTracker(kept.store).begin(died.sweep)  # Resumed: it runs again.
+    assert kept.one(died.sweep.id, kind="sweep").info.status == "RUNNING"
 
 
 def test_files_given_are_kept_and_the_figure_is_not_drawn_twice(kept: Record, tmp_path: Path) -> None:

@@ -11,10 +11,12 @@ import pytest
 
 from orchestrator.report.answer import Answer
 from orchestrator.store.records import RunRecord, Sweep
+from orchestrator.tracking import recorder as recorder_module
 from orchestrator.tracking.base import Ending, OutageError, Tracker
 from orchestrator.tracking.recorder import MOST_WAITING, Recorder
 from orchestrator.tracking.system import SystemSample
 from tests.tracking.samples import Finished, finish
+from trainables.base import Outcome, RunConfig
 
 
 class Notebook(Tracker):
@@ -35,6 +37,10 @@ class Notebook(Tracker):
     def measured(self, sweep: Sweep, samples: Sequence[SystemSample]) -> None:
         self.before()
         self.lines += [f"measured at {sample.at_ms}" for sample in samples]
+
+    def so_far(self, sweep: Sweep, answer: Answer) -> None:
+        self.before()
+        self.lines.append(f"so far {sum(mix.runs for mix in answer.mixes)} runs")
 
     def end(self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path] = ()) -> None:
         self.before()
@@ -212,3 +218,22 @@ def test_nothing_is_taken_after_closing(finished: Finished) -> None:
     recorder.close(1)
     with pytest.raises(RuntimeError, match="closed"):
         recorder.begin(finished.sweep)
+
+
+def test_what_is_known_so_far_is_recorded_now_and_then(finished: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder_module, "SO_FAR_EVERY_S", 0.2)
+    notebook, asked = Notebook(), []
+
+    def outcomes() -> list[tuple[RunConfig, Outcome]]:
+        asked.append(None)
+        return [(run.config, run.outcome) for run in finished.runs]
+
+    recorder = Recorder(notebook)
+    recorder.so_far(finished.sweep, outcomes)
+    assert not asked  # A sweep has just begun.
+    time.sleep(0.25)
+    for _ in range(5):
+        recorder.so_far(finished.sweep, outcomes)
+    assert recorder.close(30) == 0
+    assert notebook.lines == ["so far 6 runs"]
+    assert len(asked) == 1

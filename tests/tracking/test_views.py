@@ -50,10 +50,22 @@ def test_a_view_is_offered_once_and_the_newest_sweep_decides(finished: Finished)
     assert json.loads(told["state"])["searchFilter"] == 'tags.kind = "transition"'
 
 
+def test_heads_of_columns_can_be_read_whole(finished: Finished) -> None:
+    for view in views.views(finished.sweep):
+        state = view.state()
+        widths = state["columnWidths"]
+        assert isinstance(widths, dict)
+        for column, width in widths.items():
+            assert width >= 8 * len(column.split("`")[1])
+    transitions, _, sweeps = views.views(finished.sweep)
+    assert transitions.columns[:3] == ("tags.`sweep`", "tags.`mix`", "tags.`found`")
+    assert "tags.`answer`" in sweeps.columns
+
+
 def _names(recorded: Content) -> set[str]:
-    """Parameters and metrics as MLflow's queries name them."""
+    """Parameters, metrics and tags as MLflow's queries name them."""
     metrics = {f"metrics.`{sample.name}`" for sample in recorded.samples}
-    return metrics | {f"params.`{name}`" for name in recorded.params}
+    return metrics | {f"params.`{name}`" for name in recorded.params} | {f"tags.`{name}`" for name in recorded.tags}
 
 
 def _made(sweep: Sweep, year: str) -> Sweep:
