@@ -8,7 +8,17 @@ from itertools import zip_longest
 
 import typer
 
-from orchestrator.commands import asking, keeping, looking, probing, recording, reproducing, simulating, telling
+from orchestrator.commands import (
+    asking,
+    checking,
+    keeping,
+    looking,
+    probing,
+    recording,
+    reproducing,
+    simulating,
+    telling,
+)
 from orchestrator.terminal.outcry import exit_code_of
 
 app = typer.Typer(
@@ -31,6 +41,7 @@ app.command("compare")(telling.compare_command)
 app.command("export")(telling.export_command)
 app.command("rm")(keeping.rm_command)
 app.command("upgrade")(keeping.upgrade_command)
+app.command("check-family")(checking.check_family_command)
 app.command("ui")(recording.ui_command)
 app.command("sync")(recording.sync_command)
 

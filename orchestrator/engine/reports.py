@@ -66,12 +66,14 @@ class RunReport:
 class StackReport:
     """What the driver hears from a worker at a time. ``halves`` is empty, or the stack was too large for the device's
     memory and these smaller ones are to go on in its place. ``trouble`` is ``""``, or what was wrong with the machine
-    so that the worker gave the stack up: it can be tried again. ``said`` are sentences for the user."""
+    so that the worker gave the stack up: it can be tried again. ``broken`` is ``""``, or what its family did that no
+    family may, which would be the same again. ``said`` are sentences for the user."""
 
     runs: tuple[RunReport, ...] = ()
     measured: tuple[Measured, ...] = ()
     halves: tuple[tuple[Request, ...], ...] = ()
     trouble: str = ""
+    broken: str = ""
     said: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -81,6 +83,7 @@ class StackReport:
             "measured": [each.to_json() for each in self.measured],
             "halves": [[asdict(request) for request in half] for half in self.halves],
             "trouble": self.trouble,
+            "broken": self.broken,
             "said": list(self.said),
         }
 
@@ -92,5 +95,6 @@ class StackReport:
             tuple(Measured.from_json(each) for each in data["measured"]),
             tuple(tuple(map(Request.from_json, half)) for half in data["halves"]),
             data["trouble"],
+            data["broken"],
             tuple(data["said"]),
         )
