@@ -88,7 +88,7 @@ def run_command(
     from orchestrator.commands.looking import open_sweep
     from orchestrator.commands.telling import print_comparison
     from orchestrator.drive.beginning import check_begin
-    from orchestrator.drive.stopping import TimeLimit
+    from orchestrator.drive.stopping import Command, TimeLimit
     from orchestrator.drive.sweep import RunOptions, run_sweep
     from orchestrator.drive.variants import run_variants
     from orchestrator.store.files import Home
@@ -116,7 +116,7 @@ def run_command(
         local_debug=local_debug,
         dashboard=dashboard,
         limit=TimeLimit(seconds),
-        again=lambda sweep: f"{again} --resume" if several else f"{again} --resume {sweep}",
+        again=Command(again, several=several),
     )
     console = Console(quiet=quiet)
     if several:
