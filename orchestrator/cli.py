@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from itertools import zip_longest
+from typing import Annotated
 
 import typer
 
@@ -23,9 +25,30 @@ from orchestrator.terminal.outcry import exit_code_of
 
 app = typer.Typer(
     help="Finds the smallest model that learns a task, alone and together with other tasks.",
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,
 )
+
+
+def _version(asked: bool) -> None:
+    """Print the version and end, where it is asked for."""
+    if asked:
+        typer.echo(f"transition-sweeps {version('transition-sweeps')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    version_: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Finds the smallest model that learns a task, alone and together with other tasks.
+
+    Begin with: list, plan add_vs_add_prod, run add_vs_add_prod --profile smoke. Then: status, report, ui.
+    """
+
+
 app.command("run")(asking.run_command)
 app.command("reproduce")(reproducing.reproduce_command)
 app.command("list")(asking.list_command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Annotated
 
 import typer
@@ -29,11 +30,30 @@ def ui_command(
         return
     if chosen.artifacts is not None and not (home / store.DATABASE).is_file():
         raise UserError(f"there is no record in {str(home)!r} yet: run a sweep first, or name its --home")
+    _check_free(port)
     chosen = opened(home, typer.echo)
     typer.echo(f"The record is at {address(port)} until you press Ctrl-C.")
     for name, url in transitions(chosen, port).items():
         typer.echo(f"Transitions of {name}: {url}")
     raise typer.Exit(serve(chosen, port))
+
+
+def _check_free(port: int) -> None:
+    """Raise ``UserError`` where something listens at a port already, perhaps the page of another home."""
+    if not _is_free(port):
+        other = next((each for each in range(port + 1, min(port + 100, 65535)) if _is_free(each)), None)
+        hint = f": --port {other} is free" if other is not None else ""
+        raise UserError(f"port {port} of this machine is taken, perhaps by another `ui`{hint}")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # As a server does: not what has just been closed.
+        try:
+            tried.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def sync_command(
