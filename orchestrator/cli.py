@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 from itertools import zip_longest
+from typing import Annotated
 
 import typer
 
 from orchestrator import supervised
 from orchestrator.commands import (
     asking,
+    checking,
     doctoring,
     keeping,
     looking,
@@ -26,9 +29,30 @@ from orchestrator.terminal.outcry import exit_code_of, say
 
 app = typer.Typer(
     help="Finds the smallest model that learns a task, alone and together with other tasks.",
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,
 )
+
+
+def _version(asked: bool) -> None:
+    """Print the version and end, where it is asked for."""
+    if asked:
+        typer.echo(f"transition-sweeps {version('transition-sweeps')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    version_: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Finds the smallest model that learns a task, alone and together with other tasks.
+
+    Begin with: list, plan add_vs_add_prod, run add_vs_add_prod --profile smoke. Then: status, report, ui.
+    """
+
+
 app.command("run")(asking.run_command)
 app.command("reproduce")(reproducing.reproduce_command)
 app.command("list")(asking.list_command)
@@ -47,6 +71,7 @@ app.command("compare")(telling.compare_command)
 app.command("export")(telling.export_command)
 app.command("rm")(keeping.rm_command)
 app.command("upgrade")(keeping.upgrade_command)
+app.command("check-family")(checking.check_family_command)
 app.command("ui")(recording.ui_command)
 app.command("sync")(recording.sync_command)
 app.command("doctor")(doctoring.doctor_command)

@@ -27,6 +27,8 @@ STATE_STYLES = {State.RUNNING: "yellow", State.FINISHED: "green", State.INTERRUP
 BLOCKS, ASCII_BLOCKS = "▁▂▃▄▅▆▇█", "_.-=*#"
 WIDE = 120
 """From this many columns on a sweep takes one line."""
+WITH_BARS = 100
+"""From this many columns on ``status`` has room for posteriors."""
 SPARKS = 24
 """The most characters of a learning curve."""
 
@@ -53,20 +55,27 @@ def outline_view(outline: Outline) -> RenderableType:
     )
 
 
-def status_view(status: SweepStatus, *, runs: bool = False, ascii_only: bool = False) -> RenderableType:
-    """A sweep, one row a mix, its posterior as the bar that ``run`` shows; with ``runs`` every run below."""
+def status_view(
+    status: SweepStatus, *, runs: bool = False, ascii_only: bool = False, width: int = WIDE
+) -> RenderableType:
+    """A sweep, one row a mix, its posterior as the bar that ``run`` shows where ``width`` columns hold it; with
+    ``runs`` every run below."""
     axis = f"{status.size_axis} {status.sizes[0]}-{status.sizes[-1]}"
-    table = _table("mix", axis, f"{status.size_axis}*", "parameters*", "done", "learned", "now", "left")
+    bars = [axis] if width >= WITH_BARS else []
+    table = _table("mix", *bars, f"{status.size_axis}*", "parameters*", "done", "learned", "now", "left")
     for mix in status.mixes:
+        bar = posterior_bar(status.sizes, mix.posterior, mix.low, mix.high, ascii_only=ascii_only)
         table.add_row(
             Text(mix.mix),
-            posterior_bar(status.sizes, mix.posterior, mix.low, mix.high, ascii_only=ascii_only),
+            *([bar] if bars else []),
             Text(mix.transition, style="green" if mix.verdict == "found" else ""),
             Text(mix.parameters),
             *(str(number) for number in (mix.done, mix.learned, mix.training)),
             _left(mix),
         )
-    for column in table.columns[4:]:
+    for column in table.columns[len(bars) + 1 :]:
+        column.no_wrap = True
+    for column in table.columns[len(bars) + 3 :]:
         column.justify = "right"
     parts: list[RenderableType] = [
         Text(f"{status.id}: {status.question}", style="bold"),
@@ -94,15 +103,21 @@ def status_view(status: SweepStatus, *, runs: bool = False, ascii_only: bool = F
     return Group(*parts)
 
 
-def comparison_table(compared: Sequence[Compared]) -> Table:
-    """One line for each mix of each sweep, and what it saves against its own sweep's baseline."""
-    table = _table("sweep", "mix", "transition", "parameters", "runs", "saving")
+def comparison_view(compared: Sequence[Compared], width: int) -> RenderableType:
+    """One line for each mix of each sweep, and what it saves against its own sweep's baseline: beside it where
+    ``width`` columns hold that, else below the table."""
+    rows = forest_rows(compared)
+    beside = ["saving"] if width >= WIDE else []
+    table = _table("sweep", "mix", "transition", "parameters", "runs", *beside)
     last = ""
-    for row in forest_rows(compared):
+    for row in rows:
         words = (row.label if row.label != last else "", row.mix, row.size, row.count)
-        table.add_row(*map(Text, words), str(row.runs), Text(row.saving))
+        table.add_row(*map(Text, words), str(row.runs), *([Text(row.saving)] if beside else []))
         last = row.label
-    return table
+    for column in table.columns[2:5]:
+        column.no_wrap = True
+    below = [] if beside else [Text(f"{row.label}: {row.saving}") for row in rows if row.saving]
+    return Group(table, *below)
 
 
 def runs_table(size_axis: str, target: str, runs: Sequence[RunStatus]) -> Table:

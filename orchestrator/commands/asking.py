@@ -93,7 +93,7 @@ def run_command(
     from orchestrator.commands.looking import open_sweep
     from orchestrator.commands.telling import print_comparison
     from orchestrator.drive.beginning import check_begin
-    from orchestrator.drive.stopping import TimeLimit
+    from orchestrator.drive.stopping import Command, TimeLimit
     from orchestrator.drive.sweep import RunOptions, run_sweep
     from orchestrator.drive.variants import run_variants
     from orchestrator.store.files import Home
@@ -122,7 +122,7 @@ def run_command(
         dashboard=dashboard,
         transport=transport or Transport.AUTO,
         limit=TimeLimit(seconds),
-        again=lambda sweep: f"{again} --resume" if several else f"{again} --resume {sweep}",
+        again=Command(again, several=several),
     )
     console = Console(quiet=quiet)
     if address is None and any(spec.resources.gpu_per_stack for spec in specs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,11 +14,15 @@ from orchestrator.commands.options import DEFAULT_HOME, Debug, HomeOption, Sweep
 from orchestrator.errors import SweepError, UserError
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from orchestrator.catalogue.reading import StoredSweep
+    from orchestrator.catalogue.status import SweepStatus
     from orchestrator.store.files import Home
 
 PIPED_WIDTH = 200
 """Columns where the output is not a terminal: a table in a file should not be folded for a screen."""
+WATCH_EVERY_S = 5.0
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 
 
@@ -48,15 +53,25 @@ def status_command(
     sweep: SweepName = None,
     home: HomeOption = DEFAULT_HOME,
     runs: Annotated[bool, typer.Option("--runs", help="List every run, with the keys `logs` takes.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Show it again every few seconds, until the sweep is over.")
+    ] = False,
     json_: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Show how far a sweep is, and whether it is still running."""
-    from orchestrator.catalogue.status import status_of
-    from orchestrator.catalogue.views import status_view
-    from orchestrator.store.reading import UnreadableError
-    from orchestrator.terminal.bars import speaks_ascii
+    """Show how far a sweep is, and whether it is still running.
 
+    Examples:
+
+      status                          the newest sweep
+
+      status add_vs_add_prod --watch  that of a search space, again and again
+    """
+    from orchestrator.catalogue.status import status_of
+    from orchestrator.store.reading import UnreadableError
+
+    if watch and json_:
+        raise UserError("--watch shows the status again and again, --json prints it once: give one of them")
     try:
         status = status_of(open_sweep(sweep, home))
     except UnreadableError as error:
@@ -64,9 +79,40 @@ def status_command(
         raise
     if json_:
         typer.echo(json.dumps(status.to_json(), indent=1))
+    elif watch:
+        _watch(status, home, runs=runs)
     else:
         console = wide_console()
-        console.print(status_view(status, runs=runs, ascii_only=speaks_ascii(console)))
+        console.print(_view(status, console, runs=runs))
+
+
+def _view(status: SweepStatus, console: Console, *, runs: bool) -> RenderableType:
+    from orchestrator.catalogue.views import status_view
+    from orchestrator.terminal.bars import speaks_ascii
+
+    return status_view(status, runs=runs, ascii_only=speaks_ascii(console), width=console.width)
+
+
+def _watch(status: SweepStatus, home: Path, *, runs: bool) -> None:
+    """Show a sweep until nobody drives it any more: in place on a terminal, elsewhere one view after the other."""
+    from rich.live import Live
+
+    from orchestrator.catalogue.reading import State
+    from orchestrator.catalogue.status import status_of
+
+    console = wide_console()
+    if not console.is_terminal:
+        console.print(_view(status, console, runs=runs))
+        while status.state is State.RUNNING:
+            time.sleep(WATCH_EVERY_S)
+            status = status_of(open_sweep(status.id, home))
+            console.print(_view(status, console, runs=runs))
+        return
+    with Live(_view(status, console, runs=runs), console=console, auto_refresh=False) as live:
+        while status.state is State.RUNNING:
+            time.sleep(WATCH_EVERY_S)
+            status = status_of(open_sweep(status.id, home))
+            live.update(_view(status, console, runs=runs), refresh=True)
 
 
 def logs_command(

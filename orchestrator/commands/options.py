@@ -19,10 +19,29 @@ if TYPE_CHECKING:
     from orchestrator.space.spaces import Resolved
     from orchestrator.space.spec import SweepSpec
 
-SpaceName = Annotated[str, typer.Argument(metavar="NAME_OR_FILE", help="A search space's name, or a YAML file.")]
+
+def _spaces(begun: str) -> list[str]:
+    """What a shell may complete a search space's name to; files are its own business."""
+    from orchestrator.space.files import names
+
+    return [name for name in names() if name.startswith(begun)]
+
+
+def _sweeps(context: typer.Context, begun: str) -> list[str]:
+    """What a shell may complete a sweep's id to: those of the home that the line names so far."""
+    from orchestrator.store.files import Home
+
+    home = context.params.get("home") or DEFAULT_HOME
+    return [sweep for sweep in Home(Path(home).resolve()).sweep_ids() if sweep.startswith(begun)]
+
+
+SpaceName = Annotated[
+    str,
+    typer.Argument(metavar="NAME_OR_FILE", help="A search space's name, or a YAML file.", autocompletion=_spaces),
+]
 SWEEP_HELP = "A sweep's id, the beginning of one, or a search space's name for its newest sweep."
-SweepName = Annotated[str | None, typer.Argument(metavar="[SWEEP]", help=SWEEP_HELP)]
-OneSweep = Annotated[str, typer.Argument(metavar="SWEEP", help=SWEEP_HELP)]
+SweepName = Annotated[str | None, typer.Argument(metavar="[SWEEP]", help=SWEEP_HELP, autocompletion=_sweeps)]
+OneSweep = Annotated[str, typer.Argument(metavar="SWEEP", help=SWEEP_HELP, autocompletion=_sweeps)]
 Profile = Annotated[
     str | None,
     typer.Option(help="Take this profile; by default the largest that the machine or cluster can finish."),

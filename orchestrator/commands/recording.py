@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Annotated
 
 import typer
@@ -36,6 +37,7 @@ def ui_command(
         return
     if chosen.artifacts is not None and not (home / store.DATABASE).is_file():
         raise UserError(f"there is no record in {str(home)!r} yet: run a sweep first, or name its --home")
+    _check_free(port)
     chosen = opened(home, typer.echo)
     for died in mark_home(chosen, Home(home.resolve())):
         typer.echo(f"{died} is marked as interrupted: nothing drives it any more; `run ... --resume {died}` goes on")
@@ -44,6 +46,24 @@ def ui_command(
         typer.echo(f"All sweeps with their answers: {shown} until you press Ctrl-C.")
         typer.echo(f"MLflow's page on the record, in some seconds: {address(beside)}")
         raise typer.Exit(serve(chosen, beside))
+
+
+def _check_free(port: int) -> None:
+    """Raise ``UserError`` where something listens at a port already, perhaps the page of another home."""
+    if not _is_free(port):
+        other = next((each for each in range(port + 1, min(port + 100, 65535)) if _is_free(each)), None)
+        hint = f": --port {other} is free" if other is not None else ""
+        raise UserError(f"port {port} of this machine is taken, perhaps by another `ui`{hint}")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # As a server does: not what has just been closed.
+        try:
+            tried.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def sync_command(

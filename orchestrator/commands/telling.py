@@ -102,11 +102,12 @@ def print_comparison(sweeps: Sequence[StoredSweep], output: Path | None = None) 
     """Print transitions side by side, and how they move where the sweeps are variants that differ in a number. The
     figure goes to ``output``, where one is given."""
     from orchestrator.catalogue.reports import compared
-    from orchestrator.catalogue.views import comparison_table
+    from orchestrator.catalogue.views import comparison_view
     from orchestrator.report.scaling import can_scale, scaling_figure, scaling_words
 
     found = compared(sweeps)
-    wide_console().print(comparison_table(found))
+    console = wide_console()
+    console.print(comparison_view(found, console.width))
     for said in scaling_words(found) if can_scale(found) else ():
         typer.echo(said)
     if output is not None:

@@ -16,6 +16,7 @@ import numpy as np
 from orchestrator.search.base import Observation, Problem, Request, Searcher
 from orchestrator.search.registry import make_searcher
 from orchestrator.space.hardware import Hardware
+from orchestrator.space.searching import searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks.sizing import Sizing
 from orchestrator.tuning.halving import dearest
@@ -58,12 +59,16 @@ class SizePlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """The expected cost of a sweep, ``stacks_at_once`` stacks training at a time. ``tuning_runs`` come before it; they
-    take at most ``tuning_seconds``, and nothing where another sweep tuned the same before."""
+    """The expected cost of a sweep, ``stacks_at_once`` stacks training at a time. ``runs_at_worst`` and
+    ``seconds_at_worst`` are those of the dearest rehearsal: what it costs where the transitions lie worst and sizes
+    learn or do not. Where runs scatter it may cost more, but never more runs than ``runs_at_most``, the searcher's own
+    bound. ``tuning_runs`` come before it; they take at most ``tuning_seconds``, and nothing where another sweep tuned
+    the same before."""
 
     sizes: tuple[SizePlan, ...]
+    runs_at_worst: int
     runs_at_most: int
-    seconds_at_most: float
+    seconds_at_worst: float
     stacks_at_once: int
     tuning_runs: int = 0
     tuning_seconds: float = 0.0
@@ -111,9 +116,10 @@ def make_plan(spec: SweepSpec, hardware: Hardware, sizing: Sizing) -> Plan:
     )
     dearest = max(sum(count * seconds[size] for size, count in runs.items()) for runs in rehearsals)
     tuning_runs, tuning_seconds = _tuning(spec, seconds, at_once)
-    at_most = _wall(dearest, at_once) + tuning_seconds
-    runs_at_most = max(runs.total() for runs in rehearsals)
-    return Plan(sizes, runs_at_most, at_most, at_once, tuning_runs, tuning_seconds)
+    at_worst = _wall(dearest, at_once) + tuning_seconds
+    runs_at_worst = max(runs.total() for runs in rehearsals)
+    runs_at_most = max(runs_at_worst, sum(mix.runs_left for mix in searcher_of(spec).progress()))
+    return Plan(sizes, runs_at_worst, runs_at_most, at_worst, at_once, tuning_runs, tuning_seconds)
 
 
 def run_seconds(spec: SweepSpec, sizing: Sizing) -> dict[int, float]:

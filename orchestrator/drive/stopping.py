@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
 
 from orchestrator.engine.base import Engine, TroubleError
@@ -98,7 +100,7 @@ def _stopping_words(stacks: int) -> str:
 
 
 @contextmanager
-def stop_on_trouble(files: SweepFiles, again: Callable[[str], str]) -> Iterator[None]:
+def stop_on_trouble(files: SweepFiles, again: Command) -> Iterator[None]:
     """A block that raises :class:`SweepError`, with what to do (``again`` as in :func:`stopped_words`), where what the
     driver writes or reads meets a full disk, or other trouble of the machine, and where an engine gave up for it."""
     try:
@@ -113,11 +115,25 @@ def stop_on_trouble(files: SweepFiles, again: Callable[[str], str]) -> Iterator[
         raise SweepError(stopped_words(files.directory.name, f"{trouble}. What finished is kept", again)) from error
 
 
-def same_command(sweep_id: str) -> str:
-    """How to go on with a sweep, where its command line is not known."""
-    return f"the same command and --resume {sweep_id}"
+@dataclass(frozen=True)
+class Command:
+    """What began a sweep, for a person to repeat: its command line, or words in its place. ``several`` says that it
+    asks for the variants of a space, which are resumed together."""
+
+    line: str = "the same command and"
+    several: bool = False
+
+    def resumed(self, sweep_id: str) -> str:
+        """What goes on with the sweep."""
+        return f"{self.line} --resume" if self.several else f"{self.line} --resume {sweep_id}"
+
+    def extended(self, sweep_id: str, variant: str, overrides: Sequence[str]) -> str:
+        """What asks further with other values, and begins with the runs of the sweep."""
+        chosen = ["--variant", variant] if self.several else []
+        changed = [word for override in overrides for word in ("--set", override)]
+        return f"{self.line} {shlex.join([*chosen, *changed, '--extend', sweep_id])}"
 
 
-def stopped_words(sweep_id: str, why: str, again: Callable[[str], str]) -> str:
-    """That a sweep has stopped, why, and how to go on: ``again`` gives the command for its id."""
-    return f"{sweep_id} has stopped: {why}; continue then with\n{again(sweep_id)}"
+def stopped_words(sweep_id: str, why: str, again: Command) -> str:
+    """That a sweep has stopped, why, and how to go on."""
+    return f"{sweep_id} has stopped: {why}; continue then with\n{again.resumed(sweep_id)}"

@@ -23,8 +23,8 @@ from orchestrator.drive.beginning import (
 )
 from orchestrator.drive.monitor import Monitor
 from orchestrator.drive.stopping import (
+    Command,
     TimeLimit,
-    same_command,
     stop_on_interrupt,
     stop_on_trouble,
     stopped_words,
@@ -38,6 +38,7 @@ from orchestrator.prediction.registered import register
 from orchestrator.report import table
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.main_figure import main_figure
+from orchestrator.report.next_steps import next_steps
 from orchestrator.report.page import PageContent, page
 from orchestrator.report.probes import probe_notes
 from orchestrator.report.style import save_both
@@ -79,7 +80,7 @@ class RunOptions:
     home already; a ``fresh`` one trains all of its runs. Stacks are sized for ``hardware``, where it is not given for
     this machine. ``dashboard`` starts Ray's, too; ``transport`` says how what workers train comes here. At the end of
     its time ``limit`` it stops, to be resumed. ``begun`` is called with the sweep as soon as it has its id. ``again``
-    gives the command that goes on with the sweep of an id, for a person to repeat.
+    is what began it, for a person to repeat.
     """
 
     home: Path
@@ -94,7 +95,7 @@ class RunOptions:
     limit: TimeLimit = field(default_factory=TimeLimit)
     transport: Transport = Transport.AUTO
     begun: Callable[[Sweep], object] = _ignore
-    again: Callable[[str], str] = same_command
+    again: Command = field(default_factory=Command)
 
 
 def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
@@ -240,7 +241,7 @@ class _Drive:
                 stopped_words(self._sweep.id, f"{why}. {len(self._ended)} runs are kept{left}", self._again)
             )
         self._say(f"Stopped; {len(self._ended)} runs are kept{left}. Continue with")
-        self._say(self._again(self._sweep.id))
+        self._say(self._again.resumed(self._sweep.id))
         raise KeyboardInterrupt
 
     def _finish(self) -> Answer:
@@ -261,8 +262,12 @@ class _Drive:
         if failed:
             self._say(
                 f"{len(failed)} runs failed; their tracebacks are in the record, and this trains them again:\n"
-                f"{self._again(self._sweep.id)} --retry-failed"
+                f"{self._again.resumed(self._sweep.id)} --retry-failed"
             )
+        for step in next_steps(self._sweep.spec, found):
+            self._say(f"next    {step.why}")
+            if step.overrides:
+                self._say(f"  {self._again.extended(self._sweep.id, self._sweep.spec.variant, step.overrides)}")
         for said in probe_notes(self._sweep.spec, self._records()):
             self._say(said)
         left = self._close_record(RECORD_TIMEOUT_S)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 
-from orchestrator.drive.stopping import TimeLimit, same_command, stop_on_interrupt, stopped_words, stopper
+from orchestrator.drive.stopping import Command, TimeLimit, stop_on_interrupt, stopped_words, stopper
 from orchestrator.engine.base import Engine
 from orchestrator.engine.campaign import Campaign
 from orchestrator.errors import SweepError
@@ -34,11 +34,11 @@ def tuned(
     engine: Engine,
     sizing: Sizing,
     say: Callable[[str], object],
-    again: Callable[[str], str] = same_command,
+    again: Command | None = None,
     limit: TimeLimit | None = None,
 ) -> Sweep:
     """The sweep with tuned settings, also on disk. One that asks for no tuning, or is tuned already, stays as it is.
-    ``again`` gives the command that goes on with it; at the end of its ``limit`` it stops. Called under its lock.
+    ``again`` is what began it; at the end of its ``limit`` it stops. Called under its lock.
 
     Raises :class:`SweepError` where a run fails or the machine is in trouble, and ``KeyboardInterrupt`` after an
     interruption; finished runs are kept, and a resumed sweep goes on from there.
@@ -68,12 +68,13 @@ def tuned(
         with stop_on_interrupt(stopper(campaign, engine, say), limit or TimeLimit()):
             if not campaign.done:
                 engine.execute(campaign)
+    begun = again or Command()
     if teller.failure:
         raise SweepError(teller.failure)
     if campaign.stopping and limit is not None and limit.said:
-        raise SweepError(stopped_words(sweep.id, f"{limit.said}. The trials that ended are kept", again))
+        raise SweepError(stopped_words(sweep.id, f"{limit.said}. The trials that ended are kept", begun))
     if campaign.stopping:
-        say(f"Stopped while tuning; what finished is kept. Continue with\n{again(sweep.id)}")
+        say(f"Stopped while tuning; what finished is kept. Continue with\n{begun.resumed(sweep.id)}")
         raise KeyboardInterrupt
     lifecycle.drop_checkpoints(files)
     found = tuple(tuner.study(mix.name).result() for mix in sweep.spec.mixes)

@@ -74,6 +74,8 @@ def take_in(campaign: Campaign, stack_id: str, report: StackReport) -> None:
             campaign.ended(run.key, run.outcome)
     if report.halves:
         campaign.stack_halved(stack_id, report.halves)
+    if report.broken:
+        campaign.stack_broken(stack_id, report.broken)
     if report.trouble:
         campaign.stack_troubled(stack_id, report.trouble, lasting=report.lasting)
 

@@ -209,6 +209,13 @@ class Campaign:
             self.say(f"trouble, which is no outcome: {trouble}; tried again in {wait_s:g} s")
         self._on_change()
 
+    def stack_broken(self, stack_id: str, why: str) -> None:
+        """A family does not keep its contract: no run of it can be believed, so that the sweep is stopping."""
+        for ticket in self._running.pop(stack_id).tickets:
+            self.training.pop(ticket.key, None)
+        self._stop(f"{why}; `check-family` looks at all of it")
+        self._on_change()
+
     def stack_halved(self, stack_id: str, halves: Sequence[Sequence[Request]]) -> None:
         """A stack was too large for the memory of its device: its unfinished runs go on next, as these stacks, and no
         stack of this size, or of a larger one, will be larger than they are."""

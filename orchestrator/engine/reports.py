@@ -66,14 +66,15 @@ class RunReport:
 class StackReport:
     """What the driver hears from a worker at a time. ``halves`` is empty, or the stack was too large for the device's
     memory and these smaller ones are to go on in its place. ``trouble`` is ``""``, or what was wrong with the machine
-    so that the worker gave the stack up: it can be tried again, unless it is ``lasting``. ``said`` are sentences for
-    the user."""
+    so that the worker gave the stack up: it can be tried again, unless it is ``lasting``. ``broken`` is ``""``, or what
+    its family did that no family may, which would be the same again. ``said`` are sentences for the user."""
 
     runs: tuple[RunReport, ...] = ()
     measured: tuple[Measured, ...] = ()
     halves: tuple[tuple[Request, ...], ...] = ()
     trouble: str = ""
     lasting: bool = False
+    broken: str = ""
     said: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -84,6 +85,7 @@ class StackReport:
             "halves": [[asdict(request) for request in half] for half in self.halves],
             "trouble": self.trouble,
             "lasting": self.lasting,
+            "broken": self.broken,
             "said": list(self.said),
         }
 
@@ -96,5 +98,6 @@ class StackReport:
             tuple(tuple(map(Request.from_json, half)) for half in data["halves"]),
             data["trouble"],
             data["lasting"],
+            data["broken"],
             tuple(data["said"]),
         )

@@ -40,6 +40,7 @@ from orchestrator.store.scratch import scratch
 from orchestrator.store.storage import storage_at
 from orchestrator.store.trouble import LastingTroubleError, trouble_in, trouble_words
 from trainables.base import Evaluation, Learner, Outcome, Report, Status, StepCost
+from trainables.contract import Border, BrokenFamilyError
 from trainables.probes.base import load_probe
 
 
@@ -68,6 +69,7 @@ class StackWorker:
         self._learner: Learner | None = None
         self._places: list[int] = []
         """The runs that the learner trains, by their places in the job."""
+        self._border = Border(self._family, ())
         self._seconds = [0.0] * len(self._configs)
         """Each run's share of the time that its stack has taken here."""
         self._curves: dict[int, dict[int, Evaluation]] = {}
@@ -79,17 +81,19 @@ class StackWorker:
 
     def advance(self) -> StackReport:
         """Train to the next evaluation; sets ``done`` when every run has ended, or the stack is given up: for two
-        halves, or for trouble of the machine. What ended is on disk, with what probes found in it, before it is
-        reported."""
-        trouble, lasting = "", False
+        halves, for trouble of the machine, or as its family does not keep its contract. What ended is on disk, with
+        what probes found in it, before it is reported."""
+        trouble, broken, lasting = "", "", False
         try:
             report = self._advance()
+        except BrokenFamilyError as error:
+            broken = str(error)
         except Exception as error:
             trouble, lasting = self._trouble(error), isinstance(error, LastingTroubleError)
             if not trouble:
                 raise
-        if trouble:  # Out here nothing holds the failed step's tensors any more.
-            report = StackReport(self._give_up(), trouble=trouble, lasting=lasting)
+        if trouble or broken:  # Out here nothing holds the failed step's tensors any more.
+            report = StackReport(self._give_up(), trouble=trouble, lasting=lasting, broken=broken)
         said, self._said = tuple(self._said), []
         return replace(report, said=said)
 
@@ -166,7 +170,7 @@ class StackWorker:
     def _to_next_evaluation(self, learner: Learner) -> tuple[dict[int, Report], StepCost | None]:
         """Train to the next evaluation: reports by place, and what a step took, None where that is not known."""
         begun, first = time.perf_counter(), self._step
-        reports = {self._places[report.index]: report for report in learner.advance()}
+        reports = {self._places[report.index]: report for report in self._border.check(learner.advance())}
         seconds = time.perf_counter() - begun
         for place, report in reports.items():
             self._seconds[place] += seconds / len(reports)
@@ -240,6 +244,7 @@ class StackWorker:
 
     def _new_learner(self) -> Learner:
         configs = [self._configs[place] for place in self._places]
+        self._border = Border(self._family, configs)
         return self._family.learner(configs, device=self._spec.resources.device, cache=self._scratch)
 
     def _inherited(self) -> dict[int, dict[str, NDArray[Any]]]:

@@ -13,6 +13,8 @@ from orchestrator.simulation.grading import Spread
 from orchestrator.simulation.study import Graded, Reference, Replayed, Tried
 from orchestrator.simulation.truths import TruthKind
 
+WIDE = 100
+"""From this many columns on costs and errors stand in one table."""
 COSTS = ("runs", "cost", "wall", "busy")
 COSTS_NOTE = "runs of one sweep; cost and wall clock relative to the full grid's; busy: share of the workers' time"
 ERRORS = ("error", "p90", "holds", "width", "false")
@@ -28,7 +30,9 @@ def print_truths(graded: Iterable[Graded], kind: TruthKind, count: int, mixes: i
     """A line a method, printed when all are known."""
     found = list(graded)
     located = found[0].grades.error_median is not None
-    table = _table("method", *COSTS, *(ERRORS if located else ("called",)))
+    names = ERRORS if located else ("called",)
+    narrow = console.width < WIDE
+    tables = [_table("method", *COSTS), _table("method", *names)] if narrow else [_table("method", *COSTS, *names)]
     for each in found:
         grades = each.grades
         if located:
@@ -41,9 +45,14 @@ def print_truths(graded: Iterable[Graded], kind: TruthKind, count: int, mixes: i
             ]
         else:
             said = [_share(grades.declared)]
-        table.add_row(*_costs(each.tried), *said)
+        if narrow:
+            tables[0].add_row(*_costs(each.tried))
+            tables[1].add_row(each.tried.method, *said)
+        else:
+            tables[0].add_row(*_costs(each.tried), *said)
     console.print(Text(f"{count} simulated sweeps of {mixes} mixes, truths {kind.value}", style="bold"))
-    console.print(table)
+    for table in tables:
+        console.print(table)
     console.print(Text(COSTS_NOTE, style="dim"))
     console.print(Text(ERRORS_NOTE if located else DECLARED_NOTE, style="dim"))
 

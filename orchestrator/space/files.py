@@ -70,7 +70,7 @@ def names() -> list[str]:
 
 def source_of(name_or_path: str) -> str:
     """The file that a name or a path means, the same however a path is written."""
-    return str(Path(name_or_path).resolve()) if _is_path(name_or_path) else f"{PACKAGE}/{name_or_path}.yaml"
+    return str(Path(name_or_path).resolve()) if is_path(name_or_path) else f"{PACKAGE}/{name_or_path}.yaml"
 
 
 def read_space(name_or_path: str) -> SpaceFile:
@@ -78,7 +78,7 @@ def read_space(name_or_path: str) -> SpaceFile:
 
     A path after ``like`` is taken from the file's own directory. Raises ``UserError``.
     """
-    name, source, text = _read_file(Path(name_or_path)) if _is_path(name_or_path) else _read_named(name_or_path)
+    name, source, text = _read_file(Path(name_or_path)) if is_path(name_or_path) else _read_named(name_or_path)
     document = strict_yaml.read(text, source)
     if not isinstance(document.data, dict):
         raise UserError(f"{source}: a search space is a mapping of keys to values, this is {_kind(document.data)}")
@@ -89,7 +89,7 @@ def read_space(name_or_path: str) -> SpaceFile:
     _check_profiles(file, profiles)
     if ("like",) in file.lines and not isinstance(like, str):
         file.refuse(("like",), f"must name a search space or a YAML file; got {like!r}")
-    if like is not None and _is_path(like):
+    if like is not None and is_path(like):
         like = str(Path(source).parent / like)
     return replace(file, like=like)
 
@@ -110,7 +110,8 @@ def _check_profiles(file: SpaceFile, profiles: Any) -> None:
                 file.refuse(("profiles", name, "needs", *mistake.key), mistake.message)
 
 
-def _is_path(name_or_path: str) -> bool:
+def is_path(name_or_path: str) -> bool:
+    """Whether a file is meant, by its path, and not a search space of the project, by its name."""
     return name_or_path.endswith(SUFFIXES) or "/" in name_or_path or "\\" in name_or_path
 
 

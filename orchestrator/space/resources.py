@@ -12,8 +12,8 @@ from orchestrator.space.validation import STRICT
 AUTO: Literal["auto"] = "auto"
 """For a value that the engine chooses from its measurements."""
 
-MOST_CORES, LARGEST_STACK, MOST_RETRIES, WEEK_S = 4_096, 4_096, 100, 7 * 86_400.0
-"""Far above what any machine has, any device holds, any trouble is worth and any training may be lost for."""
+MOST_CORES, LARGEST_STACK, MOST_RETRIES, CENTURY_S = 4_096, 4_096, 100, 3.2e9
+"""Far above what any machine has, any device holds, any trouble is worth and any training takes."""
 
 
 def _stack_size(value: Any) -> int | Literal["auto"]:
@@ -50,7 +50,7 @@ class Resources(BaseModel):
     cpu_per_stack: float = Field(default=1.0, ge=0.01, le=MOST_CORES)
     gpu_per_stack: Annotated[float | Literal["auto"], PlainValidator(_gpu_share)] = 0.0
     max_stack: Annotated[int | Literal["auto"], PlainValidator(_stack_size)] = AUTO
-    checkpoint_every_s: float = Field(default=60.0, gt=0, le=WEEK_S)
+    checkpoint_every_s: float = Field(default=60.0, gt=0, le=CENTURY_S)
     retries: int = Field(default=1, ge=0, le=MOST_RETRIES)
     threads: int | None = Field(default=None, ge=1, le=MOST_CORES)
     scratch: str | None = Field(default=None, min_length=1)

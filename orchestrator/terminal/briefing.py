@@ -53,7 +53,7 @@ def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Con
     name = f"{spec.name}, {spec.variant}" if spec.variant else spec.name
     console.print(Text(f"{name}: {spec.question}", style="bold"))
     console.print(table)
-    for warning in spec.warnings():
+    for warning in [*spec.warnings(), *_memory(spec, hardware, plan)]:
         console.print(Text(f"note: {warning}", style="yellow"))
 
 
@@ -78,10 +78,20 @@ def print_plan(spec: SweepSpec, plan: Plan, console: Console) -> None:
 def cost_line(plan: Plan) -> str:
     """The cost of the whole sweep in one line."""
     return (
-        f"about {plan.runs:.0f} runs ({plan.runs_at_most} at most), {rough_duration(plan.seconds)} "
-        f"({rough_duration(plan.seconds_at_most)} at most), {plan.flops:.1e} FLOPs, "
+        f"about {plan.runs:.0f} runs{_bounds(plan)}, {rough_duration(plan.seconds)} "
+        f"({rough_duration(plan.seconds_at_worst)} {_WORST}), {plan.flops:.1e} FLOPs, "
         f"{plan.disk_bytes / 1e6:.0f} MB of disk{_before(plan)}; {_source(plan)}"
     )
+
+
+_WORST = "where transitions lie worst"
+
+
+def _bounds(plan: Plan) -> str:
+    """How many runs it may become, in brackets."""
+    if plan.runs_at_worst == plan.runs_at_most:
+        return f" ({plan.runs_at_most} at most)"
+    return f" ({plan.runs_at_worst} {_WORST}; {plan.runs_at_most} at most, however runs scatter)"
 
 
 def _before(plan: Plan) -> str:
@@ -103,6 +113,21 @@ def rough_duration(seconds: float) -> str:
     return f"{seconds / 86400:.1f} days"
 
 
+def _memory(spec: SweepSpec, hardware: Hardware, plan: Plan) -> list[str]:
+    """That the largest runs do not fit into what a stack has of this machine's memory, where that is known."""
+    there = 1e9 * hardware.memory_gb / plan.stacks_at_once
+    if spec.resources.device != "cpu" or not there:
+        return []
+    family = spec.make_family()
+    large = [size for size in spec.sizes if family.memory(size) > there]
+    if not large:
+        return []
+    return [
+        f"runs from {spec.size_axis} {large[0]} on will not fit into memory: one of {large[-1]} needs "
+        f"{family.memory(large[-1]) / 1e9:.0f} GB, a stack has {there / 1e9:.0f}; drop these sizes or lower the batch"
+    ]
+
+
 def _budget(spec: SweepSpec) -> str:
     as_much = f"as many examples of {spec.target} as {spec.baseline}"
     return {
@@ -113,7 +138,8 @@ def _budget(spec: SweepSpec) -> str:
 
 
 def _search(spec: SweepSpec) -> str:
-    settings = ", ".join(f"{name} {value}" for name, value in spec.search.settings.items())
+    said = {"max_runs": "max_runs a mix", "max_cost": "max_cost a mix"}
+    settings = ", ".join(f"{said.get(name, name)} {value}" for name, value in spec.search.settings.items())
     return f"{spec.search.method} ({settings})" if settings else spec.search.method
 
 

@@ -38,7 +38,7 @@ def asked(log: Path, **settings: float) -> SweepSpec:
 
 
 def interrupt_when(ready: Callable[[], bool], process: int) -> threading.Thread:
-    """Send a process the first Ctrl-C as soon as ``ready`` says so. Times here are for a machine with much else to do."""
+    """Send a process the first Ctrl-C as soon as ``ready`` says so, whatever else the machine does."""
 
     def wait() -> None:
         deadline = time.monotonic() + 100

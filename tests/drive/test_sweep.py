@@ -170,3 +170,18 @@ def test_extending_a_sweep_that_is_not_there_leaves_nothing(tmp_path: Path) -> N
     with pytest.raises(UserError, match="holds none yet"):
         run(spec(), tmp_path, extend="logistic-1")
     assert Home(tmp_path).sweep_ids() == []
+
+
+@pytest.mark.parametrize(
+    ("family", "said"),
+    [
+        ("PercentFamily", r"is 1\d\.\d+ for 'add'; it must be a share from 0 to 1; divide per cent by 100"),
+        ("EndlessFamily", "it reported on none, so that the sweep would never end"),
+    ],
+)
+def test_a_family_that_breaks_its_contract_stops_the_sweep(tmp_path: Path, family: str, said: str) -> None:
+    asked = spec(sizes=[8, 16], family=f"tests.drive.broken:{family}")
+    with pytest.raises(SweepError, match=rf"the family 'logistic' does not keep its contract: .*{said}.*check-family"):
+        run(asked, tmp_path)
+    [sweep_id] = Home(tmp_path).sweep_ids()
+    assert ended(tmp_path, sweep_id) == []

@@ -163,7 +163,7 @@ def test_runs_that_failed_are_trained_again_when_that_is_asked(tmp_path: Path) -
     run_sweep(wanted, RunOptions(home=home, local_debug=True), console)
     [sweep_id] = Home(home).sweep_ids()
     assert sorted(statuses(home)) == [Status.FAILED] * 2 + [Status.FINISHED] * 2
-    assert f"--resume {sweep_id} --retry-failed trains them again" in printed(console)
+    assert f"--resume {sweep_id} --retry-failed\n" in printed(console)
     run_sweep(wanted, RunOptions(home=home, local_debug=True, resume=sweep_id), quiet())
     assert len(statuses(home)) == 4
     run_sweep(wanted, RunOptions(home=home, local_debug=True, resume=sweep_id, retry_failed=True), quiet())
@@ -256,5 +256,5 @@ def test_trouble_of_a_pilot_is_not_taken_for_its_end(tmp_path: Path) -> None:
     wanted = asked(tmp_path, times=9).to_dict() | {
         "tune": {"settings": {"haste": {"from": 1.0, "to": 9.0}}, "trials": 2}
     }
-    with pytest.raises(SweepError, match=r"is full: free some space.*--resume logistic-"):
+    with pytest.raises(SweepError, match=r"(?s)is full: free some space.*--resume logistic-"):
         run_sweep(SweepSpec.model_validate(wanted), RunOptions(home=tmp_path / "home", local_debug=True), quiet())

@@ -46,7 +46,7 @@ seeds: 1
         (TUNE + "trials: 1000000000}", "tune.trials: must be less than or equal to 1000"),
         (TUNE + "seeds: 1000000000}", "tune.seeds: must be less than or equal to 1000"),
         ("resources.max_stack=1000000000", "must be a whole number from 1 to 4096, or auto"),
-        ("resources.checkpoint_every_s=1e300", "must be less than or equal to 604800"),
+        ("resources.checkpoint_every_s=1e300", "must be less than or equal to 3200000000"),
         ('resources.scratch=""', "must have at least 1 character"),
         ('question="a\\x1b[2Jb"', "holds the control character '\\x1b'; leave it out"),
         ('question="  "', "a question has words in it"),

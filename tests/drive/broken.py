@@ -1,0 +1,58 @@
+"""Families that do not keep their contract, each in a way of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tests.families import LogisticFamily, LogisticLearner
+from trainables.base import Learner, Report, RunConfig
+
+
+class PercentLearner(LogisticLearner):
+    """Scores in per cent."""
+
+    def advance(self) -> list[Report]:
+        return [_scored(report, 100.0) for report in super().advance()]
+
+
+class EndlessLearner(LogisticLearner):
+    """Says nothing, for ever."""
+
+    def advance(self) -> list[Report]:
+        return []
+
+
+class PercentFamily(LogisticFamily):
+    """Its accuracies are 0 to 100."""
+
+    def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
+        return PercentLearner(runs)
+
+
+class EndlessFamily(LogisticFamily):
+    """Its runs never end."""
+
+    def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
+        return EndlessLearner(runs)
+
+
+class ForgetfulLearner(LogisticLearner):
+    """Restores nothing of where it was."""
+
+    def restore(self, directory: Path) -> None:
+        self.step = 0
+
+
+class ForgetfulFamily(LogisticFamily):
+    """A run of it that is interrupted begins again from nothing."""
+
+    def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
+        return ForgetfulLearner(runs)
+
+
+def _scored(report: Report, factor: float) -> Report:
+    assert report.evaluation is not None
+    accuracy = {task: factor * share for task, share in report.evaluation.accuracy.items()}
+    return replace(report, evaluation=replace(report.evaluation, accuracy=accuracy))

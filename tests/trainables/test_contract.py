@@ -1,0 +1,96 @@
+"""The border between a family and the rest: what breaks the contract is named, numbers of numpy become Python's."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.families import LogisticFamily, LogisticSettings
+from trainables.base import Arm, Evaluation, Outcome, Report, RunConfig, Status
+from trainables.contract import Border, BrokenFamilyError
+
+FAMILY = LogisticFamily(LogisticSettings(steps=4))
+
+
+def runs() -> list[RunConfig]:
+    return [FAMILY.config(Arm.parse("add+prod"), 16, seed) for seed in (0, 1)]
+
+
+def evaluation(**changes: Any) -> Evaluation:
+    return replace(Evaluation(1, 0.5, {"add": 0.25, "prod": 1.0}), **changes)
+
+
+def outcome(**changes: Any) -> Outcome:
+    shares = {"add": 0.25, "prod": 1.0}
+    return replace(Outcome(Status.FINISHED, 4, shares, dict.fromkeys(shares, 0.1), (evaluation(),)), **changes)
+
+
+def checked(*reports: Any) -> list[Report]:
+    return Border(FAMILY, runs()).check(list(reports))
+
+
+def pair(**changes: Any) -> list[Report]:
+    """Reports on both runs, the first with changes to its evaluation."""
+    return [Report(0, evaluation(**changes)), Report(1, evaluation())]
+
+
+def test_what_keeps_the_contract_passes_as_it_is() -> None:
+    reports = [Report(0, evaluation()), Report(1, evaluation(), outcome(), weights={"w": np.zeros(2)})]
+    assert checked(*reports) == reports
+
+
+def test_numbers_of_numpy_become_pythons() -> None:
+    shares = {"add": np.float32(0.25), "prod": np.array(1.0)}
+    given = evaluation(step=np.int64(2), loss=np.float32(0.5), accuracy=shares, measures={"norm": np.float64(7)})
+    ended = outcome(
+        steps=np.int32(4), accuracy=shares, floor=shares, measures={"seconds": np.float32(1)}, curve=(given,)
+    )
+    first, second = checked(Report(0, given, ended), Report(1, evaluation()))
+    assert first.evaluation == Evaluation(2, 0.5, {"add": 0.25, "prod": 1.0}, {"norm": 7.0})
+    assert first.outcome is not None
+    assert Outcome.from_json(json.loads(json.dumps(first.outcome.to_json()))) == first.outcome
+    assert second.outcome is None
+
+
+@pytest.mark.parametrize(
+    ("reports", "said"),
+    [
+        ([], "advance() must report on every run that has not ended (by index: 0, 1); it reported on none, so that"),
+        (pair()[:1], "it reported on 0"),
+        ([*pair(), Report(2, evaluation())], "it reported on 0, 1, 2"),
+        ([Report(0), Report(1, evaluation())], "has neither an evaluation nor an outcome"),
+        (
+            pair(accuracy={"add": 87.5, "prod": 1.0}),
+            "is 87.5 for 'add'; it must be a share from 0 to 1; divide per cent",
+        ),
+        (pair(accuracy={"add": float("nan"), "prod": 1.0}), "is nan for 'add'; it must be a share from 0 to 1"),
+        (pair(accuracy={"prod": 1.0}), "must name each task of the mix ('add', 'prod'); it names 'prod'"),
+        (pair(accuracy={"add": "high", "prod": 1.0}), "of 'add', must be a number; it is str 'high'"),
+        (pair(step=0), "step 0 comes after step 0; advance() must train on"),
+        (pair(step=5), "is 5; steps() says that the run takes 4 at most"),
+        (pair(step=1.5), "must be a whole number; it is float 1.5"),
+        (pair(measures={"norm": None}), "the measure 'norm' must be a number; it is NoneType None"),
+        ([Report(0, None, outcome(floor={})), Report(1, evaluation())], "the floor of its outcome must name each task"),
+        ([Report(0, None, outcome(data="x" * 37)), Report(1, evaluation())], "a hash of at most 36 characters"),
+        ([Report(0, evaluation(), weights={"w": [1.0]}), Report(1, evaluation())], "'w' is list [1.0]"),
+        (["done"], "must return a list of Report; it returned list ['done']"),
+    ],
+)
+def test_what_breaks_the_contract_is_named_with_its_family(reports: list[Any], said: str) -> None:
+    with pytest.raises(BrokenFamilyError) as broken:
+        checked(*reports)
+    assert str(broken.value).startswith("the family 'logistic' does not keep its contract: ")
+    assert said in str(broken.value)
+
+
+def test_a_run_that_ended_is_reported_no_more() -> None:
+    border = Border(FAMILY, runs())
+    border.check([Report(0, evaluation(), outcome()), Report(1, evaluation())])
+    border.check([Report(1, evaluation(step=2), outcome())])
+    assert border.check([]) == []
+    with pytest.raises(BrokenFamilyError, match=r"\(by index: none\); it reported on 1"):
+        border.check([Report(1, evaluation(step=3))])
