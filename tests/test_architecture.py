@@ -66,6 +66,7 @@ def test_trainables_know_no_orchestrator_scheduler_or_record() -> None:
 
 
 def test_trainables_use_the_standard_library_numpy_and_torch_only() -> None:
+    """Problems on sparse graphs use scipy besides, for its sparse matrices and solvers."""
     known = set(sys.stdlib_module_names) | {"numpy", "torch", "safetensors", "trainables"}
     outside = {
         (module, name.split(".")[0])

@@ -69,7 +69,7 @@ def _draw_speed_ups(axes: Axes, found: Sequence[SpeedUp], place: int) -> None:
         label = found[0].mix
         axes.plot(
             [one.size for one in known],
-            [one.spent.value for one in known],
+            [one.spent.value or math.nan for one in known],
             color=colour,
             marker=marker,
             markersize=4,

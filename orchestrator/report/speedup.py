@@ -1,10 +1,11 @@
 """How many times sooner the target of a race arrives than its rivals, paired by graph and seed. Pure.
 
 A run that holds a race says of each method what it spent and whether it had arrived by then (its measures
-``spent_NAME`` and ``arrived_NAME``). The ratio of a pair is known where both arrived, and bounded on one side where one had not when
-the race ended. The median over pairs needs no more than that: half of the ratios lie on either side of it, wherever
-exactly. Its interval is the sign test's, between order statistics of the bounds (Conover 1999, section 3.2), and holds
-its confidence whatever the ratios' distribution. No mean is taken of what a budget has cut short.
+``spent_NAME`` and ``arrived_NAME``). The ratio of a pair is known where both arrived, and bounded on one side where
+one had not when the race ended. The median over pairs needs no more than that: half of the ratios lie on either side
+of it, wherever exactly. Its interval is the sign test's, between order statistics of the bounds (Conover 1999,
+section 3.2), and holds its confidence whatever the ratios' distribution. No mean is taken of what a budget has cut
+short.
 """
 
 from __future__ import annotations

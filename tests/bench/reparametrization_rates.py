@@ -25,7 +25,7 @@ from trainables.base import Arm, Mix, load_family
 SEEDS = (100, 101, 102)
 SIZES = (100, 400, 1600)
 GRIDS: dict[str, Sequence[float]] = {
-    "adam": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5),
+    "adam": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
     "rmsprop": (3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1),
     "momentum": (0.01, 0.02, 0.03, 0.05, 0.1),
     "hessian": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
@@ -72,6 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("family")
     parser.add_argument("--counted", default="work")
+    parser.add_argument("--graph", default="grid")
     parser.add_argument("--steps", type=int, default=4000)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--methods", nargs="+", default=tuple(GRIDS))
@@ -79,7 +80,8 @@ def main() -> None:
     asked = parser.parse_args()
     kind = load_family(asked.family)
     base = kind.Settings()
-    base = replace(base, race=replace(base.race, counted=asked.counted, steps=asked.steps))
+    race, graph = replace(base.race, counted=asked.counted, steps=asked.steps), replace(base.graph, kind=asked.graph)
+    base = replace(base, race=race, graph=graph)
     fixed = dict(pair.split("=") for pair in asked.network)
     grids = {
         name: [type(NETWORKS[name][0])(yaml.safe_load(fixed[name]))] if name in fixed else NETWORKS[name]

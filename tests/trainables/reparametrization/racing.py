@@ -32,7 +32,7 @@ def learner(family: RaceFamily, configs: Sequence[RunConfig]) -> Learner:
 
 def finish(learner: Learner) -> dict[int, Outcome]:
     """Go on to the end; the outcomes by place."""
-    ended = {}
+    ended: dict[int, Outcome] = {}
     while reports := learner.advance():
         ended |= {report.index: report.outcome for report in reports if report.outcome is not None}
     return ended

@@ -21,7 +21,7 @@ def instance(nodes: int = 49, seed: int = 0) -> PhaseInstance:
     return phase_instance(GraphSettings(), OscillatorSettings(), nodes, seed)
 
 
-def loss(one: PhaseInstance, phases: np.ndarray) -> float:  # type: ignore[type-arg]
+def loss(one: PhaseInstance, phases: np.ndarray) -> float:
     """By the formula, edge by edge."""
     pairs = zip(one.ends, one.coupling, strict=True)
     return float(sum(coupling * (1 - np.cos(phases[i] - phases[j])) for (i, j), coupling in pairs))
@@ -49,7 +49,7 @@ def test_a_long_run_of_another_lbfgs_comes_to_one_phase() -> None:
     one = instance()
     problem = PhaseProblem([one], CPU)
 
-    def both(phases: np.ndarray) -> tuple[float, np.ndarray]:  # type: ignore[type-arg]
+    def both(phases: np.ndarray) -> tuple[float, np.ndarray]:
         excess, gradient = problem.evaluate(torch.from_numpy(phases)[None, :, None])
         return float(excess[0]), gradient[0, :, 0].numpy()
 
