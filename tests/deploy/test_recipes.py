@@ -1,0 +1,137 @@
+"""Recipes for clusters: that they parse, keep their doors shut, and say what the program and Ray understand."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import typer
+import yaml
+
+from orchestrator.cli import app
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+KUBERAY = sorted((DEPLOY / "kuberay").glob("*.yaml"))
+CLOUD = sorted((DEPLOY / "cloud").glob("*.yaml"))
+TEXTS = sorted(path for path in DEPLOY.rglob("*") if path.suffix in (".yaml", ".md", ".sbatch", ".env"))
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """Every ``orchestrator`` command line in a text, with lines that are continued joined and comments' signs off."""
+    joined = re.sub(r"\\\n\s*#?\s*", " ", text)
+    for found in re.finditer(
+        r"(?:python -m orchestrator|\bdriver) ((?:run|ui|sync|status|report|doctor) [^\n'`;]*)", joined
+    ):
+        yield shlex.split(found.group(1).split(" #")[0].split(" &")[0].replace("$", ""))
+
+
+def test_every_command_in_them_is_one_of_the_program() -> None:
+    known = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    seen = 0
+    for path in TEXTS:
+        for words in commands(path.read_text(encoding="utf-8")):
+            options = {option for each in known[words[0]].params for option in each.opts}
+            asked = {word.partition("=")[0] for word in words if word.startswith("--")}
+            assert asked <= options | {"--tmux"}, f"{path.name}: {words}"
+            seen += 1
+    assert seen >= 8
+
+
+@pytest.mark.parametrize("path", CLOUD, ids=lambda path: path.name)
+def test_cluster_launcher_files_are_what_ray_takes(path: Path) -> None:
+    schema = json.loads((files("ray.autoscaler") / "ray-schema.json").read_text(encoding="utf-8"))
+    (cluster,) = documents(path)
+    jsonschema.validate(cluster, schema)
+    starts = cluster["head_start_ray_commands"] + cluster["worker_start_ray_commands"]
+    assert all("RAY_AUTH_MODE=token" in each for each in starts if "ray start" in each)
+    assert "--dashboard-host=127.0.0.1" in " ".join(starts)
+
+
+@pytest.mark.parametrize("path", KUBERAY, ids=lambda path: path.name)
+def test_kubernetes_objects_are_complete(path: Path) -> None:
+    for each in documents(path):
+        assert {"apiVersion", "kind", "metadata", "spec"} <= each.keys()
+        assert each["metadata"]["labels"] == {"app": "sweeps"}
+
+
+def test_every_ray_cluster_on_kubernetes_wants_a_token_and_labels_its_pods() -> None:
+    found = [each for path in KUBERAY for each in documents(path) if each["apiVersion"] == "ray.io/v1"]
+    clusters = [each["spec"].get("rayClusterSpec", each["spec"]) for each in found]
+    assert {each["kind"] for each in found} == {"RayCluster", "RayJob"}
+    pinned = re.search(r"^ray==(.+)$", (DEPLOY.parent / "requirements.lock").read_text(), re.M)
+    assert pinned is not None
+    for cluster in clusters:
+        assert cluster["authOptions"] == {"mode": "token"}
+        assert cluster["rayVersion"] == pinned.group(1)
+        for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+            # The network policy finds them by it.
+            assert group["template"]["metadata"]["labels"] == {"app": "sweeps"}
+            (container,) = group["template"]["spec"]["containers"]
+            assert container["resources"]["requests"] == container["resources"]["limits"]
+            claimed = {mount["name"] for mount in container.get("volumeMounts", ())}
+            assert claimed <= {volume["name"] for volume in group["template"]["spec"].get("volumes", ())}
+
+
+def test_the_network_policy_lets_nobody_else_in() -> None:
+    (policy,) = documents(DEPLOY / "kuberay" / "network.yaml")
+    assert policy["spec"]["policyTypes"] == ["Ingress"]
+    for rule in policy["spec"]["ingress"]:
+        assert rule["from"]
+        inside = rule["from"][0].get("podSelector", {}).get("matchLabels") == {"app": "sweeps"}
+        assert inside or [port["port"] for port in rule["ports"]] == [8265]
+
+
+def test_compose_publishes_on_this_machine_alone_and_holds_no_secret() -> None:
+    (compose,) = documents(DEPLOY / "compose" / "compose.yaml")
+    services = compose["services"]
+    assert {"head", "worker", "driver", "mlflow", "postgres", "store", "prometheus", "grafana"} <= services.keys()
+    published = [port for each in services.values() for port in each.get("ports", ())]
+    assert published
+    assert all(port.startswith("127.0.0.1:") for port in published)
+    for service in services.values():
+        assert "image" in service
+        for name, value in service.get("environment", {}).items():
+            if re.search(r"PASSWORD|TOKEN|SECRET", name):
+                assert re.fullmatch(r"\$\{\w+:\?[^}]+\}", str(value)), name
+        for needed in service.get("depends_on", ()):
+            assert needed in services
+    used = {mount.partition(":")[0] for each in services.values() for mount in each.get("volumes", ())}
+    assert {name for name in used if not name.startswith(".")} == set(compose["volumes"])
+    wanted = set(re.findall(r"\$\{(\w+):\?", (DEPLOY / "compose" / "compose.yaml").read_text()))
+    assert wanted == set(re.findall(r"^(\w+)=$", (DEPLOY / "compose" / "example.env").read_text(), re.M))
+
+
+def test_the_image_copies_what_is_there_and_runs_as_nobody_special() -> None:
+    text = (DEPLOY / "image" / "Dockerfile").read_text(encoding="utf-8")
+    root = DEPLOY.parent
+    shown = {
+        line.removeprefix("!") for line in (root / ".dockerignore").read_text().splitlines() if line.startswith("!")
+    }
+    for line in re.findall(r"^COPY (.+)$", text, re.M):
+        for name in line.split()[:-1]:
+            assert (root / name).exists()
+            assert name in shown
+    assert re.search(r"^USER sweeps$", text, re.M)
+
+
+def test_the_batch_script_is_a_script() -> None:
+    script = DEPLOY / "slurm" / "sweep.sbatch"
+    subprocess.run(["bash", "-n", str(script)], check=True)
+    done = subprocess.run(["bash", str(script)], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "say which search space" in done.stderr
+    if (shellcheck := shutil.which("shellcheck")) is not None:
+        subprocess.run([shellcheck, "--severity=warning", "--exclude=SC2046", str(script)], check=True)
