@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -143,7 +144,7 @@ def _draw_posterior(axes: Axes, series: Series, row: int, most: float) -> None:
         return
     sizes, weights = np.array(found.density.sizes), np.array(found.density.weights)
     height = most * weights / weights.max()
-    look = {"color": series.colour, "alpha": 0.16, "linewidth": 0, "zorder": 1}
+    look: dict[str, Any] = {"color": series.colour, "alpha": 0.16, "linewidth": 0, "zorder": 1}
     axes.fill_between(sizes, row - height, row + height, where=height > 0.01 * most, **look)
 
 
