@@ -168,7 +168,7 @@ def _draw_ratio(axes: Axes, row: Ratio, answer: Answer, place: int) -> None:
     """From the baseline's transition to the mix's: solid where it is decided, dotted and grey where it is not; none
     where one of them is not known at all."""
     start, end = (_place(each.transition, answer) for each in (row.baseline, row.mix))
-    if start is not None and end is not None:
+    if start is not None and end is not None and start != end:
         look = {"color": row.mix.colour if row.found.decided else style.GREY, "linewidth": 1.8}
         look |= {} if row.found.decided else {"linestyle": (0, (2, 2))}
         arrow = {"arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0, "mutation_scale": 12, **look}
