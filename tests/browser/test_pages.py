@@ -117,7 +117,7 @@ def test_the_first_screen_holds_the_answer_and_one_click_leads_on(site: Site, pa
         "Is the smallest transformer", "finished", "add+prod", "begun ", "Report", "Transitions in MLflow"
     )
     assert shown.index("add+prod") < shown.index("Report")
-    page.wait_for("document.images[0].naturalWidth > 300")
+    page.wait_for("document.images[0].complete && document.images[0].naturalHeight > 0")
     # All of it within the first screen: nothing to scroll to.
     page.wait_for("document.querySelector('.links').getBoundingClientRect().bottom < window.innerHeight")
     page.click("[...document.links].find(link => link.textContent === 'Transitions in MLflow')")
@@ -208,9 +208,17 @@ def test_the_report_is_a_page_of_its_own(site: Site, page: Page, tmp_path: Path)
     page.wait_for("document.querySelectorAll('#explore .curve.lit').length === 1")
     page.wait_for(f"document.querySelector('tr.lit').dataset.run === '{run.data.tags['run_key']}'")
     page.wait_for("document.querySelectorAll('#explore .held canvas').length === 2")
-    before = page.run("return document.querySelector('.held h4').textContent")
+    told = json.loads(str(page.run("return document.getElementById('explorer-data').textContent")))
+    place = next(place for place, each in enumerate(told["runs"]) if each["key"] == run.data.tags["run_key"])
+    page.run("const how = document.getElementById('explore-order'); how.value = 'clustered'")
+    page.run("document.getElementById('explore-order').dispatchEvent(new Event('input'))")
+    orders = page.run("return [...document.querySelectorAll('.held > p')].map(each => each.textContent)")
+    alike = " ".join(map(str, told["maps"][str(place)]["order"]))
+    assert isinstance(orders, list)
+    assert f"number token from the top: {alike}" in orders
     page.run("const to = document.getElementById('explore-size'); to.value = 0; to.dispatchEvent(new Event('input'))")
-    assert page.run("return document.querySelector('.held h4').textContent") != before or "n_embed 4" in str(before)
+    heads = str(page.run("return [...document.querySelectorAll('.held h4')].map(each => each.textContent).join()"))
+    assert heads.count(f"n_embed {told['sizes'][0]},") == 2
     page.run("const at = document.getElementById('explore-run'); at.value = 0; at.dispatchEvent(new Event('input'))")
     page.wait("run 1 of ", "Before it the transition lay at anywhere")
 
