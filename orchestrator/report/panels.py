@@ -30,7 +30,7 @@ ABOVE_IN, BAR_IN = 0.24, 0.55
 """Inches above a row's panels, and below the last row for the colour bar."""
 SIDES = {"below": (0.32, 2.28), "above": (3.8, 5.76)}
 """Where the two panels of a side begin, in inches from the left: similarities, principal components."""
-PLANE_IN = 1.18
+PLANE_IN = 1.14
 """Width of the principal components in inches."""
 
 

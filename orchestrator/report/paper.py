@@ -22,8 +22,6 @@ from orchestrator.transition.types import LEVEL
 
 LEAST_IN, MOST_IN = 2.5, 12.0
 """Widths that a figure may have: under the first its labels lie on each other."""
-TYPE = {"pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "path"}
-"""Fonts inside: TrueType in PDF (journals refuse Type 3), outlines in SVG, which look alike everywhere."""
 UNITS = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
 """Inches a unit; a TeX point, as ``\\the\\columnwidth`` says it."""
 
@@ -54,8 +52,9 @@ def paper_figure(spec: SweepSpec, answer: Answer, width: float) -> Figure:
 
 @contextmanager
 def embedded() -> Iterator[None]:
-    """A block in which figures are saved with their fonts inside."""
-    with matplotlib.rc_context(TYPE):
+    """A block in which figures are saved with their fonts inside: TrueType in PDF (journals refuse Type 3), outlines in
+    SVG, which look alike everywhere."""
+    with matplotlib.rc_context({"pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "path"}):
         yield
 
 

@@ -81,7 +81,9 @@ class Plane:
         if len(self._classes) == 1:
             self._points[0].set_array(np.arange(len(scores)))
             self._points[0].set_clim(0, max(len(scores) - 1, 1))
-        box, (figure_width, figure_height) = self._axes.get_position(), self._axes.figure.get_size_inches()
+        figure = self._axes.get_figure(root=True)
+        assert figure is not None, "a plane is drawn into axes of a figure"
+        box, (figure_width, figure_height) = self._axes.get_position(), figure.get_size_inches()
         size_pt = 72 * np.array([box.width * figure_width, box.height * figure_height])
         spread = scores.max(axis=0) - scores.min(axis=0)
         per_pt = float((spread / size_pt).max()) * (1 + 2 * MARGIN) or 1 / float(size_pt.min())

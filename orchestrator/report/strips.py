@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -143,7 +144,7 @@ def _draw_posterior(axes: Axes, series: Series, row: int, most: float) -> None:
         return
     sizes, weights = np.array(found.density.sizes), np.array(found.density.weights)
     height = most * weights / weights.max()
-    look = {"color": series.colour, "alpha": 0.16, "linewidth": 0, "zorder": 1}
+    look: dict[str, Any] = {"color": series.colour, "alpha": 0.16, "linewidth": 0, "zorder": 1}
     axes.fill_between(sizes, row - height, row + height, where=height > 0.01 * most, **look)
 
 
@@ -167,7 +168,7 @@ def _draw_ratio(axes: Axes, row: Ratio, answer: Answer, place: int) -> None:
     """From the baseline's transition to the mix's: solid where it is decided, dotted and grey where it is not; none
     where one of them is not known at all."""
     start, end = (_place(each.transition, answer) for each in (row.baseline, row.mix))
-    if start is not None and end is not None:
+    if start is not None and end is not None and start != end:
         look = {"color": row.mix.colour if row.found.decided else style.GREY, "linewidth": 1.8}
         look |= {} if row.found.decided else {"linestyle": (0, (2, 2))}
         arrow = {"arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0, "mutation_scale": 12, **look}

@@ -56,9 +56,9 @@ class MixView:
         return max(under, default=None), min(over, default=None)
 
     def __str__(self) -> str:
-        belief = self.belief
-        low, middle, high = (float(np.exp(place)) for place in (belief.low, belief.median, belief.high))
-        return f"{middle:.3g} [{low:.3g}, {high:.3g}], width {belief.width:.2f}"
+        # How well it is known, not where it lies: that is the verdict's to say, in one place and in one way.
+        factor = float(np.exp(self.belief.width))
+        return f"known to a factor of {factor:.2g}" if math.isfinite(factor) else "one side still open"
 
 
 def view_of(problem: Problem, results: Results, mix: str, kept: MixView | None) -> MixView:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from orchestrator.catalogue.reading import Outline, State, StoredSweep, read_known
@@ -86,13 +87,17 @@ class Shelf:
         if isinstance(found, Unreadable):
             now = datetime.now(UTC)
             return Entry(sweep_id, "", "", "unreadable", 0, now, now, why=str(found))
-        asked = (found.id, found.spec.question, found.spec.profile, found.state.value)
+        runs = len(found.ended) if isinstance(found, Outline) else len(found.runs)
+        known = Entry(
+            found.id, found.spec.question, found.spec.profile, found.state.value, runs, found.begun, found.changed
+        )
         if isinstance(found, Outline):
-            return Entry(*asked, len(found.ended), found.begun, found.changed, why=str(found.unreadable))
-        said = headline(found.answer) if shown else ("its answer stands in its report", ())
-        return Entry(
-            *asked,
-            *(len(found.runs), found.begun, found.changed, *said),
+            return replace(known, why=str(found.unreadable))
+        said, verdicts = headline(found.answer) if shown else ("its answer stands in its report", ())
+        return replace(
+            known,
+            headline=said,
+            verdicts=verdicts,
             figure=f"/figure/{found.id}.svg" if shown and found.runs else "",
             report=f"/sweep/{found.id}",
             links=links,

@@ -24,7 +24,15 @@ RUNS = "runs"
 """Key of the view that lists trained models."""
 LETTER, ROOM = 8, 40
 """Pixels of a letter in a column's head, and of what stands beside it: a head that is cut says nothing."""
-WORDY = {"answer": 520, "seeds_learned": 260, "sweep": 260, "found": 170, "found_parameters": 190, "saving": 190}
+WORDY = {
+    "answer": 520,
+    "seeds_learned": 260,
+    "sweep": 260,
+    "mix": 120,
+    "found": 160,
+    "found_parameters": 190,
+    "saving": 190,
+}
 """Widths of columns whose values are words, in pixels."""
 
 
@@ -68,7 +76,7 @@ def views(sweep: Sweep) -> list[View]:
             TRANSITIONS,
             "Transitions",
             "transition",
-            (*_tags("sweep", "mix", "found", "found_parameters", "seeds_learned", "saving"), *_metrics(*found)),
+            (*_tags("mix", "found", "saving", "found_parameters", "seeds_learned", "sweep"), *_metrics(*found)),
             "metrics.`transition`",
         ),
         View(

@@ -113,9 +113,11 @@ def _look_and_forget(page: Page, request: pytest.FixtureRequest) -> Iterator[Non
 
 def test_the_first_screen_holds_the_answer_and_one_click_leads_on(site: Site, page: Page) -> None:
     page.open(site.index)
-    shown = page.wait("Does multiplication", "finished", "add+prod", "just now", "Report", "Transitions in MLflow")
+    shown = page.wait(
+        "Is the smallest transformer", "finished", "add+prod", "begun ", "Report", "Transitions in MLflow"
+    )
     assert shown.index("add+prod") < shown.index("Report")
-    page.wait_for("document.images[0].naturalWidth > 300")
+    page.wait_for("document.images[0].complete && document.images[0].naturalHeight > 0")
     # All of it within the first screen: nothing to scroll to.
     page.wait_for("document.querySelector('.links').getBoundingClientRect().bottom < window.innerHeight")
     page.click("[...document.links].find(link => link.textContent === 'Transitions in MLflow')")
@@ -143,7 +145,7 @@ def test_transitions_are_found_by_the_words_of_the_description(site: Site, page:
 
 def test_the_saved_view_compares_transitions(site: Site, page: Page) -> None:
     page.open(f"{site.base}/#/experiments/{site.experiment}/runs?{TRAINING}&viewStateShareKey=transitions")
-    page.wait("2 matching runs", "Transitions\n", "transition add+prod", "\nmix\n", "\nfound\n", "\nlow\n")
+    page.wait("2 matching runs", "Transitions\n", "transition add+prod", "\nmix\n", "\nfound\n", "above 8")
 
 
 def test_a_sweep_says_what_it_asked_and_found(site: Site, page: Page) -> None:
@@ -200,14 +202,23 @@ def test_the_report_is_a_page_of_its_own(site: Site, page: Page, tmp_path: Path)
     # One points at a run: its learning curve, its row and what its model holds light up with it.
     page.wait_for("!document.getElementById('explore').hidden")
     page.run("document.querySelector('#explore .dot').dispatchEvent(new Event('mouseenter'))")
-    shown = page.wait("seed 0: ")
-    run = next(run for run in site.runs if run.data.tags["run_key"] in shown)
+    page.wait_for("document.getElementById('explore-said').textContent.includes('(run ')")
+    said = str(page.run("return document.getElementById('explore-said').textContent"))
+    run = next(run for run in site.runs if run.data.tags["run_key"] in said)
     page.wait_for("document.querySelectorAll('#explore .curve.lit').length === 1")
     page.wait_for(f"document.querySelector('tr.lit').dataset.run === '{run.data.tags['run_key']}'")
     page.wait_for("document.querySelectorAll('#explore .held canvas').length === 2")
-    before = page.run("return document.querySelector('.held h4').textContent")
+    told = json.loads(str(page.run("return document.getElementById('explorer-data').textContent")))
+    place = next(place for place, each in enumerate(told["runs"]) if each["key"] == run.data.tags["run_key"])
+    page.run("const how = document.getElementById('explore-order'); how.value = 'clustered'")
+    page.run("document.getElementById('explore-order').dispatchEvent(new Event('input'))")
+    orders = page.run("return [...document.querySelectorAll('.held > p')].map(each => each.textContent)")
+    alike = " ".join(map(str, told["maps"][str(place)]["order"]))
+    assert isinstance(orders, list)
+    assert f"number token from the top: {alike}" in orders
     page.run("const to = document.getElementById('explore-size'); to.value = 0; to.dispatchEvent(new Event('input'))")
-    assert page.run("return document.querySelector('.held h4').textContent") != before or "n_embed 4" in str(before)
+    heads = str(page.run("return [...document.querySelectorAll('.held h4')].map(each => each.textContent).join()"))
+    assert heads.count(f"n_embed {told['sizes'][0]},") == 2
     page.run("const at = document.getElementById('explore-run'); at.value = 0; at.dispatchEvent(new Event('input'))")
     page.wait("run 1 of ", "Before it the transition lay at anywhere")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import matplotlib.image
 import numpy as np
 import pytest
-from matplotlib.collections import PathCollection
+from matplotlib.collections import Collection, PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
@@ -37,6 +37,11 @@ def texts(figure: Figure) -> str:
         ticks = [*axes.get_xticklabels(), *axes.get_yticklabels()]
         found += [text.get_text() for text in (*axes.texts, axes.xaxis.label, axes.yaxis.label, *ticks)]
     return "\n".join(found)
+
+
+def hexes(drawn: Collection) -> list[str]:
+    """The colours of the edges of what was drawn."""
+    return [to_hex(tuple(rgba)).upper() for rgba in np.asarray(drawn.get_edgecolor(), float)]
 
 
 def points(figure: Figure) -> int:
@@ -81,7 +86,7 @@ def test_curve_and_mark_are_one_estimator(found: Answer) -> None:
         assert value is not None
         assert curve.at(value) == pytest.approx(curve.level, abs=0.02)
         assert all(low <= middle <= high for low, middle, high in zip(curve.low, curve.middle, curve.high, strict=True))
-        assert (curve.sizes[0], curve.sizes[-1]) == (pytest.approx(8), pytest.approx(128))
+        assert [curve.sizes[0], curve.sizes[-1]] == pytest.approx([8, 128])
         drawn = [line for line in figure.axes[0].lines if len(np.asarray(line.get_xdata())) == len(curve.sizes)]
         assert any(np.asarray(line.get_ydata(), float) == pytest.approx(curve.middle) for line in drawn)
         (mark,) = [line for line in figure.axes[0].lines if list(np.asarray(line.get_xdata())) == [value]]
@@ -114,9 +119,9 @@ def test_a_mix_has_one_colour_everywhere(found: Answer) -> None:
     for figure in (transitions_figure(make_spec(), found), curve_figure(make_spec(), found, "add+prod")):
         scatters = {each.get_label(): each for axes in figure.axes[:1] for each in axes.collections}
         drawn = scatters["add+prod" if "add+prod" in scatters else "add"]
-        assert to_hex(drawn.get_edgecolor()[0]).upper() == known["add+prod"].colour
+        assert hexes(drawn)[0] == known["add+prod"].colour
     of_prod = scatters["prod"]
-    assert to_hex(of_prod.get_edgecolor()[0]).upper() not in {look.colour for look in known.values()}
+    assert hexes(of_prod)[0] not in {look.colour for look in known.values()}
     assert looks_of(["add", "add+prod"]) == known
 
 
@@ -245,8 +250,7 @@ def test_residues_are_told_apart_where_they_mean_something() -> None:
     assert len(residue_classes(9, cyclic=True)) == 3
     assert len(residue_classes(7, cyclic=True)) == len(residue_classes(6, cyclic=False)) == 1
     figure = SimilarityPicture([str(row) for row in range(6)], cyclic=True).show(np.eye(6), "parity")
-    colours = [tuple(each.get_facecolor()[0]) for each in figure.axes[2].collections]
-    assert len(set(colours)) == 2
+    assert len({hexes(each)[0] for each in figure.axes[2].collections}) == 2
 
 
 def test_principal_components_are_those_of_the_embeddings() -> None:

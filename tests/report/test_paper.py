@@ -40,7 +40,7 @@ def test_type_stays_readable_and_on_the_sheet(found: Answer, width: float) -> No
     figure.draw_without_rendering()
     assert figure.get_figwidth() == width
     texts = [text for axes in figure.axes for text in axes.texts if text.get_text()]
-    assert min(text.get_fontsize() for text in texts) >= 7.5
+    assert min(float(text.get_fontsize()) for text in texts) >= 7.5
     assert all(
         figure.bbox.padded(1).contains(*corner) for text in texts for corner in text.get_window_extent().corners()
     )

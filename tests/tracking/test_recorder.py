@@ -222,7 +222,8 @@ def test_nothing_is_taken_after_closing(finished: Finished) -> None:
 
 def test_what_is_known_so_far_is_recorded_now_and_then(finished: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder_module, "SO_FAR_EVERY_S", 0.2)
-    notebook, asked = Notebook(), []
+    notebook = Notebook()
+    asked: list[None] = []
 
     def outcomes() -> list[tuple[RunConfig, Outcome]]:
         asked.append(None)

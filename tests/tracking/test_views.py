@@ -58,7 +58,8 @@ def test_heads_of_columns_can_be_read_whole(finished: Finished) -> None:
         for column, width in widths.items():
             assert width >= 8 * len(column.split("`")[1])
     transitions, _, sweeps = views.views(finished.sweep)
-    assert transitions.columns[:3] == ("tags.`sweep`", "tags.`mix`", "tags.`found`")
+    assert transitions.columns[:3] == ("tags.`mix`", "tags.`found`", "tags.`saving`")
+    assert "tags.`sweep`" in transitions.columns
     assert "tags.`answer`" in sweeps.columns
 
 

@@ -1,0 +1,116 @@
+"""The page of all sweeps, asked as a browser asks: over HTTP, on this machine."""
+
+from __future__ import annotations
+
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from orchestrator.errors import UserError
+from orchestrator.report.index import Link, age
+from orchestrator.report.table import answer_table
+from orchestrator.site.beside import free_port
+from orchestrator.site.server import serving
+from orchestrator.site.shelf import Shelf
+from orchestrator.store.files import Home
+from orchestrator.store.journal import Answered, Journal
+from orchestrator.store.lifecycle import driving
+from tests.catalogue.fabricated import runs_of, write_sweep
+from tests.drive.sweeps import spec
+
+
+@pytest.fixture(name="home")
+def home_with_sweeps(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    return Home(tmp_path_factory.mktemp("home"))
+
+
+def get(address: str, **headers: str) -> str:
+    with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=60) as answered:
+        return str(answered.read().decode())
+
+
+@pytest.fixture(name="served")
+def served_page(home: Home) -> Iterator[tuple[str, Home]]:
+    with serving(Shelf(home), 0) as address:
+        yield address, home
+
+
+def test_every_sweep_with_answer_state_figure_and_report(served: tuple[str, Home]) -> None:
+    address, home = served
+    finished = write_sweep(home)
+    broken = write_sweep(home, spec(question="Which one is broken?"))
+    home.sweep(broken.id).spec.write_text("no: [space")
+    begun = write_sweep(home, spec(question="Which one is under way?"), runs=runs_of(spec())[:6], answered=False)
+    with driving(home.sweep(begun.id)):
+        html = get(address)
+    assert '<meta http-equiv="refresh"' in html
+    said = {part[:80].split('"')[0]: part for part in html.split('<article class="sweep" id="')[1:]}
+    assert set(said) == {finished.id, broken.id, begun.id}
+    stored = Shelf(home)._known(finished.id)[1]
+    for line in answer_table(stored.answer).learned:  # type: ignore[union-attr]  # it can be read
+        assert line in said[finished.id]
+    assert answer_table(stored.answer).conclusions[0] in said[finished.id]  # type: ignore[union-attr]
+    assert "finished</span>" in said[finished.id]
+    assert "So far: " in said[begun.id]
+    assert "running</span>" in said[begun.id]
+    assert "cannot be read" in said[broken.id]
+    assert "/figure/" not in said[broken.id]
+    assert get(f"{address}figure/{finished.id}.svg").startswith("<svg ")
+    report = get(f"{address}sweep/{finished.id}")
+    assert "Accuracy against size" in report
+    assert finished.spec.question in report
+
+
+def test_what_changed_is_read_again(served: tuple[str, Home]) -> None:
+    address, home = served
+    sweep = write_sweep(home, runs=runs_of(spec())[:6], answered=False)
+    assert "interrupted</span> 6 runs" in get(address)
+    journal = Journal(home.sweep(sweep.id).journal)
+    journal.append(Answered())
+    journal.close()
+    assert "finished</span> 6 runs" in get(address)
+
+
+def test_links_lead_on_and_an_outage_is_said(home: Home) -> None:
+    sweep = write_sweep(home, runs=runs_of(spec())[:2])
+    linked = Shelf(home, lambda: ({sweep.id: (Link("Runs in MLflow", "http://127.0.0.1:1/#/x?a=1&b=2"),)}, ""))
+    assert '<a href="http://127.0.0.1:1/#/x?a=1&amp;b=2">Runs in MLflow</a>' in linked.index()
+    out = Shelf(home, lambda: ({}, "no answer")).index()
+    assert "MLflow&#39;s record does not answer: no answer" in out
+    assert sweep.id in out
+
+
+@pytest.mark.parametrize("path", ["sweep/nothing", "figure/nothing.svg", "sweep/", "../etc/passwd", "other"])
+def test_what_is_not_there_is_not_found(served: tuple[str, Home], path: str) -> None:
+    with pytest.raises(urllib.error.HTTPError) as error:
+        get(served[0] + path)
+    assert error.value.code == 404
+
+
+def test_only_this_machine_s_names_are_answered(served: tuple[str, Home]) -> None:
+    address, _ = served
+    port = re.findall(r":(\d+)/", address)[0]
+    assert "There is no sweep here yet" in get(address, Host=f"localhost:{port}")
+    with pytest.raises(urllib.error.HTTPError) as error:
+        get(address, Host=f"evil.example:{port}")
+    assert error.value.code == 421
+
+
+def test_a_taken_port_is_the_user_s_to_change(served: tuple[str, Home]) -> None:
+    port = int(re.findall(r":(\d+)/", served[0])[0])
+    with pytest.raises(UserError, match=f"port {port} cannot be used"), serving(Shelf(served[1]), port):
+        pass
+    assert free_port(port) != port
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0, "just now"), (59, "just now"), (61, "1 min ago"), (7300, "2 h ago"), (172900, "2 days ago")],
+)
+def test_ages(seconds: int, said: str) -> None:
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    assert age(now, now - timedelta(seconds=seconds)) == said
