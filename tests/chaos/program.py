@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 from orchestrator.store.files import Home
 from orchestrator.store.journal import Ended, read_journal
@@ -91,6 +91,6 @@ def journalled(home: Path) -> list[Ended]:
 
 def _words(process: psutil.Process) -> list[str]:
     try:
-        return process.cmdline()
+        return list(process.cmdline())
     except psutil.NoSuchProcess:
         return []
