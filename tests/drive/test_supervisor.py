@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ray.cluster_utils import Cluster
 
 from orchestrator.drive.supervisor import resuming
 from orchestrator.store import lifecycle
 from orchestrator.store.files import Home
 from tests.chaos.paced import RUNS, write_space
-from tests.chaos.program import Program, journalled
+from tests.chaos.program import ROOT, Program, journalled
 
 
 @pytest.mark.parametrize(
@@ -82,3 +83,28 @@ def test_the_driver_dies_with_its_supervisor_and_resume_goes_on_and_later_prints
     table = said[said.index("target add") :].partition("figure ")[0]
     assert table in again.log.read_text()
     assert len(journalled(program.home)) == RUNS
+
+
+@pytest.mark.slow
+def test_where_the_head_of_a_cluster_dies_it_is_said_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "10")  # Ray's own is 60.
+    cluster = Cluster()
+    head = cluster.add_node(num_cpus=2)
+    space, home = write_space(tmp_path, pace_s=0.3), tmp_path / "home"
+    program = Program(space, home, tmp_path / "said", "--address", cluster.address)
+    try:
+        program.wait_for_runs(2)
+        head.kill_gcs_server()
+        assert program.end() == 1
+    finally:
+        program.kill()
+        cluster.shutdown()
+    [sweep_id] = Home(home).sweep_ids()
+    said = program.log.read_text()
+    assert re.search(rf"^error: .*; \d+ runs of {sweep_id} are kept. Continue with", said, re.MULTILINE)
+    assert said.rstrip().endswith(f"--resume {sweep_id}")
+    assert Program(space, home, tmp_path / "resumed", "--resume", sweep_id).end() == 0
+    assert len(journalled(home)) == RUNS
