@@ -14,7 +14,7 @@ from orchestrator.store.files import Home
 from orchestrator.store.journal import Ended, read_journal
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 200.0
+PATIENCE_S = 400.0
 """Starting Ray and a worker takes 10 s on an idle machine, and minutes on a busy one."""
 
 

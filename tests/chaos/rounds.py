@@ -126,12 +126,13 @@ def _play(
 
 
 def recorded(home: Path) -> list[str]:
-    """The keys of the runs in MLflow's record."""
+    """The keys of the runs in MLflow's record, without those that it has thrown away, half written."""
     database = sqlite3.connect(f"file:{home / 'mlflow.db'}?mode=ro", uri=True)
     try:
         rows = database.execute(
-            "select keys.value from tags keys join tags kinds using (run_uuid) "
-            "where kinds.key = 'kind' and kinds.value = 'run' and keys.key = 'run_key'"
+            "select keys.value from tags keys join tags kinds using (run_uuid) join runs using (run_uuid) "
+            "where kinds.key = 'kind' and kinds.value = 'run' and keys.key = 'run_key' "
+            "and runs.lifecycle_stage = 'active'"
         )
         return [key for (key,) in rows]
     finally:
