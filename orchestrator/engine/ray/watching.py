@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 from orchestrator import supervised
 from orchestrator.alongside import Alongside
@@ -44,7 +44,7 @@ class Watch(Alongside):
 
 def _lives(process: psutil.Process) -> bool:
     try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        return bool(process.is_running()) and bool(process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
 
