@@ -13,6 +13,7 @@ import typer
 from orchestrator.commands import (
     asking,
     checking,
+    documenting,
     keeping,
     looking,
     probing,
@@ -54,6 +55,8 @@ app.command("reproduce")(reproducing.reproduce_command)
 app.command("list")(asking.list_command)
 app.command("show")(asking.show_command)
 app.command("plan")(asking.plan_command)
+app.command("doc")(documenting.doc_command)
+app.command("schema")(documenting.schema_command)
 app.command("simulate")(simulating.simulate_command)
 app.command("sweeps")(looking.sweeps_command)
 app.command("status")(looking.status_command)
