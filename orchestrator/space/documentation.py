@@ -83,7 +83,7 @@ def schema(family: str = DEFAULT_FAMILY) -> dict[str, Any]:
             inner = inner.setdefault("properties", {})
         inner[last] = {**inner.get(last, {}), **entry.schema, "description": entry.text or entry.path}
     plain = {name: rule for name, rule in root.items() if name not in FILE_KEYS}
-    part = {"type": "object", "properties": plain, "additionalProperties": False}
+    part: dict[str, Any] = {"type": "object", "properties": plain, "additionalProperties": False}
     needs = {"type": "object", "description": "The hardware that a profile needs."}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
