@@ -15,6 +15,7 @@ from orchestrator.commands import (
     asking,
     checking,
     doctoring,
+    documenting,
     keeping,
     looking,
     predicting,
@@ -59,6 +60,8 @@ app.command("list")(asking.list_command)
 app.command("show")(asking.show_command)
 app.command("plan")(asking.plan_command)
 app.command("predict")(predicting.predict_command)
+app.command("doc")(documenting.doc_command)
+app.command("schema")(documenting.schema_command)
 app.command("simulate")(simulating.simulate_command)
 app.command("sweeps")(looking.sweeps_command)
 app.command("status")(looking.status_command)
@@ -69,6 +72,7 @@ app.command("report")(telling.report_command)
 app.command("figure")(telling.figure_command)
 app.command("compare")(telling.compare_command)
 app.command("export")(telling.export_command)
+app.command("note")(keeping.note_command)
 app.command("rm")(keeping.rm_command)
 app.command("upgrade")(keeping.upgrade_command)
 app.command("check-family")(checking.check_family_command)

@@ -20,7 +20,7 @@ from orchestrator.cli import main
 from orchestrator.errors import UserError
 from tests.commands.program import Ended
 
-FOREIGN = re.compile(r"operation|n_embed|embedd|transformer|listops|token|number line", re.IGNORECASE)
+FOREIGN = re.compile(r"operation|optimizer|nats\b|n_embed|embedd|transformer|listops|token|number line", re.IGNORECASE)
 MAZES = """
 name: mazes
 question: Does a map let a smaller creature find the exit?

@@ -131,8 +131,8 @@ def _keys(case: Case) -> None:
     shapes = {case.family.shape(case.run(seed)) for seed in (0, 1)}
     _must(len(shapes) == 1, "shape() must not depend on the seed, or no two runs can be trained together")
     if len(case.sizes) > 1:
-        other = case.family.shape(case.run(size=case.sizes[1]))
-        _must({other} != shapes, "shape() gives two sizes the same shape; a stack holds runs of one size")
+        larger = case.family.shape(case.run(size=case.sizes[1]))
+        _must({larger} != shapes, "shape() gives two sizes the same shape; a stack holds runs of one size")
 
 
 def _budget(case: Case) -> None:

@@ -24,8 +24,8 @@ CHOICES = {"schedule": Schedule, "loss": Loss, "windows": Windows, "precision": 
 MOST_STEPS = 10**9
 """At a millisecond a step, twelve days for one run."""
 MOST_WINDOWS = 2**20
-LARGEST_RATE = 1_000.0
-"""Of learning and of weight decay: a step multiplies weights by 1 minus their product."""
+LARGEST_RATE = 1e30
+"""Of learning and of weight decay: all that diverges does so long before, and beyond 3.4e38 float32 has no numbers."""
 SOLVED = 0.99
 """``stop_when_solved``: every task of the mix at or above this validation accuracy ..."""
 SOLVED_EVALUATIONS = 3

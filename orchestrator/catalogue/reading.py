@@ -22,6 +22,7 @@ from orchestrator.store import lifecycle, reading
 from orchestrator.store.damage import DAMAGED_ARRAYS, flaw_of, line_words
 from orchestrator.store.files import Home, SweepFiles
 from orchestrator.store.journal import Ended
+from orchestrator.store.notes import Notes, read_notes
 from orchestrator.store.probed import read_arrays as arrays_of
 from orchestrator.store.reading import Unreadable, UnreadableError
 from orchestrator.store.records import RunRecord, Sweep
@@ -58,6 +59,11 @@ class _OnDisk:
     def begun(self) -> datetime:
         """When the sweep was started."""
         return datetime.fromisoformat(self.sweep.created)
+
+    @cached_property
+    def notes(self) -> Notes:
+        """What a person wrote about it."""
+        return read_notes(SweepFiles(self.sweep.directory))
 
     @cached_property
     def changed(self) -> datetime:

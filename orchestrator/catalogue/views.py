@@ -17,6 +17,7 @@ from orchestrator.report import wording
 from orchestrator.report.comparison import Compared, forest_rows
 from orchestrator.report.wording import budget_limited
 from orchestrator.space.plain import flatten, plain_settings
+from orchestrator.store.notes import Notes
 from orchestrator.store.probed import failures, numbers_of
 from orchestrator.store.reading import Unreadable
 from orchestrator.store.records import RunRecord
@@ -84,6 +85,7 @@ def status_view(
             f", begun {moment(datetime.fromisoformat(status.begun))}, "
             f"last changed {moment(datetime.fromisoformat(status.changed))}",
         ),
+        *([Text(str(Notes(status.note, status.tags)), style="cyan")] if status.note or status.tags else []),
         table,
     ]
     parts += [Text(mix.words) for mix in status.mixes if mix.done]
@@ -228,7 +230,7 @@ def _sweeps_table(sweeps: Iterable[StoredSweep | Outline]) -> Table:
     table = _table("sweep", "profile", "state", "runs", "transitions", "disk", "begun")
     for each in sweeps:
         table.add_row(
-            Text(each.id),
+            Text(f"{each.id}\n  {each.notes}" if str(each.notes) else each.id),
             Text(each.spec.profile or "-"),
             Text(each.state.value, style=STATE_STYLES[each.state]),
             str(_count(each)),
@@ -253,6 +255,7 @@ def _sweep_paragraph(each: StoredSweep | Outline) -> Text:
         f"  {profile}",
         (each.state.value, STATE_STYLES[each.state]),
         f", {_count(each)} runs, {size_on_disk(each.disk_bytes)}, begun {moment(each.begun)}\n  {sweep_words(each)}",
+        f"\n  {each.notes}" if str(each.notes) else "",
     )
 
 

@@ -75,7 +75,16 @@ def run_command(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer alone, when it is there.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Run a sweep and print the transitions it finds; a space of several variants is a sweep for each."""
+    """Run a sweep and print the transitions it finds; a space of several variants is a sweep for each.
+
+    Examples:
+
+      run add_vs_add_prod --profile smoke
+
+      run my_space.yaml --set seeds=5 --max-time 2h
+
+      run my_space.yaml --resume
+    """
     _check_options(
         resume=resume, extend=extend, fresh=fresh, retry_failed=retry_failed,
         address=address, transport=transport, local_debug=local_debug, dashboard=dashboard,
@@ -202,7 +211,12 @@ def plan_command(
     home: HomeOption = DEFAULT_HOME,
     debug: Debug = False,
 ) -> None:
-    """Print what a sweep would cost, without starting it."""
+    """Print what a sweep would cost, without starting it.
+
+    Example:
+
+      plan my_space.yaml --set "sizes={from: 8, to: 256, count: 16}"
+    """
     from orchestrator.terminal.briefing import print_plan
 
     specs, hardware = load_variants(space, profile, with_sizes(override, stack, gpu_fraction), variant)

@@ -48,6 +48,38 @@ def rm_command(
     typer.echo(f"deleted {sweep_id}: {freed} on disk, {records} records in MLflow")
 
 
+def note_command(
+    sweep: OneSweep,
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help='The note, in place of the former one; "" takes it away.')
+    ] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Add this tag (repeatable).")] = None,
+    untag: Annotated[list[str] | None, typer.Option(help="Drop this tag (repeatable).")] = None,
+    home: HomeOption = DEFAULT_HOME,
+    debug: Debug = False,
+) -> None:
+    """Write a note and tags for a sweep, which `sweeps` and `status` show; without any, print what is there.
+
+    Examples:
+
+      note add_vs_add_prod "the first with the new start" --tag paper
+
+      sweeps --tag paper
+    """
+    from orchestrator.catalogue.lookup import find_sweep
+    from orchestrator.store.files import Home
+    from orchestrator.store.notes import read_notes, write_notes
+
+    place = Home(home.resolve())
+    sweep_id = find_sweep(place, sweep)
+    files = place.sweep(sweep_id)
+    notes = read_notes(files)
+    if text is not None or tag or untag:
+        notes = notes.changed(text, tuple(tag or ()), tuple(untag or ()))
+        write_notes(files, notes)
+    typer.echo(f"{sweep_id}: {str(notes) or 'no note'}")
+
+
 def upgrade_command(home: HomeOption = DEFAULT_HOME, debug: Debug = False) -> None:
     """Share the runs of a home made by an earlier version, so that no sweep trains again what another one trained."""
     from orchestrator.store.files import Home

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from orchestrator.commands.options import DEFAULT_HOME, Debug, HomeOption, SweepName
-from orchestrator.errors import SweepError, UserError
+from orchestrator.errors import SweepError, UserError, unknown
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -26,7 +26,14 @@ WATCH_EVERY_S = 5.0
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 
 
-def sweeps_command(home: HomeOption = DEFAULT_HOME, json_: Json = False, debug: Debug = False) -> None:
+def sweeps_command(
+    home: HomeOption = DEFAULT_HOME,
+    tag: Annotated[
+        str | None, typer.Option(help="Only sweeps with this tag: `note SWEEP --tag TAG` gives one.")
+    ] = None,
+    json_: Json = False,
+    debug: Debug = False,
+) -> None:
     """List all sweeps: their state, what they found, their size on disk."""
     from orchestrator.catalogue.reading import StoredSweep, read_sweeps
     from orchestrator.catalogue.status import status_of, unreadable_json
@@ -35,6 +42,12 @@ def sweeps_command(home: HomeOption = DEFAULT_HOME, json_: Json = False, debug: 
     from orchestrator.store.reading import Unreadable
 
     sweeps = read_sweeps(Home(home.resolve()))
+    if tag is not None:
+        tagged = [each for each in sweeps if not isinstance(each, Unreadable)]
+        there = sorted({other for each in tagged for other in each.notes.tags})
+        if tag not in there:
+            raise unknown("tag", tag, there, where=str(home))
+        sweeps = [each for each in tagged if tag in each.notes.tags]
     if json_:
         listed = [
             status_of(each).to_json() if isinstance(each, StoredSweep) else unreadable_json(each) for each in sweeps

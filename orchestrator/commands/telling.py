@@ -87,7 +87,14 @@ def compare_command(
     home: HomeOption = DEFAULT_HOME,
     debug: Debug = False,
 ) -> None:
-    """Compare the transitions of sweeps, of one search space or of several; of one with variants, those of each."""
+    """Compare the transitions of sweeps, of one search space or of several; of one with variants, those of each.
+
+    Examples:
+
+      compare add_vs_add_prod add_vs_add_nadd --output forest.svg
+
+      compare modulus_scaling
+    """
     if output is not None and output.suffix not in PICTURES:
         raise UserError(f"--output {str(output)!r}: a figure ends in {', '.join(PICTURES)}")
     from orchestrator.catalogue.lookup import find_variants

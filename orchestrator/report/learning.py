@@ -60,7 +60,7 @@ def learning_figure(spec: SweepSpec, runs: Sequence[RunRecord], title: str = "")
         style.dress(axes)
         axes.set_visible(place < len(mixes))
     for axes in grid[-1]:
-        axes.set_xlabel("optimizer steps")
+        axes.set_xlabel("steps")
     for row in grid:
         row[0].set_ylabel(f"accuracy of {spec.target}")
     _size_bar(figure, style.title_in(title), spec, scale)

@@ -39,6 +39,11 @@ class SweepFiles:
         return self.directory / "journal.jsonl"
 
     @property
+    def notes(self) -> Path:
+        """What a person wrote about the sweep (JSON); absent where nobody did."""
+        return self.directory / "notes.json"
+
+    @property
     def lock(self) -> Path:
         """Held by the process that drives the sweep."""
         return self.directory / "driver.lock"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from types import TracebackType
 from typing import Self
 
@@ -164,7 +165,7 @@ class LiveView:
 
     def _print(self, line: str) -> None:
         # One line whatever the console's width: these are read by programs and in log files.
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(f"{datetime.now():%H:%M:%S} {line}", markup=False, highlight=False, soft_wrap=True)
 
 
 def render(snapshot: Snapshot, last: str, width: int, *, ascii_only: bool = False) -> RenderableType:

@@ -177,4 +177,4 @@ def test_an_option_over_several_lines_stays_a_comment(run: Program) -> None:
 def test_a_mistake_in_a_short_option_is_named_as_it_was_typed(run: Program) -> None:
     ended = run("show", "near.yaml", "--stack", "many")
     assert ended.code == 2
-    assert "--stack many: must be a whole number of at least 1, or auto; got 'many'" in ended.err
+    assert "--stack many: must be a whole number from 1 to 4096, or auto; got 'many'" in ended.err

@@ -160,7 +160,7 @@ def test_a_machine_without_memory_stops_the_tuning_and_costs_it_no_run(
     monkeypatch.setattr(patience, "WAITS_S", (0.0,))
     settings = {"log": str(tmp_path / "log"), "haste": 0.2, "room": 0, "grows_at": 2}
     wanted = logged(tmp_path, family=hungry.FAMILY, settings=settings)
-    with pytest.raises(SweepError, match=r"needs more memory than there is, alone.*--resume logistic-"):
+    with pytest.raises(SweepError, match=r"(?s)needs more memory than there is, alone.*--resume logistic-"):
         run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True), quiet())
     assert tuning_runs(tmp_path) == []
 

@@ -106,7 +106,7 @@ def test_every_run_has_a_learning_curve_that_ends_in_its_score(stored: StoredSwe
     dots = [each for axes in panels for each in axes.collections if isinstance(each, PathCollection)]
     assert len(lines) == len(stored.runs)
     assert sum(len(np.asarray(each.get_offsets())) for each in dots) == len(stored.runs)
-    assert "optimizer steps" in texts(figure)
+    assert "steps" in texts(figure)
 
 
 def test_the_forest_has_a_row_a_mix_with_arrows_where_censored() -> None:

@@ -13,6 +13,7 @@ from tests.families import LogisticFamily, LogisticSettings
 from trainables.base import Arm, Evaluation, Outcome, Report, RunConfig, Status
 from trainables.contract import Border, BrokenFamilyError
 
+LISTED: Any = {"w": [1.0]}
 FAMILY = LogisticFamily(LogisticSettings(steps=4))
 
 
@@ -76,7 +77,7 @@ def test_numbers_of_numpy_become_pythons() -> None:
         (pair(measures={"norm": None}), "the measure 'norm' must be a number; it is NoneType None"),
         ([Report(0, None, outcome(floor={})), Report(1, evaluation())], "the floor of its outcome must name each task"),
         ([Report(0, None, outcome(data="x" * 37)), Report(1, evaluation())], "a hash of at most 36 characters"),
-        ([Report(0, evaluation(), weights={"w": [1.0]}), Report(1, evaluation())], "'w' is list [1.0]"),
+        ([Report(0, evaluation(), weights=LISTED), Report(1, evaluation())], "'w' is list [1.0]"),
         (["done"], "must return a list of Report; it returned list ['done']"),
     ],
 )

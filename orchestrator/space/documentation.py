@@ -1,0 +1,254 @@
+"""What can be written in a search space: every setting with its form, its default and what its owner says of it.
+
+The words are those beside the fields: the text below a field, or the sentences of its class that name it. The same
+entries make `doc` and the JSON schema by which editors complete and check files.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import itertools
+import re
+import textwrap
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import annotated_types
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from orchestrator.search.registry import METHODS, settings_type
+from orchestrator.space.plain import plain_settings
+from orchestrator.space.search import DEFAULT_METHOD
+from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
+from trainables.base import load_family
+
+SIMPLE: dict[Any, tuple[str, str]] = {
+    int: ("a whole number", "integer"),
+    float: ("a number", "number"),
+    str: ("text", "string"),
+    bool: ("true or false", "boolean"),
+}
+"""Types of values: in words, and in a JSON schema."""
+LISTS = {"mixes", "sizes", "probes"}
+FILE_KEYS = {
+    "like": "A search space, by name or path, whose keys hold where this file does not say otherwise.",
+    "profiles": "Scales of the same question, from the largest to the smallest: names, with the keys they change.",
+    "variants": "Sweeps of the same question on several tasks, models or budgets: names, with the keys they change.",
+    "expects": "What the space is expected to show, and by whom.",
+}
+"""What a file may hold besides a specification's fields."""
+BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One setting: its dotted path, its form in words and as a JSON schema, its default in words (``""`` where it must
+    be written) and what it means."""
+
+    path: str
+    form: str
+    schema: Mapping[str, Any]
+    default: str
+    text: str
+
+
+def entries(family: str = DEFAULT_FAMILY) -> list[Entry]:
+    """Every setting of a search space with models of this family. Raises ``SettingsError`` for an unknown family."""
+    settings = load_family(family).Settings
+    found = [Entry(name, "see CONTRIBUTING.md", {}, "", text) for name, text in FILE_KEYS.items()]
+    for name in SweepSpec.model_fields:
+        if name == "settings":
+            found += _fields_of(settings, "settings.", _defaults(settings))
+        elif name == "search":
+            found += _search()
+        elif name in SweepSpec.keys_in_a_file():
+            found += _field(SweepSpec, name, "", {})
+    return found
+
+
+def schema(family: str = DEFAULT_FAMILY) -> dict[str, Any]:
+    """A JSON schema (draft 2020-12) of search spaces with models of this family."""
+    root: dict[str, Any] = {}
+    for entry in entries(family):
+        *above, last = entry.path.split(".")
+        inner = root
+        for part in above:
+            inner = inner.setdefault(part, {"type": "object", "properties": {}, "additionalProperties": False})
+            inner = inner.setdefault("properties", {})
+        inner[last] = {**inner.get(last, {}), **entry.schema, "description": entry.text or entry.path}
+    plain = {name: rule for name, rule in root.items() if name not in FILE_KEYS}
+    part: dict[str, Any] = {"type": "object", "properties": plain, "additionalProperties": False}
+    needs = {"type": "object", "description": "The hardware that a profile needs."}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"search space ({family})",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": root
+        | {
+            "like": {"type": "string", "description": FILE_KEYS["like"]},
+            "expects": {"type": "array", "description": FILE_KEYS["expects"]},
+            "variants": {"type": "object", "additionalProperties": {"$ref": "#/$defs/part"}},
+            "profiles": {"type": "object", "additionalProperties": {"$ref": "#/$defs/profile"}},
+        },
+        "$defs": {"part": part, "profile": part | {"properties": plain | {"needs": needs, "variants": {}}}},
+    }
+
+
+def _search() -> Iterator[Entry]:
+    rule = {"enum": list(METHODS)}
+    yield Entry("search.method", _one_of(METHODS), rule, DEFAULT_METHOD, "How the runs are chosen.")
+    seen: dict[str, list[str]] = {}
+    for method in METHODS:
+        for field in dataclasses.fields(settings_type(method)):
+            seen.setdefault(field.name, []).append(method)
+    for name, methods in seen.items():
+        for entry in _field(settings_type(methods[0]), name, "search.", _defaults(settings_type(methods[0]))):
+            whose = "" if len(methods) == len(METHODS) else f" (method {' or '.join(methods)})"
+            yield dataclasses.replace(entry, form=entry.form + whose)
+
+
+def _fields_of(kind: Any, prefix: str, defaults: Mapping[str, Any]) -> Iterator[Entry]:
+    for name in _types(kind):
+        yield from _field(kind, name, prefix, defaults)
+
+
+def _field(kind: Any, name: str, prefix: str, defaults: Mapping[str, Any]) -> Iterator[Entry]:
+    """A field's entry; where it holds fields of its own, theirs."""
+    annotation, rules = _types(kind)[name]
+    path, text = f"{prefix}{name}", said_of(kind, name)
+    inner = next((member for member in _members(annotation) if _types(member)), None)
+    if inner is not None and name not in LISTS:
+        own = defaults.get(name)
+        own = own if isinstance(own, Mapping) else _defaults(inner)
+        if text or inner is not annotation:
+            yield Entry(path, "a mapping", {} if inner is not annotation else {"type": "object"}, "", text)
+        yield from _fields_of(inner, f"{path}.", own)
+        return
+    form, rule = _form(annotation, rules)
+    if name in LISTS:
+        form, rule = "a list", {} if name == "sizes" else {"type": "array"}
+    yield Entry(path, form, rule, _default(kind, name, defaults), text)
+
+
+def _types(kind: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:
+    """The fields of a pydantic model or a dataclass as a file names them: their types and the bounds of each."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return {
+            field.alias or name: (field.annotation, tuple(field.metadata)) for name, field in kind.model_fields.items()
+        }
+    if dataclasses.is_dataclass(kind):
+        hints = typing.get_type_hints(kind)
+        return {field.name: (hints[field.name], ()) for field in dataclasses.fields(kind) if field.init}
+    return {}
+
+
+def _members(annotation: Any) -> tuple[Any, ...]:
+    """The types that a value may have."""
+    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
+        return tuple(part for member in typing.get_args(annotation) for part in _members(member))
+    if typing.get_origin(annotation) is typing.Annotated:
+        return _members(typing.get_args(annotation)[0])
+    return (annotation,)
+
+
+def _form(annotation: Any, rules: tuple[Any, ...]) -> tuple[str, dict[str, Any]]:
+    """What a value may be: in words, and as a JSON schema."""
+    words: list[str] = []
+    choices: list[dict[str, Any]] = []
+    for member in _members(annotation):
+        if typing.get_origin(member) is Literal:
+            words.append(_one_of(typing.get_args(member)))
+            choices.append({"enum": list(typing.get_args(member))})
+        elif member in SIMPLE:
+            bounds = [(name, getattr(rule, name)) for rule in rules for name in BOUNDS if hasattr(rule, name)]
+            said = " and ".join(f"{BOUNDS[name]} {value}" for name, value in bounds)
+            words.append(f"{SIMPLE[member][0]} {said}".strip())
+            choices.append({"type": SIMPLE[member][1], **_json_bounds(rules)})
+        elif member is type(None):
+            words.append("null")
+            choices.append({"type": "null"})
+        else:
+            words.append("a mapping")
+            choices.append({})
+    return " or ".join(words), choices[0] if len(choices) == 1 else {"anyOf": choices}
+
+
+def _json_bounds(rules: tuple[Any, ...]) -> dict[str, Any]:
+    names = {annotated_types.Ge: ("ge", "minimum"), annotated_types.Le: ("le", "maximum")}
+    names |= {annotated_types.Gt: ("gt", "exclusiveMinimum"), annotated_types.Lt: ("lt", "exclusiveMaximum")}
+    found = [(names[type(rule)], rule) for rule in rules if type(rule) in names]
+    return {theirs: getattr(rule, ours) for (ours, theirs), rule in found}
+
+
+def _one_of(values: Any) -> str:
+    return ", ".join(str(value) for value in values)
+
+
+def _defaults(kind: Any) -> Mapping[str, Any]:
+    """The defaults of a dataclass as plain values; none where it cannot be made without being told something."""
+    if not dataclasses.is_dataclass(kind) or any(
+        field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        for field in dataclasses.fields(kind)
+    ):
+        return {}
+    return plain_settings(typing.cast(Any, kind)())
+
+
+def _default(kind: Any, name: str, defaults: Mapping[str, Any]) -> str:
+    if name in defaults:
+        return _plain(defaults[name])
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        field = next(field for own, field in kind.model_fields.items() if (field.alias or own) == name)
+        if field.default is not PydanticUndefined:
+            return _plain(field.default)
+        return "none" if field.default_factory is not None else ""
+    return ""
+
+
+def _plain(value: Any) -> str:
+    if value is None:
+        return "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def said_of(kind: Any, name: str) -> str:
+    """What the text below a field, or else its class, says of it; ``""`` where neither does."""
+    for owner in kind.__mro__:
+        if owner is not object and (below := _below_fields(owner).get(name)):
+            return below
+    for owner in kind.__mro__:
+        if said := _sentences(inspect.cleandoc(owner.__doc__ or ""), name):
+            return said
+    return ""
+
+
+def _below_fields(owner: type) -> dict[str, str]:
+    """The texts that stand below the fields of a class, by field."""
+    try:
+        source = textwrap.dedent(inspect.getsource(owner))
+    except (OSError, TypeError):  # A class that was made, not written.
+        return {}
+    body = typing.cast(ast.ClassDef, ast.parse(source).body[0]).body
+    found = {}
+    for field, below in itertools.pairwise(body):
+        named = isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if named and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            name = typing.cast(ast.Name, typing.cast(ast.AnnAssign, field).target).id
+            found[name] = " ".join(str(below.value.value).split())
+    return found
+
+
+def _sentences(text: str, name: str) -> str:
+    """The paragraph below a name that stands alone, or the sentences that hold it."""
+    defined = re.search(rf"^``{name}``\n((?:[ \t]+.*\n?)+)", text, re.MULTILINE)
+    if defined is not None:
+        return " ".join(defined[1].split())
+    sentences = re.split(r"(?<=[.:])\s+(?=[A-Z`])", " ".join(text.split()))
+    return " ".join(each for each in sentences if f"``{name}``" in each)
