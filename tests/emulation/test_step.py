@@ -7,6 +7,7 @@ cannot: every result is garbage.
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import re
 from collections.abc import Iterator
@@ -60,6 +61,8 @@ def emulation() -> Iterator[Emulation]:
     if not log or library is None:
         pytest.skip("the emulation is not there: make emulate")
     torch.backends.cuda.enable_cudnn_sdp(False)
+    gc.collect()
+    torch.cuda.empty_cache()  # What other tests held is none of this one's.
     made = Emulation(library, Path(log))
     yield made
     assert [line for line in made.said() if line.startswith(FORBIDDEN)] == []
