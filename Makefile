@@ -5,14 +5,16 @@ SPACE ?= add_vs_add_prod
 ARGS ?=
 TORCH ?= torch==2.13.0
 JOBS ?= 2
-HERE := not night and not bench and not gpu and not cluster and not browser
+HERE := not night and not bench and not gpu and not cluster and not browser and not emulated
 
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help install run test night browser lint bench lock clean
+EMULATION ?= .emulation
+
+.PHONY: help install run test night browser emulate lint bench lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 10
@@ -44,6 +46,11 @@ night: $(STAMP) ## Run the longest tests, such as the coverage of intervals over
 
 browser: $(STAMP) ## Look at MLflow's page with Debian's chromium and chromium-driver.
 	$(BIN)/python -m pytest tests/browser -m browser $(ARGS)
+
+# The CUDA wheel of torch (4.6 GB) and libraries in front of it that enforce CUDA's rules and compute nothing. Needs g++.
+emulate: ## Check the GPU step without a GPU, against an emulated CUDA: some minutes.
+	test -x $(EMULATION)/python || tests/emulation/build.sh $(EMULATION)
+	PYTHONPATH=. STUB_LOG=$(abspath $(EMULATION))/log $(EMULATION)/python -m pytest -m emulated tests/emulation -p no:cacheprovider $(ARGS)
 
 lint: $(STAMP) ## Check style and types.
 	$(BIN)/ruff format --check .

@@ -142,6 +142,12 @@ class Family(ABC):
         """Settings as plain values in today's words, where they are written in those of a former version."""
         return settings
 
+    @classmethod
+    def suited(cls, settings: Mapping[str, Any], *, fast_bf16: bool) -> Mapping[str, Any]:
+        """Values by dotted name for the plain settings that are written ``auto``, on a device that is fast in bf16 or
+        not: what run keys are made of holds no ``auto``. Empty where nothing is left open."""
+        return {}
+
     @abstractmethod
     def warnings(self, sizes: Sequence[int]) -> list[str]:
         """What the user should know about these settings at these sizes before paying for them, a sentence each."""

@@ -66,7 +66,8 @@ class TrainingSettings:
     evaluate_every: int = 1_000
     stop_when_solved: bool = False
     precision: Precision = "float32"
-    """Of matrix products; weights and optimizer state are always float32. ``tf32`` needs a GPU."""
+    """Of matrix products; weights and optimizer state are always float32. ``tf32`` needs a GPU. A search space may say
+    ``auto``, which is decided before anything is trained: bf16 on a GPU that is fast in it, else float32."""
     decay: Decay = field(default="matrices", metadata=ADDED_LATER)
     """What weight decay shrinks: ``matrices`` and embeddings, or ``all`` parameters, norm gains and biases too, as
     torch.optim.AdamW does unless told otherwise."""

@@ -88,7 +88,7 @@ def _attention(qkv_SNK: Tensor, rows: int, n_head: int, scale: float) -> Tensor:
     # kernel a block instead of two.
     q_BHTD, k_BHTD, v_BHTD = (
         each_SNC.unflatten(-1, (n_head, -1)).unflatten(1, (rows, -1)).flatten(0, 1).transpose(1, 2)
-        for each_SNC in qkv_SNK.split(width3 // 3, dim=-1)
+        for each_SNC in qkv_SNK.chunk(3, dim=-1)
     )
     if qkv_SNK.is_cpu and tokens // rows <= SHORT_ROW:
         mixed_BHTD = _attention_by_products(q_BHTD, k_BHTD, v_BHTD, scale)
@@ -101,9 +101,10 @@ def _attention_by_kernel(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, scale: 
     """By torch's own kernel, on halves where it takes no more rows at once."""
     rows = q_BHTD.shape[0]
     if rows > MOST_ROWS:
-        parts = ((0, rows // 2), (rows // 2, rows))
-        halves = [_attention_by_kernel(*(each[a:b] for each in (q_BHTD, k_BHTD, v_BHTD)), scale) for a, b in parts]
-        return torch.cat(halves)
+        half = rows // 2
+        first_BHTD = _attention_by_kernel(q_BHTD[:half], k_BHTD[:half], v_BHTD[:half], scale)
+        second_BHTD = _attention_by_kernel(q_BHTD[half:], k_BHTD[half:], v_BHTD[half:], scale)
+        return torch.cat((first_BHTD, second_BHTD))
     return functional.scaled_dot_product_attention(q_BHTD, k_BHTD, v_BHTD, is_causal=True, scale=scale)
 
 

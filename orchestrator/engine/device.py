@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import functools
+import platform
 
 import torch
 
+from orchestrator.engine.gpu_turns import this_gpu
 from orchestrator.space import hardware
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.resources import Resources
+from trainables.compiled import lacking
 
 CONTEXT_BYTES = 1e9
 """What each process holds on a GPU beside torch's own memory: context and kernels, about, on cards of compute
 capability 9."""
+_SAID: set[tuple[str, ...]] = set()
 
 
 def prepare_device(resources: Resources) -> None:
@@ -22,6 +26,19 @@ def prepare_device(resources: Resources) -> None:
         torch.cuda.set_per_process_memory_fraction(
             device_bytes(resources) / torch.cuda.get_device_properties(0).total_memory
         )
+
+
+def gpu_of(resources: Resources) -> str:
+    """The GPU that a stack trains on, as :func:`orchestrator.engine.gpu_turns.this_gpu` names it; ``""`` on a CPU."""
+    return this_gpu() if _on_gpu(resources) else ""
+
+
+def drawbacks(resources: Resources) -> tuple[str, ...]:
+    """What makes training slower here than it could be, in sentences, each said once a process."""
+    if not _on_gpu(resources) or not (missing := lacking()) or missing in _SAID:
+        return ()
+    _SAID.add(missing)
+    return (f"steps on the GPU run uncompiled, and slower: {', '.join(missing)} is missing on {platform.node()}",)
 
 
 def device_bytes(resources: Resources) -> float:

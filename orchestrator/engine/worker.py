@@ -14,7 +14,16 @@ from typing import Any
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from orchestrator.engine.device import device_bytes, free_memory, is_out_of_memory, prepare_device, this_machine
+from orchestrator.engine.device import (
+    device_bytes,
+    drawbacks,
+    free_memory,
+    gpu_of,
+    is_out_of_memory,
+    prepare_device,
+    this_machine,
+)
+from orchestrator.engine.gpu_turns import timing_on, training_on
 from orchestrator.engine.leaving import leave_run
 from orchestrator.engine.probing import run_probe
 from orchestrator.engine.reports import RunReport, StackJob, StackReport
@@ -170,7 +179,9 @@ class StackWorker:
     def _to_next_evaluation(self, learner: Learner) -> tuple[dict[int, Report], StepCost | None]:
         """Train to the next evaluation: reports by place, and what a step took, None where that is not known."""
         begun, first = time.perf_counter(), self._step
-        reports = {self._places[report.index]: report for report in self._border.check(learner.advance())}
+        with training_on(gpu_of(self._spec.resources)):
+            made = learner.advance()
+        reports = {self._places[report.index]: report for report in self._border.check(made)}
         seconds = time.perf_counter() - begun
         for place, report in reports.items():
             self._seconds[place] += seconds / len(reports)
@@ -195,6 +206,7 @@ class StackWorker:
         cannot fit."""
         left = self._left()
         prepare_device(self._spec.resources)
+        self._said += drawbacks(self._spec.resources)
         self._places = self._unfinished()
         configs = [self._configs[place] for place in self._places]
         needed = len(configs) * self._family.memory(configs[0].size)
@@ -259,7 +271,8 @@ class StackWorker:
         if not sizes:
             return []
         prepare_device(self._spec.resources)
-        timed = time_stacks(self._family, self._configs, sizes, self._spec.resources.device, self._scratch)
+        with timing_on(gpu_of(self._spec.resources)):
+            timed = time_stacks(self._family, self._configs, sizes, self._spec.resources.device, self._scratch)
         return [self._measured(stack, cost, probed=True) for stack, cost in timed]
 
     def _measured(self, stack: int, cost: StepCost, *, probed: bool) -> Measured:

@@ -10,6 +10,9 @@ from pathlib import Path
 
 GPU_DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/kfd")
 """One of these exists on Linux where there is a GPU driver: NVIDIA (bare, in a container, under WSL) or AMD."""
+BF16_UNITS = (8, 0)
+"""The compute capability from which on NVIDIA's GPUs have matrix units for bf16. Not asked of AMD's, whose numbers are
+others: they pass, and have such units from the MI100 on."""
 MPS_PIPES, MPS_CONTROL = "/tmp/nvidia-mps", "control"
 """Where NVIDIA's multi-process service listens unless ``CUDA_MPS_PIPE_DIRECTORY`` says otherwise."""
 
@@ -18,7 +21,8 @@ MPS_PIPES, MPS_CONTROL = "/tmp/nvidia-mps", "control"
 class Hardware:
     """Cores that this process may use, memory in GB (0: unknown) and GPUs that torch can compute on, with the name of
     the first one. ``cpu_name`` is the processor's name as the system gives it; ``gpu_mps`` says whether several
-    processes compute on a GPU at the same time (False: they take turns, or it is not known).
+    processes compute on a GPU at the same time (False: they take turns, or it is not known), ``gpu_bf16`` whether
+    it has matrix units for bf16.
     """
 
     cpus: int
@@ -27,6 +31,7 @@ class Hardware:
     gpu_name: str = ""
     cpu_name: str = ""
     gpu_mps: bool = False
+    gpu_bf16: bool = False
 
     def __str__(self) -> str:
         gpus = f"{self.gpus} x {self.gpu_name}" if self.gpus else "no GPU"
@@ -35,8 +40,8 @@ class Hardware:
 
 def detect() -> Hardware:
     """The hardware of this machine."""
-    gpus, name = _gpus()
-    return Hardware(_cpus(), _memory_gb(), gpus, name, _cpu_name(), bool(gpus) and has_mps())
+    gpus, name, fast_bf16 = _gpus()
+    return Hardware(_cpus(), _memory_gb(), gpus, name, _cpu_name(), bool(gpus) and has_mps(), fast_bf16)
 
 
 def has_mps() -> bool:
@@ -64,11 +69,13 @@ def _cpu_name() -> str:
     return next(named, platform.processor() or platform.machine())
 
 
-def _gpus() -> tuple[int, str]:
+def _gpus() -> tuple[int, str, bool]:
+    """How many, the first one's name, and whether it is fast in bf16."""
     if sys.platform == "darwin" or (sys.platform == "linux" and not any(Path(path).exists() for path in GPU_DRIVERS)):
-        return 0, ""
+        return 0, "", False
     import torch  # Two seconds: only where a GPU may be found.
 
     if not torch.cuda.is_available():
-        return 0, ""
-    return torch.cuda.device_count(), torch.cuda.get_device_name(0)
+        return 0, "", False
+    fast_bf16 = torch.cuda.get_device_capability(0) >= BF16_UNITS
+    return torch.cuda.device_count(), torch.cuda.get_device_name(0), fast_bf16

@@ -19,6 +19,7 @@ from orchestrator.space.hardware import Hardware
 from orchestrator.space.layers import Assignment, Layers, Origin, merge
 from orchestrator.space.profiles import ChosenProfile, choose
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
+from orchestrator.space.suited import suit
 from orchestrator.space.validation import InvalidDataError, Key, Mistake, leaf_paths, parse
 from orchestrator.space.variants import choose_variant, variants_of
 from trainables.arms import Arm
@@ -135,6 +136,7 @@ def resolve_space(
     choose_variant(layers, variant)
     layers.add_overrides(overrides)
     _refuse_choices(layers)
+    suit(layers, lambda: hardware or machine.detect())
     try:
         left_out = _leave_out_other_mixes(layers, space.source)
         return Resolved(parse(SweepSpec, layers.data), layers, left_out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -83,8 +84,8 @@ def test_locks_that_keep_nobody_out_are_found(tmp_path: Path, monkeypatch: pytes
 
 def test_the_clock_of_the_disk_is_set_beside_this_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert places.clock(tmp_path).verdict is Verdict.OK
-    now = places.time.time
-    monkeypatch.setattr(places.time, "time", lambda: now() + 30.0)
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() + 30.0)
     found = places.clock(tmp_path)
     assert found.verdict is Verdict.WRONG
     assert found.figures["disk_skew_s"] == pytest.approx(-30.0, abs=2.0)

@@ -125,3 +125,21 @@ def test_settings_below_one_are_refused_by_name(name: str) -> None:
     with pytest.raises(SettingsError, match=name) as caught:
         replace(ModelSettings(), **settings)
     assert caught.value.key == f"model.{name}"
+
+
+@pytest.mark.parametrize("most_rows", [1, 4, 5])
+def test_attention_on_halves_of_too_many_rows_gives_the_same_bits(
+    most_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    qkv_SNK = torch.randn(2, 7 * 40, 3 * 8, generator=generator, requires_grad=True)
+    weight = torch.randn(2, 7 * 40, 8, generator=generator)
+
+    def attend() -> tuple[torch.Tensor, torch.Tensor]:
+        mixed = transformer._attention(qkv_SNK, 7, 2, 0.5)
+        return mixed, torch.autograd.grad((mixed * weight).sum(), qkv_SNK)[0]
+
+    whole = attend()
+    monkeypatch.setattr(transformer, "MOST_ROWS", most_rows)
+    for one, halved in zip(whole, attend(), strict=True):
+        assert torch.equal(one, halved)

@@ -10,11 +10,11 @@ import subprocess
 import torch
 
 from orchestrator.doctor.findings import Finding, ok, slow, wrong
-from orchestrator.space.hardware import has_mps
+from orchestrator.space.hardware import BF16_UNITS, has_mps
 from trainables.compiled import lacking
 
-OLDEST_COMPUTE, FAST_BF16 = (7, 0), (8, 0)
-"""Compute capability that Triton needs at least, and from which on there are matrix units for bf16."""
+OLDEST_COMPUTE = (7, 0)
+"""Compute capability that Triton needs at least."""
 ASKED = ("driver_version", "compute_mode", "memory.used", "mig.mode.current")
 GB = 1e9
 
@@ -33,7 +33,7 @@ def device() -> Finding:
         return wrong(said, "compiled steps need compute capability 7.0: train on the CPU, or elsewhere", **figures)
     if free < 0.8 * total:
         return slow(said, "others hold memory here: stacks are smaller, and times say little (nvidia-smi)", **figures)
-    if capability < FAST_BF16:
+    if capability < BF16_UNITS:
         return slow(said, "it has no units for bf16: leave training.precision at float32", **figures)
     return ok(said, **figures)
 
