@@ -99,6 +99,8 @@ class Family(ABC):
     parts: ClassVar[tuple[str, ...]] = ()
     """The parts of a model that a phase may take over from the one before, or freeze. Without any, its arms have one
     phase."""
+    divides_examples: ClassVar[bool] = True
+    """Whether the tasks of a mix share its examples, so that each sees fewer of its own the more there are."""
     words: ClassVar[Words] = Words()
     """What its things are called."""
     probes: ClassVar[tuple[str, ...]] = ()
