@@ -39,6 +39,7 @@ def test_a_space_goes_to_the_report_in_its_own_words(tmp_path: Path, monkeypatch
     said["page"] = Path("report.html").read_text(encoding="utf-8")
     for name, text in said.items():
         assert not FOREIGN.search(text), (name, set(FOREIGN.findall(text)))
+    assert "examples" not in said["run"]  # Methods of a race share none, as tasks of a mix elsewhere do.
     assert "nodes*" in said["run"]
     assert "unknowns*" in said["run"]
     assert '<section id="races">' in said["page"]

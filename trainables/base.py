@@ -103,6 +103,8 @@ class Family(ABC):
     phase."""
     resizable: ClassVar[tuple[str, ...]] = ()
     """Those of them that a phase may take over from a model of another size."""
+    divides_examples: ClassVar[bool] = True
+    """Whether the tasks of a mix share its examples, so that each sees fewer of its own the more there are."""
     words: ClassVar[Words] = Words()
     """What its things are called."""
     probes: ClassVar[tuple[str, ...]] = ()

@@ -190,7 +190,7 @@ def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]]) -> An
                 plain=mix.plain_name,
                 composition=mix.composition,
                 budget=mix.budget,
-                seen=mix.seen(spec.target),
+                seen=mix.seen(spec.target) if family.divides_examples else mix.budget,
             )
         )
     return Answer(

@@ -124,7 +124,7 @@ def _race_row(found: SpeedUp) -> dict[str, str]:
 def _speed_up(found: Estimate) -> str:
     """``2.1x [1.8, 2.6]``, with a dash for what is open."""
     value, low, high = ("-" if side is None else wording.bare(side) for side in (found.value, found.low, found.high))
-    return f"{value if value == '-' else value + 'x'} [{low}, {high}]"
+    return f"{value}{'' if found.value is None else 'x'} [{low}, {high}]"
 
 
 def _ratio(found: Synergy) -> str:

@@ -95,7 +95,10 @@ def _finish(axes: Axes, spec: SweepSpec, found: Sequence[SpeedUp]) -> None:
     axes.xaxis.set_major_locator(FixedLocator(shown[::every]))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f}"))
+    # A speed-up seldom spans a decade: the numbers between are labelled, too.
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.tick_params(axis="y", which="both", labelsize=style.SMALL)
     axes.set_xlabel(spec.size_axis)
     axes.set_ylabel(f"times less that {spec.target} spends")
     axes.legend(frameon=False, fontsize=style.SMALL, loc="best")

@@ -51,8 +51,9 @@ def judge(space: str, variant: str, expected: Sequence[Expectation], answer: Ans
         for mix in _mixes(each, answer):
             found, agreement = "", Agreement.UNDECIDED
             if each.finds == "transition":
-                found, agreement = f"{answer.size_axis} {size_words(answer, mix.target.transition)}", _within(
-                    mix.target.transition.verdict
+                found, agreement = (
+                    f"{answer.size_axis} {size_words(answer, mix.target.transition)}",
+                    _within(mix.target.transition.verdict),
                 )
             elif mix.synergy_total is not None:
                 found, agreement = _saving(answer, mix, mix.synergy_total), _agreement(each, mix.synergy_total)

@@ -30,6 +30,7 @@ class RaceFamily(Family):
     :class:`ReparametrizationSettings`) and says what its problem is."""
 
     size_axis = "nodes"
+    divides_examples = False
     words = Words(task="method", item="node", parameters="unknowns")
     settings: ReparametrizationSettings
     numbers: ClassVar[int] = 1
