@@ -16,7 +16,7 @@ from orchestrator.space.validation import STRICT, InvalidDataError, parse
 
 Finding = Literal["fewer", "no fewer", "transition", "exponent below", "higher", "lower"]
 LAW, INSIDE = ("exponent below",), ("higher", "lower")
-"""Findings about all variants together, and about what probes see inside models; the others are about savings and transitions."""
+"""Findings about all variants together, and about what probes see inside models; others: savings and transitions."""
 
 
 class Expectation(BaseModel):
