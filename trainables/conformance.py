@@ -11,7 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 
-from trainables.base import Arm, Evaluation, Family, Learner, Outcome, Parameters, RunConfig, SettingsError, StepCost
+from trainables.base import (
+    Arm,
+    Evaluation,
+    Family,
+    Learner,
+    Mix,
+    Outcome,
+    Parameters,
+    RunConfig,
+    SettingsError,
+    StepCost,
+)
 from trainables.contract import Border, BrokenFamilyError, finite
 
 SIZES = (8, 16, 32, 64, 128, 4, 2, 1)
@@ -61,7 +72,8 @@ def case_of(family: Family, sizes: Sequence[int], device: str, directory: Path) 
         raise BrokenFamilyError(f"tasks() must give a tuple of names, at least one; it gave {tasks!r}")
     if len(set(tasks)) < len(tasks):
         raise BrokenFamilyError(f"tasks() names a task twice: {', '.join(tasks)}")
-    arms = [Arm.parse(tasks[0])] if len(tasks) == 1 else [Arm.parse(tasks[0]), Arm.parse(f"{tasks[0]}+{tasks[1]}")]
+    mixes = [Mix.of({tasks[0]: 1})] + ([Mix.of({tasks[0]: 1, tasks[1]: 1})] if len(tasks) > 1 else [])
+    arms = [Arm.of(mix) for mix in mixes]
     found, refused = [], ""
     for size in sizes or SIZES:
         try:

@@ -79,26 +79,33 @@ def schema(family: str = DEFAULT_FAMILY) -> dict[str, Any]:
         *above, last = entry.path.split(".")
         inner = root
         for part in above:
-            inner = inner.setdefault(part, {"type": "object", "properties": {}, "additionalProperties": False})
+            inner = inner.setdefault(part, _closed({}))
             inner = inner.setdefault("properties", {})
         inner[last] = {**inner.get(last, {}), **entry.schema, "description": entry.text or entry.path}
-    plain = {name: rule for name, rule in root.items() if name not in FILE_KEYS}
-    part: dict[str, Any] = {"type": "object", "properties": plain, "additionalProperties": False}
-    needs = {"type": "object", "description": "The hardware that a profile needs."}
+    parts = {name: rule for name, rule in root.items() if name not in FILE_KEYS}
+    profile: dict[str, Any] = {
+        **parts,
+        "needs": {"type": "object", "description": "The hardware that a profile needs."},
+        "variants": {"type": "object"},
+    }
+    written: dict[str, Any] = {
+        **root,
+        "like": {"type": "string", "description": FILE_KEYS["like"]},
+        "expects": {"type": "array", "description": FILE_KEYS["expects"]},
+        "variants": {"type": "object", "additionalProperties": {"$ref": "#/$defs/part"}},
+        "profiles": {"type": "object", "additionalProperties": {"$ref": "#/$defs/profile"}},
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"search space ({family})",
-        "type": "object",
-        "additionalProperties": False,
-        "properties": root
-        | {
-            "like": {"type": "string", "description": FILE_KEYS["like"]},
-            "expects": {"type": "array", "description": FILE_KEYS["expects"]},
-            "variants": {"type": "object", "additionalProperties": {"$ref": "#/$defs/part"}},
-            "profiles": {"type": "object", "additionalProperties": {"$ref": "#/$defs/profile"}},
-        },
-        "$defs": {"part": part, "profile": part | {"properties": plain | {"needs": needs, "variants": {}}}},
+        **_closed(written),
+        "$defs": {"part": _closed(parts), "profile": _closed(profile)},
     }
+
+
+def _closed(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """A mapping with these keys and no others."""
+    return {"type": "object", "properties": dict(properties), "additionalProperties": False}
 
 
 def _search() -> Iterator[Entry]:
