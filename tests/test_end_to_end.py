@@ -89,9 +89,8 @@ def test_the_record_holds_sweep_runs_and_transitions(smoke: tuple[Path, str]) ->
         assert {"probe/similarity/ring", "probe/similarity/ends"} <= child.data.metrics.keys()
         saved = client.get_experiment(child.info.experiment_id).tags["mlflow.sharedViewState.runs"]
         columns = json.loads(json.loads(saved)["state"])["selectedColumns"]
-        named = {f"params.`{name}`" for name in child.data.params} | {
-            f"metrics.`{name}`" for name in child.data.metrics
-        }
+        kept = (("params", [*child.data.params]), ("metrics", [*child.data.metrics]), ("tags", [*child.data.tags]))
+        named = {f"{kind}.`{name}`" for kind, names in kept for name in names}
         # A run has no accuracy on a task that its mix does not hold.
         assert {column for column in columns if column != "metrics.`test_accuracy/prod`"} <= named
     arrays = np.load(client.download_artifacts(children[0].info.run_id, "arrays.npz"))

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from orchestrator.store.records import Sweep
 from orchestrator.tracking.content import metric_name
@@ -119,13 +120,21 @@ def _metrics(*names: str) -> tuple[str, ...]:
 
 
 def tags(sweep: Sweep, held: Mapping[str, str]) -> dict[str, str]:
-    """The views as tags of the experiment: those that it does not hold already, as they are or from a newer sweep."""
+    """The views as tags of the experiment: those that it does not hold already, as they are, from a newer sweep, or
+    changed by a person since they were saved."""
     made = int(datetime.fromisoformat(sweep.created).timestamp() * 1000)
     wanted = {}
     for place, view in enumerate(views(sweep)):
         # The page lists the latest first.
         at = made - place
         told = {"name": view.name, "createdAt": at, "updatedAt": at, "state": json.dumps(view.state())}
-        if TAG + view.key not in held or json.loads(held[TAG + view.key])["createdAt"] < at:
+        kept = json.loads(held[TAG + view.key]) if TAG + view.key in held else None
+        if kept is None or kept["createdAt"] < at or (_untouched(kept, at) and kept["state"] != told["state"]):
             wanted[TAG + view.key] = json.dumps(told)
     return wanted
+
+
+def _untouched(kept: Mapping[str, Any], at: int) -> bool:
+    """Whether a saved view is one that we made for this very sweep, and that nobody has changed since: an earlier
+    version may have shown other columns."""
+    return bool(kept["createdAt"] == kept["updatedAt"] == at)

@@ -50,6 +50,15 @@ def test_a_view_is_offered_once_and_the_newest_sweep_decides(finished: Finished)
     assert json.loads(told["state"])["searchFilter"] == 'tags.kind = "transition"'
 
 
+def test_a_view_of_an_earlier_version_is_replaced_and_a_person_s_is_not(finished: Finished) -> None:
+    offered = views.tags(finished.sweep, {})
+    key = "mlflow.sharedViewState.transitions"
+    former = json.loads(offered[key]) | {"state": "{}"}
+    assert views.tags(finished.sweep, offered | {key: json.dumps(former)}) == {key: offered[key]}
+    changed = former | {"updatedAt": former["updatedAt"] + 1}
+    assert views.tags(finished.sweep, offered | {key: json.dumps(changed)}) == {}
+
+
 def test_heads_of_columns_can_be_read_whole(finished: Finished) -> None:
     for view in views.views(finished.sweep):
         state = view.state()
