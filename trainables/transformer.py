@@ -87,7 +87,7 @@ def _attention(qkv_SNK: Tensor, rows: int, n_head: int, scale: float) -> Tensor:
     # Split before anything is folded: compiled with the stack axis free, the gradient is then written once, by one
     # kernel a block instead of two.
     q_BHTD, k_BHTD, v_BHTD = (
-        each_SNC.unflatten(-1, (n_head, -1)).unflatten(1, (rows, -1)).flatten(0, 1).transpose(1, 2)
+        each_SNC.view(stack, rows, tokens // rows, n_head, -1).flatten(0, 1).transpose(1, 2)
         for each_SNC in qkv_SNK.chunk(3, dim=-1)
     )
     if qkv_SNK.is_cpu and tokens // rows <= SHORT_ROW:
