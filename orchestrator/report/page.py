@@ -59,6 +59,7 @@ def page(content: PageContent) -> str:
         state=content.state,
         said=said,
         words=content.answer.words,
+        has_core=content.answer.has_core,
         figures=_figures(content),
         synergies=[_synergy_row(mix) for mix in content.answer.mixes if mix.synergy_total and mix.synergy_core],
         races=[_race_row(found) for found in speed_ups(spec, content.runs)],
