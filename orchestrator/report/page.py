@@ -62,6 +62,7 @@ def page(content: PageContent) -> str:
         state=content.state,
         said=said,
         words=content.answer.words,
+        has_core=content.answer.has_core,
         figures=_figures(content),
         explorer=explorer_data(spec, content.answer, content.runs),
         thresholds=threshold_table(content.answer, spec.make_family()),

@@ -86,8 +86,8 @@ class Network:
         width = settings.width
         sizes = [self._nodes * width, settings.depth * width * width, width * self._numbers]
         features_SP, weights_SP, readout_SP = torch.split(parameters_SP, sizes, dim=1)
-        h_SNC = features_SP.unflatten(1, (self._nodes, width))
-        weights_SLCC = weights_SP.unflatten(1, (settings.depth, width, width))
+        h_SNC = features_SP.reshape(-1, self._nodes, width)
+        weights_SLCC = weights_SP.reshape(-1, settings.depth, width, width)
         shares = series(settings.depth)
         sum_SNC = shares[0] * h_SNC
         for layer in range(settings.depth):
@@ -97,7 +97,7 @@ class Network:
             h_SNC = (h_SNC + moved_SNC) / 2 if settings.residual == "halves" else moved_SNC
             sum_SNC = sum_SNC + shares[layer + 1] * h_SNC
         read_SNC = sum_SNC if settings.residual == "series" else h_SNC
-        output_SND: Tensor = read_SNC @ readout_SP.unflatten(1, (width, self._numbers))
+        output_SND: Tensor = read_SNC @ readout_SP.reshape(-1, width, self._numbers)
         return output_SND
 
     def output_and_pullback(self, parameters_SP: Tensor) -> tuple[Tensor, Any]:
