@@ -135,8 +135,8 @@ def resolve_space(
     layers = _layers(space, _choice(space, profile, hardware), asked=profile is not None)
     choose_variant(layers, variant)
     layers.add_overrides(overrides)
-    _refuse_choices(layers)
     suit(layers, lambda: hardware or machine.detect())
+    _refuse_choices(layers)
     try:
         left_out = _leave_out_other_mixes(layers, space.source)
         return Resolved(parse(SweepSpec, layers.data), layers, left_out)
