@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from orchestrator.store.files import Home
 from orchestrator.store.journal import Ended, read_journal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from orchestrator import supervised
 from orchestrator.alongside import Alongside
