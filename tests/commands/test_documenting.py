@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-import jsonschema  # type: ignore[import-untyped] # it comes with Ray, without types
+import jsonschema
 import pytest
 import yaml
 
