@@ -107,7 +107,8 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     home = Home(options.home.resolve())
     say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     here = options.hardware or hardware.detect()
-    check_room(spec, here)
+    if options.address is None or options.hardware is not None:  # Else nothing is known yet of the cluster.
+        check_room(spec, here)
     resumed = None if options.resume is None else resumed_sweep(spec, home, options.resume, say)
     extended = None if options.extend is None else extended_sweep(spec, home, options.extend)
     chosen = opened_for_run(home.root, say)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ray
 
-from orchestrator.engine.ray.starting import start
+from orchestrator.engine.ray.starting import environment_kept, start
 from orchestrator.space.hardware import Hardware
 
 ACCELERATOR = "accelerator_type:"
@@ -14,11 +14,12 @@ ACCELERATOR = "accelerator_type:"
 def cluster_hardware(address: str) -> Hardware:
     """The cores, memory and GPUs of all nodes together. Raises :class:`UserError` for what is no address and
     :class:`SweepError` where no cluster answers."""
-    start(address)
-    try:
-        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    finally:
-        ray.shutdown()
+    with environment_kept():
+        start(address)
+        try:
+            nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        finally:
+            ray.shutdown()
     names = sorted({key.removeprefix(ACCELERATOR) for node in nodes for key in node if key.startswith(ACCELERATOR)})
     return Hardware(
         cpus=int(sum(node.get("CPU", 0) for node in nodes)),

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -30,7 +30,7 @@ from orchestrator.engine.base import Engine, check_trouble, job_of, take_in
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.ray.metrics import Exporter
 from orchestrator.engine.ray.reach import Reach, reachable
-from orchestrator.engine.ray.starting import start, token_file
+from orchestrator.engine.ray.starting import environment_kept, start, token_file
 from orchestrator.engine.ray.trial import REPORT, StackTrial
 from orchestrator.engine.ray.watching import Watch
 from orchestrator.engine.reports import StackReport
@@ -72,6 +72,7 @@ class RayEngine(Engine):
         self._transport = transport
         self._with_dashboard = dashboard
         self._dashboard = ""
+        self._kept = ExitStack()
 
     @property
     def slots(self) -> int:
@@ -94,14 +95,20 @@ class RayEngine(Engine):
     def __enter__(self) -> Self:
         if self._with_dashboard:
             check_dashboard(self._address)
+        self._kept.enter_context(environment_kept())
         os.environ.update(TUNE_ENVIRONMENT)
-        context = start(self._address, dashboard=self._with_dashboard)
+        try:
+            context = start(self._address, dashboard=self._with_dashboard)
+        except BaseException:
+            self._kept.close()
+            raise
         _protect_token()
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # Failed trials are reported by the sweep.
         self._dashboard = f"http://{context.dashboard_url}" if context.dashboard_url else ""
         if self.slots < 1:
             asked = self._resources
             ray.shutdown()
+            self._kept.close()
             raise UserError(
                 f"no node has room for a stack: resources.cpu_per_stack is {asked.cpu_per_stack:g} and "
                 f"resources.gpu_per_stack {asked.gpus:g}; lower them or add machines"
@@ -112,6 +119,7 @@ class RayEngine(Engine):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         ray.shutdown()
+        self._kept.close()
 
     def execute(self, campaign: Campaign) -> None:
         files = Home(Path(self._home)).sweep(campaign.sweep.id)
