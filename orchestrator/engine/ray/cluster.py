@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ray
 
-from orchestrator.engine.ray.starting import environment_kept, start
+from orchestrator.engine.ray.starting import start, switch_kept
 from orchestrator.space.hardware import Hardware
 
 ACCELERATOR = "accelerator_type:"
@@ -14,7 +14,7 @@ ACCELERATOR = "accelerator_type:"
 def cluster_hardware(address: str) -> Hardware:
     """The cores, memory and GPUs of all nodes together. Raises :class:`UserError` for what is no address and
     :class:`SweepError` where no cluster answers."""
-    with environment_kept():
+    with switch_kept():
         start(address)
         try:
             nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]

@@ -30,7 +30,7 @@ from orchestrator.engine.base import Engine, check_trouble, job_of, take_in
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.ray.metrics import Exporter
 from orchestrator.engine.ray.reach import Reach, reachable
-from orchestrator.engine.ray.starting import environment_kept, start, token_file
+from orchestrator.engine.ray.starting import start, switch_kept, token_file
 from orchestrator.engine.ray.trial import REPORT, StackTrial
 from orchestrator.engine.ray.watching import Watch
 from orchestrator.engine.reports import StackReport
@@ -95,7 +95,7 @@ class RayEngine(Engine):
     def __enter__(self) -> Self:
         if self._with_dashboard:
             check_dashboard(self._address)
-        self._kept.enter_context(environment_kept())
+        self._kept.enter_context(switch_kept())
         os.environ.update(TUNE_ENVIRONMENT)
         try:
             context = start(self._address, dashboard=self._with_dashboard)

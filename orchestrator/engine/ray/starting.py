@@ -36,21 +36,17 @@ REFUSED = b"InvalidAuthToken"
 """What Ray's core writes to stderr, and nowhere else, where a cluster refuses the token."""
 
 
-OURS = ("RAY_", "TUNE_", "PYTHONPATH")
-"""What the names of variables begin with that Ray or a sweep on it sets."""
-
-
 @contextmanager
-def environment_kept() -> Iterator[None]:
-    """A block whose changes to the environment for Ray end with it: a later Ray of this process is another matter."""
-    before = {name: value for name, value in os.environ.items() if name.startswith(OURS)}
-    everywhere = ray_constants.ENABLE_RAY_CLUSTER
+def switch_kept() -> Iterator[None]:
+    """A block after which Ray listens as it would have before: a later Ray of this process is another matter. What else
+    Ray's environment says stays, because its core reads that once in a process."""
+    before, everywhere = os.environ.get(REACHABLE), ray_constants.ENABLE_RAY_CLUSTER
     try:
         yield
     finally:
-        for name in [name for name in os.environ if name.startswith(OURS) and name not in before]:
-            del os.environ[name]
-        os.environ.update(before)
+        os.environ.pop(REACHABLE, None)
+        if before is not None:
+            os.environ[REACHABLE] = before
         ray_constants.ENABLE_RAY_CLUSTER = everywhere
 
 
