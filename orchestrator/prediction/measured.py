@@ -143,4 +143,8 @@ def _left_out(predicted: Floats, measured: Floats) -> tuple[float, float]:
         slope = float(((x - x.mean()) * (y - y.mean())).mean()) / varies if varies > 0 else 0.0
         lines.append(measured[place] - (y.mean() + slope * (predicted[place] - x.mean())))
         means.append(measured[place] - y.mean())
-    return tuple(float(np.sqrt(np.mean(np.square(each)))) for each in (lines, means))  # type: ignore[return-value]
+    return _root_mean_square(lines), _root_mean_square(means)
+
+
+def _root_mean_square(values: Sequence[float]) -> float:
+    return float(np.sqrt(np.mean(np.square(values))))
