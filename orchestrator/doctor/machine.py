@@ -14,8 +14,8 @@ from orchestrator.space.hardware import detect
 
 GB = 1e9
 DRIVER_GB, WORKER_GB = 1.5, 0.7
-"""What a sweep's driver with Ray and MLflow holds, and what each worker holds beside its stack: both about, read off
-this project's own sweeps on two cores."""
+"""What a sweep's driver with Ray and MLflow holds, and what each worker holds beside its stack: a judgement, on the
+generous side; neither was measured for this check."""
 SHARED_GB = 1.0
 """Shared memory that Ray does well with: its objects here are small, but it asks for room when it starts."""
 SHARED = Path("/dev/shm")

@@ -8,7 +8,7 @@ from orchestrator.doctor.findings import Finding, ok, slow, wrong
 from orchestrator.space.resources import Resources
 
 LONG_START_S, LONG_RECORD_S = 30.0, 30.0
-"""Both are there within ten seconds on two idle cores."""
+"""Longer than this is worth saying: a judgement, not a measurement."""
 
 
 def ray_start(home: Path) -> Finding:

@@ -18,7 +18,7 @@ import torch
 
 try:
     import fcntl
-except ImportError:  # Windows, where Ray keeps to one process a GPU.
+except ImportError:  # Windows has no such locks: stacks are timed there beside whatever else trains.
     fcntl = None  # type: ignore[assignment]
 
 

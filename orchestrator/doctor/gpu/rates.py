@@ -15,7 +15,7 @@ WIDTH = 8192
 """Of the square matrices: 1.1 TFLOP a product, long against a launch."""
 ROUNDS = 5
 LEAST_SHARE = 0.6
-"""Of the bandwidth that memory clock and bus make; copies come to .8 to .93 of it on such cards."""
+"""Of the bandwidth that memory clock and bus make: a judgement, since no card was at hand."""
 
 
 def copying() -> Finding:
