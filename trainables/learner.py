@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from trainables.architecture import Layout, ModelSettings, layout
 from trainables.base import Evaluation, Learner, Outcome, Report, RunConfig, Status, StepCost
 from trainables.checkpoint import read_checkpoint, write_checkpoint
+from trainables.clock import computing_s
 from trainables.corpus import Alphabet, Dataset, Examples
 from trainables.generation import accuracies
 from trainables.probing import time_steps
@@ -52,7 +53,9 @@ class _Progress:
     solved: int = 0
     """Evaluations in a row at which every task was solved."""
     seconds: float = 0.0
-    """This run's share of the time its stack took."""
+    """This run's share of the time its stack computed (:func:`trainables.clock.computing_s`)."""
+    wall_seconds: float = 0.0
+    """Its share of the time that passed meanwhile: more where other programs had the processor, too."""
 
 
 def run_seed(purpose: str, config: RunConfig) -> int:
@@ -89,7 +92,7 @@ class TransformerLearner(Learner):
     def advance(self) -> list[Report]:
         if not self._active:
             return []
-        begun = time.perf_counter()
+        begun, begun_wall = computing_s(self._device), time.perf_counter()
         settings = self._jobs[0].training
         last = min(settings.steps, (self._step // settings.evaluate_every + 1) * settings.evaluate_every)
         self._trainer.run(self._step, last)
@@ -99,9 +102,10 @@ class TransformerLearner(Learner):
             self._note(index, evaluation)
         ended = [index for index, evaluation in evaluations.items() if evaluation is None or self._has_ended(index)]
         scores = self._test_scores(ended)
-        share = (time.perf_counter() - begun) / len(self._active)
+        took, took_wall = computing_s(self._device) - begun, time.perf_counter() - begun_wall
         for index in self._active:
-            self._progress[index].seconds += share
+            self._progress[index].seconds += took / len(self._active)
+            self._progress[index].wall_seconds += took_wall / len(self._active)
         reports = [
             self._final_report(index, evaluation, scores[index]) if index in ended else Report(index, evaluation)
             for index, evaluation in evaluations.items()
@@ -138,7 +142,12 @@ class TransformerLearner(Learner):
         self._step = notes["step"]
         self._active = [index for index, place in enumerate(places) if place in notes["active"]]
         self._progress = [
-            _Progress([Evaluation(**point) for point in one["curve"]], one["solved"], one["seconds"])
+            _Progress(
+                [Evaluation(**point) for point in one["curve"]],
+                one["solved"],
+                one["seconds"],
+                one.get("wall_seconds", one["seconds"]),  # Until November 2026 one clock measured both.
+            )
             for one in progress
         ]
         rows = [notes["active"].index(places[index]) for index in self._active]
@@ -236,7 +245,8 @@ class TransformerLearner(Learner):
         """Numbers worth recording beside the accuracies."""
         dataset, settings = self._jobs[index].dataset, self._jobs[index].training
         passes = self._step * settings.batch * self._model.block / len(dataset.tokens)
-        measures = {"seconds": self._progress[index].seconds, "passes_over_data": passes}
+        progress = self._progress[index]
+        measures = {"seconds": progress.seconds, "wall_seconds": progress.wall_seconds, "passes_over_data": passes}
         for task, examples in dataset.test.items():
             measures[f"test_examples_{task}"] = len(examples.answers)
             measures[f"test_cases_{task}"] = dataset.cases[task]

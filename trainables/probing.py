@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import torch
+
+from trainables.clock import computing_s
 
 WARM_UP = {"cpu": 2, "cuda": 5}
 """Steps that are not counted: memory is taken, kernels are compiled and, on a GPU, the step is captured in them."""
@@ -23,16 +24,8 @@ def time_steps(run: Callable[[int, int], None], device: torch.device) -> tuple[f
     run(0, count)
     turns = []
     for _ in range(TURNS):
-        begun, last = _clock(device), count + STEPS_A_TURN[device.type]
+        begun, last = computing_s(device), count + STEPS_A_TURN[device.type]
         run(count, last)
-        turns.append((_clock(device) - begun) / STEPS_A_TURN[device.type])
+        turns.append((computing_s(device) - begun) / STEPS_A_TURN[device.type])
         count = last
     return min(turns), float(torch.cuda.max_memory_allocated(device)) if on_gpu else 0.0
-
-
-def _clock(device: torch.device) -> float:
-    """Seconds; where one thread of a CPU computes, those it computed, so that other programs count less."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-        return time.perf_counter()
-    return time.process_time() if torch.get_num_threads() == 1 else time.perf_counter()

@@ -50,6 +50,7 @@ class Monitor:
         self._known: list[RunRecord] = []
         self._trained = 0
         self._trained_s = 0.0
+        self._passed_s = 0.0
         self._grid: tuple[int, float | None] = (0, None)
         self._steps_ended = 0
         self._begun_at: dict[str, float] = {}
@@ -82,7 +83,9 @@ class Monitor:
         self._known.append(record_of(sweep, SweepFiles(sweep.directory), entry))
         if not entry.reused_from:
             self._trained += 1
-            self._trained_s += outcome.measures.get("seconds", 0.0)
+            computed_s = outcome.measures.get("seconds", 0.0)
+            self._trained_s += computed_s
+            self._passed_s += outcome.measures.get("wall_seconds", computed_s)
             self._steps_ended += outcome.steps
 
     def changed(self) -> None:
@@ -97,7 +100,7 @@ class Monitor:
         spec = campaign.sweep.spec
         mixes = tuple(campaign.searcher.progress())
         in_flight = tuple(self._progress(training) for training in campaign.training.values())
-        self._forecaster.consider(campaign.searcher, self._running(), campaign.searcher.stack)
+        self._forecaster.consider(campaign.searcher, self._running(), campaign.searcher.stack, self._slowdown())
         self._latest = Snapshot(
             size_axis=spec.size_axis,
             sizes=spec.sizes,
@@ -138,7 +141,11 @@ class Monitor:
     def _left_s(self, runs_left: int) -> float:
         """The most time left, if the runs to come take as long as those that ended."""
         each = self._trained_s / self._trained if self._trained else self._expected_s
-        return runs_left * each / self._campaign.slots
+        return runs_left * each * self._slowdown() / self._campaign.slots
+
+    def _slowdown(self) -> float:
+        """How many seconds passed while one was computed, over the runs trained so far: about 1 on an idle machine."""
+        return max(1.0, self._passed_s / self._trained_s) if self._trained_s else 1.0
 
     def _steps_per_s(self, steps: int) -> float | None:
         """Steps a second, of all runs, over the last minute; None before there is anything to compare with."""

@@ -14,7 +14,7 @@ from orchestrator.search.belief import Belief, Fantasy
 from orchestrator.search.choice import best_choice
 from orchestrator.search.costs import CostModel, cost_model
 from orchestrator.search.evidence import free_runs, missing_runs
-from orchestrator.search.stopping import MixPlan, Stopping
+from orchestrator.search.stopping import MixPlan, Stopping, spent_on
 from orchestrator.search.view import MixView, view_of
 
 LENIENCE = 0.5
@@ -109,8 +109,10 @@ class Bayes(Searcher):
             # With any seed: results that came since may have changed the seed that would be asked for now.
             asked = any(replace(run, seed=plan.longer.seed) == plan.longer for run in taken)
             return None if asked else _Offer((2.0, 0.0), [plan.longer])
-        budget = self.settings.max_runs - view.ended - sum(request.mix == view.mix for request in taken)
-        if budget < 1:
+        flying = [request for request in taken if request.mix == view.mix]
+        budget = self.settings.max_runs - view.ended - len(flying)
+        expected = spent_on(view.mix, results) + sum(costs.cost(request.size) for request in flying)
+        if budget < 1 or expected >= self.settings.most_spent:
             return None
         if plan.checks:
             checks = [missing_runs(self.problem, results, taken, view.mix, *check) for check in plan.checks]

@@ -20,8 +20,9 @@ class BayesSettings(SearchSettings):
     When to stop. ``precision``: a mix is done when the 90 % interval of its transition is narrower than this, in ln
     size. ``worth``: it is also done when the best next run promises fewer nats about the transition than this times
     the run's cost, where a run at the middle size costs 1; the wider the interval still is, the less is required.
-    ``max_runs`` and ``max_cost`` (seconds) end a mix in any case; both count its finished runs. ``min_runs``: the
-    fewest runs to stop on.
+    ``max_runs`` and ``max_cost`` end a mix in any case; both count its finished runs, cost in seconds of training (of
+    one core, where that is what trains, whatever else the machine does). Beside runs that are expected to use up what
+    is left, none is started. ``min_runs``: the fewest runs to stop on.
 
     Which run is next. ``thrift``: information is divided by cost to this power. ``gate``: while many runs are pending,
     another one is started only if it promises at least this share of what the best one would promise without them.
@@ -44,6 +45,11 @@ class BayesSettings(SearchSettings):
     audit: float = 0.4
     share: bool = False
     budget_audit: bool = False
+
+    @property
+    def most_spent(self) -> float:
+        """``max_cost``, infinite where there is none."""
+        return math.inf if self.max_cost is None else self.max_cost
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -30,6 +30,12 @@ Checks = tuple[tuple[int, int], ...]
 """Sizes, and how many finished runs each needs."""
 
 
+def spent_on(mix: str, results: Results) -> float:
+    """What the finished runs of a mix cost, as far as they are evidence for its transition."""
+    seen_of_mix = (seen for run, seen in results.items() if run.mix == mix and run.steps_factor == 1)
+    return sum(seen.cost for seen in seen_of_mix if seen is not None)
+
+
 @dataclass(frozen=True)
 class MixPlan:
     """What a mix still needs, given its results: nothing (``done``), finished runs at particular sizes (``checks``),
@@ -122,9 +128,7 @@ class Stopping:
     def _has_budget(self, view: MixView, results: Results) -> bool:
         if view.ended >= self.settings.max_runs or view.untried == 0:
             return False
-        cells = ((run, seen) for run, seen in results.items() if run.mix == view.mix and run.steps_factor == 1)
-        spent = sum(seen.cost for _, seen in cells if seen is not None)
-        return self.settings.max_cost is None or spent < self.settings.max_cost
+        return spent_on(view.mix, results) < self.settings.most_spent
 
     def _worthwhile(self, view: MixView, results: Results, costs: CostModel) -> bool:
         """Whether the best next run promises enough information for its cost, measured in runs at the middle size as

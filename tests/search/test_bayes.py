@@ -200,6 +200,15 @@ def test_budgets_end_a_mix() -> None:
     assert sum(spent[:-1]) < 300
 
 
+def test_runs_in_training_count_towards_the_cost_of_a_mix() -> None:
+    searcher = Bayes(ONE, max_cost=300.0, worth=0, gate=0.0)
+    for request in searcher.ask(2):
+        searcher.tell(request, Observation(0.5, 0.2, 100.0))
+    assert len(searcher.ask(8)) == 1  # 200 spent, and one more is expected to come to 300.
+    assert searcher.ask(8) == []
+    assert not searcher.done
+
+
 def test_a_budget_of_nothing_left_to_learn_ends_a_mix() -> None:
     greedy, frugal = Bayes(ONE, worth=0), Bayes(ONE, worth=0.3)
     world = mixed(4)

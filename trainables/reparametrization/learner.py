@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import torch
 
 from trainables.base import Evaluation, Learner, Outcome, Report, RunConfig, Status
 from trainables.checkpoint import read_checkpoint, write_checkpoint
+from trainables.clock import computing_s
 from trainables.reparametrization.methods import Method
 from trainables.reparametrization.race import Standing, ahead, is_over, limit
 from trainables.reparametrization.settings import RaceSettings
@@ -59,9 +59,10 @@ class RaceLearner(Learner):
     def _run(self, name: str) -> None:
         """Let a method go on, and take down how it stands in every race."""
         method, rows = self._methods[name], self._rows[name]
-        begun = time.perf_counter()
+        device = method.problem.device
+        begun = computing_s(device)
         method.run(self._spent)
-        seconds = (time.perf_counter() - begun) / len(rows)
+        seconds = (computing_s(device) - begun) / len(rows)
         columns = [
             column.tolist()
             for column in (method.spent_S, method.steps_S, method.gap_S, method.arrived_S, method.broken_S)

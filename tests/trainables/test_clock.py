@@ -1,0 +1,46 @@
+"""The clock that training is measured by: other programs do not count where one thread of a CPU computes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from trainables.clock import computing_s
+
+CPU = torch.device("cpu")
+WAITED_S = 0.2
+
+
+@pytest.fixture(autouse=True)
+def threads_as_before() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def took_s(threads: int) -> float:
+    """What the clock says of a pause, in which nothing is computed."""
+    torch.set_num_threads(threads)
+    begun = computing_s(CPU)
+    time.sleep(WAITED_S)
+    return computing_s(CPU) - begun
+
+
+def test_one_thread_is_charged_for_what_it_computes_alone() -> None:
+    assert took_s(1) < WAITED_S / 2
+
+
+def test_several_threads_are_charged_by_the_clock_on_the_wall() -> None:
+    assert took_s(2) >= WAITED_S
+
+
+def test_what_a_thread_computes_counts() -> None:
+    torch.set_num_threads(1)
+    begun, begun_wall = computing_s(CPU), time.perf_counter()
+    x_BB = torch.ones(300, 300)
+    while time.perf_counter() - begun_wall < WAITED_S:
+        x_BB = (x_BB @ x_BB) / 300
+    assert computing_s(CPU) > begun
