@@ -14,7 +14,7 @@ from orchestrator.commands.looking import wide_console
 from orchestrator.commands.options import DEFAULT_HOME, Debug, HomeOption
 from orchestrator.doctor.findings import Finding, Verdict
 
-COLOURS = {Verdict.OK: "green", Verdict.SLOW: "yellow", Verdict.WRONG: "bold red"}
+COLOURS = {Verdict.OK: "green", Verdict.SLOW: "yellow", Verdict.WRONG: "bold red", Verdict.SKIPPED: "dim"}
 NAME_WIDTH = 14
 
 

@@ -10,11 +10,13 @@ from typing import Any
 
 
 class Verdict(StrEnum):
-    """How a check ended. ``SLOW`` works, with a drawback that is named; ``WRONG`` fails, or gives wrong results."""
+    """How a check ended. ``SLOW`` works, with a drawback that is named; ``WRONG`` fails, or gives wrong results;
+    ``SKIPPED`` could not be looked at, as what it needs is not installed: it speaks neither for nor against a machine."""
 
     OK = "ok"
     SLOW = "slow"
     WRONG = "wrong"
+    SKIPPED = "skip"
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,11 @@ def slow(said: str, todo: str, **figures: Any) -> Finding:
 def wrong(said: str, todo: str, **figures: Any) -> Finding:
     """It fails, or what it computes is wrong."""
     return Finding(Verdict.WRONG, said, todo, figures)
+
+
+def skipped(said: str, todo: str) -> Finding:
+    """What the check needs is not installed."""
+    return Finding(Verdict.SKIPPED, said, todo)
 
 
 def examine(

@@ -16,10 +16,12 @@ from orchestrator.cost.spent import cost_of
 from orchestrator.drive.probing import probe_runs
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.errors import SweepError
+from orchestrator.prediction.registered import entropies
 from orchestrator.report.inside import Seen, judge_inside
+from orchestrator.report.learning_order import Learned, judge_order, learned_at
 from orchestrator.report.scaling import can_scale
 from orchestrator.report.verdicts import Row, judge, judge_law, not_run
-from orchestrator.space.expected import LAW, Expectation, about
+from orchestrator.space.expected import LAW, ORDER, Expectation, about
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks.sizing import Sizing, conditions_of
@@ -110,6 +112,10 @@ class Reproduction:
             if there is not None:
                 yield from judge(spec.name, spec.variant, asked, there.answer, there.id)
                 yield from judge_inside(spec.name, spec.variant, asked, there.answer, _seen(there), there.id)
+                if any(each.finds in ORDER for each in asked):
+                    yield from judge_order(
+                        spec.name, spec.variant, asked, there.answer, _learned(there), entropies(spec), there.id
+                    )
             else:
                 for each in asked:
                     yield from not_run(spec.name, spec.variant, each, spec.plain_mixes, self._why(spec))
@@ -190,6 +196,15 @@ def _seen(sweep: StoredSweep) -> dict[str, list[Seen]]:
             level = levels[config.label]
             learned = level is not None and outcome.accuracy[sweep.answer.target] >= level
             found[config.label].append(Seen(config.size, learned, numbers_of(run.directory)))
+    return found
+
+
+def _learned(sweep: StoredSweep) -> dict[str, list[Learned]]:
+    """When the finished runs of each mix learned their tasks, in the budget that was asked for."""
+    found: dict[str, list[Learned]] = {mix.mix: [] for mix in sweep.answer.mixes}
+    for run in sweep.runs:
+        if run.config.label in found and run.outcome.status is Status.FINISHED and run.config.steps_factor == 1:
+            found[run.config.label].append(learned_at(run.outcome))
     return found
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from orchestrator.prediction.scores import mix_scores
+from orchestrator.prediction.scores import mix_scores, output_entropy
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.files import SweepFiles, write_whole
 
@@ -40,6 +40,13 @@ def predicted(spec: SweepSpec) -> dict[str, dict[str, float]]:
     if tables is None:
         return {}
     return {name: mix_scores(spec.target, tasks, tables) for name, tasks in asked.items()}
+
+
+def entropies(spec: SweepSpec) -> dict[str, float]:
+    """The entropy of every task's answers in nats, from the tasks' tables; empty where the family has none."""
+    tasks = sorted({spec.target, *(task for arm in spec.mixes for phase in arm.phases for task in phase.mix.tasks)})
+    tables = spec.make_family().tables(tasks, spec.seed)
+    return {} if tables is None else {task: output_entropy(task, tables) for task in tasks}
 
 
 def register(spec: SweepSpec, files: SweepFiles) -> None:

@@ -31,6 +31,11 @@ class Score:
     of: Callable[[str, str, TaskTables], float | None]
 
 
+def output_entropy(task: str, tables: TaskTables) -> float:
+    """The entropy of what a task gives, in nats: low where few values are frequent, ln N at most where all are items."""
+    return _entropy(tables.values[task])
+
+
 def shared_groupings(target: str, partner: str, tables: TaskTables) -> float:
     """How many of the groupings both tasks respect: the group of what the task makes of items depends on the groups of
     the items alone (a quotient of Z_n for ADD and PROD), and is not the same for all."""

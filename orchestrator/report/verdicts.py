@@ -11,7 +11,7 @@ from orchestrator.report.comparison import Compared
 from orchestrator.report.panel import saving
 from orchestrator.report.saying import size_words
 from orchestrator.report.scaling import mix_scalings
-from orchestrator.space.expected import INSIDE, Expectation
+from orchestrator.space.expected import INSIDE, ORDER, Expectation
 from orchestrator.transition.types import Synergy, Verdict
 
 NO_FEWER = 1.3
@@ -46,7 +46,7 @@ def judge(space: str, variant: str, expected: Sequence[Expectation], answer: Ans
     """The statements about one sweep's savings and transitions, a row for each mix they are about."""
     rows = []
     for each in expected:
-        if each.finds in INSIDE:
+        if each.finds in INSIDE + ORDER:
             continue
         for mix in _mixes(each, answer):
             found, agreement = "", Agreement.UNDECIDED

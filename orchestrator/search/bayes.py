@@ -109,16 +109,22 @@ class Bayes(Searcher):
             # With any seed: results that came since may have changed the seed that would be asked for now.
             asked = any(replace(run, seed=plan.longer.seed) == plan.longer for run in taken)
             return None if asked else _Offer((2.0, 0.0), [plan.longer])
-        flying = [request for request in taken if request.mix == view.mix]
-        budget = self.settings.max_runs - view.ended - len(flying)
-        expected = spent_on(view.mix, results) + sum(costs.cost(request.size) for request in flying)
-        if budget < 1 or expected >= self.settings.most_spent:
+        budget = self._affordable(view, results, taken, costs)
+        if budget < 1:
             return None
         if plan.checks:
             checks = [missing_runs(self.problem, results, taken, view.mix, *check) for check in plan.checks]
             missing = [run for check in checks for run in check]
             return _Offer((2.0, 0.0), missing[:budget]) if missing else None
         return self._informative(view.mix, belief, results, taken, costs, min(budget, self.stack))
+
+    def _affordable(self, view: MixView, results: Results, taken: set[Request], costs: CostModel) -> int:
+        """How many more runs a mix may start: by ``max_runs``, and by ``max_cost`` at the price of a run at the
+        transition. Those in training count as what they are expected to come to. Below 1: none."""
+        flying = [request for request in taken if request.mix == view.mix]
+        runs = self.settings.max_runs - view.ended - len(flying)
+        left = self.settings.most_spent - spent_on(view.mix, results) - sum(costs.cost(run.size) for run in flying)
+        return min(runs, math.ceil(left / costs.cost(math.exp(view.belief.median)))) if math.isfinite(left) else runs
 
     def _informative(
         self, mix: str, belief: Belief, results: Results, taken: set[Request], costs: CostModel, most: int

@@ -14,9 +14,10 @@ from pydantic import BaseModel, Field, model_validator
 from orchestrator.space.files import SpaceFile
 from orchestrator.space.validation import STRICT, InvalidDataError, parse
 
-Finding = Literal["fewer", "no fewer", "transition", "exponent below", "higher", "lower"]
-LAW, INSIDE = ("exponent below",), ("higher", "lower")
-"""Findings about all variants together, and about what probes see inside models; others: savings and transitions."""
+Finding = Literal["fewer", "no fewer", "transition", "exponent below", "higher", "lower", "peaked first"]
+LAW, INSIDE, ORDER = ("exponent below",), ("higher", "lower"), ("peaked first",)
+"""Findings about all variants together, about what probes see inside models, and about the order in which tasks are
+learned; others: savings and transitions."""
 
 
 class Expectation(BaseModel):
@@ -27,7 +28,8 @@ class Expectation(BaseModel):
     largest size; that over all variants the size at the transition grows with a power of what they differ in that is
     ``exponent below`` ``limit``; or that in runs that learned the target a ``number`` of a probe (``separation/mod2``)
     is ``higher`` or ``lower`` ``than`` another one of the same runs, by default than the same in runs of the baseline
-    at equal size; ``among: all`` counts the runs that did not learn it, too.
+    at equal size; ``among: all`` counts the runs that did not learn it, too; or that in most runs of a mix tasks whose
+    answers are ``peaked`` (of low entropy) are learned ``first``.
 
     ``mix`` names the mix, ``"*"`` every one beside the baseline; with a transition, an exponent or ``than`` it may be
     the baseline. ``variant`` is a pattern (``prime_*``).

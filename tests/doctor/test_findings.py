@@ -6,8 +6,11 @@ import itertools
 import json
 from pathlib import Path
 
+import pytest
+
 from orchestrator.doctor.checkup import NAME, CheckUp, passed_here
 from orchestrator.doctor.findings import Check, Finding, Verdict, examine, ok, slow, wrong
+from orchestrator.doctor.gpu import together
 from orchestrator.space.hardware import Hardware
 
 GPU = Hardware(16, 128, 1, "Some GPU")
@@ -39,6 +42,16 @@ def test_slow_passes_and_wrong_or_left_out_does_not() -> None:
     assert CheckUp(GPU, (ok("here"), fine), ()).passed
     assert not CheckUp(GPU, (ok("here"), late), ()).passed
     assert not CheckUp(GPU, (ok("here"),), ("there",)).passed
+
+
+def test_what_is_not_installed_is_skipped_and_speaks_neither_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(together, "ROOT", tmp_path)  # A package without the repository's tests and benchmarks.
+    found = together.tests(), together.throughput()
+    assert [each.verdict for each in found] == [Verdict.SKIPPED] * 2
+    assert all("clone" in each.todo for each in found)
+    assert CheckUp(GPU, (ok("here"), *found), ()).passed
 
 
 def test_a_check_up_holds_for_the_gpu_and_the_torch_it_was_made_with(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from orchestrator.doctor.findings import Finding, ok, slow, wrong
+from orchestrator.doctor.findings import Finding, ok, skipped, slow, wrong
 from orchestrator.doctor.fresh import Order, fresh
 from orchestrator.doctor.sample import Sample
 
@@ -18,6 +18,7 @@ STEPS, SECONDS = 4, 5.0
 PAYS = 1.05
 """Two processes are worth their memory from so many times one process's rate on."""
 TESTS_S, THROUGHPUT_S = 240.0, 150.0
+FROM_A_CLONE = "it comes with the repository: run doctor from a clone of it"
 
 
 def two_processes() -> Finding:
@@ -36,7 +37,7 @@ def tests() -> Finding:
     """The tests marked gpu, where they are at hand."""
     folder = ROOT / "tests" / "trainables"
     if not folder.is_dir():
-        return ok("the tests that need a GPU are not installed here: they come with the repository")
+        return skipped("the tests that need a GPU are not installed", FROM_A_CLONE)
     words = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "--no-header", "-p", "no:cacheprovider", str(folder)]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=TESTS_S)
     last = next(reversed(done.stdout.strip().splitlines()), "")
@@ -51,7 +52,7 @@ def tests() -> Finding:
 def throughput() -> Finding:
     """Rows of the throughput benchmark, where it is at hand, for as long as there is time."""
     if not (ROOT / "tests" / "bench" / "throughput.py").is_file():
-        return ok("the throughput benchmark is not installed here: it comes with the repository")
+        return skipped("the throughput benchmark is not installed", FROM_A_CLONE)
     words = [sys.executable, "-m", "tests.bench.throughput", "--device", "cuda", "--widths", "64", "--stacks", "16"]
     words += ["64", "--shares", "2", "--seconds", "0.5", "--minutes", str(THROUGHPUT_S / 60 - 1)]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=2 * THROUGHPUT_S)
