@@ -11,7 +11,7 @@ from typing import Any
 
 class Verdict(StrEnum):
     """How a check ended. ``SLOW`` works, with a drawback that is named; ``WRONG`` fails, or gives wrong results;
-    ``SKIPPED`` could not be looked at, as what it needs is not installed: it speaks neither for nor against a machine."""
+    ``SKIPPED`` could not be looked at, as what it needs is not installed: that speaks neither way."""
 
     OK = "ok"
     SLOW = "slow"

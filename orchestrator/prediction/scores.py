@@ -32,7 +32,7 @@ class Score:
 
 
 def output_entropy(task: str, tables: TaskTables) -> float:
-    """The entropy of what a task gives, in nats: low where few values are frequent, ln N at most where all are items."""
+    """The entropy of what a task gives, in nats: low where few values are frequent, at most ln N over N items."""
     return _entropy(tables.values[task])
 
 

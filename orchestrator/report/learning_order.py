@@ -1,5 +1,5 @@
-"""Whether tasks whose answers are peaked are learned before those whose answers are evenly spread. Pure: learning curves
-of runs in, rows out."""
+"""Whether tasks whose answers are peaked are learned before those whose answers are evenly spread. Pure: learning
+curves of runs in, rows out."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def learned_at(outcome: Outcome) -> Learned:
 
 def peaked_first(run: Learned, entropy: Mapping[str, float]) -> float | None:
     """Of the pairs of tasks that a run learned one after the other and whose entropies differ, the share with the
-    peaked one (of the lower entropy) first, less the share with it last: Goodman and Kruskal's gamma, in [-1, 1]. A task
-    that was never learned comes after one that was. None where no pair tells."""
+    peaked one (of the lower entropy) first, less the share with it last: Goodman and Kruskal's gamma, in [-1, 1]. A
+    task that was never learned comes after one that was. None where no pair tells."""
     told = []
     for one, other in itertools.combinations(sorted(run.steps), 2):
         first, second = (run.steps[task] for task in (one, other))
