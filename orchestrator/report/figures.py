@@ -24,8 +24,9 @@ from orchestrator.transition.types import LEVEL, Transition, Verdict
 
 __all__ = ["curve_figure", "save", "save_both", "similarity_figure", "transitions_figure"]
 
-TICK_GAP = 0.055
-"""The least distance between labelled sizes, as a share of the axis (of ln size)."""
+TICK_GAP, WIDE_TICK_GAP = 0.055, 0.08
+"""The least distance between labelled sizes, as a share of the axis (of ln size); the second between counts of
+parameters, which are wider."""
 CURVES_IN = 3.2
 NARROW_CURVES_IN = 1.9
 """Heights of the curves' panel in inches, the second in a narrow figure."""
@@ -83,7 +84,7 @@ def _figure(
         _name_curves(curves, series)
     _draw_floors(curves, series)
     counts = labelled_sizes(answer, width_in)
-    _finish_curves(curves, counts, span, y_label, answer.words.parameters)
+    _finish_curves(curves, labelled_sizes(answer, width_in, WIDE_TICK_GAP), span, y_label, answer.words.parameters)
     strips.draw(below, rows, answer, span, width_in)
     below.xaxis.set_major_locator(FixedLocator([count.size for count in counts]))
     below.xaxis.set_minor_locator(NullLocator())
@@ -215,10 +216,11 @@ def _finish_curves(axes: Axes, counts: Sequence[Count], span: tuple[float, float
     above.spines["top"].set_visible(False)
 
 
-def labelled_sizes(answer: Answer, width_in: float = style.WIDTH_IN) -> list[Count]:
-    """The sizes to label: the ends, and between them those that leave room for each other in a figure so wide."""
+def labelled_sizes(answer: Answer, width_in: float = style.WIDTH_IN, apart: float = TICK_GAP) -> list[Count]:
+    """The sizes to label: the ends, and between them those that leave room for each other in a figure so wide, this
+    share of its usual width."""
     ends = [answer.counts[0], answer.counts[-1]] if len(answer.counts) > 1 else list(answer.counts)
-    gap = TICK_GAP * style.WIDTH_IN / width_in * np.log(ends[-1].size / ends[0].size)
+    gap = apart * style.WIDTH_IN / width_in * np.log(ends[-1].size / ends[0].size)
     kept = list(ends)
     for count in answer.counts[1:-1]:
         if all(abs(np.log(count.size / other.size)) >= gap for other in kept):
