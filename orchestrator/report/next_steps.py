@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.search.bayes_settings import LEAST_PRECISION
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import Verdict
 from trainables.base import SettingsError
 
 MORE_SEEDS = 2
 """Times as many: an interval's width falls with the root of their number."""
+NARROWER = 2
+"""Times as narrow as before is what the statistical searcher is asked for next, at the square of it in cost."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +40,20 @@ def next_steps(spec: SweepSpec, found: Answer) -> list[NextStep]:
         steps.append(NextStep(why, ("search.budget_audit=true",) if _audits(spec) else ()))
     undecided = beyond[Verdict.UNDECIDED] or [mix.mix for mix in found.mixes if not steps and _open(mix)]
     if undecided:
-        seeds = MORE_SEEDS * spec.seeds
         what = "transition" if beyond[Verdict.UNDECIDED] else "comparison"
         why = f"the {what} of {_listed(undecided)} is undecided; more seeds would narrow it"
-        steps.append(NextStep(why, (f"seeds={seeds}",)))
+        steps.append(NextStep(why, (f"seeds={MORE_SEEDS * spec.seeds}", *_further(spec))))
     return steps
+
+
+def _further(spec: SweepSpec) -> list[str]:
+    """What else keeps a searcher from taking more runs: how narrow is narrow enough, and what a mix may cost."""
+    settings, further = spec.search.settings, []
+    if (precision := settings.get("precision")) is not None:
+        further.append(f"search.precision={max(precision / NARROWER, LEAST_PRECISION):.3g}")
+    if (most := settings.get("max_cost")) is not None:
+        further.append(f"search.max_cost={most * NARROWER**2:g}")
+    return further
 
 
 def _other_size(spec: SweepSpec, mixes: list[str], size: int, what: str) -> list[NextStep]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from orchestrator.errors import SettingError
 from orchestrator.search.base import SearchSettings
 
+LEAST_PRECISION = 0.05
 MOST_RUNS = 1_000_000
 LEAST_COST_S = 1e-3
 """A mix that may cost nothing would be asked nothing."""
@@ -54,7 +55,7 @@ class BayesSettings(SearchSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name, least, most in (
-            ("precision", 0.05, 5.0),
+            ("precision", LEAST_PRECISION, 5.0),
             ("max_runs", 1, MOST_RUNS),
             ("max_cost", LEAST_COST_S, math.inf),
             ("min_runs", 1, MOST_RUNS),

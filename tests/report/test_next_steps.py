@@ -47,11 +47,18 @@ def test_beyond_the_sizes_others_are_suggested_that_can_be_trained() -> None:
 
 def test_what_is_undecided_wants_more_seeds() -> None:
     assert said(with_verdicts(Verdict.UNDECIDED, Verdict.FOUND)) == [
-        ("the transition of add is undecided; more seeds would narrow it", ("seeds=6",))
+        ("the transition of add is undecided; more seeds would narrow it", ("seeds=6", "search.precision=0.165"))
     ]
     assert said(with_verdicts(Verdict.FOUND, Verdict.FOUND, decided=False)) == [
-        ("the comparison of add+prod is undecided; more seeds would narrow it", ("seeds=6",))
+        ("the comparison of add+prod is undecided; more seeds would narrow it", ("seeds=6", "search.precision=0.165"))
     ]
+
+
+def test_a_budget_that_would_keep_more_runs_from_being_taken_is_raised() -> None:
+    open_question = with_verdicts(Verdict.FOUND, Verdict.FOUND, decided=False)
+    budgeted = make_spec(search={"method": "bayes", "max_cost": 420, "precision": 0.06})
+    assert said(open_question, budgeted)[0][1] == ("seeds=6", "search.precision=0.05", "search.max_cost=1680")
+    assert said(open_question, make_spec(search={"method": "grid"}))[0][1] == ("seeds=6",)
 
 
 def test_a_plateau_asks_for_the_budget() -> None:
