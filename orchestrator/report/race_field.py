@@ -1,4 +1,4 @@
-"""A race's graph in three moments: where the target was at the start, halfway and at the end, as its run has kept it."""
+"""A race's graph in three moments: where the target was at the start, halfway and at the end, as its run kept it."""
 
 from __future__ import annotations
 
@@ -49,9 +49,7 @@ def _kept(run: RunRecord, method: str) -> tuple[NDArray[Any], NDArray[Any], NDAr
     return None if nodes is None or edges is None or gaps is None else (nodes, edges, gaps)
 
 
-def _drawn(
-    spec: SweepSpec, run: RunRecord, nodes: NDArray[Any], edges: NDArray[Any], gaps: NDArray[Any]
-) -> Figure:
+def _drawn(spec: SweepSpec, run: RunRecord, nodes: NDArray[Any], edges: NDArray[Any], gaps: NDArray[Any]) -> Figure:
     figure = style.new_figure(HEIGHT_IN)
     panels = figure.subplots(1, len(nodes), sharex=True, sharey=True, squeeze=False)[0]
     values = nodes[:, :, 2]

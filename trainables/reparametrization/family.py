@@ -136,7 +136,7 @@ class RaceFamily(Family):
         return size * (2 * matrices + pairs + features)
 
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
-        from trainables.reparametrization.entering import method_of
+        from trainables.reparametrization.building import method_of
         from trainables.reparametrization.learner import Entry, RaceLearner
 
         instances = [self.instance(run.size, run.seed) for run in runs]

@@ -97,8 +97,8 @@ def edges(matrix: Any) -> Edges:
 
 
 def places(settings: GraphSettings, nodes: int) -> NDArray[np.float64]:
-    """Where to draw the nodes of a graph, [nodes, 2]: a grid as one, others on a circle in order, where rings and blocks
-    are what they are."""
+    """Where to draw the nodes of a graph, [nodes, 2]: a grid as one, others on a circle in order, where rings and
+    blocks are what they are."""
     if settings.kind == "grid":
         down, across = np.divmod(np.arange(nodes), _across(nodes))
         return np.stack([across, -down], axis=1).astype(np.float64)

@@ -114,6 +114,7 @@ class HeatProblem(Problem):
         error_SND = x_SND - self._solution_SND
         gradient_SND = self._hessian(error_SND)
         return inner(error_SND, gradient_SND) / 2, gradient_SND
+
     def curvature(self, x_SND: Tensor) -> Curvature:
         """The same everywhere."""
         return self._hessian

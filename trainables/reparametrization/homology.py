@@ -70,4 +70,3 @@ class PersistentHomology(RaceFamily):
 
     def memory(self, size: int) -> float:
         return super().memory(size) + TRIANGULATION_BYTES * size
-

@@ -155,7 +155,9 @@ class RaceLearner(Learner):
             {name: Standing(**one) for name, one in notes["standings"][place].items()} for place in places
         ]
         self._curves = [[Evaluation(**point) for point in notes["curves"][place]] for place in places]
-        left = {part.removeprefix(f"{LEFT}/"): tensor for part, tensor in tensors.items() if part.startswith(f"{LEFT}/")}
+        left = {
+            part.removeprefix(f"{LEFT}/"): tensor for part, tensor in tensors.items() if part.startswith(f"{LEFT}/")
+        }
         self._moments.load(left, places)
         for name in list(self._methods):
             theirs = notes["rows"].get(name, [])

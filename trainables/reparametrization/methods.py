@@ -20,8 +20,9 @@ from trainables.reparametrization.problems import Problem
 
 
 class Method(ABC):
-    """One method on a stack of runs. A run that has arrived, or broken down, stays where it is. ``halfway_SND`` is where
-    each was at its first look with a gap of no more than the root of the tolerance, for those that are ``halved_S``."""
+    """One method on a stack of runs. A run that has arrived, or broken down, stays where it is. ``halfway_SND`` is
+    where each was at its first look with a gap of no more than the root of the tolerance, for those that are
+    ``halved_S``."""
 
     def __init__(self, problem: Problem, price: Price, tolerance: float) -> None:
         self.problem = problem
@@ -164,4 +165,3 @@ class Descent(Method):
     def _output(self) -> tuple[Tensor, Any]:
         assert self._network is not None
         return self._network.output_and_pullback(self._parameters_SP)
-

@@ -1,7 +1,7 @@
 """What is kept of a race for a picture: where a method was at the start, halfway and at the end.
 
-Halfway is its first look with a gap of no more than the root of the tolerance; one that never came so far, or broke down, has
-fewer.
+Halfway is its first look with a gap of no more than the root of the tolerance; one that never came so far, or
+broke down, has fewer.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from trainables.reparametrization.problems import Problem
 PICTURED = 1024
 """Nodes of the largest graph that is kept: of more, nobody can tell one from another."""
 NODES, EDGES, GAPS = "nodes_", "edges_", "gaps_"
-"""What arrays of a run are called, before the method's name: [moments, nodes, 3] places and values, [E, 3] the moment of
-an edge and its ends, [moments] the gaps."""
+"""What arrays of a run are called, before the method's name: [moments, nodes, 3] places and values, [E, 3] the
+moment of an edge and its ends, [moments] the gaps."""
 
 
 class Moments:
@@ -61,9 +61,7 @@ class Moments:
         moments = [self._problem.instances[run].start, *states.numpy()]
         excess = [float(alone.evaluate(alone.stacked([state]))[0]) for state in moments]
         pictures = [alone.picture(0, state) for state in moments]
-        edges = [
-            np.column_stack([np.full(len(one.edges), moment), one.edges]) for moment, one in enumerate(pictures)
-        ]
+        edges = [np.column_stack([np.full(len(one.edges), moment), one.edges]) for moment, one in enumerate(pictures)]
         return {
             f"{NODES}{name}": np.stack([one.nodes for one in pictures]),
             f"{EDGES}{name}": np.concatenate(edges).astype(np.int32),

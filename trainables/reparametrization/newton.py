@@ -49,8 +49,6 @@ def newton_direction(
         residual_SP = torch.where(up_S[:, None], residual_SP + step_S1 * bent_SP, residual_SP)
         left_S = residual_SP.square().sum(dim=1)
         active_S = up_S & (left_S.sqrt() > share_S * length_S)
-        search_SP = torch.where(
-            active_S[:, None], -residual_SP + (left_S / square_S)[:, None] * search_SP, search_SP
-        )
+        search_SP = torch.where(active_S[:, None], -residual_SP + (left_S / square_S)[:, None] * search_SP, search_SP)
         square_S = left_S
     return direction_SP, products_S

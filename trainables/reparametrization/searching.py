@@ -130,9 +130,7 @@ class Newton(LineSearch):
         def product(direction_SP: Tensor) -> Tensor:
             return curvature(direction_SP.view_as(self.x_SND)).flatten(1)
 
-        direction_SP, products_S = newton_direction(
-            product, self._gradient_SND.flatten(1), self._first_norm_S, going_S
-        )
+        direction_SP, products_S = newton_direction(product, self._gradient_SND.flatten(1), self._first_norm_S, going_S)
         self.spent_S += products_S * self.price.product
         return direction_SP
 

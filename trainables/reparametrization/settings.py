@@ -99,9 +99,13 @@ class NetworkSettings:
         if not 0 <= self.damping < 1:
             raise SettingsError(f"damping is {self.damping}; it must be in [0, 1)", key="network.damping")
         if self.switch_after < 0:
-            raise SettingsError(f"switch_after is {self.switch_after}; it must be 0 or more", key="network.switch_after")
+            raise SettingsError(
+                f"switch_after is {self.switch_after}; it must be 0 or more", key="network.switch_after"
+            )
         if not 0 < self.switch_share < 1:
-            raise SettingsError(f"switch_share is {self.switch_share}; it must be in (0, 1)", key="network.switch_share")
+            raise SettingsError(
+                f"switch_share is {self.switch_share}; it must be in (0, 1)", key="network.switch_share"
+            )
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,16 @@
 """Persistent homology in dimension 0 of points in the plane.
 
 The Vietoris-Rips filtration joins two points at the scale of their distance. Every class of H0 is born at scale 0, with
-a point of its own, and dies where an edge joins its component to an older one: as Kruskal's algorithm takes edges, these
-are the edges of the minimum spanning tree, and the diagram is the tree's lengths (Edelsbrunner and Harer 2010,
+a point of its own, and dies where an edge joins its component to an older one: as Kruskal's algorithm takes edges,
+these are the edges of the minimum spanning tree, and the diagram is the tree's lengths (Edelsbrunner and Harer 2010,
 Computational Topology, chapter VII). So the pairing of births with deaths is the tree. It is a part of the Delaunay
 triangulation (Shamos and Hoey 1975, FOCS, p. 151), whose edges are at most three times as many as the points: all is
 sparse. Pure numpy and scipy.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sparse
@@ -36,10 +38,10 @@ def spanning_tree(points: Points) -> Edges:
     # Ranks in place of lengths: scipy takes an edge of length 0 for none.
     rank = np.empty(len(candidates))
     rank[np.argsort(np.hypot(far[:, 0], far[:, 1]), kind="stable")] = np.arange(1, len(candidates) + 1)
-    size = (len(points), len(points))
-    tree = sparse.csgraph.minimum_spanning_tree(sparse.csr_matrix((rank, candidates.T), shape=size)).tocoo()
-    found = np.sort(np.stack([tree.row, tree.col], axis=1), axis=1).astype(np.int64)
-    return found[np.lexsort((found[:, 1], found[:, 0]))]
+    begin = np.searchsorted(candidates[:, 0], np.arange(len(points) + 1))
+    graph = sparse.csr_matrix((rank, candidates[:, 1], begin), shape=(len(points), len(points)))
+    tree = sparse.csgraph.minimum_spanning_tree(graph).tocoo()
+    return _once(np.stack([tree.row, tree.col], axis=1), len(points))
 
 
 def deaths(points: Points) -> NDArray[np.float64]:
@@ -52,17 +54,18 @@ def deaths(points: Points) -> NDArray[np.float64]:
 def _candidates(points: Points) -> Edges:
     """Edges that hold the minimum spanning tree, each once, in order: those of the Delaunay triangulation."""
     try:
-        made = Delaunay(points)
+        # Qhull loses what is small beside the distance from the origin.
+        made = Delaunay(points - points.mean(axis=0))
     except QhullError:
         # All on one line, as far as float64 can tell, or too few for a triangle: neighbours along the line.
         return _along_a_line(points)
-    begin, neighbours = made.vertex_neighbor_vertices
-    ends = np.stack([np.repeat(np.arange(len(points)), np.diff(begin)), neighbours], axis=1)
+    ends = made.simplices[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
     # A point that lies on another, or on an edge, as far as float64 can tell, is left out of the triangulation.
     for left_out, triangle, nearest in made.coplanar:
-        ends = np.concatenate([ends, [(left_out, nearest), *((left_out, corner) for corner in made.simplices[triangle])]])
-    found: Edges = np.unique(np.sort(ends, axis=1), axis=0).astype(np.int64)
-    return found[found[:, 0] != found[:, 1]]
+        ends = np.concatenate(
+            [ends, [(left_out, nearest), *((left_out, corner) for corner in made.simplices[triangle])]]
+        )
+    return _once(ends[ends[:, 0] != ends[:, 1]], len(points))
 
 
 def _along_a_line(points: Points) -> Edges:
@@ -70,4 +73,10 @@ def _along_a_line(points: Points) -> Edges:
     spread = np.abs(centred).max()
     direction = np.linalg.svd(centred / spread if spread > 0 else centred, full_matrices=False)[2][0]
     order = np.argsort(centred @ direction, kind="stable")
-    return np.sort(np.stack([order[:-1], order[1:]], axis=1), axis=1).astype(np.int64)
+    return _once(np.stack([order[:-1], order[1:]], axis=1), len(points))
+
+
+def _once(ends: NDArray[Any], nodes: int) -> Edges:
+    """Every edge once, the smaller end first, in order."""
+    numbers = np.unique(ends.min(axis=1).astype(np.int64) * nodes + ends.max(axis=1))
+    return np.stack(np.divmod(numbers, nodes), axis=1)

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import linkage
 
-from tests.trainables.reparametrization.racing import EVERY, finish, learner, runs
+from tests.trainables.reparametrization.racing import finish, learner, runs
 from trainables.base import Mix, SettingsError
 from trainables.reparametrization.clouds import CloudInstance, CloudProblem, cloud_instance
 from trainables.reparametrization.diagrams import DiagramSettings
@@ -52,7 +52,9 @@ def test_loss_gradient_and_hessian_are_the_formulas() -> None:
         assert float(excess[row]) == pytest.approx(loss(one, one.start), rel=1e-9)
         step = 1e-4  # Small enough for the tree to stay.
         ahead, behind = loss(one, one.start + step * direction), loss(one, one.start - step * direction)
-        assert float((gradient[row].numpy() * direction).sum()) == pytest.approx((ahead - behind) / (2 * step), rel=1e-4)
+        assert float((gradient[row].numpy() * direction).sum()) == pytest.approx(
+            (ahead - behind) / (2 * step), rel=1e-4
+        )
         curvature = (ahead - 2 * loss(one, one.start) + behind) / step**2
         assert float((bent[row].numpy() * direction).sum()) == pytest.approx(curvature, rel=1e-3)
     assert float(problem.evaluate(problem.stacked([one.solution for one in found]))[0].max()) < 1e-20
@@ -81,20 +83,21 @@ def test_points_are_moved_until_all_classes_die_where_they_should() -> None:
 def homology(**network: object) -> PersistentHomology:
     settings = HomologySettings(
         rates=RateSettings(adam=0.02, rmsprop=0.005, momentum=0.05, hessian=0.05, laplacian=0.05, random=0.05),
-        race=RaceSettings(steps=400, tolerance=0.05, patience=3.0, evaluate_every=50),
+        race=RaceSettings(steps=200, tolerance=0.05, patience=3.0, evaluate_every=50),
     )
     return PersistentHomology(replace(settings, network=NetworkSettings(**({"width": 2} | network))))  # type: ignore[arg-type]
 
 
 def test_a_stack_of_races_equals_each_alone() -> None:
     family = homology(depth=1, residual="halves", train_weights=False)
-    configs = runs(family, EVERY, 36, [0, 1, 2])
+    names = ("adam", "hessian", "lbfgs", "newton")
+    configs = runs(family, "+".join(names), 25, [0, 1])
     together = finish(learner(family, configs))
     for index, config in enumerate(configs):
         alone = finish(learner(family, [config]))[0]
         assert together[index].accuracy == alone.accuracy
         assert together[index].data == alone.data
-        for name in EVERY.split("+"):
+        for name in names:
             assert together[index].measures[f"spent_{name}"] == pytest.approx(alone.measures[f"spent_{name}"], rel=1e-9)
     assert sum(sum(outcome.accuracy.values()) for outcome in together.values()) > 0
 
