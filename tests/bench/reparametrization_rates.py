@@ -75,7 +75,6 @@ def main() -> None:
     parser.add_argument("--counted", default="work")
     parser.add_argument("--graph", default="grid")
     parser.add_argument("--steps", type=int, default=4000)
-    parser.add_argument("--tolerance", type=float, default=1e-4)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--methods", nargs="+", default=tuple(GRIDS))
     parser.add_argument("--rates", type=float, nargs="+", help="in place of those tried otherwise")
@@ -83,7 +82,7 @@ def main() -> None:
     asked = parser.parse_args()
     kind = load_family(asked.family)
     base = kind.Settings()
-    base = replace(base, race=replace(base.race, counted=asked.counted, steps=asked.steps, tolerance=asked.tolerance))
+    base = replace(base, race=replace(base.race, counted=asked.counted, steps=asked.steps))
     if hasattr(base, "graph"):
         base = replace(base, graph=replace(base.graph, kind=asked.graph))
     fixed = dict(pair.split("=") for pair in asked.network)

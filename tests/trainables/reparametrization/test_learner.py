@@ -128,7 +128,8 @@ def arrays(race: Learner) -> dict[int, dict[str, NDArray[Any]]]:
 
 
 def test_states_are_kept_for_pictures_through_checkpoints(tmp_path: Path) -> None:
-    family = heat(race=SETTINGS["race"] | {"patience": 1000.0})
+    race_settings = SETTINGS["race"] | {"steps": 3000, "evaluate_every": 20, "patience": 1000.0}
+    family = heat(race=race_settings, rates={"adam": 0.01})
     configs = runs(family, "adam+lbfgs", 64, [0, 1])
     race = learner(family, configs)
     while race.advance()[0].evaluation.measures["gap_lbfgs"] > 1e-2:  # type: ignore[union-attr]
