@@ -43,6 +43,7 @@ def test_a_space_goes_to_the_report_in_its_own_words(tmp_path: Path, monkeypatch
     assert "nodes*" in said["run"]
     assert "unknowns*" in said["run"]
     assert '<section id="races">' in said["page"]
+    assert "The graph of one race with the state of hessian" in said["page"]
 
     runs = o.load(sweep).runs
     assert set(runs["size"]) <= {16, 64, 144}
@@ -53,12 +54,11 @@ def test_a_space_goes_to_the_report_in_its_own_words(tmp_path: Path, monkeypatch
     assert all("arrived_hessian" in run.data.metrics for run in recorded)
 
 
+@pytest.mark.parametrize("space", ["reparametrization_heat", "reparametrization_homology"])
 @pytest.mark.parametrize("variant", ["work", "steps", "work_10x", "steps_10x"])
-def test_what_is_chosen_is_in_the_space(variant: str) -> None:
+def test_what_is_chosen_is_in_the_space(variant: str, space: str) -> None:
     """Rates of all methods are written out, in every profile alike, and no sweep uses the seeds they were chosen on."""
-    written = [
-        load_space("reparametrization_heat", profile, variant=variant) for profile in ("smoke", "laptop", "paper")
-    ]
+    written = [load_space(space, profile, variant=variant) for profile in ("smoke", "laptop", "paper")]
     assert len({str(spec.settings.rates) for spec in written}) == 1
     assert len({str(spec.settings.network) for spec in written}) == 1
     assert not {100, 101, 102} & {seed for spec in written for seed in spec.seed_list}

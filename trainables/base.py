@@ -323,6 +323,7 @@ BUILT_IN = {
     "permutations": "trainables.permutations.family:Permutations",
     "heat_diffusion": "trainables.reparametrization.diffusion:HeatDiffusion",
     "synchronization": "trainables.reparametrization.synchronization:Synchronization",
+    "persistent_homology": "trainables.reparametrization.homology:PersistentHomology",
 }
 """Short names of the families that come with the project."""
 

@@ -37,6 +37,7 @@ NETWORKS: Mapping[str, Sequence[Any]] = {
     "width": (1, 4),
     "residual": ("series", "halves"),
     "depth": (1, 2, 4, 8, 16, 32),
+    "switch_after": (0,),
 }
 
 
@@ -76,12 +77,14 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=4000)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--methods", nargs="+", default=tuple(GRIDS))
+    parser.add_argument("--rates", type=float, nargs="+", help="in place of those tried otherwise")
     parser.add_argument("--network", action="append", default=[], help="depth=2, in place of all depths tried")
     asked = parser.parse_args()
     kind = load_family(asked.family)
     base = kind.Settings()
-    race, graph = replace(base.race, counted=asked.counted, steps=asked.steps), replace(base.graph, kind=asked.graph)
-    base = replace(base, race=race, graph=graph)
+    base = replace(base, race=replace(base.race, counted=asked.counted, steps=asked.steps))
+    if hasattr(base, "graph"):
+        base = replace(base, graph=replace(base.graph, kind=asked.graph))
     fixed = dict(pair.split("=") for pair in asked.network)
     grids = {
         name: [type(NETWORKS[name][0])(yaml.safe_load(fixed[name]))] if name in fixed else NETWORKS[name]
@@ -92,7 +95,7 @@ def main() -> None:
         networks = list(itertools.product(*grids.values())) if method in ("hessian", "laplacian", "random") else [()]
         for network in networks:
             said = dict(zip(grids, network, strict=False))
-            rates = GRIDS.get(method, GRIDS["hessian"])
+            rates = asked.rates or GRIDS.get(method, GRIDS["hessian"])
             tried = [
                 replace(base, rates=replace(base.rates, **{method: rate}), network=replace(base.network, **said))
                 for rate in rates

@@ -35,3 +35,8 @@ def setup_flops(method: str, hessian: float, entries: float) -> float:
 def direction_flops(numbers: int) -> float:
     """A direction of L-BFGS: two loops over its pairs, an inner product and a sum in each, and a new pair."""
     return numbers * (8.0 * HISTORY + 8.0)
+
+
+def conjugate_flops(numbers: int) -> float:
+    """What conjugate gradients take beside their product with the Hessian: two inner products and three sums."""
+    return 10.0 * numbers

@@ -8,6 +8,7 @@ graphs on which the target is ahead, paired by graph and seed; nothing is averag
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -16,18 +17,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError, Words
-from trainables.reparametrization.cost import direction_flops, setup_flops, step_flops
+from trainables.reparametrization.cost import conjugate_flops, direction_flops, setup_flops, step_flops
 from trainables.reparametrization.graphs import FEWEST
-from trainables.reparametrization.settings import METHODS, REPARAMETRIZED, ReparametrizationSettings
+from trainables.reparametrization.settings import METHODS, GraphRaceSettings, ReparametrizationSettings
 
 if TYPE_CHECKING:
-    from trainables.reparametrization.methods import Method, Price
+    from trainables.reparametrization.prices import Price
     from trainables.reparametrization.problems import Instance, Problem
 
 
 class RaceFamily(Family):
-    """Races between optimisers on a problem on graphs. A subclass names itself, its ``Settings`` (a subclass of
-    :class:`ReparametrizationSettings`) and says what its problem is."""
+    """Races between optimisers on a problem with a sparse graph. A subclass names itself, its ``Settings`` (a subclass
+    of :class:`ReparametrizationSettings`), where its problem is, and what that costs."""
 
     size_axis = "nodes"
     divides_examples = False
@@ -35,6 +36,17 @@ class RaceFamily(Family):
     settings: ReparametrizationSettings
     numbers: ClassVar[int] = 1
     """Unknowns of a node."""
+    problem_at: ClassVar[str]
+    """``module:Class`` of its :class:`Problem`, imported when there is something to race: torch is for racing, not for
+    reading."""
+
+    @abstractmethod
+    def graphs(self) -> str:
+        """What graphs the problem is on, in a word or two."""
+
+    @abstractmethod
+    def neighbours(self) -> float:
+        """Neighbours of a node in the graph of the Hessian at the start, in the mean."""
 
     @abstractmethod
     def evaluation_flops(self) -> float:
@@ -42,15 +54,26 @@ class RaceFamily(Family):
 
     @abstractmethod
     def hessian_flops(self) -> float:
-        """Operations, per node, of the Hessian at the start."""
+        """Operations, per node, of the entries of the Hessian where the gradient is known."""
 
     @abstractmethod
+    def product_flops(self) -> float:
+        """Operations, per node, of the Hessian's product with a direction, once its entries are known."""
+
+    @property
+    def entries(self) -> float:
+        """Entries in a row of a graph's matrices, in the mean."""
+        return self.neighbours() + 1
+
     def instance(self, nodes: int, seed: int) -> Instance:
         """The problem of one run: the same for every mix."""
+        return self._problem_class().drawn(self.settings, nodes, seed)
 
-    @abstractmethod
     def problem(self, instances: Sequence[Any], device: str) -> Problem:
         """The losses of a stack."""
+        import torch
+
+        return self._problem_class()(instances, torch.device(device))
 
     def tasks(self) -> tuple[str, ...]:
         return METHODS
@@ -68,7 +91,7 @@ class RaceFamily(Family):
     def subject(self) -> str:
         race = self.settings.race
         by = f", by {race.factor:g}x" if race.factor > 1 else ""
-        return f"{self.settings.graph.kind}, to {race.tolerance:g} of the first loss{by} in {race.counted}"
+        return f"{self.graphs()}, to {race.tolerance:g} of the first loss{by} in {race.counted}"
 
     def warnings(self, sizes: Sequence[int]) -> list[str]:
         if self.settings.race.counted == "work":
@@ -107,64 +130,54 @@ class RaceFamily(Family):
         """Matrices three times over while they are joined, pairs of L-BFGS, features of every layer and their
         gradients."""
         network = self.settings.network
-        matrices = 3 * 20 * self._entries
+        matrices = 3 * 20 * self.entries
         pairs = 8 * 2 * 2 * 10 * self.numbers
         features = 8 * 6 * network.width * (network.depth + 2)
         return size * (2 * matrices + pairs + features)
 
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
-        from trainables.reparametrization.learner import Entry, RaceLearner  # torch is for racing, not for reading
+        from trainables.reparametrization.building import method_of
+        from trainables.reparametrization.learner import Entry, RaceLearner
 
         instances = [self.instance(run.size, run.seed) for run in runs]
         entries = [Entry(self.key(run), run, instance.digest()) for run, instance in zip(runs, instances, strict=True)]
         problem = self.problem(instances, device)
-        methods = {name: self._method(name, problem, runs) for name in runs[0].mix.tasks}
+        methods = {name: method_of(name, problem, runs, self.price) for name in runs[0].mix.tasks}
         return RaceLearner(entries, self.settings.race, methods)
 
-    def _method(self, name: str, problem: Problem, runs: Sequence[RunConfig]) -> Method:
-        from trainables.reparametrization.methods import Descent, Lbfgs
-
-        price, tolerance = self._price(name), self.settings.race.tolerance
-        if name == "lbfgs":
-            return Lbfgs(problem, price, tolerance)
-        rates = [run.settings.rates.of(name) for run in runs]
-        if name not in REPARAMETRIZED:
-            return Descent(problem, price, tolerance, name, rates)
-        network, parameters_SP = self._network(name, problem, [run.seed for run in runs])
-        return Descent(problem, price, tolerance, self.settings.network.optimizer, rates, network, parameters_SP)
-
-    def _network(self, rule: str, problem: Problem, seeds: Sequence[int]) -> tuple[Any, Any]:
-        """The networks of a stack and their first parameters [S, P], which do not depend on the rule."""
-        from trainables.reparametrization.network import Network, initial, propagation
-        from trainables.reparametrization.problems import rng_of
-
-        settings = self.settings.network
-        matrices, parameters = [], []
-        for instance, seed in zip(problem.instances, seeds, strict=True):
-            nodes = len(instance.start)
-            shuffle = rng_of("shuffle", nodes, seed)
-            matrices.append(propagation(rule, instance, settings, shuffle))
-            parameters.append(initial(settings, nodes, self.numbers, rng_of("network", nodes, seed)))
-        return Network(settings, matrices, self.numbers, problem.device), problem.stacked(parameters)
-
-    def _price(self, method: str) -> Price:
+    def price(self, method: str) -> Price:
         """What a method pays, in units of the race."""
-        from trainables.reparametrization.methods import Price
+        from trainables.reparametrization.prices import Price
 
         if self.settings.race.counted == "steps":
-            return Price(0.0, 1.0, 0.0)
+            return Price(0.0, 1.0, 0.0, 1.0)
         unit = self.evaluation_flops()
         beyond = (self._flops_a_step(method) - unit) / unit
-        return Price(setup_flops(method, self.hessian_flops(), self._entries) / unit, 1.0, beyond)
+        product = (self.product_flops() + conjugate_flops(self.numbers)) / unit
+        return Price(setup_flops(method, self.hessian_flops(), self.entries) / unit, 1.0, beyond, product)
 
     def _flops_a_step(self, method: str) -> float:
-        """Operations of a step, per node; for L-BFGS with one look."""
+        """Operations of a step, per node, with one look; of Newton's without its products."""
         unit = self.evaluation_flops()
         if method == "lbfgs":
             return unit + direction_flops(self.numbers)
-        return step_flops(method, self.settings.network, unit, self._entries, self.numbers)
+        if method == "newton":
+            return unit + self.hessian_flops()
+        return step_flops(method, self.settings.network, unit, self.entries, self.numbers)
 
-    @property
-    def _entries(self) -> float:
-        """Entries in a row of a graph's matrices, in the mean."""
-        return self.settings.graph.neighbours + 1
+    def _problem_class(self) -> type[Problem]:
+        module, _, name = self.problem_at.partition(":")
+        found: type[Problem] = getattr(importlib.import_module(module), name)
+        return found
+
+
+class GraphRaceFamily(RaceFamily):
+    """Races on a problem whose graph is given."""
+
+    settings: GraphRaceSettings
+
+    def graphs(self) -> str:
+        return self.settings.graph.kind
+
+    def neighbours(self) -> float:
+        return self.settings.graph.neighbours

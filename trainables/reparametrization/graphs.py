@@ -96,13 +96,28 @@ def edges(matrix: Any) -> Edges:
     return found[np.lexsort((found[:, 1], found[:, 0]))]
 
 
+def places(settings: GraphSettings, nodes: int) -> NDArray[np.float64]:
+    """Where to draw the nodes of a graph, [nodes, 2]: a grid as one, others on a circle in order, where rings and
+    blocks are what they are."""
+    if settings.kind == "grid":
+        down, across = np.divmod(np.arange(nodes), _across(nodes))
+        return np.stack([across, -down], axis=1).astype(np.float64)
+    angle = 2 * math.pi * np.arange(nodes) / nodes
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+
 def _grid(settings: GraphSettings, nodes: int, rng: np.random.Generator) -> Edges:
     """Row by row, as square as can be; the last row may be short."""
-    across = math.isqrt(nodes - 1) + 1
+    across = _across(nodes)
     node = np.arange(nodes)
     right = node[(node % across != across - 1) & (node + 1 < nodes)]
     down = node[node + across < nodes]
     return np.concatenate([np.stack([right, right + 1], 1), np.stack([down, down + across], 1)])
+
+
+def _across(nodes: int) -> int:
+    """Nodes in a row of a grid."""
+    return math.isqrt(nodes - 1) + 1
 
 
 def _ring(settings: GraphSettings, nodes: int, rng: np.random.Generator) -> Edges:

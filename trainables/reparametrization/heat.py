@@ -18,8 +18,8 @@ import scipy.sparse.linalg as linear
 import torch
 from torch import Tensor
 
-from trainables.reparametrization.graphs import GraphSettings, adjacency, edges, laplacian
-from trainables.reparametrization.problems import Floats, Instance, Problem, inner, rng_of
+from trainables.reparametrization.graphs import GraphSettings, adjacency, edges, laplacian, places
+from trainables.reparametrization.problems import Curvature, Floats, Instance, Picture, Problem, inner, rng_of
 from trainables.reparametrization.stacked import SparseStack
 from trainables.reparametrization.temperatures import HeatSettings
 
@@ -63,6 +63,7 @@ def heat_instance(graph: GraphSettings, heat: HeatSettings, nodes: int, seed: in
     source = -(whole[free][:, held] @ held_at)
     solution = solve(hessian, source, graph.kind)
     return HeatInstance(
+        places=places(graph, nodes),
         start=np.zeros((len(free), 1)),
         solution=solution[:, None],
         hessian=hessian,
@@ -103,9 +104,24 @@ class HeatProblem(Problem):
         self._hessian = SparseStack([one.hessian for one in instances], device)
         self._solution_SND = self.stacked([one.solution for one in instances])
 
+    @classmethod
+    def drawn(cls, settings: Any, nodes: int, seed: int) -> HeatInstance:
+        return heat_instance(settings.graph, settings.heat, nodes, seed)
+
     def evaluate(self, x_SND: Tensor) -> tuple[Tensor, Tensor]:
         """With e the error, the energy lies ``1/2 e' H e`` above the least one, and its gradient is ``H e``: so
         written, nothing cancels near the solution."""
         error_SND = x_SND - self._solution_SND
         gradient_SND = self._hessian(error_SND)
         return inner(error_SND, gradient_SND) / 2, gradient_SND
+
+    def curvature(self, x_SND: Tensor) -> Curvature:
+        """The same everywhere."""
+        return self._hessian
+
+    def picture(self, row: int, x_ND: Floats) -> Picture:
+        """Temperatures, those that are held included; edges between free nodes."""
+        one = self.instances[row]
+        nodes = np.column_stack([one.places, np.zeros(len(one.places))])
+        nodes[one.free, 2], nodes[one.held, 2] = x_ND[:, 0], one.held_at
+        return Picture(nodes, one.free[edges(one.laplacian)])

@@ -1,4 +1,4 @@
-"""L-BFGS for a stack: every run with its own pairs, direction and line search (Nocedal and Wright 2006, section 7.2).
+"""L-BFGS for a stack: every run with its own pairs and direction (Nocedal and Wright 2006, section 7.2).
 
 Shapes: S runs, P unknowns of one, M pairs.
 """
@@ -9,12 +9,6 @@ import torch
 from torch import Tensor
 
 from trainables.reparametrization.cost import HISTORY
-
-SUFFICIENT = 1e-4
-"""Armijo: a step is taken where the loss falls by this share of what its slope promises."""
-SHRINK = 0.5
-HALVINGS = 30
-"""A line search that fails so often has met the limits of float64: the run forgets its pairs and goes on downhill."""
 
 
 class Pairs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -13,10 +13,13 @@ from trainables.base import Evaluation, Learner, Outcome, Report, RunConfig, Sta
 from trainables.checkpoint import read_checkpoint, write_checkpoint
 from trainables.clock import computing_s
 from trainables.reparametrization.methods import Method
+from trainables.reparametrization.moments import Moments
 from trainables.reparametrization.race import Standing, ahead, is_over, limit
 from trainables.reparametrization.settings import RaceSettings
 
 CHECKPOINT = "race.safetensors"
+LEFT = "left"
+"""No method is called so; in a checkpoint, before what is kept for pictures."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class RaceLearner(Learner):
         self._entries = tuple(entries)
         self._race = race
         self._methods = dict(methods)
+        self._moments = Moments(next(iter(self._methods.values())).problem)
         self._rows = {name: list(range(len(entries))) for name in methods}
         self._standings = [{name: Standing() for name in methods} for _ in entries]
         self._curves: list[list[Evaluation]] = [[] for _ in entries]
@@ -54,7 +58,10 @@ class RaceLearner(Learner):
         reports = [self._report(index) for index in self._active]
         self._active = [report.index for report in reports if report.outcome is None]
         self._drop()
-        return reports
+        return [
+            report if report.outcome is None else replace(report, arrays=self._moments.arrays(report.index))
+            for report in reports
+        ]
 
     def _run(self, name: str) -> None:
         """Let a method go on, and take down how it stands in every race."""
@@ -76,6 +83,8 @@ class RaceLearner(Learner):
         for name in list(self._methods):
             rows = self._rows[name]
             kept = [place for place, row in enumerate(rows) if row in self._active and self._goes_on(row, name)]
+            for place in sorted(set(range(len(rows))) - set(kept)):
+                self._moments.leave(rows[place], name, self._methods[name], place)
             if not kept:
                 del self._methods[name], self._rows[name]
             elif len(kept) < len(rows):
@@ -93,6 +102,7 @@ class RaceLearner(Learner):
         gaps = [max(one.gap, 1e-300) if math.isfinite(one.gap) else 1e300 for one in standings.values()]
         loss = math.exp(sum(map(math.log, gaps)) / len(gaps))
         measures = {f"gap_{name}": gap for name, gap in zip(standings, gaps, strict=True)}
+        measures |= {f"seconds_{name}": one.seconds for name, one in standings.items()}
         evaluation = Evaluation(self._spent, loss, scores, measures)
         self._curves[index].append(evaluation)
         if not is_over(standings, self._spent, self._race):
@@ -124,6 +134,7 @@ class RaceLearner(Learner):
             for name, method in self._methods.items()
             for part, tensor in method.tensors().items()
         }
+        tensors |= {f"{LEFT}/{part}": tensor for part, tensor in self._moments.tensors().items()}
         notes = {
             "keys": [entry.key for entry in self._entries],
             "active": self._active,
@@ -145,6 +156,10 @@ class RaceLearner(Learner):
             {name: Standing(**one) for name, one in notes["standings"][place].items()} for place in places
         ]
         self._curves = [[Evaluation(**point) for point in notes["curves"][place]] for place in places]
+        left = {
+            part.removeprefix(f"{LEFT}/"): tensor for part, tensor in tensors.items() if part.startswith(f"{LEFT}/")
+        }
+        self._moments.load(left, places)
         for name in list(self._methods):
             theirs = notes["rows"].get(name, [])
             rows = [index for index, place in enumerate(places) if place in theirs]

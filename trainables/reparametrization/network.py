@@ -56,10 +56,14 @@ def count_parameters(settings: NetworkSettings, nodes: int, numbers: int) -> int
 
 def initial(settings: NetworkSettings, nodes: int, numbers: int, rng: np.random.Generator) -> Floats:
     """First parameters [P]: features from N(0, 1), a readout of +-1 / sqrt(width), and identities as weights, so that
-    layers begin as powers of P."""
+    layers begin as powers of P. Several numbers are read out by columns that are orthogonal, each of length 1, too."""
     width = settings.width
     features = rng.standard_normal(nodes * width)
-    readout = rng.choice((-1.0, 1.0), width * numbers) / math.sqrt(width)
+    if numbers == 1:
+        readout = rng.choice((-1.0, 1.0), width) / math.sqrt(width)
+    else:
+        assert width >= numbers, "with fewer features than numbers the output lies in a part of the space"
+        readout = np.linalg.qr(rng.standard_normal((width, numbers)))[0].ravel()
     return np.concatenate([features, np.tile(np.eye(width).ravel(), settings.depth), readout])
 
 

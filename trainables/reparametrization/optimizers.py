@@ -5,8 +5,6 @@ Constants are those of the methods' authors and of torch.optim. Beside them only
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -21,17 +19,28 @@ MOMENTS = {"momentum": 1, "rmsprop": 1, "adam": 2}
 
 
 class FirstOrder:
-    """An optimiser by name, with its rate [S, 1] and its moments, each [S, P]."""
+    """An optimiser by name, with its rate [S, 1], its moments, each [S, P], and the steps that each run has taken."""
 
     def __init__(self, name: str, rate_S1: Tensor, like_SP: Tensor) -> None:
         self.name = name
         self.rate_S1 = rate_S1
         self.moments = [torch.zeros_like(like_SP) for _ in range(MOMENTS[name])]
-        self.steps = 0
+        self.steps_S = torch.zeros(len(like_SP), dtype=torch.int64, device=like_SP.device)
 
-    def move(self, gradient_SP: Tensor) -> Tensor:
+    def step(self, parameters_SP: Tensor, gradient_SP: Tensor, stepping_S: Tensor) -> Tensor:
+        """The parameters after a step of the runs that are ``stepping_S``, [S, P]. The others stay as they are, their
+        moments, too."""
+        self.steps_S = self.steps_S + stepping_S
+        if stepping_S.all():
+            return parameters_SP - self._move(gradient_SP)
+        before = [moment.clone() for moment in self.moments]
+        moved_SP = parameters_SP - self._move(gradient_SP)
+        for moment, kept in zip(self.moments, before, strict=True):
+            moment.copy_(torch.where(stepping_S[:, None], moment, kept))
+        return torch.where(stepping_S[:, None], moved_SP, parameters_SP)
+
+    def _move(self, gradient_SP: Tensor) -> Tensor:
         """What is to be taken off the parameters, [S, P]; moments go on by a step."""
-        self.steps += 1
         if self.name == "momentum":
             (velocity,) = self.moments
             return self.rate_S1 * velocity.mul_(MOMENTUM).add_(gradient_SP)
@@ -42,10 +51,15 @@ class FirstOrder:
         first, second = self.moments
         first.mul_(BETAS[0]).add_(gradient_SP, alpha=1 - BETAS[0])
         second.mul_(BETAS[1]).addcmul_(gradient_SP, gradient_SP, value=1 - BETAS[1])
-        size = self.rate_S1 / (1 - BETAS[0] ** self.steps)
-        return size * first / (second.sqrt() / math.sqrt(1 - BETAS[1] ** self.steps) + EPSILON)
+        size_S1, root_S1 = self.rate_S1 / self._unbias(BETAS[0]), self._unbias(BETAS[1]).sqrt()
+        return size_S1 * first / (second.sqrt() / root_S1 + EPSILON)
+
+    def _unbias(self, beta: float) -> Tensor:
+        """The share of a moment that is there after each run's steps, [S, 1]; 1 before the first."""
+        shares = [1 - beta**steps if steps else 1.0 for steps in self.steps_S.tolist()]
+        return torch.tensor(shares, dtype=torch.float64, device=self.steps_S.device)[:, None]
 
     def keep(self, rows: Tensor) -> None:
         """Go on with these rows alone."""
-        self.rate_S1 = self.rate_S1[rows]
+        self.rate_S1, self.steps_S = self.rate_S1[rows], self.steps_S[rows]
         self.moments = [moment[rows].clone() for moment in self.moments]

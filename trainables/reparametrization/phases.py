@@ -18,9 +18,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trainables.reparametrization.graphs import Edges, GraphSettings, adjacency, edges, laplacian
+from trainables.reparametrization.graphs import Edges, GraphSettings, adjacency, edges, laplacian, places
 from trainables.reparametrization.oscillators import OscillatorSettings
-from trainables.reparametrization.problems import Floats, Instance, Problem, rng_of
+from trainables.reparametrization.problems import Curvature, Floats, Instance, Picture, Problem, rng_of
 from trainables.reparametrization.stacked import joined
 
 
@@ -44,7 +44,7 @@ def phase_instance(graph: GraphSettings, oscillators: OscillatorSettings, nodes:
     # An edge that spans more than a quarter of a circle bends the other way: the Hessian at the start has both signs.
     hessian = laplacian(sparse.coo_matrix((np.tile(bent, 2), (rows, columns)), shape=bare.shape).tocsr())
     solution = np.full((nodes, 1), start.mean())
-    return PhaseInstance(start[:, None], solution, hessian, laplacian(bare), ends, coupling)
+    return PhaseInstance(places(graph, nodes), start[:, None], solution, hessian, laplacian(bare), ends, coupling)
 
 
 def order(phases: NDArray[np.float64]) -> float:
@@ -66,6 +66,10 @@ class PhaseProblem(Problem):
         self._by_run = joined([sparse.csr_matrix(np.ones((1, len(one.coupling)))) for one in instances], device)
         self._coupling_E = torch.from_numpy(np.concatenate([one.coupling for one in instances])).to(device)
 
+    @classmethod
+    def drawn(cls, settings: Any, nodes: int, seed: int) -> PhaseInstance:
+        return phase_instance(settings.graph, settings.oscillators, nodes, seed)
+
     def evaluate(self, x_SND: Tensor) -> tuple[Tensor, Tensor]:
         """With d the difference across an edge, ``1 - cos d`` is ``2 sin(d/2)^2``, in which nothing cancels."""
         half_E = torch.mv(self._across, x_SND.reshape(-1)) / 2
@@ -73,6 +77,21 @@ class PhaseProblem(Problem):
         loss_S = torch.mv(self._by_run, 2 * self._coupling_E * sine_E.square())
         gradient = torch.mv(self._back, 2 * self._coupling_E * sine_E * cosine_E)
         return loss_S, gradient.view_as(x_SND)
+
+    def curvature(self, x_SND: Tensor) -> Curvature:
+        bent_E = self._coupling_E * torch.mv(self._across, x_SND.reshape(-1)).cos()
+
+        def product(v_SND: Tensor) -> Tensor:
+            return torch.mv(self._back, bent_E * torch.mv(self._across, v_SND.reshape(-1))).view_as(v_SND)
+
+        return product
+
+    def picture(self, row: int, x_ND: Floats) -> Picture:
+        """Phases, as how far they lie from the mean one, in (-pi, pi]."""
+        turned = np.exp(1j * x_ND[:, 0])
+        return Picture(
+            np.column_stack([self.instances[row].places, np.angle(turned / turned.mean())]), self.instances[row].ends
+        )
 
 
 def _incidence(instance: PhaseInstance) -> Any:

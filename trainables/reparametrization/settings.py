@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import ClassVar, Literal, get_args
 
+from trainables.described import ADDED_LATER
 from trainables.errors import SettingsError
 from trainables.reparametrization.graphs import GraphSettings
 
@@ -14,7 +15,7 @@ Optimizer = Literal["adam", "rmsprop", "momentum"]
 Scale = Literal["bound", "degree"]
 Residual = Literal["none", "halves", "series"]
 
-PLAIN = ("adam", "lbfgs", "momentum", "rmsprop")
+PLAIN = ("adam", "lbfgs", "momentum", "newton", "rmsprop")
 """Methods that move the unknowns themselves."""
 REPARAMETRIZED = ("hessian", "laplacian", "random")
 """Methods that move the parameters of a graph network whose output the unknowns are, by what it propagates with."""
@@ -28,7 +29,7 @@ class RaceSettings:
     A method has arrived when the loss above the solution's is ``tolerance`` times what it was at the start. It may
     spend ``steps``. With ``counted: work`` one of these is as many floating-point operations as one gradient of the
     plain problem takes, so that a dear step counts for more; with ``steps`` every step of a method counts as one,
-    whatever it costs, and so does every look of a line search.
+    whatever it costs, and so does every look of a line search and every product with the Hessian.
 
     A method is *ahead* when it has arrived and every rival needed more than ``factor`` times as much, or had spent that
     much without arriving. What the budget leaves open counts as not ahead. Once one method has arrived, the others go
@@ -71,6 +72,9 @@ class NetworkSettings:
     With ``scale: bound`` it propagates with ``1 - (1 - damping) H / h``, where ``h`` bounds the spectrum of H; with
     ``degree`` with ``1 - (1 - damping) D^-1/2 H D^-1/2``, where D holds the sums of absolute values in H's rows, so
     that one node with a large row does not make all others' entries small.
+
+    With a ``switch_after`` above 0, a run whose loss has not fallen by ``switch_share`` within so many steps of its
+    network goes on with the unknowns themselves, from where it is: by the same ``optimizer``, at its rate there.
     """
 
     width: int = 1
@@ -81,6 +85,8 @@ class NetworkSettings:
     optimizer: Optimizer = "adam"
     scale: Scale = "degree"
     damping: float = 0.0
+    switch_after: int = field(default=0, metadata=ADDED_LATER)
+    switch_share: float = field(default=0.01, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         _one_of("network.activation", self.activation, get_args(Activation))
@@ -92,11 +98,19 @@ class NetworkSettings:
                 raise SettingsError(f"{name} is {getattr(self, name)}; it must be at least 1", key=f"network.{name}")
         if not 0 <= self.damping < 1:
             raise SettingsError(f"damping is {self.damping}; it must be in [0, 1)", key="network.damping")
+        if self.switch_after < 0:
+            raise SettingsError(
+                f"switch_after is {self.switch_after}; it must be 0 or more", key="network.switch_after"
+            )
+        if not 0 < self.switch_share < 1:
+            raise SettingsError(
+                f"switch_share is {self.switch_share}; it must be in (0, 1)", key="network.switch_share"
+            )
 
 
 @dataclass(frozen=True)
 class RateSettings:
-    """The learning rate of each method; ``lbfgs`` has none, for it searches along a line."""
+    """The learning rate of each method; ``lbfgs`` and ``newton`` have none, for they search along a line."""
 
     adam: float = 0.03
     rmsprop: float = 0.01
@@ -123,10 +137,16 @@ class ReparametrizationSettings:
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
 
-    graph: GraphSettings = field(default_factory=GraphSettings)
     network: NetworkSettings = field(default_factory=NetworkSettings)
     rates: RateSettings = field(default_factory=RateSettings)
     race: RaceSettings = field(default_factory=RaceSettings)
+
+
+@dataclass(frozen=True)
+class GraphRaceSettings(ReparametrizationSettings):
+    """The same for problems on a graph that is given."""
+
+    graph: GraphSettings = field(default_factory=GraphSettings)
 
 
 def _one_of(key: str, given: str, allowed: tuple[str, ...]) -> None:

@@ -11,7 +11,7 @@ from trainables.base import Arm, Learner, Mix, Outcome, RunConfig
 from trainables.reparametrization.diffusion import DiffusionSettings, HeatDiffusion
 from trainables.reparametrization.family import RaceFamily
 
-EVERY = "adam+hessian+laplacian+lbfgs+momentum+random+rmsprop"
+EVERY = "adam+hessian+laplacian+lbfgs+momentum+newton+random+rmsprop"
 
 
 def heat(**parts: dict[str, Any]) -> HeatDiffusion:

@@ -6,13 +6,17 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.trainables.reparametrization.racing import EVERY, finish, heat, learner, runs
-from trainables.base import Outcome
+from trainables.base import Learner, Outcome
+from trainables.reparametrization import moments
 
-SETTINGS = {"race": {"steps": 400, "tolerance": 1e-2, "evaluate_every": 50, "patience": 3.0}}
+SETTINGS: dict[str, dict[str, Any]] = {"race": {"steps": 400, "tolerance": 1e-2, "evaluate_every": 50, "patience": 3.0}}
 
 
 def numbers(outcome: Outcome) -> dict[str, float]:
@@ -20,12 +24,20 @@ def numbers(outcome: Outcome) -> dict[str, float]:
     return {name: value for name, value in outcome.measures.items() if not name.startswith("seconds")}
 
 
+def curve(outcome: Outcome) -> list[dict[str, float]]:
+    """What of its points is no time."""
+    return [
+        {name: value for name, value in point.measures.items() if not name.startswith("seconds")}
+        for point in outcome.curve
+    ]
+
+
 def same(mine: Outcome, theirs: Outcome) -> None:
     assert numbers(mine) == pytest.approx(numbers(theirs), rel=1e-9)
     assert (mine.accuracy, mine.steps, mine.data) == (theirs.accuracy, theirs.steps, theirs.data)
     assert [point.step for point in mine.curve] == [point.step for point in theirs.curve]
-    for one, other in zip(mine.curve, theirs.curve, strict=True):
-        assert one.measures == pytest.approx(other.measures, rel=1e-6)
+    for one, other in zip(curve(mine), curve(theirs), strict=True):
+        assert one == pytest.approx(other, rel=1e-6)
 
 
 def test_a_stack_of_seeds_equals_each_alone() -> None:
@@ -62,7 +74,7 @@ def test_it_goes_on_from_a_checkpoint_and_from_a_part_of_one(tmp_path: Path) -> 
     assert resumed.keys() == rest.keys()
     for index, outcome in rest.items():
         assert numbers(resumed[index]) == numbers(outcome)
-        assert [point.measures for point in resumed[index].curve] == [point.measures for point in outcome.curve]
+        assert curve(resumed[index]) == curve(outcome)
     last = max(rest)
     part = learner(family, configs[last:])
     part.restore(tmp_path)
@@ -105,3 +117,46 @@ def test_a_hundred_thousand_nodes_fit_into_two_gigabytes() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) * 1024 < 2e9
+
+
+def arrays(race: Learner) -> dict[int, dict[str, NDArray[Any]]]:
+    """Go on to the end; what is kept of each run."""
+    kept: dict[int, dict[str, NDArray[Any]]] = {}
+    while reports := race.advance():
+        kept |= {report.index: dict(report.arrays) for report in reports if report.outcome is not None}
+    return kept
+
+
+def test_states_are_kept_for_pictures_through_checkpoints(tmp_path: Path) -> None:
+    race_settings = SETTINGS["race"] | {"steps": 3000, "evaluate_every": 20, "patience": 1000.0}
+    family = heat(race=race_settings, rates={"adam": 0.01})
+    configs = runs(family, "adam+lbfgs", 64, [0, 1])
+    race = learner(family, configs)
+    while race.advance()[0].evaluation.measures["gap_lbfgs"] > 1e-2:  # type: ignore[union-attr]
+        pass
+    race.save(tmp_path)  # L-BFGS has left the stack, and Adam goes on.
+    kept = arrays(race)
+    again = learner(family, configs)
+    again.restore(tmp_path)
+    for index, found in arrays(again).items():
+        assert found.keys() == kept[index].keys()
+        for name, array in found.items():
+            assert np.array_equal(array, kept[index][name])
+    for index, run in enumerate(configs):
+        one = family.instance(run.size, run.seed)
+        for name in ("adam", "lbfgs"):
+            nodes, edges, gaps = (kept[index][f"{what}_{name}"] for what in ("nodes", "edges", "gaps"))
+            assert nodes.shape == (3, 64, 3)
+            assert gaps[0] == 1
+            assert gaps[2] <= 1e-2 < gaps[0]
+            assert gaps[2] <= gaps[1] <= 0.1
+            assert np.count_nonzero(nodes[0, :, 2]) == 4  # At the start all but the held ones are at 0.
+            assert nodes[2, one.free, 2] == pytest.approx(one.solution[:, 0], abs=0.5)
+            assert set(edges[:, 0]) == {0, 1, 2}
+            assert (np.abs(nodes[0, edges[:, 1], :2] - nodes[0, edges[:, 2], :2]).sum(axis=1) == 1).all()  # Of a grid.
+
+
+def test_of_large_graphs_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moments, "PICTURED", 63)
+    family = heat(**SETTINGS)
+    assert arrays(learner(family, runs(family, "lbfgs", 64, [0]))) == {0: {}}
