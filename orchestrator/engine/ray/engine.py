@@ -264,9 +264,11 @@ class CampaignStopper(NotPickled, Stopper):
         self._callback = callback
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        return False
+        """Whether this trial is to end: nothing that it trains is wanted any more."""
+        return self._campaign.given_up(str(result["config"]["job"]["stack_id"]))
 
     def stop_all(self) -> bool:
+        self._campaign.heed()
         if self._campaign.stopping:
             self._callback.end_those_with_nothing_to_keep()
         return self._campaign.stopping
