@@ -28,7 +28,7 @@ class Entry:
     """One sweep. ``headline`` is its answer in a sentence and ``verdicts`` a line a mix; ``why`` says instead why it
     cannot be read. ``figure`` and ``report`` are addresses, ``""`` where there is none. Of one that runs,
     ``training`` says what trains now, ``stoppable`` are mixes that could be stopped by themselves, ``asked`` is what
-    somebody asked to stop already."""
+    somebody asked to stop already. ``again`` is the command that goes on with one that was interrupted."""
 
     id: str
     question: str
@@ -46,6 +46,7 @@ class Entry:
     training: tuple[str, ...] = ()
     stoppable: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
+    again: str = ""
 
 
 def index_page(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -130,8 +131,15 @@ class Shelf:
             figure=f"figure/{found.id}.svg?{len(found.runs)}" if shown and found.runs else "",
             report=f"sweep/{found.id}",
             links=links,
+            again=self._again(found) if found.state is State.INTERRUPTED else "",
             **(self._underway(found) if found.state is State.RUNNING else {}),
         )
+
+    def _again(self, found: StoredSweep) -> str:
+        """The command that goes on with a sweep; what it asks stands in its own directory."""
+        space = str(self._home.sweep(found.id).spec)
+        words = ["python", "-m", "orchestrator", "run", space, "--resume", found.id, "--home", str(self._home.root)]
+        return shlex.join(words)
 
     def _underway(self, found: StoredSweep) -> dict[str, tuple[str, ...]]:
         """What trains now, what can still be stopped, and what was asked to."""

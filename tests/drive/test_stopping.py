@@ -15,6 +15,8 @@ from orchestrator.catalogue.reading import read_sweep
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.report.saying import verdict_line
 from orchestrator.report.table import answer_table
+from orchestrator.site.shelf import Shelf
+from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.files import Home
 from tests.commands.program import Program, program
@@ -100,7 +102,10 @@ def test_a_sweep_is_stopped_from_another_terminal_and_goes_on_later(tmp_path: Pa
     assert "Asked to stop" in printed(console)
     assert f"--resume {sweep_id}" in printed(console)
     assert len(ended(tmp_path, sweep_id)) < 6
-    run_sweep(sweep, RunOptions(home=tmp_path, local_debug=True, resume=""), quiet())
+    # As the page of all sweeps says it: by what lies in the sweep's own directory.
+    again = load_space(str(Home(tmp_path).sweep(sweep_id).spec))
+    assert f"run {Home(tmp_path).sweep(sweep_id).spec} --resume {sweep_id}" in Shelf(Home(tmp_path)).index()
+    run_sweep(again, RunOptions(home=tmp_path, local_debug=True, resume=sweep_id), quiet())
     entries = ended(tmp_path, sweep_id)
     assert len(entries) == 6
     assert {entry.outcome.status for entry in entries} == {Status.FINISHED}

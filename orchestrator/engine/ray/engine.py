@@ -156,7 +156,7 @@ class RayEngine(Engine):
                 name="tune",
                 storage_path=str(files.directory.resolve()),
                 verbose=0,
-                stop=CampaignStopper(campaign, callback),
+                stop=CampaignStopper(campaign, callback, adapter),
                 callbacks=[callback],
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),  # StackTrial keeps its own.
                 failure_config=tune.FailureConfig(max_failures=self._resources.retries),
@@ -184,7 +184,8 @@ class CampaignSearcher(NotPickled, Searcher):
         super().__init__(metric="training_iteration", mode="max")
         self._campaign = campaign
         self._home = home
-        self._stacks: dict[str, str] = {}
+        self.stacks: dict[str, str] = {}
+        """The stack that each trial trains, by their ids."""
 
     def suggest(self, trial_id: str) -> Any:
         if self._campaign.done:
@@ -192,12 +193,12 @@ class CampaignSearcher(NotPickled, Searcher):
         stack = self._campaign.next_stack()
         if stack is None:
             return Searcher.FINISHED if self._campaign.done else None
-        self._stacks[trial_id] = stack.id
+        self.stacks[trial_id] = stack.id
         return {"job": job_of(self._campaign, self._home, stack).to_config()}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         if not error:
-            self._campaign.stack_ended(self._stacks[trial_id])
+            self._campaign.stack_ended(self.stacks[trial_id])
 
     def save(self, checkpoint_path: str) -> None:
         """The journal is the memory."""
@@ -260,15 +261,16 @@ class CampaignCallback(NotPickled, Callback):
 
 
 class CampaignStopper(NotPickled, Stopper):
-    """Ends the experiment when the sweep is being stopped."""
+    """Ends the experiment when the sweep is being stopped, and a trial that nobody wants any more."""
 
-    def __init__(self, campaign: Campaign, callback: CampaignCallback) -> None:
+    def __init__(self, campaign: Campaign, callback: CampaignCallback, adapter: CampaignSearcher) -> None:
         self._campaign = campaign
         self._callback = callback
+        self._adapter = adapter
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Whether this trial is to end: nothing that it trains is wanted any more."""
-        return self._campaign.given_up(str(result["config"]["job"]["stack_id"]))
+        return self._campaign.given_up(self._adapter.stacks[trial_id])
 
     def stop_all(self) -> bool:
         self._campaign.heed()
