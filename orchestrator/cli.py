@@ -23,6 +23,7 @@ from orchestrator.commands import (
     recording,
     reproducing,
     simulating,
+    stopping,
     telling,
 )
 from orchestrator.drive.supervisor import supervise
@@ -72,6 +73,7 @@ app.command("report")(telling.report_command)
 app.command("figure")(telling.figure_command)
 app.command("compare")(telling.compare_command)
 app.command("export")(telling.export_command)
+app.command("stop")(stopping.stop_command)
 app.command("note")(keeping.note_command)
 app.command("rm")(keeping.rm_command)
 app.command("upgrade")(keeping.upgrade_command)

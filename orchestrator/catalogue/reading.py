@@ -74,18 +74,20 @@ class _OnDisk:
 @dataclass(frozen=True)
 class StoredSweep(_OnDisk):
     """A sweep on disk at the moment it was read. ``runs`` are in the order they ended; ``training`` are the runs that
-    were begun and have not ended; ``damage`` says, a sentence each, what in its files could not be read."""
+    were begun and have not ended; ``damage`` says, a sentence each, what in its files could not be read;
+    ``stopped`` are the mixes that somebody stopped."""
 
     sweep: Sweep
     state: State
     runs: tuple[RunRecord, ...]
     training: tuple[Unfinished, ...]
     damage: tuple[str, ...] = ()
+    stopped: frozenset[str] = frozenset()
 
     @cached_property
     def answer(self) -> Answer:
         """What the runs that ended say."""
-        return answer(self.spec, [(run.config, run.outcome) for run in self.runs])
+        return answer(self.spec, [(run.config, run.outcome) for run in self.runs], self.stopped)
 
     @cached_property
     def disk_bytes(self) -> int:
@@ -165,6 +167,7 @@ def _stored(home: Home, sweep: Sweep) -> StoredSweep:
         runs,
         training,
         tuple(damage),
+        memory.stopped,
     )
 
 

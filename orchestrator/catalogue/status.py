@@ -208,4 +208,6 @@ def _progress(stored: StoredSweep) -> tuple[dict[str, MixProgress], str]:
             continue
         request = Request(config.label, config.size, config.seed, config.steps_factor)
         searcher.tell(request, observe(run.outcome, spec.target))
+    for mix in stored.stopped:
+        searcher.stop(mix)
     return {each.mix: each for each in searcher.progress()}, ""

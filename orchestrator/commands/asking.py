@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -68,6 +69,10 @@ def run_command(
     dashboard: Annotated[
         bool, typer.Option("--dashboard", help="Start Ray's dashboard as well, reachable from this machine only.")
     ] = False,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Serve the page of all sweeps while this runs, for a browser on this machine."),
+    ] = False,
     max_time: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="Stop after this time, 2h or 45min, as Ctrl-C does: --resume goes on."),
@@ -87,7 +92,7 @@ def run_command(
     """
     _check_options(
         resume=resume, extend=extend, fresh=fresh, retry_failed=retry_failed,
-        address=address, transport=transport, local_debug=local_debug, dashboard=dashboard,
+        address=address, transport=transport, local_debug=local_debug, dashboard=dashboard, quiet_watch=quiet and watch,
     )  # fmt: skip
     seconds = None if max_time is None else seconds_of("--max-time", max_time)
     asked = with_sizes(override, stack, gpu_fraction, scratch)
@@ -118,6 +123,7 @@ def run_command(
         {"--profile": profile, "--variant": variant, "--set": override, "--stack": stack},
         {"--gpu-fraction": gpu_fraction, "--scratch": scratch, "--address": address, "--max-time": max_time},
         {"--home": None if home == DEFAULT_HOME else home, "--local-debug": local_debug, "--dashboard": dashboard},
+        {"--watch": watch},
     )
     options = RunOptions(
         home=home,
@@ -136,13 +142,16 @@ def run_command(
     console = Console(quiet=quiet)
     if address is None and any(spec.resources.gpu_per_stack for spec in specs):
         _ask_for_a_doctor(home, hardware, console)
+    page = _watched(home, console) if watch else nullcontext()
     if several:
-        ended = run_variants(specs, options, lambda spec: _brief(spec, hardware, home, console), console)
+        with page:
+            ended = run_variants(specs, options, lambda spec: _brief(spec, hardware, home, console), console)
         stored = [open_sweep(each, home) for each in ended]
         print_comparison(stored, stored[-1].sweep.directory / "variants.png")
         return
     _brief(specs[0], hardware, home, console)
-    found = run_sweep(specs[0], options, console)
+    with page:
+        found = run_sweep(specs[0], options, console)
     if quiet:
         from orchestrator.report import table
 
@@ -159,8 +168,11 @@ def _check_options(
     transport: Transport | None,
     local_debug: bool,
     dashboard: bool,
+    quiet_watch: bool,
 ) -> None:
     """Raise ``UserError`` for options of ``run`` that exclude one another."""
+    if quiet_watch:
+        raise UserError("--quiet prints the answer alone and --watch an address to open: give one of them")
     if resume is not None and extend is not None:
         raise UserError("--resume continues a sweep and --extend starts a new one: give one of them")
     if fresh and (resume is not None or extend is not None):
@@ -236,6 +248,13 @@ def _brief(spec: SweepSpec, hardware: Hardware, home: Path, console: Console) ->
     plan = make_plan(spec, hardware, sizing)
     print_briefing(spec, hardware, plan, console)
     return plan
+
+
+def _watched(home: Path, console: Console) -> AbstractContextManager[object]:
+    """The page of all sweeps, served as long as a sweep runs."""
+    from orchestrator.site.watching import watched  # Figures take a second to import.
+
+    return watched(home, partial(console.print, markup=False, highlight=False, soft_wrap=True))
 
 
 def _check_gpus(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:

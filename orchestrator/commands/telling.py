@@ -61,15 +61,28 @@ def figure_command(
     home: HomeOption = DEFAULT_HOME,
     debug: Debug = False,
 ) -> None:
-    """Draw a sweep's figure into a file, for a screen or for a paper."""
+    """Draw a sweep's figure into a file, for a screen or a paper; of a search space with variants one figure of all.
+
+    Examples:
+
+      figure add_vs_add_prod --width 3.3in
+
+      figure prime_modulus --style screen --output variants.png
+    """
+    from orchestrator.catalogue.lookup import find_variants
     from orchestrator.report import paper
     from orchestrator.report.main_figure import main_figure
     from orchestrator.report.style import save
+    from orchestrator.store.files import Home
 
     if output is not None and output.suffix not in PICTURES:
         raise UserError(f"--output {str(output)!r}: a figure ends in {', '.join(PICTURES)}")
     inches = paper.width_in(width)
-    stored = open_sweep(sweep, home)
+    variants = [open_sweep(each, home) for each in find_variants(Home(home.resolve()), sweep)]
+    if len(variants) > 1:
+        _draw_variants(variants, output or Path(f"{sweep}.pdf"), style, inches)
+        return
+    (stored,) = variants
     path = output or Path(f"{stored.id}.pdf")
     if style is Style.SCREEN:
         typer.echo(f"figure  {save(main_figure(stored.spec, stored.answer), path)}")
@@ -77,6 +90,29 @@ def figure_command(
     with paper.embedded():
         typer.echo(f"figure  {save(paper.paper_figure(stored.spec, stored.answer, inches), path)}")
     typer.echo(f"\n{paper.caption(stored.sweep, stored.answer)}\n\n{paper.bibtex(stored.sweep)}")
+
+
+def _draw_variants(variants: Sequence[StoredSweep], path: Path, style: Style, inches: float) -> None:
+    """Draw the variants of a search space into one file. Raises ``UserError`` for those of several recipes, and for a
+    width without room."""
+    from orchestrator.catalogue.reports import compared
+    from orchestrator.report import paper
+    from orchestrator.report.style import NARROW_IN, save
+    from orchestrator.report.variants_figure import can_compare, variants_figure
+
+    found, question = compared(variants), variants[0].spec.question
+    if not can_compare(found):
+        raise UserError("variants of several recipes each have no common figure: name one sweep, or use `compare`")
+    if inches < NARROW_IN:
+        raise UserError(f"a figure of {len(found)} variants has two columns: give it {NARROW_IN:g}in or more")
+    if style is Style.SCREEN:
+        typer.echo(f"figure  {save(variants_figure(found, question), path)}")
+        return
+    with paper.embedded():
+        typer.echo(f"figure  {save(variants_figure(found, width_in=inches), path)}")
+    sweeps = [each.sweep for each in variants]
+    typer.echo(f"\n{paper.variants_caption(sweeps, found)}\n")
+    typer.echo("\n\n".join(map(paper.bibtex, sweeps)))
 
 
 def compare_command(
@@ -120,8 +156,12 @@ def print_comparison(sweeps: Sequence[StoredSweep], output: Path | None = None) 
     if output is not None:
         from orchestrator.report.forest import forest_figure
         from orchestrator.report.style import save
+        from orchestrator.report.variants_figure import can_compare, variants_figure
 
-        figure = scaling_figure(found, sweeps[0].spec.question) if can_scale(found) else forest_figure(found)
+        if can_compare(found):
+            figure = variants_figure(found, sweeps[0].spec.question)
+        else:
+            figure = scaling_figure(found, sweeps[0].spec.question) if can_scale(found) else forest_figure(found)
         typer.echo(f"figure  {save(figure, output)}")
 
 

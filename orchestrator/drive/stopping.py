@@ -1,4 +1,5 @@
-"""What ends a sweep so that it can be resumed: Ctrl-C (a second one ends the process), trouble of the machine."""
+"""What ends a sweep so that it can be resumed: Ctrl-C (a second one ends the process), somebody who asks for it from
+elsewhere, trouble of the machine."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ from orchestrator.engine.base import Engine, TroubleError
 from orchestrator.engine.campaign import Campaign
 from orchestrator.errors import SweepError
 from orchestrator.report.wording import duration
+from orchestrator.search.base import BY_HAND
 from orchestrator.store.files import SweepFiles
+from orchestrator.store.stop_requests import StopRequest, asked_to_stop
 from orchestrator.store.trouble import trouble_in, trouble_words
 
 HARD_EXIT = 130
@@ -137,3 +140,46 @@ class Command:
 def stopped_words(sweep_id: str, why: str, again: Command) -> str:
     """That a sweep has stopped, why, and how to go on."""
     return f"{sweep_id} has stopped: {why}; continue then with\n{again.resumed(sweep_id)}"
+
+
+LOOK_EVERY_S = 0.5
+"""How often the driver looks for what people ask of its sweep from elsewhere."""
+
+
+class Heed:
+    """Does what people ask of a sweep that is driven here (:mod:`orchestrator.store.stop_requests`), each thing once.
+    Called often, from the driver's thread. ``stop`` stops the whole campaign; while a sweep's settings are tuned
+    nothing less can be (``whole``), and what is asked then of a mix or run is done when the sweep begins."""
+
+    def __init__(
+        self, campaign: Campaign, stop: Callable[[], None], say: Callable[[str], object], *, whole: bool = False
+    ) -> None:
+        self._campaign = campaign
+        self._files = SweepFiles(campaign.sweep.directory)
+        self._stop = stop
+        self._say = say
+        self._whole = whole
+        self._done = 0
+        self._looked_at = -LOOK_EVERY_S
+
+    def __call__(self) -> None:
+        now = time.monotonic()
+        if now - self._looked_at < LOOK_EVERY_S or self._campaign.stopping:
+            return
+        self._looked_at = now
+        asked = asked_to_stop(self._files)
+        for each in asked[self._done :]:
+            self._heed(each)
+        self._done = len(asked)
+
+    def _heed(self, asked: StopRequest) -> None:
+        if not (asked.mix or asked.key):
+            self._say("Asked to stop")
+            self._stop()
+        elif self._whole:
+            return
+        elif asked.mix:
+            self._say(f"{asked.mix} is {BY_HAND}: no more of its runs are trained; those that ended stay")
+            self._campaign.stop_mix(asked.mix)
+        elif not self._campaign.stop_run(asked.key):
+            self._say(f"run {asked.key} was to stop, and is not in training")

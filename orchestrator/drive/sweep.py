@@ -24,6 +24,7 @@ from orchestrator.drive.beginning import (
 from orchestrator.drive.monitor import Monitor
 from orchestrator.drive.stopping import (
     Command,
+    Heed,
     TimeLimit,
     stop_on_interrupt,
     stop_on_trouble,
@@ -43,6 +44,7 @@ from orchestrator.report.page import PageContent, page
 from orchestrator.report.probes import probe_notes
 from orchestrator.report.style import save_both
 from orchestrator.report.wording import found_runs
+from orchestrator.search.base import BY_HAND
 from orchestrator.space import hardware
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.searching import observe, searcher_of
@@ -54,6 +56,7 @@ from orchestrator.store.damage import mended_journal
 from orchestrator.store.files import Home, SweepFiles, write_whole
 from orchestrator.store.journal import Answered, Ended, Journal
 from orchestrator.store.records import FIGURE, REPORT, RunRecord, Sweep
+from orchestrator.store.stop_requests import forget_stop_requests
 from orchestrator.terminal.progress import LiveView
 from orchestrator.tracking.base import Ending
 from orchestrator.tracking.mlflow_tracker import MlflowTracker
@@ -138,6 +141,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
             mended_journal(files, sweep.spec, say) as journal,
         ):
             runs.tidy(files)
+            forget_stop_requests(files)
             try:
                 sweep = tuning.tuned(sweep, home, engine, sizing, say, options.again, options.limit)
                 known = known_runs(sweep, home, extended, journal, say, retry_failed=options.retry_failed)
@@ -187,9 +191,11 @@ class _Drive:
             view.run_ended(arm, request.size, request.seed, self._outcome_text(entry))
             self._recorder.so_far(self._sweep, self._outcomes)
 
-        campaign.listen(heard, monitor.changed, lambda: self._recorder.behind)
+        stop = stopper(campaign, engine, self._say)
+        heed = Heed(campaign, stop, self._say)
+        campaign.listen(heard, monitor.changed, lambda: self._recorder.behind, heed)
         monitor.refresh()
-        with stop_on_interrupt(stopper(campaign, engine, self._say), self._limit):
+        with stop_on_interrupt(stop, self._limit):
             if not campaign.done:
                 with view, self._measuring(), engine.exporting(self._sweep.id, monitor.snapshot):
                     with suppress(TroubleError):  # It is said when all that finished is in the record.
@@ -204,6 +210,9 @@ class _Drive:
         for entry in known:
             if not entry.request.phase:
                 searcher.tell(entry.request, observe(entry.outcome, self._sweep.spec.target))
+        for mix in lifecycle.recall(self._files).stopped:
+            self._say(f"{mix} was {BY_HAND} and stays so; a new sweep with --extend {self._sweep.id} asks for it again")
+            searcher.stop(mix)
         interrupted = lifecycle.interrupted_stacks(self._files, self._say)
         return Campaign(
             self._sweep,
@@ -279,7 +288,7 @@ class _Drive:
 
     def _answer(self) -> Answer:
         """What the runs ended so far say."""
-        return answer(self._sweep.spec, self._outcomes())
+        return answer(self._sweep.spec, self._outcomes(), lifecycle.recall(self._files).stopped)
 
     def _outcomes(self) -> list[tuple[RunConfig, Outcome]]:
         return [(record.config, record.outcome) for record in self._records()]

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 
-from orchestrator.drive.stopping import Command, TimeLimit, stop_on_interrupt, stopped_words, stopper
+from orchestrator.drive.stopping import Command, Heed, TimeLimit, stop_on_interrupt, stopped_words, stopper
 from orchestrator.engine.base import Engine
 from orchestrator.engine.campaign import Campaign
 from orchestrator.errors import SweepError
@@ -64,8 +64,9 @@ def tuned(
             seen=observe_learning,
         )
         teller = _Teller(sweep, tuner, campaign, say)
-        campaign.listen(teller.ended, teller.changed)
-        with stop_on_interrupt(stopper(campaign, engine, say), limit or TimeLimit()):
+        stop = stopper(campaign, engine, say)
+        campaign.listen(teller.ended, teller.changed, heed=Heed(campaign, stop, say, whole=True))
+        with stop_on_interrupt(stop, limit or TimeLimit()):
             if not campaign.done:
                 engine.execute(campaign)
     begun = again or Command()

@@ -35,7 +35,8 @@ class Engine(ABC):
 
     @abstractmethod
     def execute(self, campaign: Campaign) -> None:
-        """Train until ``campaign.done``. Raises :class:`TroubleError` where the campaign met trouble that stayed,
+        """Train until ``campaign.done``, calling ``campaign.heed`` often, and go on with no stack that it has
+        ``given_up``. Raises :class:`TroubleError` where the campaign met trouble that stayed,
         :class:`SweepError` when the machinery itself fails; a run that fails is the campaign's business."""
 
     def interrupted(self) -> None:

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 from orchestrator.engine.patience import Patience
 from orchestrator.engine.queue import Queue
-from orchestrator.search.base import Observation, Request, Searcher
+from orchestrator.search.base import BY_HAND, Observation, Request, Searcher
 from orchestrator.space.searching import observe
 from orchestrator.stacks.sizing import Sizing
 from orchestrator.stacks.stacking import Stack, Ticket, next_stack
 from orchestrator.store.files import SweepFiles
-from orchestrator.store.journal import Ended, Journal
+from orchestrator.store.journal import Ended, Journal, Stopped
 from orchestrator.store.records import Sweep
 from orchestrator.store.runs import SweepRuns
 from orchestrator.store.trouble import trouble_in, trouble_words
@@ -44,6 +44,10 @@ def _ignore(entry: Ended) -> None:
 
 def _do_nothing() -> None:
     """Nobody listens for changes."""
+
+
+def _nothing_asked() -> None:
+    """Nobody asks for anything from elsewhere."""
 
 
 def _never() -> bool:
@@ -90,6 +94,7 @@ class Campaign:
         self._on_end: Callable[[Ended], None] = _ignore
         self._on_change: Callable[[], None] = _do_nothing
         self._behind: Callable[[], bool] = _never
+        self._heed: Callable[[], None] = _nothing_asked
         self._runs = SweepRuns(SweepFiles(sweep.directory), say)
         self._patience = Patience()
         self._underway = Underway(SweepFiles(sweep.directory))
@@ -118,11 +123,46 @@ class Campaign:
         return any(each.stack_id == stack_id and each.evaluation is not None for each in self.training.values())
 
     def listen(
-        self, on_end: Callable[[Ended], None], on_change: Callable[[], None], behind: Callable[[], bool] = _never
+        self,
+        on_end: Callable[[Ended], None],
+        on_change: Callable[[], None],
+        behind: Callable[[], bool] = _never,
+        heed: Callable[[], None] = _nothing_asked,
     ) -> None:
         """Call ``on_end`` with every run that ends, once it is safe, and ``on_change`` after anything happened; start
-        nothing while a listener says that it is ``behind``."""
-        self._on_end, self._on_change, self._behind = on_end, on_change, behind
+        nothing while a listener says that it is ``behind``. ``heed`` is called often: it does what people ask for
+        meanwhile."""
+        self._on_end, self._on_change, self._behind, self._heed = on_end, on_change, behind, heed
+
+    def heed(self) -> None:
+        """Do what people have asked for meanwhile."""
+        with self._watched():
+            self._heed()
+
+    def stop_mix(self, mix: str) -> None:
+        """Want no more runs of a mix. Those in training are given up, but for one that another mix waits for; those
+        that ended stay."""
+        if mix in self.searcher.stopped:
+            return
+        self._journal.append(Stopped(mix))
+        self.searcher.stop(mix)
+        needed = self._queue.drop(mix)
+        for key, training in list(self.training.items()):
+            if training.ticket.request.mix == mix and key not in needed:
+                del self.training[key]
+                self._runs.free(key)
+        self._on_change()
+
+    def stop_run(self, key: str) -> bool:
+        """Give up a run in training: it has failed, by hand. False where none of this key is in training."""
+        found = key in self.training
+        self.ended(key, Outcome(Status.FAILED, 0, {}, {}, error=BY_HAND))
+        return found
+
+    def given_up(self, stack_id: str) -> bool:
+        """Whether nothing that a stack trains is wanted any more."""
+        stack = self._running.get(stack_id)
+        return stack is not None and not any(ticket.key in self.training for ticket in stack.tickets)
 
     def ticket(self, request: Request) -> Ticket:
         """The run a request means."""
@@ -136,6 +176,7 @@ class Campaign:
         return None
 
     def _next_stack(self) -> Stack | None:
+        self._heed()
         if self.stopping or self._patience.waiting or self._behind():
             return None
         # A stack all of whose runs have ended gives its slot back, though its trial may not have been wound up yet.
@@ -149,8 +190,8 @@ class Campaign:
         if stack is None:
             return None
         for ticket in stack.tickets:
-            self._queue.waiting.pop(ticket.key, None)
-            if ticket.request not in self.searcher.results:
+            wanted = self._queue.waiting.pop(ticket.key, None) is not None or not self._is_stopped(ticket)
+            if wanted and ticket.request not in self.searcher.results:
                 self.training[ticket.key] = Training(ticket, stack.id)
         self._running[stack.id] = stack
         self._underway.begin(stack.id, [ticket.request for ticket in stack.tickets])
@@ -228,9 +269,7 @@ class Campaign:
         with self._watched():
             self._underway.become(stack_id, {half.id: [ticket.request for ticket in half.tickets] for half in smaller})
         first = [ticket for half in smaller for ticket in half.tickets]
-        for ticket in first:
-            self.training.pop(ticket.key, None)
-        self._queue.first(first)
+        self._queue.first([ticket for ticket in first if self.training.pop(ticket.key, None) is not None])
         self._on_change()
 
     @contextmanager
@@ -293,6 +332,9 @@ class Campaign:
             self.searcher.tell(entry.request, self._seen(outcome, self.sweep.spec.target))
         self._on_end(entry)
         self._on_change()
+
+    def _is_stopped(self, ticket: Ticket) -> bool:
+        return ticket.request.mix in self.searcher.stopped
 
     def _continued(self, ticket: Ticket) -> Stack | None:
         """The interrupted stack this run was part of, whole, since only the same stack can go on from a checkpoint."""

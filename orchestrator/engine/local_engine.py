@@ -53,20 +53,22 @@ class LocalEngine(Engine):
         """Train a stack to its end, or until the campaign stops, and leave a checkpoint then; the traceback of what its
         family raised, or ``""``."""
         worker: StackWorker | None = None
-        while not campaign.stopping and not (worker and worker.done):
+        while not campaign.stopping and not campaign.given_up(job.stack_id) and not (worker and worker.done):
             try:
                 worker = worker or StackWorker(job)
                 self._beginning = not campaign.has_shown(job.stack_id)
                 report = worker.advance()
-                self._beginning = False
             except KeyboardInterrupt:
                 if not campaign.stopping:
                     raise
                 return ""  # Wherever it was: nothing of it is whole.
             except Exception:  # noqa: BLE001 - in a process of its own it would be that process's failure, too
                 return traceback.format_exc()
+            finally:
+                self._beginning = False
             take_in(campaign, job.stack_id, report)
-        if worker and not worker.done:
+            campaign.heed()
+        if worker and not worker.done and not campaign.given_up(job.stack_id):
             _leave_checkpoint(worker, campaign)
         return ""
 

@@ -91,6 +91,18 @@ class Queue:
         """Have these runs trained before all others."""
         self.waiting = {ticket.key: ticket for ticket in tickets} | self.waiting
 
+    def drop(self, mix: str) -> set[str]:
+        """Forget the runs of a mix, but those that another one waits for: their keys are returned."""
+        others = [ticket for ticket in (*self._twins, *self._later.values()) if ticket.request.mix != mix]
+        needed = {ticket.key for ticket in others}
+        needed |= {self._family.key(ticket.config.start.donor) for ticket in others if ticket.config.start is not None}
+        for waiting in (self.waiting, self._elsewhere, self._later):
+            for key, ticket in list(waiting.items()):
+                if ticket.request.mix == mix and key not in needed:
+                    del waiting[key]
+        self._twins = [ticket for ticket in self._twins if ticket.request.mix != mix]
+        return needed
+
     def _out(self, key: str) -> Ticket | None:
         """The run of this key that is trained or waited for."""
         return self._training(key) or self.waiting.get(key) or self._elsewhere.get(key) or self._later.get(key)

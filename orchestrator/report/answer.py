@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -45,7 +45,8 @@ class MixAnswer:
     learned) learned when it was repeated with more steps, None where none was; those runs are counted nowhere else.
     ``recipe`` names the settings the mix was trained with, ``""`` in a sweep of one recipe; ``plain`` is the mix's name
     without it, ``composition`` without its ``budget`` too. ``seen`` says how many examples of the target it saw, in
-    those that a mix of the target alone with the settings' own budget sees.
+    those that a mix of the target alone with the settings' own budget sees. ``stopped`` says that somebody stopped the
+    search for it by hand.
     """
 
     mix: str
@@ -61,6 +62,7 @@ class MixAnswer:
     composition: str = ""
     budget: float = 1.0
     seen: float = 1.0
+    stopped: bool = False
 
     @property
     def runs(self) -> int:
@@ -146,8 +148,9 @@ class Answer:
         return TypeAdapter(cls).validate_python(dict(data))
 
 
-def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]]) -> Answer:
-    """What the runs finished so far say about the sweep's question. Pure; runs of other mixes are left aside."""
+def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]], stopped: Collection[str] = ()) -> Answer:
+    """What the runs finished so far say about the sweep's question, where the search for the mixes in ``stopped`` was
+    stopped by hand. Pure; runs of other mixes are left aside."""
     family = spec.make_family()
     ended: dict[str, list[tuple[RunConfig, Outcome]]] = {mix.name: [] for mix in spec.mixes}
     longer: dict[str, list[tuple[RunConfig, Outcome]]] = {mix.name: [] for mix in spec.mixes}
@@ -191,6 +194,7 @@ def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]]) -> An
                 composition=mix.composition,
                 budget=mix.budget,
                 seen=mix.seen(spec.target) if family.divides_examples else mix.budget,
+                stopped=mix.name in stopped,
             )
         )
     return Answer(

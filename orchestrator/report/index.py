@@ -12,7 +12,7 @@ from orchestrator.report.templates import render
 
 TEMPLATE = "index.html.j2"
 REFRESH_S = 30
-"""How often the page is loaded anew while a sweep runs."""
+"""How often the page asks for itself while a sweep runs, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,9 @@ class Link:
 @dataclass(frozen=True)
 class Entry:
     """One sweep. ``headline`` is its answer in a sentence and ``verdicts`` a line a mix; ``why`` says instead why it
-    cannot be read. ``figure`` and ``report`` are addresses, ``""`` where there is none."""
+    cannot be read. ``figure`` and ``report`` are addresses, ``""`` where there is none. Of one that runs,
+    ``training`` says what trains now, ``stoppable`` are mixes that could be stopped by themselves, ``asked`` is what
+    somebody asked to stop already. ``again`` is the command that goes on with one that was interrupted."""
 
     id: str
     question: str
@@ -41,17 +43,32 @@ class Entry:
     figure: str = ""
     report: str = ""
     links: tuple[Link, ...] = ()
+    training: tuple[str, ...] = ()
+    stoppable: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
+    again: str = ""
 
 
-def index_page(entries: Sequence[Entry], now: datetime, *, home: str, notes: Sequence[str] = ()) -> str:
-    """The HTML of the page. ``notes`` are said above the sweeps; ``home`` names the directory they lie in."""
+def index_page(
+    entries: Sequence[Entry],
+    now: datetime,
+    *,
+    home: str,
+    notes: Sequence[str] = (),
+    refresh_s: int = REFRESH_S,
+    may_stop: bool = False,
+) -> str:
+    """The HTML of the page. ``notes`` are said above the sweeps; ``home`` names the directory they lie in. While one
+    runs, the page asks for itself every ``refresh_s`` seconds; where one ``may_stop`` it does so always, and has what
+    stops a sweep."""
     running = any(entry.state == "running" for entry in entries)
     return render(
         TEMPLATE,
         entries=entries,
         home=home,
         notes=notes,
-        refresh=REFRESH_S if running else None,
+        refresh=refresh_s if running or may_stop else None,
+        may_stop=may_stop,
         age=lambda when: age(now, when),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -12,8 +12,10 @@ from matplotlib.figure import Figure
 
 from orchestrator.errors import UserError
 from orchestrator.report.answer import Answer
+from orchestrator.report.comparison import Compared
 from orchestrator.report.figures import transitions_figure
 from orchestrator.report.main_figure import main_figure
+from orchestrator.report.scaling import can_scale, scaling_words
 from orchestrator.report.style import NARROW_IN
 from orchestrator.report.table import answer_table
 from orchestrator.space.spec import SweepSpec
@@ -69,6 +71,21 @@ def caption(sweep: Sweep, answer: Answer) -> str:
         f"is one of {runs} runs. Curves: posterior median of mean accuracy with its {answer.confidence:.0%} band; "
         f"rings: {LEVEL:.0%} of the asymptote. Below: {answer.confidence:.0%} intervals of the transitions with "
         f"their posteriors, and how many of the seeds tried learned at each size. {found} Sweep {sweep.id}."
+    ).replace("  ", " ")
+
+
+def variants_caption(sweeps: Sequence[Sweep], compared: Sequence[Compared]) -> str:
+    """The same for a figure of the variants of a space."""
+    first = compared[0].answer
+    runs = sum(mix.runs for each in compared for mix in each.answer.mixes)
+    along = f"; below, transitions against {compared[0].along.rpartition('.')[2]}" if can_scale(compared) else ""
+    law = " ".join(f"{said}." for said in scaling_words(compared)) if can_scale(compared) else ""
+    return (
+        f"{sweeps[0].spec.question} A row a variant ({', '.join(each.variant for each in compared)}): on the left test "
+        f"accuracy of {first.target} against {first.size_axis}, every point one of {runs} runs, curves the posterior "
+        f"median of mean accuracy with its {first.confidence:.0%} band, bars the transitions; on the right how many "
+        f"times fewer {first.words.parameters} than {first.baseline} are needed{along}. Intervals hold "
+        f"{first.confidence:.0%}. {law} Sweeps {', '.join(sweep.id for sweep in sweeps)}."
     ).replace("  ", " ")
 
 

@@ -12,7 +12,7 @@ from orchestrator.report import style, wording
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.figures import draw_runs, labelled_sizes, size_span
 from orchestrator.report.looks import looks, looks_of, series_of
-from orchestrator.report.panel import Finding, Panel, panel, saving
+from orchestrator.report.panel import Finding, panel, saving
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import Estimate, Synergy, Verdict
 
@@ -31,10 +31,11 @@ def recipes_figure(spec: SweepSpec, answer: Answer) -> Figure:
     assert several is not None, "a figure of recipes for an answer of several"
     figure = style.new_figure(ROW_IN * len(answer.recipes) + EDGES_IN)
     grid = figure.subplots(len(answer.recipes), 2, sharex="col", width_ratios=WIDTHS, squeeze=False)
-    ratios = _ratio_span(several)
+    ratios = ratio_span(several.findings)
     for (curves, saved), recipe in zip(grid, answer.recipes, strict=True):
-        _draw_curves(curves, answer.under(recipe.name), recipe.name)
-        _draw_savings(saved, several.findings, recipe.name, ratios)
+        under = answer.under(recipe.name)
+        draw_curves(curves, under, recipe.name, size_span(under))
+        draw_savings(saved, several.findings, recipe.name, ratios)
     handles, labels = grid[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower left", ncols=6, frameon=False, fontsize=style.SMALL)
     grid[-1][0].set_xlabel(f"{answer.size_axis}   (bars: transition, {answer.confidence:.0%} interval)")
@@ -44,8 +45,9 @@ def recipes_figure(spec: SweepSpec, answer: Answer) -> Figure:
     return figure
 
 
-def _draw_curves(axes: Axes, answer: Answer, name: str) -> None:
-    span = size_span(answer)
+def draw_curves(axes: Axes, answer: Answer, name: str, span: tuple[float, float]) -> None:
+    """Accuracy of the target against size for every mix of an answer, on an axis of these ends, with a bar under the
+    curves for each transition."""
     known = looks(answer)
     for place, mix in enumerate(answer.mixes):
         series = series_of(mix.mix, mix.target, known[mix.mix])
@@ -77,7 +79,8 @@ def _draw_transition(
     _draw_interval(axes, (estimate.value, estimate.low, estimate.high), height, colour, span)
 
 
-def _draw_savings(axes: Axes, findings: Sequence[Finding], recipe: str, span: tuple[float, float]) -> None:
+def draw_savings(axes: Axes, findings: Sequence[Finding], recipe: str, span: tuple[float, float]) -> None:
+    """What mixes save under one recipe, or in one variant: ratios of parameters on an axis of these ends."""
     axes.axvline(1, color=style.GREY, linewidth=0.8, zorder=0)
     known = looks_of([findings[0].baseline, *(finding.mix for finding in findings)])
     for place, finding in enumerate(findings):
@@ -130,9 +133,9 @@ def _draw_interval(
         axes.plot(value, height, marker="o", color=colour, markersize=5, zorder=4)
 
 
-def _ratio_span(several: Panel) -> tuple[float, float]:
+def ratio_span(findings: Sequence[Finding]) -> tuple[float, float]:
     """The ends of the ratio axis: the same to both sides of 1, with all that is known inside."""
-    known = [_furthest(found) for finding in several.findings for found in finding.by_recipe.values()]
+    known = [_furthest(found) for finding in findings for found in finding.by_recipe.values()]
     most = max([LEAST_SPAN, *known]) * 1.4
     return 1 / most, most
 

@@ -1,12 +1,14 @@
 """A mix's verdict in words, the same wherever a person reads it: live view, status, answer, figure, page and record.
 
-And what a comparison rests on, where that is less than it looks: a plateau, or seeds that were lucky.
+And what a comparison rests on, where that is less than it looks: a plateau, seeds that were lucky, a search that was
+stopped by hand.
 """
 
 from __future__ import annotations
 
 from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer, TaskAnswer
+from orchestrator.search.base import BY_HAND
 from orchestrator.transition.types import LEVEL, SizeShare, Transition, Verdict
 
 FEW = 2
@@ -36,8 +38,9 @@ def count_words(answer: Answer, task: TaskAnswer) -> str:
 
 
 def verdict_line(answer: Answer, mix: MixAnswer) -> str:
-    """A mix's verdict on the target, with how many seeds learned at which sizes."""
-    return line(mix.mix, answer.size_axis, size_words(answer, mix.target.transition), mix.target.transition)
+    """A mix's verdict on the target, with how many seeds learned at which sizes, and whether somebody stopped it."""
+    said = line(mix.mix, answer.size_axis, size_words(answer, mix.target.transition), mix.target.transition)
+    return f"{said}; {BY_HAND}" if mix.stopped else said
 
 
 def line(name: str, size_axis: str, words: str, found: Transition) -> str:
@@ -48,12 +51,14 @@ def line(name: str, size_axis: str, words: str, found: Transition) -> str:
 
 
 def rests_on(answer: Answer, mix: MixAnswer) -> str:
-    """What a decided comparison of a mix with its baseline rests on, where that is a plateau or lucky seeds; ``""``
-    where it rests on transitions that were seen."""
+    """What a decided comparison of a mix with its baseline rests on, where that is a plateau, lucky seeds or a
+    search that was stopped; ``""`` where it rests on transitions that were seen."""
     if mix.synergy_total is None or not mix.synergy_total.decided:
         return ""
     compared = (answer.mix(answer.baseline_of(mix)), mix)
-    return " and ".join(filter(None, (_weakness(each.mix, each.target.transition) for each in compared)))
+    weak = [_weakness(each.mix, each.target.transition) for each in compared]
+    weak += [f"a search {BY_HAND} ({each.mix})" for each in compared if each.stopped]
+    return " and ".join(filter(None, weak))
 
 
 def _weakness(name: str, found: Transition) -> str:

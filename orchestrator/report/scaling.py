@@ -21,6 +21,7 @@ SEED = 0
 KNOWN = (Verdict.FOUND, Verdict.ABOVE, Verdict.BELOW, Verdict.UNDECIDED)
 """Verdicts with a posterior that a law may rest on; a plateau is no transition."""
 HEIGHT_IN = 3.4
+"""Of the figure, in inches."""
 NUDGE = 0.012
 """Mixes stand side by side at one value, this share of the axis apart."""
 
@@ -64,7 +65,14 @@ def scaling_words(compared: Sequence[Compared]) -> Iterator[str]:
 def scaling_figure(compared: Sequence[Compared], title: str = "") -> Figure:
     """Transitions in size against the setting, both axes logarithmic, with intervals; arrows where a side is open."""
     figure = style.new_figure(HEIGHT_IN)
-    axes = figure.subplots()
+    draw_scaling(figure.subplots(), compared)
+    if title:
+        style.title(figure, title)
+    return figure
+
+
+def draw_scaling(axes: Axes, compared: Sequence[Compared]) -> None:
+    """The same into a panel."""
     placed = [(each, each.place) for each in compared if each.place is not None]
     values = sorted({place for _, place in placed})
     reach = (values[-1] / values[0]) ** NUDGE
@@ -90,9 +98,6 @@ def scaling_figure(compared: Sequence[Compared], title: str = "") -> Figure:
     axes.set_ylabel(f"{answer.size_axis} at the transition of {answer.target}\n({answer.confidence:.0%} intervals)")
     axes.legend(frameon=False, fontsize=style.SMALL)
     style.dress(axes)
-    if title:
-        style.title(figure, title)
-    return figure
 
 
 def _draw(axes: Axes, mix: MixAnswer, x: float, look: tuple[str, str], edges: tuple[float, float]) -> None:

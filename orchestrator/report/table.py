@@ -14,6 +14,7 @@ from orchestrator.report.answer import Answer, MixAnswer, TaskAnswer
 from orchestrator.report.fairness import standing
 from orchestrator.report.panel import Panel, panel, saving, sentence, variation_text
 from orchestrator.report.saying import count_words, rests_on, size_words, verdict_line
+from orchestrator.search.base import BY_HAND
 from orchestrator.transition.types import LEVEL, Estimate, Verdict
 
 GAP = "  "
@@ -194,6 +195,11 @@ def _notes(answer: Answer) -> list[str]:
         for task in mix.tasks:
             name = mix.mix if task is mix.target else f"{task.task} in {mix.mix}"
             notes += [line] if (line := wording.near_floor(name, task.transition)) else []
+    notes += [
+        f"{mix.mix}: {BY_HAND}, so that what is said of it rests on the {mix.runs} runs that had ended"
+        for mix in answer.mixes
+        if mix.stopped
+    ]
     if any(mix.budget != 1 for mix in answer.mixes):
         notes.append(f"x2 (x3, ...): with as many times the steps and examples, so that {answer.target} gets its share")
     notes += [f"recipe {recipe.name}: {recipe.changes}" for recipe in answer.recipes]

@@ -34,7 +34,8 @@ def estimate(found: Estimate, smallest: float, largest: float, verdict: Verdict,
     """An estimate with its interval, or why there is none.
 
     ``smallest`` and ``largest`` are the ends of what was tested, in the estimate's unit; ``asymptote`` is the level
-    a plateau is said to lie at.
+    a plateau is said to lie at. A value beyond what was tested is not said:
+    nothing was seen there.
     """
     if verdict is Verdict.ABOVE:
         return f"above {exact(largest)}"
@@ -46,6 +47,12 @@ def estimate(found: Estimate, smallest: float, largest: float, verdict: Verdict,
         return "too near to tell"
     if verdict is Verdict.UNDECIDED or found.value is None:
         return f"undecided{_bounds(found)}"
+    if found.value < smallest:
+        at_most = None if found.high is None or found.high <= smallest else found.high
+        return f"below {exact(smallest)}{_bounds(Estimate(None, None, at_most))}"
+    if found.value > largest:
+        at_least = None if found.low is None or found.low >= largest else found.low
+        return f"above {exact(largest)}{_bounds(Estimate(None, at_least, None))}"
     low = f"below {exact(smallest)}" if found.low is None else number(found.low)
     high = f"above {exact(largest)}" if found.high is None else number(found.high)
     return f"{number(found.value)} [{low}, {high}]"

@@ -1,8 +1,8 @@
 """The contract of a searcher: which runs are wanted next, given what is known.
 
-A searcher is ask/tell and knows no Ray, no clock and no files. Its whole state is what it was told and what it asked
-for: every decision is a pure function of those two, so results may come in any order, twice, or from a journal, and
-the same results lead to the same decisions.
+A searcher is ask/tell and knows no Ray, no clock and no files. Its whole state is what it was told, what it asked for
+and which mixes were stopped: every decision is a pure function of these, so results may come in any order, twice, or
+from a journal, and the same results lead to the same decisions.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Final, Literal, Self
 
 from orchestrator.errors import SettingError
 
 AUTO: Final = "auto"
+BY_HAND: Final = "stopped by hand"
+"""Of a mix or run that a person stopped."""
 
 
 @dataclass(frozen=True, order=True)
@@ -121,10 +123,12 @@ class Searcher(ABC):
         self.settings = self.Settings(**settings)
         self._results: dict[Request, Observation | None] = {}
         self._pending: dict[Request, None] = {}
+        self._stopped: frozenset[str] = frozenset()
 
     @abstractmethod
     def choose(self, results: Results, pending: Sequence[Request], limit: int) -> list[Request]:
-        """At most ``limit`` runs to start now, most wanted first; none of them known or pending. Pure."""
+        """At most ``limit`` runs to start now, most wanted first; none of them known or pending, none of a mix in
+        :attr:`stopped`. Pure but for that."""
 
     @abstractmethod
     def progress(self) -> list[MixProgress]:
@@ -142,6 +146,11 @@ class Searcher(ABC):
     @property
     def pending(self) -> tuple[Request, ...]:
         return tuple(self._pending)
+
+    @property
+    def stopped(self) -> frozenset[str]:
+        """Mixes of which no more runs are wanted, whatever is known of them: somebody said so."""
+        return self._stopped
 
     @property
     def done(self) -> bool:
@@ -163,6 +172,18 @@ class Searcher(ABC):
         """
         self._pending.pop(request, None)
         self._results.setdefault(request, observation)
+
+    def stop(self, mix: str) -> None:
+        """Want no more runs of a mix, and wait for none. What is known of it, or told later, stays known."""
+        self._stopped |= {mix}
+        for request in [request for request in self._pending if request.mix == mix]:
+            del self._pending[request]
+
+    def as_stopped(self, found: MixProgress) -> MixProgress:
+        """Where the search for a mix stands, counting in that it may have been stopped."""
+        if found.mix not in self._stopped:
+            return found
+        return replace(found, runs_left=0, done=True, note=BY_HAND)
 
     def branch(self) -> Self:
         """A searcher that knows and waits for the same, and goes its own way from here: what either is told the other

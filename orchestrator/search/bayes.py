@@ -52,7 +52,7 @@ class Bayes(Searcher):
         taken = set(pending)
         views = {mix: self._view(mix, results) for mix in self.problem.mixes}
         plans = {mix: self._stopping.plan(view, results, costs) for mix, view in views.items()}
-        going = [mix for mix, plan in plans.items() if not plan.done]
+        going = [mix for mix, plan in plans.items() if not plan.done and mix not in self.stopped]
         beliefs = {mix: self._leaning(mix, views) for mix in going}
         offers: dict[str, _Offer | None] = {}
         wanted: list[Request] = []
@@ -77,7 +77,7 @@ class Bayes(Searcher):
         return wanted
 
     def progress(self) -> list[MixProgress]:
-        return [self._progress(mix) for mix in self.problem.mixes]
+        return [self.as_stopped(self._progress(mix)) for mix in self.problem.mixes]
 
     def _progress(self, mix: str) -> MixProgress:
         view = self._view(mix, self.results)

@@ -54,6 +54,8 @@ class Bisection(Searcher):
         taken = set(pending)
         wanted: list[Request] = []
         for mix in self.problem.mixes:
+            if mix in self.stopped:
+                continue
             state = self._state(results, mix)
             longer = self._longer(state, results, mix)
             if state.size is not None:
@@ -66,7 +68,7 @@ class Bisection(Searcher):
         return sorted(free, key=lambda request: seeds[request.seed])[:limit]
 
     def progress(self) -> list[MixProgress]:
-        return [self._progress(mix) for mix in self.problem.mixes]
+        return [self.as_stopped(self._progress(mix)) for mix in self.problem.mixes]
 
     def _progress(self, mix: str) -> MixProgress:
         state = self._state(self.results, mix)

@@ -28,15 +28,18 @@ class Grid(Searcher):
         taken = set(pending)
         wanted: list[Request] = []
         for stack in self._stacks:
-            left = [request for request in stack if request not in results and request not in taken]
+            left = [request for request in stack if self._free(request, results, taken)]
             if wanted and len(wanted) + len(left) > limit:
                 # A free worker is better than half a stack.
                 break
             wanted += left
         return wanted[:limit]
 
+    def _free(self, request: Request, results: Results, taken: set[Request]) -> bool:
+        return request not in results and request not in taken and request.mix not in self.stopped
+
     def progress(self) -> list[MixProgress]:
-        return [self._progress(mix) for mix in self.problem.mixes]
+        return [self.as_stopped(self._progress(mix)) for mix in self.problem.mixes]
 
     def _progress(self, mix: str) -> MixProgress:
         low, high = bracket(self.problem, self.results, mix)

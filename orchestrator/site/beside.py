@@ -29,7 +29,9 @@ def shelf_of(home: Path, store: Store, port: int) -> Shelf:
         named = {
             sweep: (
                 ("Transitions in MLflow", each.transitions),
+                ("Transitions as charts", each.transition_charts),
                 ("Runs in MLflow", each.runs),
+                ("Runs as charts", each.run_charts),
                 ("Its record in MLflow", each.record),
             )
             for sweep, each in found.items()

@@ -1,13 +1,18 @@
-"""Serves the page of all sweeps on this machine alone: it answers reading requests to this machine's name."""
+"""Serves the page of all sweeps on this machine alone, to who asks for this machine by its name.
+
+With a token every address begins with it, and what is asked by POST is done, too; without, there is only reading.
+"""
 
 from __future__ import annotations
 
 import errno
+import secrets
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
 
 from orchestrator.errors import SweepError, UserError
 from orchestrator.site.shelf import Shelf
@@ -17,14 +22,19 @@ NAMES = (HOST, "localhost")
 """Names a browser may ask this server by. Another one in a request means that some page elsewhere had its own name
 point here (DNS rebinding); it gets nothing."""
 HTML, SVG = "text/html; charset=utf-8", "image/svg+xml"
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:"
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'"
+)
+LONGEST_FORM = 4096
+"""Bytes of a form that is read."""
 
 
 @contextmanager
-def serving(shelf: Shelf, port: int) -> Iterator[str]:
+def serving(shelf: Shelf, port: int, token: str = "") -> Iterator[str]:
     """A block in which the page is served; gives its address. Raises :class:`UserError` for a port that is taken."""
     try:
-        server = ThreadingHTTPServer((HOST, port), _handler(shelf))
+        server = ThreadingHTTPServer((HOST, port), _handler(shelf, token))
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise
@@ -35,22 +45,21 @@ def serving(shelf: Shelf, port: int) -> Iterator[str]:
     thread = threading.Thread(target=server.serve_forever, name="page", daemon=True)
     thread.start()
     try:
-        yield f"http://{HOST}:{server.server_address[1]}/"
+        yield f"http://{HOST}:{server.server_address[1]}/{f'{token}/' if token else ''}"
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
 
 
-def _handler(shelf: Shelf) -> type[BaseHTTPRequestHandler]:
+def _handler(shelf: Shelf, token: str) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         """Answers for one shelf."""
 
         def do_GET(self) -> None:
-            if self.headers.get("Host", "").rpartition(":")[0] not in NAMES:
-                self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "ask by 127.0.0.1 or localhost")
+            if (path := self._asked()) is None:
                 return
-            if (asked := _page(shelf, self.path.partition("?")[0])) is None:
+            if (asked := _page(shelf, path, may_stop=bool(token))) is None:
                 self.send_error(HTTPStatus.NOT_FOUND)
                 return
             make, kind = asked
@@ -65,10 +74,48 @@ def _handler(shelf: Shelf) -> type[BaseHTTPRequestHandler]:
                 ("Content-Length", str(len(body))),
                 ("Cache-Control", "no-store"),
                 ("Content-Security-Policy", POLICY),
+                ("Referrer-Policy", "same-origin"),
             ):
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            if (path := self._asked()) is None:
+                return
+            folder, _, sweep_id = path.partition("/")
+            length = self.headers.get("Content-Length", "")
+            if not token or folder != "stop" or not length.isdigit() or int(length) > LONGEST_FORM:
+                self.send_error(HTTPStatus.NOT_FOUND)
+                return
+            form = parse_qs(self.rfile.read(int(length)).decode("utf-8", "replace"))
+            try:
+                shelf.stop(sweep_id, form.get("mix", [""])[0])
+            except UserError as error:
+                self.send_error(HTTPStatus.CONFLICT, explain=str(error))
+                return
+            self.send_response(HTTPStatus.SEE_OTHER)
+            self.send_header("Location", f"/{token}/")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def _asked(self) -> str | None:
+            """What is asked for, without the token; None where that is not this machine's page, which is said."""
+            if self.headers.get("Host", "").rpartition(":")[0] not in NAMES:
+                self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "ask by 127.0.0.1 or localhost")
+                return None
+            origin = self.headers.get("Origin")
+            if origin is not None and urlsplit(origin).netloc != self.headers["Host"]:
+                self.send_error(HTTPStatus.FORBIDDEN, "asked by another page")
+                return None
+            path = self.path.partition("?")[0].removeprefix("/")
+            if not token:
+                return path
+            given, _, rest = path.partition("/")
+            if not secrets.compare_digest(given.encode(), token.encode()):
+                self.send_error(HTTPStatus.FORBIDDEN, "the address lacks its secret")
+                return None
+            return rest
 
         def log_message(self, format: str, *arguments: object) -> None:
             """Nothing: a person at the terminal wants the address, not every request."""
@@ -76,11 +123,11 @@ def _handler(shelf: Shelf) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def _page(shelf: Shelf, path: str) -> tuple[Callable[[], str], str] | None:
+def _page(shelf: Shelf, path: str, *, may_stop: bool) -> tuple[Callable[[], str], str] | None:
     """What a path asks for and of which type it is; None for a path that leads nowhere."""
-    folder, _, name = path[1:].partition("/")
-    if path == "/":
-        return shelf.index, HTML
+    folder, _, name = path.partition("/")
+    if path == "":
+        return lambda: shelf.index(may_stop=may_stop), HTML
     if folder == "sweep" and name:
         return lambda: shelf.report(name), HTML
     if folder == "figure" and name.endswith(".svg"):

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
+import shlex
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from orchestrator.catalogue.reading import Outline, State, StoredSweep, read_known
+from orchestrator.catalogue.training import Unfinished, in_training
 from orchestrator.errors import UserError
-from orchestrator.report.index import Entry, Link, headline, index_page
+from orchestrator.report.index import REFRESH_S, Entry, Link, headline, index_page
 from orchestrator.report.main_figure import main_figure
 from orchestrator.report.page import PageContent, page
 from orchestrator.report.style import inline_svg
 from orchestrator.store.files import Home
 from orchestrator.store.lifecycle import is_driven
 from orchestrator.store.reading import Unreadable
+from orchestrator.store.stop_requests import StopRequest, ask_to_stop, asked_to_stop
 
 SHOWN = 30
 """Sweeps with answer and figure on the page; a figure takes half a second to draw. Older ones have their links."""
@@ -30,17 +35,22 @@ def no_links() -> tuple[Mapping[str, tuple[Link, ...]], str]:
 
 
 class Shelf:
-    """Reads a home for its page. May be asked from several threads; one at a time is answered."""
+    """Reads a home for its page. May be asked from several threads; one at a time is answered. While a sweep runs the
+    page asks for itself every ``refresh_s`` seconds."""
 
-    def __init__(self, home: Home, links: Links = no_links) -> None:
+    def __init__(self, home: Home, links: Links = no_links, *, refresh_s: int = REFRESH_S) -> None:
         self._home = home
         self._links = links
+        self._refresh_s = refresh_s
+        self.asked_at = -math.inf
+        """When the page was last asked for, on the monotonic clock."""
         self._lock = threading.Lock()
         self._read: dict[str, tuple[object, StoredSweep | Outline | Unreadable]] = {}
         self._drawn: dict[tuple[str, str], tuple[object, str]] = {}
 
-    def index(self) -> str:
-        """The page of all sweeps."""
+    def index(self, *, may_stop: bool = False) -> str:
+        """The page of all sweeps; where one ``may_stop``, with what stops one that runs, or a mix of it."""
+        self.asked_at = time.monotonic()
         with self._lock:
             links, out = self._links()
             entries = [
@@ -48,7 +58,14 @@ class Shelf:
                 for place, sweep_id in enumerate(self._home.sweep_ids())
             ]
         notes = [f"MLflow's record does not answer: {out}"] if out else []
-        return index_page(entries, datetime.now(UTC), home=str(self._home.root), notes=notes)
+        return index_page(
+            entries,
+            datetime.now(UTC),
+            home=str(self._home.root),
+            notes=notes,
+            refresh_s=self._refresh_s,
+            may_stop=may_stop,
+        )
 
     def report(self, sweep_id: str) -> str:
         """The report of one sweep. Raises :class:`UserError` for one that is not there or cannot be read."""
@@ -60,17 +77,30 @@ class Shelf:
             "figure", sweep_id, lambda stored: inline_svg(main_figure(stored.spec, stored.answer), "main")
         )
 
-    def _made(self, what: str, sweep_id: str, make: Callable[[StoredSweep], str]) -> str:
-        if sweep_id not in self._home.sweep_ids():
-            raise UserError(f"there is no sweep {sweep_id!r} in {self._home.root}")
+    def stop(self, sweep_id: str, mix: str) -> None:
+        """Ask whoever drives a sweep to stop it, or one of its mixes. Raises :class:`UserError` where nobody does, or
+        there is no such sweep or mix."""
         with self._lock:
-            signature, found = self._known(sweep_id)
-            if not isinstance(found, StoredSweep):
-                raise UserError(f"{sweep_id} cannot be read; `sweeps` says why")
+            found = self._stored(sweep_id)
+        ask_to_stop(found.sweep, StopRequest(mix))
+
+    def _made(self, what: str, sweep_id: str, make: Callable[[StoredSweep], str]) -> str:
+        with self._lock:
+            found = self._stored(sweep_id)
+            signature = self._read[sweep_id][0]
             if (known := self._drawn.get((what, sweep_id))) is None or known[0] != signature:
                 known = (signature, make(found))
                 self._drawn[what, sweep_id] = known
             return known[1]
+
+    def _stored(self, sweep_id: str) -> StoredSweep:
+        """A sweep that can be read. Raises :class:`UserError` for another one."""
+        if sweep_id not in self._home.sweep_ids():
+            raise UserError(f"there is no sweep {sweep_id!r} in {self._home.root}")
+        _, found = self._known(sweep_id)
+        if not isinstance(found, StoredSweep):
+            raise UserError(f"{sweep_id} cannot be read; `sweeps` says why")
+        return found
 
     def _known(self, sweep_id: str) -> tuple[object, StoredSweep | Outline | Unreadable]:
         """What a sweep says, and what changes when it says something else."""
@@ -98,11 +128,46 @@ class Shelf:
             known,
             headline=said,
             verdicts=verdicts,
-            figure=f"/figure/{found.id}.svg" if shown and found.runs else "",
-            report=f"/sweep/{found.id}",
+            figure=f"figure/{found.id}.svg?{len(found.runs)}" if shown and found.runs else "",
+            report=f"sweep/{found.id}",
             links=links,
+            again=self._again(found) if found.state is State.INTERRUPTED else "",
+            **(self._underway(found) if found.state is State.RUNNING else {}),
         )
+
+    def _again(self, found: StoredSweep) -> str:
+        """The command that goes on with a sweep; what it asks stands in its own directory."""
+        space = str(self._home.sweep(found.id).spec)
+        words = ["python", "-m", "orchestrator", "run", space, "--resume", found.id, "--home", str(self._home.root)]
+        return shlex.join(words)
+
+    def _underway(self, found: StoredSweep) -> dict[str, tuple[str, ...]]:
+        """What trains now, what can still be stopped, and what was asked to."""
+        files, ended = self._home.sweep(found.id), frozenset(run.key for run in found.runs)
+        axis, target = found.spec.size_axis, found.spec.target
+        training = in_training(found.spec, files, ended, _say_nothing)
+        asked = [str(each) for each in asked_to_stop(files) if not (each.mix in found.stopped or each.key in ended)]
+        going = {mix.name for mix in found.spec.mixes} - found.stopped
+        return {
+            "training": tuple(_training_words(each, axis, target) for each in training),
+            "stoppable": tuple(mix.name for mix in found.spec.mixes if mix.name in going and len(going) > 1),
+            "asked": tuple(asked),
+        }
 
 
 def _report(stored: StoredSweep) -> str:
     return page(PageContent(stored.sweep, State(stored.state).value, stored.answer, stored.runs))
+
+
+def _training_words(run: Unfinished, axis: str, target: str) -> str:
+    """``add n_embed 16 seed 0: step 400, 0.52``."""
+    config = run.config
+    said = f"{config.label} {axis} {config.size} seed {config.seed}"
+    if not run.curve:
+        return f"{said}: beginning"
+    accuracy = run.curve[-1].accuracy.get(target)
+    return f"{said}: step {run.step}" + ("" if accuracy is None else f", {accuracy:.2f}")
+
+
+def _say_nothing(said: str) -> None:
+    """A stack whose files are just being written is on the next page."""

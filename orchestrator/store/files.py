@@ -44,6 +44,11 @@ class SweepFiles:
         return self.directory / "notes.json"
 
     @property
+    def stop_requests(self) -> Path:
+        """What people ask its driver to stop, a JSON line each; absent where nobody did."""
+        return self.directory / "stop.jsonl"
+
+    @property
     def lock(self) -> Path:
         """Held by the process that drives the sweep."""
         return self.directory / "driver.lock"

@@ -51,7 +51,16 @@ class Answered:
     at: str = field(default_factory=_now, compare=False)
 
 
-Entry = Ended | Answered
+@dataclass(frozen=True)
+class Stopped:
+    """Somebody stopped a mix: no more of its runs are wanted, also once the sweep is resumed. ``at`` as in
+    :class:`Ended`."""
+
+    mix: str
+    at: str = field(default_factory=_now, compare=False)
+
+
+Entry = Ended | Answered | Stopped
 
 
 @dataclass(frozen=True)
@@ -145,6 +154,8 @@ def _line(data: dict[str, Any]) -> bytes:
 def _to_json(entry: Entry) -> dict[str, Any]:
     if isinstance(entry, Answered):
         return {"kind": "answered", "at": entry.at}
+    if isinstance(entry, Stopped):
+        return {"kind": "stopped", "mix": entry.mix, "at": entry.at}
     request = entry.request
     return {
         "kind": "ended",
@@ -170,6 +181,10 @@ def _from_json(data: dict[str, Any]) -> Entry | None:
         return None
     if kind == "answered":
         return Answered(_time(data))
+    if kind == "stopped":
+        if type(data["mix"]) is not str:
+            raise ValueError(f"{data['mix']!r} stands where there should be a mix")
+        return Stopped(data["mix"], _time(data))
     if kind == "ended":
         values, until = tuple(data.get("values", {}).items()), data.get("until")
         # Journals of sweeps before there were runs of more steps lack the factor.

@@ -22,7 +22,7 @@ from orchestrator.store import damage, reading
 from orchestrator.store.checkpoints import Checkpoints
 from orchestrator.store.environment import describe_environment
 from orchestrator.store.files import Home, SweepFiles, write_whole
-from orchestrator.store.journal import Answered, BadLine, Ended, Journal, no_flaw, read_journal
+from orchestrator.store.journal import Answered, BadLine, Ended, Journal, Stopped, no_flaw, read_journal
 from orchestrator.store.reading import SCHEMA, Unreadable, UnreadableError
 from orchestrator.store.records import RunRecord, Sweep
 from orchestrator.store.remains import (
@@ -43,12 +43,13 @@ GLANCE_S = 0.5
 @dataclass(frozen=True)
 class Memory:
     """What a journal holds; ``damaged`` are its lines that cannot be read. ``changed`` is when the last entry was made
-    (ISO 8601, UTC), ``""`` where there is none, or it does not say."""
+    (ISO 8601, UTC), ``""`` where there is none, or it does not say; ``stopped`` are the mixes that somebody stopped."""
 
     ended: tuple[Ended, ...]
     answered: bool
     damaged: tuple[BadLine, ...] = ()
     changed: str = ""
+    stopped: frozenset[str] = frozenset()
 
 
 def create(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
@@ -98,7 +99,9 @@ def recall(files: SweepFiles, flaw: Callable[[Ended], str] = no_flaw) -> Memory:
     ended = tuple(last.values())
     damaged = tuple(entry for entry in entries if isinstance(entry, BadLine))
     times = [entry.at for entry in entries if not isinstance(entry, BadLine)]
-    return Memory(ended, any(isinstance(entry, Answered) for entry in entries), damaged, times[-1] if times else "")
+    answered = any(isinstance(entry, Answered) for entry in entries)
+    stopped = frozenset(entry.mix for entry in entries if isinstance(entry, Stopped))
+    return Memory(ended, answered, damaged, times[-1] if times else "", stopped)
 
 
 def find_unfinished(spec: SweepSpec, home: Home, say: Callable[[str], object] = warnings.warn) -> Sweep:

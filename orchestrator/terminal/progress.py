@@ -24,6 +24,8 @@ STATUS_EVERY_S = 30.0
 """The least time between two status lines where there is no terminal."""
 NARROW = 60
 """Below this many columns the table leaves out the bars."""
+SOON_S = 1.0
+"""A forecast of less than this is over."""
 BAR = 16
 """Characters of the bar of time."""
 MOST_GROUPS = 8
@@ -315,11 +317,20 @@ def _bar(snapshot: Snapshot, *, ascii_only: bool) -> str:
 
 
 def _times(snapshot: Snapshot) -> str:
-    if (forecast := snapshot.forecast) is not None:
-        said = time_range(forecast.low_s, forecast.middle_s, forecast.high_s)
-        return f"{duration(snapshot.elapsed_s)} gone, {said} left"
+    if snapshot.forecast is not None:
+        return f"{duration(snapshot.elapsed_s)} gone, {_forecast(snapshot.forecast, snapshot.in_flight)}"
     left = "time left unknown" if snapshot.left_s is None else f"at most {duration(snapshot.left_s)} left"
     return f"{duration(snapshot.elapsed_s)} gone, {left}"
+
+
+def _forecast(forecast: Remaining, in_flight: Iterable[RunProgress]) -> str:
+    """The time left as a range. A forecast that is over says nothing more; what trains then does."""
+    if forecast.middle_s >= SOON_S:
+        return f"{time_range(forecast.low_s, forecast.middle_s, forecast.high_s)} left"
+    if forecast.high_s >= SOON_S:
+        return f"over any moment, or in up to {duration(forecast.high_s)}"
+    left = max((run.left_s for run in in_flight if run.left_s is not None), default=0.0)
+    return f"longer than foreseen: up to {duration(left)} for what trains" if left >= SOON_S else "over any moment"
 
 
 def _cost(snapshot: Snapshot) -> str:

@@ -21,6 +21,8 @@ HOST = "127.0.0.1"
 
 TRAINING = "workflowType=machine_learning"
 """Asks for the page's face for training runs; its other one is for language models."""
+CHARTS = "compareRunsMode=CHART"
+"""Asks for the charts of a view in the place of its table."""
 MOST_RUNS = 1000
 """Records of sweeps that one question to the store brings."""
 
@@ -28,11 +30,13 @@ MOST_RUNS = 1000
 @dataclass(frozen=True)
 class Places:
     """Where MLflow's page shows a sweep: its own ``record``, and the views of its experiment with ``transitions`` and
-    ``runs`` side by side (``""`` where the experiment was recorded without them)."""
+    ``runs`` side by side, and the ``charts`` of both (``""`` where the experiment was recorded without them)."""
 
     record: str
     transitions: str
     runs: str
+    transition_charts: str
+    run_charts: str
 
 
 def address(port: int) -> str:
@@ -64,7 +68,9 @@ def _places(experiment: Experiment, run: Run, port: int) -> Places:
         key: f"{base}?{TRAINING}&{PARAMETER}={key}" if TAG + key in experiment.tags else ""
         for key in (TRANSITIONS, RUNS)
     }
-    return Places(f"{base}/{run.info.run_id}?{TRAINING}", views[TRANSITIONS], views[RUNS])
+    charts = {key: f"{view}&{CHARTS}" if view else "" for key, view in views.items()}
+    record = f"{base}/{run.info.run_id}?{TRAINING}"
+    return Places(record, views[TRANSITIONS], views[RUNS], charts[TRANSITIONS], charts[RUNS])
 
 
 def serve(store: Store, port: int) -> int:

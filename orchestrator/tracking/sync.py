@@ -162,7 +162,7 @@ def _replay(home: Home, sweep: Sweep, tracker: Tracker, say: Callable[[str], obj
     for run in runs:
         tracker.run_ended(sweep, run)
     tracker.measured(sweep, list(read_samples(files.directory)))
-    found = answer(sweep.spec, [(run.config, run.outcome) for run in runs])
+    found = answer(sweep.spec, [(run.config, run.outcome) for run in runs], memory.stopped)
     failed = bool(runs) and all(run.outcome.status is Status.FAILED for run in runs)
     unanswered = Ending.FAILED if failed else Ending.INTERRUPTED
     ending = Ending.FINISHED if memory.answered else unanswered

@@ -1,4 +1,5 @@
-"""The views saved with an experiment: on MLflow's page, under *Views*, which records it lists and which columns.
+"""The views saved with an experiment: on MLflow's page, under *Views*, which records it lists, which columns and which
+charts.
 
 MLflow (3.17) keeps a saved view as a tag of the experiment, by which its page finds it: a name, when it was made and
 what the page then shows, as JSON.
@@ -6,13 +7,16 @@ what the page then shows, as JSON.
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from orchestrator.store.records import Sweep
+from orchestrator.tracking.charts import Bars, Chart, Curves, Parallels, Points, chart_state
 from orchestrator.tracking.content import metric_name
 
 TAG = "mlflow.sharedViewState."
@@ -36,10 +40,20 @@ WORDY = {
 }
 """Widths of columns whose values are words, in pixels."""
 
+MOST_BARS = 4
+"""Mixes with charts of their own in the view of sweeps."""
+LONGEST = 5000
+"""Characters that MLflow takes as the value of an experiment's tag."""
+ROOM_FOR_NAME = 200
+"""Of them for all but the state."""
+DEFLATED = "deflate;"
+"""What the page has before a state that it has compressed."""
+
 
 @dataclass(frozen=True)
 class View:
-    """Records of one ``kind`` with these ``columns``, named as MLflow's queries name them, sorted by ``sort``."""
+    """Records of one ``kind`` with these ``columns``, named as MLflow's queries name them, sorted by ``sort``;
+    and the ``charts`` that it opens on where one asks for charts."""
 
     key: str
     name: str
@@ -47,6 +61,7 @@ class View:
     columns: tuple[str, ...]
     sort: str
     ascending: bool = True
+    charts: tuple[Chart, ...] = ()
 
     def state(self) -> dict[str, object]:
         """What the page shows, in its own words."""
@@ -57,6 +72,7 @@ class View:
             "selectedColumns": self.columns,
             "columnOrder": self.columns,
             "columnWidths": {column: _width(column) for column in self.columns},
+            **chart_state(self.name, self.charts),
         }
 
 
@@ -70,6 +86,7 @@ def views(sweep: Sweep) -> list[View]:
     others = [metric_name(mix.name) for mix in spec.mixes if mix != spec.baseline]
     tasks = sorted({task for mix in spec.mixes for task in mix.tasks}, key=lambda task: (task != spec.target, task))
     found = ("transition", "low", "high", "synergy", "runs")
+    counted, target, kept = spec.family_class.words.parameters, metric_name(spec.target), spec.mixes[:MOST_BARS]
     accuracies = (f"test_accuracy/{metric_name(task)}" for task in tasks)
     answers = (*(f"transition/{mix}" for mix in mixes), *(f"synergy_low/{mix}" for mix in others))
     return [
@@ -79,6 +96,16 @@ def views(sweep: Sweep) -> list[View]:
             "transition",
             (*_tags("mix", "found", "saving", "found_parameters", "seeds_learned", "sweep"), *_metrics(*found)),
             "metrics.`transition`",
+            charts=(
+                Bars(f"{spec.size_axis} at the transition", "transition"),
+                Parallels(
+                    f"{spec.size_axis} at the transition, with its interval",
+                    ("mix",),
+                    ("low", "transition", "high"),
+                ),
+                Bars(f"{counted} at the transition", "transition_parameters"),
+                Bars(f"times fewer {counted} than the baseline", "synergy"),
+            ),
         ),
         View(
             RUNS,
@@ -89,6 +116,12 @@ def views(sweep: Sweep) -> list[View]:
                 *_metrics(*accuracies, "parameters", "steps", "seconds"),
             ),
             "metrics.`parameters`",
+            charts=(
+                Points(f"{spec.target}: accuracy against {counted}", "parameters", f"test_accuracy/{target}"),
+                Curves(f"{spec.target}: accuracy while training", f"accuracy/{target}"),
+                Curves("loss while training", "loss"),
+                Bars("seconds of training", "seconds"),
+            ),
         ),
         View(
             "sweeps",
@@ -97,6 +130,17 @@ def views(sweep: Sweep) -> list[View]:
             (*_tags("state", "answer"), *_params("profile", "search.method"), *_metrics(*answers)),
             "attributes.start_time",
             ascending=False,
+            charts=(
+                *(
+                    Bars(f"{mix.name}: {spec.size_axis} at the transition", f"transition/{metric_name(mix.name)}")
+                    for mix in kept
+                ),
+                *(
+                    Bars(f"{mix.name}: times fewer {counted}", f"synergy/{metric_name(mix.name)}")
+                    for mix in kept
+                    if mix != spec.baseline
+                ),
+            ),
         ),
     ]
 
@@ -127,11 +171,19 @@ def tags(sweep: Sweep, held: Mapping[str, str]) -> dict[str, str]:
     for place, view in enumerate(views(sweep)):
         # The page lists the latest first.
         at = made - place
-        told = {"name": view.name, "createdAt": at, "updatedAt": at, "state": json.dumps(view.state())}
+        told = {"name": view.name, "createdAt": at, "updatedAt": at, "state": _written(view.state())}
         kept = json.loads(held[TAG + view.key]) if TAG + view.key in held else None
         if kept is None or kept["createdAt"] < at or (_untouched(kept, at) and kept["state"] != told["state"]):
             wanted[TAG + view.key] = json.dumps(told)
     return wanted
+
+
+def _written(state: Mapping[str, object]) -> str:
+    """A state as a view holds it: as JSON, where that is short enough to be read, else compressed."""
+    plain = json.dumps(state, separators=(",", ":"))
+    if len(json.dumps(plain)) < LONGEST - ROOM_FOR_NAME:
+        return plain
+    return DEFLATED + base64.b64encode(zlib.compress(plain.encode())).decode()
 
 
 def _untouched(kept: Mapping[str, Any], at: int) -> bool:

@@ -148,6 +148,26 @@ def test_the_saved_view_compares_transitions(site: Site, page: Page) -> None:
     page.wait("2 matching runs", "Transitions\n", "transition add+prod", "\nmix\n", "\nfound\n", "above 8")
 
 
+@pytest.mark.parametrize(
+    ("view", "charts"),
+    [
+        ("transitions", ["n_embed at the transition", "times fewer parameters than the baseline"]),
+        ("runs", ["add: accuracy against parameters", "add: accuracy while training", "seconds of training"]),
+        ("sweeps", ["add: n_embed at the transition"]),
+    ],
+)
+def test_saved_views_open_on_the_charts_that_matter(site: Site, page: Page, view: str, charts: list[str]) -> None:
+    page.open(
+        f"{site.base}/#/experiments/{site.experiment}/runs?{TRAINING}&compareRunsMode=CHART&viewStateShareKey={view}"
+    )
+    shown = page.wait(f"{view.capitalize()}\n", charts[0])
+    assert "Model metrics" not in shown or shown.index(charts[0]) < shown.index("Model metrics")
+    if view == "runs":
+        for chart in charts:
+            assert chart in shown
+        page.wait_for("document.querySelectorAll('.js-plotly-plot .trace, .js-plotly-plot path.js-line').length > 0")
+
+
 def test_a_sweep_says_what_it_asked_and_found(site: Site, page: Page) -> None:
     page.open(site.of(site.sweep))
     shown = page.wait("target add, modulus 4", "search_space.yaml", "search.method")

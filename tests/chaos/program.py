@@ -49,7 +49,7 @@ class Program:
     @property
     def worker(self) -> psutil.Process:
         """A process that trains."""
-        return self._wait_for(self.raylet, "ray::ResourceTrainable")
+        return self._wait_for(self.raylet, "ray::StackTrial")
 
     def wait_for_runs(self, count: int) -> None:
         """Until so many runs are journalled. Raises ``TimeoutError``, also where the program ends before."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from orchestrator.search.audit import LONGER
-from orchestrator.search.base import Observation, Problem, Request, Results, Searcher
+from orchestrator.search.base import BY_HAND, Observation, Problem, Request, Results, Searcher
 from orchestrator.simulation.truths import Truth, TruthKind, draw
 
 Make = Callable[[Problem], Searcher]
@@ -155,6 +155,19 @@ class SearcherConformance:
             assert progress.done
             assert progress.low is None
             assert progress.high is None
+
+    def test_a_mix_that_is_stopped_is_asked_for_no_more_and_the_others_are(self, make: Make) -> None:
+        searcher, (stopped, other) = make(PROBLEM), PROBLEM.mixes
+        drive(searcher, mixed(2), 4, order=1, stop=4)
+        known = sum(run.mix == stopped for run in searcher.results)
+        searcher.stop(stopped)
+        drive(searcher, mixed(2), 4, order=1)
+        assert searcher.done
+        assert sum(run.mix == stopped for run in searcher.results) == known
+        progress = {each.mix: each for each in searcher.progress()}
+        assert (progress[stopped].done, progress[stopped].runs_left, progress[stopped].note) == (True, 0, BY_HAND)
+        assert progress[other].note != BY_HAND
+        assert progress[other].low is not None or progress[other].high is not None
 
     def test_repeated_results_change_nothing(self, make: Make) -> None:
         searcher, twin = make(PROBLEM), make(PROBLEM)

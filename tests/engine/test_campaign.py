@@ -11,8 +11,9 @@ from orchestrator.search.base import Request
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.searching import searcher_of
 from orchestrator.stacks.sizing import Sizing, conditions_of
-from orchestrator.store.files import Home
-from orchestrator.store.journal import Ended, Journal, read_journal
+from orchestrator.store.files import Home, SweepFiles
+from orchestrator.store.journal import Ended, Journal, Stopped, read_journal
+from orchestrator.store.lifecycle import recall
 from orchestrator.store.records import Sweep
 from orchestrator.store.remains import read_members, read_progress
 from tests.drive.sweeps import spec
@@ -248,3 +249,45 @@ def test_a_stack_that_was_stopped_goes_on_showing_its_evaluations(files: Path) -
     campaign.stack_ended(stack.id)
     shown = Home(files.parents[2]).sweep("logistic-1").stack(stack.id)
     assert read_progress(shown) == {key: (Evaluation(1, 1.0, {"add": 0.1}),)}
+
+
+def test_a_mix_that_is_stopped_is_given_up_and_its_ended_runs_stay(files: Path) -> None:
+    campaign = make(files, slots=4, resources={"max_stack": 1})
+    stacks = [stack for _ in range(4) if (stack := campaign.next_stack()) is not None]
+    of = {mix: [each for each in stacks if each.tickets[0].request.mix == mix] for mix in ("add", "add+prod")}
+    ended, given_up = of["add"][0], of["add"][1:]
+    campaign.ended(ended.tickets[0].key, GOOD)
+    campaign.stop_mix("add")
+    campaign.stop_mix("add")
+    assert given_up
+    assert all(campaign.given_up(each.id) for each in given_up)
+    assert not any(campaign.given_up(each.id) for each in of["add+prod"])
+    campaign.ended(given_up[0].tickets[0].key, GOOD)  # The worker hears of it later.
+    for each in of["add+prod"]:
+        campaign.ended(each.tickets[0].key, GOOD)
+    while not campaign.done:
+        stack = campaign.next_stack()
+        assert stack is not None
+        assert {ticket.request.mix for ticket in stack.tickets} == {"add+prod"}
+        for ticket in stack.tickets:
+            campaign.ended(ticket.key, GOOD)
+    entries = list(read_journal(files))
+    assert [entry.mix for entry in entries if isinstance(entry, Stopped)] == ["add"]
+    known = [entry.key for entry in entries if isinstance(entry, Ended) and entry.request.mix == "add"]
+    assert known == [ended.tickets[0].key]
+    assert recall(SweepFiles(files.parent)).stopped == {"add"}
+
+
+def test_a_run_that_is_stopped_has_failed_by_hand(files: Path) -> None:
+    campaign = make(files, slots=1, seeds=2, sizes=[8], mixes=["add"])
+    stack = campaign.next_stack()
+    assert stack is not None
+    stopped, other = (ticket.key for ticket in stack.tickets)
+    assert campaign.stop_run(stopped)
+    assert not campaign.stop_run(stopped)
+    assert not campaign.given_up(stack.id)
+    campaign.ended(other, GOOD)
+    assert campaign.done
+    by_key = {entry.key: entry.outcome for entry in read_journal(files) if isinstance(entry, Ended)}
+    assert (by_key[stopped].status, by_key[stopped].error) == (Status.FAILED, "stopped by hand")
+    assert by_key[other] == GOOD

@@ -52,6 +52,11 @@ def test_the_form_of_the_answer() -> None:
         (transition(Verdict.FOUND, Estimate(37.1, 33, None)), "37.1 [33, above 64]", "371 [330, above 640]"),
         (transition(Verdict.FOUND, Estimate(9.0, None, 12)), "9 [below 8, 12]", "90 [below 80, 120]"),
         (transition(Verdict.FOUND, Estimate(30.0, None, None)), "30 [below 8, above 64]", "300 [below 80, above 640]"),
+        # A value beyond the sizes tested is none: nothing was seen there.
+        (transition(Verdict.FOUND, Estimate(2.0, None, 8.0)), "below 8", "below 80"),
+        (transition(Verdict.FOUND, Estimate(7.0, None, 12.0)), "below 8, at most 12", "below 80, at most 120"),
+        (transition(Verdict.FOUND, Estimate(90.0, 64.0, None)), "above 64", "above 640"),
+        (transition(Verdict.FOUND, Estimate(90.0, 32.0, 99.0)), "above 64, at least 32", "above 640, at least 320"),
         (transition(Verdict.ABOVE, Estimate(None, 64, None)), "above 64", "above 640"),
         (transition(Verdict.BELOW, Estimate(None, None, 8)), "below 8", "below 80"),
         (transition(Verdict.PLATEAU), "plateau at 0.75", "-"),

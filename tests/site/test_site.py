@@ -19,7 +19,8 @@ from orchestrator.site.shelf import Shelf
 from orchestrator.store.files import Home
 from orchestrator.store.journal import Answered, Journal
 from orchestrator.store.lifecycle import driving
-from tests.catalogue.fabricated import runs_of, write_sweep
+from orchestrator.store.stop_requests import StopRequest, asked_to_stop
+from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
 from tests.drive.sweeps import spec
 
 
@@ -58,7 +59,8 @@ def test_every_sweep_with_answer_state_figure_and_report(served: tuple[str, Home
     assert "So far: " in said[begun.id]
     assert "running</span>" in said[begun.id]
     assert "cannot be read" in said[broken.id]
-    assert "/figure/" not in said[broken.id]
+    assert "figure/" not in said[broken.id]
+    assert f'src="figure/{finished.id}.svg?' in said[finished.id]
     assert get(f"{address}figure/{finished.id}.svg").startswith("<svg ")
     report = get(f"{address}sweep/{finished.id}")
     assert "Accuracy against size" in report
@@ -114,3 +116,56 @@ def test_a_taken_port_is_the_user_s_to_change(served: tuple[str, Home]) -> None:
 def test_ages(seconds: int, said: str) -> None:
     now = datetime(2026, 1, 2, tzinfo=UTC)
     assert age(now, now - timedelta(seconds=seconds)) == said
+
+
+@pytest.fixture(name="followed")
+def followed_page(home: Home) -> Iterator[tuple[str, Home]]:
+    with serving(Shelf(home, refresh_s=2), 0, "a-secret") as address:
+        yield address, home
+
+
+def post(address: str, body: str, **headers: str) -> int:
+    try:
+        request = urllib.request.Request(address, body.encode(), headers=headers)
+        with urllib.request.urlopen(request, timeout=60) as answered:
+            return int(answered.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_with_a_secret_in_its_address_the_page_stops_what_runs(followed: tuple[str, Home]) -> None:
+    address, home = followed
+    asked, files = spec(), runs_of(spec())
+    sweep = write_sweep(home, asked, runs=files[:3], answered=False)
+    leave_stack(home, sweep, files[3:5], 4)
+    with driving(home.sweep(sweep.id)):
+        html = get(address)
+        assert f'action="stop/{sweep.id}"' in html
+        assert "2 in training" in html
+        assert f"units {files[3].size} seed {files[3].seed}: step 4, 0.40" in html
+        assert post(f"{address}stop/{sweep.id}", "mix=add%2Bprod") == 200  # After the way back to the page.
+        assert "Asked to stop add+prod" in get(address)
+        assert post(f"{address}stop/{sweep.id}", "mix=") == 200
+        assert post(f"{address}stop/{sweep.id}", "mix=nothing") == 409
+        assert post(f"{address}stop/{sweep.id}", "", Origin="http://evil.example") == 403
+    assert asked_to_stop(home.sweep(sweep.id)) == [StopRequest(mix="add+prod"), StopRequest()]
+    assert post(f"{address}stop/{sweep.id}", "mix=add") == 409  # Nobody drives it any more.
+    assert f'action="stop/{sweep.id}"' not in get(address)
+
+
+@pytest.mark.parametrize("path", ["", "wrong/", "sweep/x", "stop/x"])
+def test_without_the_secret_nothing_is_shown_or_stopped(followed: tuple[str, Home], path: str) -> None:
+    base = followed[0].removesuffix("a-secret/")
+    with pytest.raises(urllib.error.HTTPError) as error:
+        get(base + path)
+    assert error.value.code == 403
+    assert post(base + path, "mix=add") == 403
+
+
+def test_a_page_without_a_secret_stops_nothing(served: tuple[str, Home]) -> None:
+    address, home = served
+    sweep = write_sweep(home, runs=runs_of(spec())[:2], answered=False)
+    with driving(home.sweep(sweep.id)):
+        assert "<form" not in get(address)
+        assert post(f"{address}stop/{sweep.id}", "mix=") == 404
+    assert asked_to_stop(home.sweep(sweep.id)) == []

@@ -167,6 +167,20 @@ def test_time_left_is_a_range_with_a_bar() -> None:
 
 
 @pytest.mark.parametrize(
+    ("high", "training", "said"),
+    [
+        (12, True, "over any moment, or in up to 12 s"),
+        (0, True, "longer than foreseen: up to 1 min 40 s for what trains"),
+        (0, False, "over any moment"),
+    ],
+)
+def test_a_forecast_that_is_over_does_not_say_0_s(high: float, training: bool, said: str) -> None:
+    snapshot = replace(SNAPSHOT, forecast=Remaining(0, 0, high), in_flight=SNAPSHOT.in_flight if training else ())
+    (times,) = [part for part in status_line(snapshot).split("; ") if " gone, " in part]
+    assert times == f"3 min 20 s gone, {said}"
+
+
+@pytest.mark.parametrize(
     ("seconds", "said"),
     [((20, 40, 95), "about 40 s (20 to 95)"), ((6480, 9000, 14400), "about 2.5 h (1.8 to 4)")],
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -80,3 +82,36 @@ def _names(recorded: Content) -> set[str]:
 
 def _made(sweep: Sweep, year: str) -> Sweep:
     return replace(sweep, created=year + sweep.created[4:])
+
+
+def test_every_view_opens_on_charts_of_what_is_recorded(finished: Finished) -> None:
+    sweep, found = finished.sweep, answer(finished.sweep.spec, bracketed())
+    transitions = [transition_content.transition_content(sweep, found, mix) for mix in found.mixes]
+    ending = transition_content.answer_content(sweep, found, "finished")
+    measured = {sample.name for each in (*transitions, ending) for sample in each.samples}
+    for view in views.views(sweep):
+        state = json.loads(json.dumps(view.state()))
+        sections = {section["uuid"]: section for section in state["compareRunSections"]}
+        first = state["compareRunSections"][0]
+        assert (first["name"], first["display"]) == (view.name, True)
+        assert [each["display"] for each in state["compareRunSections"][1:]] == [False, False]
+        assert len(state["compareRunCharts"]) >= 3
+        assert {card["metricSectionId"] for card in state["compareRunCharts"]} == {first["uuid"]} <= sections.keys()
+        assert len({card["uuid"] for card in state["compareRunCharts"]}) == len(state["compareRunCharts"])
+        if view.kind != "run":  # Those of runs depend on what a real learner measures.
+            shown = [card.get("selectedMetrics", [card.get("metricKey")]) for card in state["compareRunCharts"]]
+            assert {name for names in shown for name in names} <= measured
+
+
+def test_a_view_too_long_for_a_tag_is_compressed_as_the_page_does(finished: Finished) -> None:
+    """A sweep of many mixes has many columns."""
+    spec = finished.sweep.spec
+    many = [f"add:{weight}+prod" for weight in range(2, 40)]
+    wide = replace(finished.sweep, spec=type(spec).model_validate({**spec.to_dict(), "mixes": ["add", *many]}))
+    offered = views.tags(wide, {})
+    assert all(len(value) < MOST_CHARACTERS for value in offered.values())
+    told = json.loads(offered["mlflow.sharedViewState.sweeps"])["state"]
+    assert told.startswith("deflate;")
+    state = json.loads(zlib.decompress(base64.b64decode(told.removeprefix("deflate;"))))
+    assert len(state["selectedColumns"]) > len(many)
+    assert views.tags(wide, offered) == {}

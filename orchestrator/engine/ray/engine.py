@@ -11,7 +11,7 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -30,8 +30,8 @@ from orchestrator.engine.base import Engine, check_trouble, job_of, take_in
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.ray.metrics import Exporter
 from orchestrator.engine.ray.reach import Reach, reachable
-from orchestrator.engine.ray.starting import start, switch_kept, token_file
-from orchestrator.engine.ray.trial import REPORT, StackTrial
+from orchestrator.engine.ray.starting import start, switch_kept, token_asked, token_file
+from orchestrator.engine.ray.trial import REPORT, stack_name, trainable
 from orchestrator.engine.ray.watching import Watch
 from orchestrator.engine.reports import StackReport
 from orchestrator.engine.transport import Transport
@@ -105,6 +105,9 @@ class RayEngine(Engine):
         _protect_token()
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # Failed trials are reported by the sweep.
         self._dashboard = f"http://{context.dashboard_url}" if context.dashboard_url else ""
+        if self._dashboard and (token := token_asked()):
+            # Its page takes the token from nothing but what is typed into it: no address can carry it.
+            self._dashboard += f", which asks for this token, once a browser: {token}"
         if self.slots < 1:
             asked = self._resources
             ray.shutdown()
@@ -139,21 +142,21 @@ class RayEngine(Engine):
         shared = {"space": campaign.sweep.spec.to_dict(), "reach": reach}
         needs = {"cpu": self._resources.cpu_per_stack, "gpu": self._resources.gpus}
         tuner = tune.Tuner(
-            tune.with_resources(tune.with_parameters(StackTrial, **shared), needs),
+            trainable(shared, needs),
             tune_config=tune.TuneConfig(
                 search_alg=adapter,
                 scheduler=SlotScheduler(),  # type: ignore[no-untyped-call] # its base has no types
                 num_samples=-1,
                 max_concurrent_trials=self.slots,
                 reuse_actors=True,
-                trial_name_creator=lambda trial: trial_name(trial.config["job"]),
+                trial_name_creator=lambda trial: stack_name(trial.config["job"]),
                 trial_dirname_creator=lambda trial: str(trial.config["job"]["stack_id"]),
             ),
             run_config=tune.RunConfig(
                 name="tune",
                 storage_path=str(files.directory.resolve()),
                 verbose=0,
-                stop=CampaignStopper(campaign, callback),
+                stop=CampaignStopper(campaign, callback, adapter),
                 callbacks=[callback],
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),  # StackTrial keeps its own.
                 failure_config=tune.FailureConfig(max_failures=self._resources.retries),
@@ -181,7 +184,8 @@ class CampaignSearcher(NotPickled, Searcher):
         super().__init__(metric="training_iteration", mode="max")
         self._campaign = campaign
         self._home = home
-        self._stacks: dict[str, str] = {}
+        self.stacks: dict[str, str] = {}
+        """The stack that each trial trains, by their ids."""
 
     def suggest(self, trial_id: str) -> Any:
         if self._campaign.done:
@@ -189,12 +193,12 @@ class CampaignSearcher(NotPickled, Searcher):
         stack = self._campaign.next_stack()
         if stack is None:
             return Searcher.FINISHED if self._campaign.done else None
-        self._stacks[trial_id] = stack.id
+        self.stacks[trial_id] = stack.id
         return {"job": job_of(self._campaign, self._home, stack).to_config()}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         if not error:
-            self._campaign.stack_ended(self._stacks[trial_id])
+            self._campaign.stack_ended(self.stacks[trial_id])
 
     def save(self, checkpoint_path: str) -> None:
         """The journal is the memory."""
@@ -257,16 +261,19 @@ class CampaignCallback(NotPickled, Callback):
 
 
 class CampaignStopper(NotPickled, Stopper):
-    """Ends the experiment when the sweep is being stopped."""
+    """Ends the experiment when the sweep is being stopped, and a trial that nobody wants any more."""
 
-    def __init__(self, campaign: Campaign, callback: CampaignCallback) -> None:
+    def __init__(self, campaign: Campaign, callback: CampaignCallback, adapter: CampaignSearcher) -> None:
         self._campaign = campaign
         self._callback = callback
+        self._adapter = adapter
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        return False
+        """Whether this trial is to end: nothing that it trains is wanted any more."""
+        return self._campaign.given_up(self._adapter.stacks[trial_id])
 
     def stop_all(self) -> bool:
+        self._campaign.heed()
         if self._campaign.stopping:
             self._callback.end_those_with_nothing_to_keep()
         return self._campaign.stopping
@@ -299,13 +306,6 @@ def traceback_of(trial: Trial) -> str:
     if trial.error_file is None or not Path(trial.error_file).exists():
         return f"trial {trial} failed and Ray left no traceback"
     return COLOUR.sub("", Path(trial.error_file).read_text(encoding="utf-8"))
-
-
-def trial_name(job: Mapping[str, Any]) -> str:
-    """What a stack is called where Ray shows its trials: ``add+prod_add size 16 x6 1f2e3d4c``."""
-    requests = job["requests"]
-    mixes = "_".join(dict.fromkeys(request["mix"] for request in requests))
-    return f"{mixes} size {requests[0]['size']} x{len(requests)} {job['stack_id'].rpartition('-')[2]}"
 
 
 def check_dashboard(address: str | None) -> None:

@@ -13,6 +13,9 @@ from typing import Any
 
 import ray
 from ray._private import ray_constants
+from ray._private.authentication.authentication_constants import AUTHORIZATION_BEARER_PREFIX
+from ray._private.authentication.authentication_utils import is_token_auth_enabled
+from ray._raylet import AuthenticationTokenLoader
 from ray.exceptions import AuthenticationError
 
 from orchestrator.engine.ray.address import check_address
@@ -106,6 +109,14 @@ def _where_tokens_lie() -> str:
 def token_file() -> Path:
     """Where Ray looks for its token on this machine."""
     return Path(os.environ.get("RAY_AUTH_TOKEN_PATH", Path.home() / ".ray" / "auth_token"))
+
+
+def token_asked() -> str:
+    """The token that this Ray asks for, its dashboard included; "" where it asks for none."""
+    if not is_token_auth_enabled():
+        return ""
+    headers = AuthenticationTokenLoader.instance().get_token_for_http_header()
+    return next((str(each).removeprefix(AUTHORIZATION_BEARER_PREFIX) for each in headers.values()), "")
 
 
 @contextmanager

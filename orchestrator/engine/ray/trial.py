@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import ray
 import torch
 from ray import tune
+from ray._raylet import setproctitle
 from ray.util.metrics import Gauge
 
 from orchestrator.engine.ray.metrics import GPU_MEMORY, gauge
@@ -19,6 +21,15 @@ from orchestrator.store.trouble import LastingTroubleError
 
 REPORT = "report"
 """Key of a result that holds what the stack has to say (``StackReport.to_json``)."""
+TITLE = "ray::StackTrial"
+"""How the title of a process begins that trains stacks, as Ray has it; the dashboard and ``top`` show all of it."""
+
+
+def stack_name(job: Mapping[str, Any]) -> str:
+    """What a stack is called where Ray shows it: ``add+prod_add size 16 x6 1f2e3d4c``."""
+    requests = job["requests"]
+    mixes = "_".join(dict.fromkeys(request["mix"] for request in requests))
+    return f"{mixes} size {requests[0]['size']} x{len(requests)} {job['stack_id'].rpartition('-')[2]}"
 
 
 class StackTrial(tune.Trainable):
@@ -37,11 +48,16 @@ class StackTrial(tune.Trainable):
         self._gpu_memory: Gauge | None = None
         self._begin(config)
 
+    def __repr__(self) -> str:
+        """What the dashboard calls this process. Ray asks once, as it begins; what it trains by now is in its title."""
+        return f"{self._job.sweep_id}, first {self._name}"
+
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self._begin(new_config)
         return True
 
     def step(self) -> dict[str, Any]:
+        setproctitle(f"{TITLE} {self._name}: {self._runs}")
         said: tuple[str, ...] = ()
         if self._worker is None:
             try:
@@ -66,6 +82,8 @@ class StackTrial(tune.Trainable):
 
     def _begin(self, config: dict[str, Any]) -> None:
         self._job = StackJob.from_config(config["job"] | {"space": self._space})
+        self._name = stack_name(config["job"])
+        self._runs = ", ".join(f"{each.mix} seed {each.seed}" for each in self._job.requests)
         self._worker = None
 
     def _export(self) -> None:
@@ -73,6 +91,14 @@ class StackTrial(tune.Trainable):
         if held := torch.cuda.max_memory_reserved():  # 0 where nothing was put on a GPU.
             self._gpu_memory = self._gpu_memory or gauge(GPU_MEMORY)
             self._gpu_memory.set(held, {"sweep": self._job.sweep_id})
+
+
+def trainable(shared: Mapping[str, Any], needs: Mapping[str, float]) -> type[StackTrial]:
+    """:class:`StackTrial` with what all trials of a sweep share and what each needs, by its own name: Tune's wrappers
+    leave theirs (``with_resources.<locals>.ResourceTrainable``), which the dashboard would show."""
+    made: type[StackTrial] = tune.with_resources(tune.with_parameters(StackTrial, **shared), dict(needs))
+    made.__qualname__ = StackTrial.__qualname__
+    return made
 
 
 def hide_unasked_gpus() -> None:

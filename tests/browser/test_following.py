@@ -1,0 +1,129 @@
+"""What runs, in a browser: the page of `run --watch` follows a sweep and stops it; Ray's dashboard names its stacks.
+
+Screenshots are left in ``$SCREENSHOTS`` where that names a directory.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("selenium", reason='the browser extra is not installed: pip install -e ".[browser]"')
+
+from orchestrator.catalogue.reading import read_sweep
+from orchestrator.store.files import Home
+from tests.browser.chromium import BROWSER, DRIVER, Page, browsing
+from tests.drive.sweeps import spec
+from tests.drive.unhurried import FAMILY
+
+ROOT = Path(__file__).resolve().parents[2]
+START_S = 300.0
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        BROWSER is None or DRIVER is None, reason="no chromium and chromedriver here: apt-get install chromium-driver"
+    ),
+    pytest.mark.timeout(900),
+]
+
+
+@pytest.fixture(scope="module", name="page")
+def opened_page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with browsing(tmp_path_factory.mktemp("profile")) as page:
+        yield page
+
+
+def look(page: Page, name: str) -> None:
+    if directory := os.environ.get("SCREENSHOTS"):
+        page.screenshot(Path(directory) / f"{name}.png")
+
+
+@contextmanager
+def running(tmp_path: Path, evaluation_s: float, *words: str) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """A sweep of two mixes, whose runs take eight evaluations of so many seconds, with what it says in a file."""
+    asked = spec(
+        family=FAMILY,
+        sizes=[8, 16, 32, 64],
+        seeds=2,
+        search={"method": "grid"},
+        settings={"log": str(tmp_path / "log"), "steps": 8, "evaluation_s": evaluation_s},
+    )
+    (tmp_path / "space.yaml").write_text(asked.to_yaml())
+    command = [sys.executable, "-m", "orchestrator", "run", str(tmp_path / "space.yaml")]
+    command += ["--home", str(tmp_path / "home"), *words]
+    said = tmp_path / "said"
+    with said.open("w") as out:
+        driver = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=out, text=True)
+    try:
+        yield driver, said
+    finally:
+        if driver.poll() is None:
+            driver.send_signal(signal.SIGINT)
+        driver.wait(200)
+
+
+def wait_for(said: Path, pattern: str, driver: subprocess.Popen[str]) -> str:
+    until = time.monotonic() + START_S
+    while not (found := re.search(pattern, said.read_text())):
+        assert driver.poll() is None, said.read_text()
+        assert time.monotonic() < until, said.read_text()
+        time.sleep(0.2)
+    return found[1]
+
+
+def test_a_sweep_is_followed_and_stopped_in_the_browser(page: Page, tmp_path: Path) -> None:
+    with running(tmp_path, 0.7, "--local-debug", "--watch") as (driver, said):
+        address = wait_for(said, r"page    (http://127\.0\.0\.1:\d+/\S+/) shows", driver)
+        page.open(address)
+        shown = page.wait("Does PROD help ADD?", "running", "in training", " runs · begun ")
+        assert "So far: " in shown
+        # It follows what runs by itself, without being loaded anew.
+        page.run("window.kept = true")
+        ended = int(re.findall(r"(\d+) runs ·", shown)[0])
+        page.wait_for(f"Number(document.body.innerText.match(/(\\d+) runs ·/)[1]) > {ended + 1}")
+        page.wait_for("document.images[0]?.complete && document.images[0].naturalHeight > 0 && window.kept")
+        look(page, "run_watch")
+        # One mix is stopped, then all of it.
+        page.run("document.querySelector('select[name=mix]').value = 'add+prod'")
+        page.click("document.querySelector('form.stop button')")
+        page.wait("add+prod: ", "stopped by hand")
+        page.click("document.querySelector('form.stop button')")
+        page.wait("interrupted", "Nothing answers at this address any more")
+        look(page, "run_watch_stopped")
+        assert driver.wait(100) == 130
+    assert "--resume logistic-" in said.read_text()
+    home = Home(tmp_path / "home")
+    stored = read_sweep(home, home.sweep_ids()[0])
+    assert stored.stopped == {"add+prod"}
+    assert len(stored.runs) < 16
+
+
+def test_the_dashboard_opens_with_the_printed_token_and_names_stacks(page: Page, tmp_path: Path) -> None:
+    with running(tmp_path, 20.0, "--dashboard") as (driver, said):
+        address = wait_for(said, r"dashboard: (http://\S+), which asks for this token, once a browser: \S+", driver)
+        token = wait_for(said, r"which asks for this token, once a browser: (\S+)", driver)
+        sweep = wait_for(said, r"sweep (logistic-\S+)", driver)
+        page.open(f"{address}/#/actors")
+        page.wait("Authentication Token Required")
+        page.run(f"""
+          const field = document.querySelector('input');
+          Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set.call(field, '{token}');
+          field.dispatchEvent(new Event('input', {{bubbles: true}}))""")
+        page.click("[...document.querySelectorAll('button')].find(each => /submit/i.test(each.textContent))")
+        page.open(f"{address}/#/actors")
+        shown = page.wait("StackTrial", without=("ResourceTrainable",))
+        look(page, "dashboard_actors")
+        assert re.search(rf"{re.escape(sweep)}, first \S+ size \d+ x\d", shown)
+        page.open(f"{address}/#/cluster")
+        page.wait("Host")
+        look(page, "dashboard_cluster")

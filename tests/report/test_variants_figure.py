@@ -1,0 +1,77 @@
+"""Variants of a space in one figure: a row each on one axis of sizes, what mixes save, transitions along a number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.catalogue.reading import StoredSweep, read_sweep
+from orchestrator.catalogue.reports import compared
+from orchestrator.report import style
+from orchestrator.report.variants_figure import can_compare, variants_figure
+from orchestrator.store.files import Home
+from tests.catalogue.fabricated import write_sweep
+from tests.commands.program import Program, program
+from tests.drive.sweeps import spec
+from tests.report.test_figures import texts
+
+SIZES = [4, 8, 12, 16, 24, 32, 48, 64, 96]
+
+
+@pytest.fixture(scope="module", name="home")
+def home_with_variants(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    home = Home(tmp_path_factory.mktemp("variants"))
+    for midpoint in (12, 24, 48):
+        settings = {"curve": {"midpoint": midpoint}}
+        asked = spec(variant=f"at_{midpoint}", along="settings.curve.midpoint", settings=settings, sizes=SIZES, seeds=3)
+        write_sweep(home, asked)
+    return home
+
+
+def stored(home: Home) -> list[StoredSweep]:
+    return [read_sweep(home, each) for each in reversed(home.sweep_ids())]
+
+
+def test_one_row_a_variant_on_one_axis_with_ratios_and_a_law(home: Home) -> None:
+    found = compared(stored(home))
+    assert can_compare(found)
+    figure = variants_figure(found, "How does it grow?")
+    style.settle(figure)
+    names = [axes.get_title(loc="left") for axes in figure.axes]
+    rows = [f"at_{midpoint} (midpoint {midpoint})" for midpoint in (12, 24, 48)]
+    assert [name for name in names if name] == sorted(rows)
+    curves = [axes for axes in figure.axes if axes.get_title(loc="left")]
+    assert len({axes.get_xlim() for axes in curves}) == 1
+    said = texts(figure)
+    for part in ("How does it grow?", "times fewer parameters", "midpoint", "units at the transition of add"):
+        assert part in said
+    # Each ratio with its interval, in words beside its bar: the truth is 2 units, so nearly 4 in parameters.
+    assert sum(text.get_text().endswith(", fewer") for axes in figure.axes for text in axes.texts) == 3
+    assert len(figure.axes) == 2 * 3 + 1
+
+
+def test_variants_that_differ_in_no_number_have_no_law(home: Home) -> None:
+    found = compared(stored(home)[:2])
+    plain = [type(each)(each.label, each.answer, each.space, each.variant) for each in found]
+    assert len(variants_figure(plain).axes) == 2 * 2
+    assert not can_compare(plain[:1])
+
+
+@pytest.fixture(name="run")
+def run_program(capsys: pytest.CaptureFixture[str]) -> Program:
+    return program(capsys)
+
+
+def test_the_figure_of_a_space_is_that_of_all_its_variants(run: Program, home: Home, tmp_path: Path) -> None:
+    ended = run("figure", "logistic", "--home", home.root, "--output", tmp_path / "all.pdf", "--width", "180mm")
+    assert ended.code == 0, ended.err
+    assert (tmp_path / "all.pdf").read_bytes().startswith(b"%PDF")
+    assert "A row a variant (at_12, at_24, at_48)" in ended.out.replace("\n", " ")
+    assert "units at the transition goes as midpoint^" in ended.out
+    assert ended.out.count("@misc{") == 3
+    narrow = run("figure", "logistic", "--home", home.root, "--output", tmp_path / "no.pdf", "--width", "3.3in")
+    assert (narrow.code, "give it 5in or more" in narrow.err) == (2, True)
+    one = home.sweep_ids()[0]
+    single = run("figure", one, "--home", home.root, "--output", tmp_path / "one.svg", "--style", "screen")
+    assert single.out == f"figure  {tmp_path / 'one.svg'}\n"
