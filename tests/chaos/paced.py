@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import yaml
 
@@ -53,8 +53,9 @@ SPACE = {
 """A grid of :data:`RUNS` runs, one after the other on a machine of two cores."""
 
 
-def write_space(directory: Path, *, pace_s: float) -> Path:
-    """The search space as a file in this directory."""
+def write_space(directory: Path, *, pace_s: float, **changes: Any) -> Path:
+    """The search space, with these fields instead of its own, as a file in this directory."""
     path = directory / "paced.yaml"
-    path.write_text(yaml.safe_dump(SPACE | {"settings": {"steps": 3, "pace_s": pace_s}}), encoding="utf-8")
+    settings = {"settings": {"steps": 3, "pace_s": pace_s}}
+    path.write_text(yaml.safe_dump(SPACE | settings | changes), encoding="utf-8")
     return path
