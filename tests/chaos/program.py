@@ -25,10 +25,11 @@ WORKER = "ray::ResourceTrainable"
 class Program:
     """``run`` on a search space, its output kept in ``log``."""
 
-    def __init__(self, space: Path, home: Path, log: Path, *words: str) -> None:
+    def __init__(self, space: Path, home: Path, log: Path, *words: str, on: Sequence[str] = ()) -> None:
+        """``on`` are words before the command, which have it run elsewhere."""
         self.home = home
         self.log = log
-        self.command = [sys.executable, "-m", "orchestrator", "run", str(space), "--home", str(home)]
+        self.command = [*on, sys.executable, "-m", "orchestrator", "run", str(space), "--home", str(home)]
         environment = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "200"}
         with log.open("a") as said:
             self.process = subprocess.Popen(

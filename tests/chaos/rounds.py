@@ -70,15 +70,15 @@ class Counted:
         return self.same_answer and not (self.lost or self.doubled or self.changed)
 
 
-def truth(directory: Path) -> Truth:
+def truth(directory: Path, seeds: int = SEEDS) -> Truth:
     """A sweep in this process, at any pace."""
     console = Console(file=io.StringIO(), width=200)
-    spec = SweepSpec.model_validate(SPACE | {"seeds": SEEDS})
+    spec = SweepSpec.model_validate(SPACE | {"seeds": seeds})
     run_sweep(spec, RunOptions(home=directory, local_debug=True), console)
     said = console.file
     assert isinstance(said, io.StringIO)
     entries = journalled(directory)
-    assert len(entries) == RUNS
+    assert len(entries) == len(spec.requests())
     outcomes = {(each.request.mix, each.request.size, each.request.seed): each.outcome.to_json() for each in entries}
     return Truth(outcomes, answer_in(said.getvalue()))
 

@@ -1,0 +1,135 @@
+"""Three hosts with disks of their own, joined by a network that fails: a sweep there finds what it finds anywhere."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from orchestrator.store.files import Home
+from tests.chaos.paced import write_space
+from tests.chaos.program import ROOT, WORKER, Program, journalled, wait_until_gone
+from tests.chaos.rounds import Counted, count, truth
+from tests.engine.hosts import Hosts, connected_hosts, workers
+from tests.engine.nodes import OWN_DISK
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+
+NOTHING = Counted(lost=0, doubled=0, changed=0, same_answer=True)
+WAIT_S = 300.0
+
+
+@pytest.fixture
+def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
+    """Three of them, where Ray has a token and gives a silent node, and a silent head, up after some seconds."""
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef" * 4)
+    token.chmod(0o600)
+    environment = {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(token),
+        "PYTHONPATH": str(ROOT),
+        "RAY_health_check_period_ms": "500",
+        "RAY_health_check_timeout_ms": "2000",
+        "RAY_health_check_initial_delay_ms": "1000",
+        "RAY_gcs_rpc_server_reconnect_timeout_s": "15",
+    }
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with tempfile.TemporaryDirectory(prefix="hosts-") as short, connected_hosts(3, Path(short)) as made:
+        yield made
+
+
+def commands() -> list[list[str]]:
+    """What deploy/README.md has somebody type who has a few machines and ssh."""
+    text = (ROOT / "deploy" / "README.md").read_text(encoding="utf-8")
+    section = text.partition("## Plain ssh")[2].partition("\n## ")[0]
+    lines = re.findall(r"^    (\S.*)$", section, re.MULTILINE)
+    return [shlex.split(line.replace("FIRST", "10.77.0.1"), comments=True) for line in lines]
+
+
+def start(hosts: Hosts, home: Path) -> None:
+    """Ray on every host; all but the first have an empty disk where the home is."""
+    head, node, _ = commands()
+    for number in hosts.numbers:
+        mount = OWN_DISK.format(home=home) if number > 1 else "true"
+        hosts.start_ray(number, (head if number == 1 else node)[1:], mount)
+        hosts.part(number, "raylet/raylet")
+
+
+def begin(hosts: Hosts, space: Path, home: Path, log: Path, *words: str) -> Program:
+    """The sweep, driven on the first host."""
+    python, module, program, run, name, *options = commands()[2]
+    assert (python, module, program, run, name) == ("python", "-m", "orchestrator", "run", "add_vs_add_prod")
+    return Program(space, home, log, *options, *words, on=hosts.on(1))
+
+
+def wait_for(what: Callable[[], object], log: Path) -> None:
+    until = time.monotonic() + WAIT_S
+    while not what():
+        assert time.monotonic() < until, log.read_text()
+        time.sleep(0.05)
+
+
+def test_a_stranger_gets_an_answer_with_three_commands(hosts: Hosts, tmp_path: Path) -> None:
+    assert len(commands()) == 3
+    expected = truth(tmp_path / "truth")
+    home, log = tmp_path / "home", tmp_path / "log"
+    home.mkdir()
+    start(hosts, home)
+    program = begin(hosts, write_space(tmp_path, pace_s=0.4, seeds=4, resources=ONE_CORE), home, log)
+    try:
+        assert program.end() == 0, log.read_text()
+    finally:
+        program.kill()
+    said = log.read_text()
+    assert "3 nodes, 3 CPU cores, 3 stacks at a time" in said
+    for number in (2, 3):
+        assert said.count(f"the node {hosts.address(number)} does not see the driver's {home}") == 1
+    assert count(home, log, expected) == NOTHING
+
+
+ONE_CORE = {"max_stack": 1, "cpu_per_stack": 1, "checkpoint_every_s": 0.1}
+
+
+def test_a_cut_link_healed_under_a_ghost_and_a_head_that_dies_cost_nothing(hosts: Hosts, tmp_path: Path) -> None:
+    """Six runs of 15 s on three hosts. One of them is cut off in the middle of its run, until the others take it for
+    dead and train that run again; its ghost still trains when the link is healed. Then the head dies."""
+    expected = truth(tmp_path / "truth", seeds=1)
+    home, log = tmp_path / "home", tmp_path / "log"
+    home.mkdir()
+    space = write_space(tmp_path, pace_s=5, seeds=1, resources=ONE_CORE)
+    start(hosts, home)
+    program = begin(hosts, space, home, log)
+    try:
+        wait_for(lambda: all(workers(hosts, number, WORKER) for number in hosts.numbers), log)
+        wait_for(lambda: len(list(stacks(home))) == 3, log)
+        [ghost] = workers(hosts, 3, WORKER)
+        hosts.cut(3)
+        wait_for(lambda: "marked dead" in gcs_log(hosts), log)
+        assert not wait_until_gone([], 0)
+        assert ghost.is_running()
+        hosts.heal(3)
+        wait_for(lambda: len(journalled(home)) >= 3, log)
+        hosts.part(1, "gcs/gcs_server").kill()
+        assert program.end() == 1
+        for number in hosts.numbers:
+            hosts.end_ray(number)
+        [sweep_id] = Home(home).sweep_ids()
+        assert re.search(rf"^error: .*; \d+ runs of {sweep_id} are kept. Continue with", log.read_text(), re.MULTILINE)
+        start(hosts, home)
+        program = begin(hosts, space, home, log, "--resume", sweep_id)
+        assert program.end() == 0, log.read_text()
+    finally:
+        program.kill()
+    assert count(home, log, expected) == NOTHING
+
+
+def stacks(home: Path) -> Iterator[Path]:
+    """What stacks in training have shown, each at least one evaluation."""
+    return home.glob("sweeps/*/stacks/*/progress.jsonl")
