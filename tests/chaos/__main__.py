@@ -72,7 +72,7 @@ def drawn(rounds: int, kinds: Sequence[str], rng: np.random.Generator) -> list[B
 def table(played: Sequence[Round]) -> str:
     """A Markdown table, a row a kind of fault."""
     lines = [
-        "| fault | made and seen | of these on a Ray of its own | not seen | --resume by hand | s until the next run: median, most |",
+        "| fault | made and seen | on a Ray of its own | not seen | --resume by hand | s to next run: median, most |",
         "|---|---|---|---|---|---|",
     ]
     for name in [*FAULTS, "all"]:
@@ -88,11 +88,10 @@ def table(played: Sequence[Round]) -> str:
 
 def totals(counted: Sequence[Counted]) -> str:
     """All sweeps together."""
-    lost, doubled, changed = (sum(getattr(each, what) for each in counted) for what in ("lost", "doubled", "changed"))
+    lost, doubled, changed = (sum(getattr(each, name) for each in counted) for name in ("lost", "doubled", "changed"))
     other = sum(not each.same_answer for each in counted)
-    return (
-        f"{len(counted)} sweeps of {RUNS} runs: {lost} runs lost, {doubled} doubled, {changed} changed, {other} other answers"
-    )
+    what = f"{lost} runs lost, {doubled} doubled, {changed} changed, {other} other answers"
+    return f"{len(counted)} sweeps of {RUNS} runs: {what}"
 
 
 def _kinds(directory: Path) -> list[str]:

@@ -73,7 +73,7 @@ def lose_node(sweep: Disturbed, rng: np.random.Generator) -> bool:
 
 
 def stand_still(sweep: Disturbed, rng: np.random.Generator) -> bool:
-    """All of it for a while, as where a virtual machine is moved or a laptop sleeps: nobody may take anybody for dead."""
+    """All of it for a while, as where a laptop sleeps or a virtual machine moves: nobody may take anybody for dead."""
     there = sweep.processes
     for each in there:
         _send(each, signal.SIGSTOP)
@@ -153,7 +153,9 @@ FAULTS: dict[str, Fault] = {
     "preemption: SIGTERM to all, 30 s": Fault(preempt, own=True),
     "all stand still for 5 s": Fault(stand_still),
     "disk full": Fault(fill_the_disk, FULL, disk=True),
-    "truncated checkpoint": Fault(truncate_checkpoint, r"a checkpoint cannot be read|is damaged .* its runs begin anew"),
+    "truncated checkpoint": Fault(
+        truncate_checkpoint, r"a checkpoint cannot be read|is damaged .* its runs begin anew"
+    ),
     "damaged journal line": Fault(damage_journal, "is no journal entry"),
     "empty outcome, journal's end lost": Fault(empty_outcome, r"is damaged \(outcome\.json.* the run is trained again"),
 }
@@ -193,7 +195,7 @@ def _truncate_checkpoints(sweep: Disturbed, rng: np.random.Generator) -> bool:
 
 
 def _kill(*processes: psutil.Process) -> bool:
-    """Kill these processes at once; whether the first of them lived until then. Raises ``TimeoutError`` unless all die."""
+    """Kill these at once; whether the first of them lived until then. Raises ``TimeoutError`` unless all die."""
     lived = [_send(each, signal.SIGKILL) for each in processes]
     if left := wait_until_gone(processes, SEEN_WITHIN_S):
         raise TimeoutError(f"{left} do not die")

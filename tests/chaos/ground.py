@@ -15,6 +15,9 @@ from tests.chaos.program import ROOT, WORKER, Program, children, wait_for_child
 QUICK = {"RAY_health_check_initial_delay_ms": "1000", "RAY_health_check_period_ms": "500"}
 """A cluster looks whether a node lives every half second, not every three: five looks in vain are a dead node."""
 
+HEAD = {"num_cpus": 0, "include_dashboard": False, "no_monitor": True}
+"""It trains nothing itself, and starts as little as there may be."""
+
 
 class Ground(Protocol):
     """What a sweep stands on."""
@@ -48,7 +51,7 @@ class KeptRay:
 
     def __init__(self) -> None:
         with _environment():
-            self._cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+            self._cluster = Cluster(initialize_head=True, head_node_args=HEAD)
             self._node: Any = self._cluster.add_node(num_cpus=2)
         self.words: tuple[str, ...] = ("--address", str(self._cluster.address))
 

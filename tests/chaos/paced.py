@@ -38,15 +38,16 @@ class PacedFamily(LogisticFamily):
         return PacedLearner(runs)
 
 
-RUNS = 12
+MIXES, SIZES, SEEDS = ("add", "add+prod"), (16, 32, 64), 2
+RUNS = len(MIXES) * len(SIZES) * SEEDS
 SPACE = {
     "name": "paced",
     "question": "Does PROD help ADD?",
     "family": "tests.chaos.paced:PacedFamily",
     "target": "add",
-    "mixes": ["add", "add+prod"],
-    "sizes": [16, 32, 64],
-    "seeds": 2,
+    "mixes": list(MIXES),
+    "sizes": list(SIZES),
+    "seeds": SEEDS,
     "search": {"method": "grid"},
     "resources": {"max_stack": 1, "cpu_per_stack": 2, "checkpoint_every_s": 0.1},
 }

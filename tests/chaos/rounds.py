@@ -19,17 +19,17 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.store import lifecycle
 from orchestrator.store.damage import flaw_of_run
 from orchestrator.store.files import Home
-from tests.chaos.disturbed import Disturbed, LostError
+from tests.chaos.disturbed import Disturbed
 from tests.chaos.faults import FAULTS
 from tests.chaos.ground import Ground
-from tests.chaos.paced import SPACE, write_space
+from tests.chaos.paced import MIXES, SIZES, SPACE, write_space
 from tests.chaos.program import journalled
 
 PACE_S = 0.15
 """Between two evaluations: a fault meets a run in its middle as often as not."""
 ROUNDS_A_SWEEP = 8
 SEEDS = 4
-RUNS = len(SPACE["mixes"]) * len(SPACE["sizes"]) * SEEDS
+RUNS = len(MIXES) * len(SIZES) * SEEDS
 """Of a sweep: three for each fault, of which at most two end between it and the next."""
 Cell = tuple[str, int, int]
 
@@ -44,8 +44,8 @@ class Truth:
 
 @dataclass(frozen=True)
 class Round:
-    """A fault. ``seen`` is whether it was made and its effect was there; ``resumes`` is how often ``--resume`` was given
-    until a further run was journalled, ``seconds`` after the fault; ``own`` is whether Ray was the sweep's own."""
+    """A fault. ``seen`` is whether it was made and its effect was there; ``resumes`` is how often ``--resume`` was
+    given until a further run was journalled, ``seconds`` after the fault; ``own`` is whether it had a Ray of its own."""
 
     fault: str
     own: bool
@@ -56,8 +56,8 @@ class Round:
 
 @dataclass(frozen=True)
 class Counted:
-    """What is left of a sweep with faults. ``lost`` runs have no good outcome, left no whole files or are not in MLflow,
-    ``doubled`` ones stand in the journal or in MLflow more than once, ``changed`` ones have another outcome;
+    """What is left of a sweep with faults. ``lost`` runs have no good outcome, left no whole files or are not in
+    MLflow, ``doubled`` ones stand in the journal or in MLflow more than once, ``changed`` ones have another outcome;
     ``same_answer`` is whether it is printed to the letter."""
 
     lost: int
@@ -70,15 +70,15 @@ class Counted:
         return self.same_answer and not (self.lost or self.doubled or self.changed)
 
 
-def truth(directory: Path, seeds: int = SEEDS) -> Truth:
-    """A sweep in this process, at any pace."""
+def truth(directory: Path, **changes: Any) -> Truth:
+    """A sweep in this process, at any pace; ``changes`` are fields of its search space."""
     console = Console(file=io.StringIO(), width=200)
-    spec = SweepSpec.model_validate(SPACE | {"seeds": seeds})
+    spec = SweepSpec.model_validate(SPACE | {"seeds": SEEDS} | changes)
     run_sweep(spec, RunOptions(home=directory, local_debug=True), console)
     said = console.file
     assert isinstance(said, io.StringIO)
     entries = journalled(directory)
-    assert len(entries) == len(spec.requests())
+    assert len(entries) == len(spec.cells) * spec.seeds
     outcomes = {(each.request.mix, each.request.size, each.request.seed): each.outcome.to_json() for each in entries}
     return Truth(outcomes, answer_in(said.getvalue()))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.chaos.program import children, wait_for_child, wait_until_gone
+from tests.chaos.program import WORKER, children, wait_for_child, wait_until_gone
 from tests.engine.nodes import RAY
 
 END_S = 30.0
@@ -73,17 +73,13 @@ class Hosts:
                 [*self.on(number), "unshare", "-m", "sh", "-c", f"{before} && exec {words}"], stdout=said, stderr=said
             )
 
-    def ray(self, number: int) -> psutil.Process:
-        """The process that started Ray on a host, the parent of its parts."""
-        return psutil.Process(self._rays[number].pid)
-
     def part(self, number: int, words: str) -> psutil.Process:
         """A part of Ray on a host, once it is there."""
-        return wait_for_child([self.ray(number)], words)
+        return wait_for_child([psutil.Process(self._rays[number].pid)], words)
 
-    def said(self, number: int) -> str:
-        """What ``ray start`` said on a host."""
-        return (self._directory / str(number) / "said").read_text()
+    def workers(self, number: int) -> list[psutil.Process]:
+        """The processes that train on a host now."""
+        return children([self.part(number, "raylet/raylet")], WORKER)
 
     def end_ray(self, number: int) -> None:
         """End Ray on a host, however it is."""
@@ -127,11 +123,6 @@ def connected_hosts(count: int, directory: Path) -> Iterator[Hosts]:
         yield hosts
     finally:
         hosts.remove()
-
-
-def workers(hosts: Hosts, number: int, words: str) -> list[psutil.Process]:
-    """The processes that train on a host now."""
-    return children(children([hosts.ray(number)], "raylet/raylet"), words)
 
 
 def _ip(*words: str) -> str:

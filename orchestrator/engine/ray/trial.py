@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
-import torch
 from ray import tune
 from ray.util.metrics import Gauge
 
 from orchestrator.engine.ray.metrics import GPU_MEMORY, gauge
 from orchestrator.engine.ray.reach import Way
 from orchestrator.engine.reports import StackJob, StackReport
-from orchestrator.engine.worker import StackWorker
 from orchestrator.store.trouble import LastingTroubleError
+
+if TYPE_CHECKING:
+    from orchestrator.engine.worker import StackWorker
 
 REPORT = "report"
 """Key of a result that holds what the stack has to say (``StackReport.to_json``)."""
@@ -44,6 +45,8 @@ class StackTrial(tune.Trainable):
     def step(self) -> dict[str, Any]:
         said: tuple[str, ...] = ()
         if self._worker is None:
+            from orchestrator.engine.worker import StackWorker  # Imports torch: the driver, too, reads this file.
+
             try:
                 job, said = self._way.job(self._job)
             except LastingTroubleError as refused:
@@ -70,6 +73,8 @@ class StackTrial(tune.Trainable):
 
     def _export(self) -> None:
         """The memory a GPU holds for this worker, as a metric that Ray's agents collect where there are any."""
+        import torch
+
         if held := torch.cuda.max_memory_reserved():  # 0 where nothing was put on a GPU.
             self._gpu_memory = self._gpu_memory or gauge(GPU_MEMORY)
             self._gpu_memory.set(held, {"sweep": self._job.sweep_id})
