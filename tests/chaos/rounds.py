@@ -45,7 +45,7 @@ class Truth:
 @dataclass(frozen=True)
 class Round:
     """A fault. ``seen`` is whether it was made and its effect was there; ``resumes`` is how often ``--resume`` was
-    given until a further run was journalled, ``seconds`` after the fault; ``own`` is whether it had a Ray of its own."""
+    given until a further run was journalled, ``seconds`` after the fault; ``own`` is whether Ray was its own."""
 
     fault: str
     own: bool
