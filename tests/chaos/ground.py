@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import psutil
 from ray.cluster_utils import Cluster
 
-from tests.chaos.program import ROOT, WORKER, Program, children, wait_for_child
+from tests.chaos.program import ENVIRONMENT, WORKER, Program, children, wait_for_child
 
 QUICK = {"RAY_health_check_initial_delay_ms": "1000", "RAY_health_check_period_ms": "500"}
 """A cluster looks whether a node lives every half second, not every three: five looks in vain are a dead node."""
@@ -91,7 +91,7 @@ def kept_ray() -> Iterator[KeptRay]:
 @contextmanager
 def _environment() -> Iterator[None]:
     """A block in which nodes are started whose workers find the family of these sweeps."""
-    changed = {**QUICK, "PYTHONPATH": str(ROOT)}
+    changed = ENVIRONMENT | QUICK
     before = {name: os.environ.get(name) for name in changed}
     os.environ.update(changed)
     try:

@@ -15,6 +15,8 @@ from orchestrator.store.files import Home
 from orchestrator.store.journal import Ended, read_journal
 
 ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {"PYTHONPATH": str(ROOT), "COLUMNS": "200", "RAY_worker_niceness": "0"}
+"""Of programs and their Rays: workers find these families, and are not put behind all else that a busy machine does."""
 PATIENCE_S = 400.0
 """Starting Ray and a worker takes 10 s on an idle machine, and minutes on a busy one."""
 LOOK_EVERY_S = 0.02
@@ -30,7 +32,7 @@ class Program:
         self.home = home
         self.log = log
         self.command = [*on, sys.executable, "-m", "orchestrator", "run", str(space), "--home", str(home)]
-        environment = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "200"}
+        environment = os.environ | ENVIRONMENT
         with log.open("a") as said:
             self.process = subprocess.Popen(
                 [*self.command, *words], stdout=said, stderr=said, cwd=ROOT, env=environment
