@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,7 +77,7 @@ def wait_for(what: Callable[[], object], log: Path) -> None:
         time.sleep(0.05)
 
 
-def resources(stack: int) -> dict[str, dict[str, float]]:
+def resources(stack: int) -> dict[str, Any]:
     return {"resources": {"max_stack": stack, "cpu_per_stack": 1, "checkpoint_every_s": 0.1}}
 
 
@@ -101,7 +102,7 @@ def test_a_stranger_gets_an_answer_with_three_commands(hosts: Hosts, tmp_path: P
 def test_a_link_healed_under_a_ghost_and_a_head_that_dies_cost_nothing(hosts: Hosts, tmp_path: Path) -> None:
     """Two stacks on three hosts. One is cut off in the middle of its training, until the free host trains its stack;
     its ghost lives when the link is healed. Then the head dies, and another one takes its place."""
-    asked = {"sizes": [16, 64], "seeds": 1}
+    asked: dict[str, Any] = {"sizes": [16, 64], "seeds": 1}
     expected = truth(tmp_path / "truth", **asked)
     home, log = tmp_path / "home", tmp_path / "log"
     home.mkdir()
