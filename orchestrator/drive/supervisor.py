@@ -21,7 +21,6 @@ from types import FrameType
 from typing import Any
 
 from orchestrator.errors import SweepError
-from orchestrator.store import lifecycle
 from orchestrator.store.files import Home
 from orchestrator.supervised import LINE
 
@@ -151,6 +150,8 @@ def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[list[int]]:
 
 def _kept(home: Path, sweep_id: str) -> int:
     """The runs in a sweep's journal; 0 where it cannot be read."""
+    from orchestrator.store import lifecycle  # A second, in which a program that nothing happens to would wait.
+
     try:
         return len(lifecycle.recall(Home(home).sweep(sweep_id)).ended)
     except (OSError, SweepError):

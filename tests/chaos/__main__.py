@@ -1,8 +1,9 @@
-"""``python -m tests.chaos --rounds N``: faults drawn at random, each in the middle of a sweep; what they cost."""
+"""``python -m tests.chaos --rounds N``: faults drawn at random, several in the middle of each sweep; what they cost."""
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
 import tempfile
 import time
@@ -11,61 +12,121 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.chaos.faults import FAULTS
-from tests.chaos.paced import RUNS
-from tests.chaos.rounds import Round, play, truth
+from tests.chaos.disturbed import LostError
+from tests.chaos.faults import FAULTS, small_disk
+from tests.chaos.ground import Ground, OwnRay, kept_ray
+from tests.chaos.rounds import ROUNDS_A_SWEEP, RUNS, Counted, Round, Truth, play, truth
+
+OWN = 0.25
+"""The share of faults that meet a sweep on a Ray of its own where they could as well meet one on a cluster that is
+kept: to start Ray again takes longer than all else."""
+AGAIN = 3
+"""How many sweeps there are at most for each that was drawn: faults that nothing was seen of do not count, and are
+made again."""
+Batch = tuple[bool, list[str]]
+"""Whether a sweep has a Ray of its own, and the faults that it meets."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 where nothing was lost, doubled or changed, else 1."""
+    """0 where so many faults were made and seen and nothing was lost, doubled or changed, else 1."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=10, help="faults that are made and seen")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--within", type=float, default=float("inf"), help="begin no round after so many seconds")
+    parser.add_argument("--within", type=float, default=float("inf"), help="begin no sweep after so many seconds")
     asked = parser.parse_args(arguments)
     rng = np.random.default_rng(asked.seed)
-    begun, played, skipped = time.monotonic(), list[Round](), 0
-    with tempfile.TemporaryDirectory(prefix="chaos-") as directory:
-        expected = truth(Path(directory) / "truth")
-        for number, (fault, after) in enumerate(drawn(asked.rounds, rng)):
-            if time.monotonic() - begun > asked.within:
-                break
-            place = Path(directory) / str(number)
-            place.mkdir()
-            found = play(fault, after, expected, place, rng)
-            if found is None:
-                skipped += 1
-                print(f"{number + 1}: {fault}: no disk can be mounted here, passed over", flush=True)
-                continue
-            played.append(found)
-            print(f"{number + 1}: {'good' if found.good else 'BAD'} {found}", flush=True)
-            if not found.good:
-                print((place / "log").read_text(), flush=True)
-    print(table(played))
-    print(f"{len(played)} rounds of {RUNS} runs, seed {asked.seed}, {skipped} passed over")
-    return 0 if played and all(each.good for each in played) else 1
+    begun, played, counted = time.monotonic(), list[Round](), list[Counted]()
+    with tempfile.TemporaryDirectory(prefix="chaos-") as name, kept_ray() as cluster:
+        directory = Path(name)
+        expected = truth(directory / "truth")
+        waiting = drawn(asked.rounds, _kinds(directory), rng)
+        most = AGAIN * len(waiting)
+        while waiting and len(counted) < most and time.monotonic() - begun < asked.within:
+            own, faults = waiting.pop(0)
+            place = directory / f"sweep-{len(counted) + 1}"
+            made, found = _sweep(faults, OwnRay() if own else cluster, expected, place, rng)
+            played += made
+            counted.append(found)
+            if missed := [each.fault for each in made if not each.seen]:
+                waiting.append((own, missed))
+    seconds, seen = time.monotonic() - begun, sum(each.seen for each in played)
+    print(f"\n{table(played)}\n\n{totals(counted)}")
+    print(f"{seen} faults seen, seed {asked.seed}, {seconds:.0f} s: {seconds / max(1, seen):.1f} s a fault")
+    return 0 if seen >= asked.rounds and all(each.good for each in counted) else 1
 
 
-def drawn(rounds: int, rng: np.random.Generator) -> list[tuple[str, int]]:
-    """Faults, each with the number of runs after which it happens. Each kind comes once before any comes again."""
-    kinds = list(FAULTS)
+def drawn(rounds: int, kinds: Sequence[str], rng: np.random.Generator) -> list[Batch]:
+    """So many faults, in sweeps of :data:`ROUNDS_A_SWEEP` at most. Each kind comes once before any comes again."""
     order = [kinds[place] for _ in range(-(-rounds // len(kinds))) for place in rng.permutation(len(kinds))]
-    return [(fault, int(rng.integers(1, RUNS - 1))) for fault in order[:rounds]]
+    of: dict[bool, list[str]] = {True: [], False: []}
+    for fault in order[:rounds]:
+        kind = FAULTS[fault]
+        of[kind.own or (not kind.kept and bool(rng.random() < OWN))].append(fault)
+    return [
+        (own, faults[first : first + ROUNDS_A_SWEEP])
+        for own, faults in of.items()
+        for first in range(0, len(faults), ROUNDS_A_SWEEP)
+    ]
 
 
 def table(played: Sequence[Round]) -> str:
     """A Markdown table, a row a kind of fault."""
     lines = [
-        "| fault | rounds | --resume by hand | lost | doubled | changed | other answers |",
-        "|---|---|---|---|---|---|---|",
+        "| fault | made and seen | on a Ray of its own | not seen | --resume by hand | s to next run: median, most |",
+        "|---|---|---|---|---|---|",
     ]
     for name in [*FAULTS, "all"]:
         of_kind = [each for each in played if name in (each.fault, "all")]
-        if of_kind:
-            sums = [sum(getattr(each, what) for each in of_kind) for what in ("resumes", "lost", "doubled", "changed")]
-            other = sum(not each.same_answer for each in of_kind)
-            lines.append(f"| {name} | {len(of_kind)} | {' | '.join(map(str, sums))} | {other} |")
+        if seen := [each for each in of_kind if each.seen]:
+            times = [each.seconds for each in seen]
+            lines.append(
+                f"| {name} | {len(seen)} | {sum(each.own for each in seen)} | {len(of_kind) - len(seen)} | "
+                f"{sum(each.resumes for each in seen)} | {statistics.median(times):.1f}, {max(times):.1f} |"
+            )
     return "\n".join(lines)
+
+
+def totals(counted: Sequence[Counted]) -> str:
+    """All sweeps together."""
+    lost, doubled, changed = (sum(getattr(each, name) for each in counted) for name in ("lost", "doubled", "changed"))
+    other = sum(not each.same_answer for each in counted)
+    what = f"{lost} runs lost, {doubled} doubled, {changed} changed, {other} other answers"
+    return f"{len(counted)} sweeps of {RUNS} runs: {what}"
+
+
+def _kinds(directory: Path) -> list[str]:
+    """The faults that can be made here."""
+    place = directory / "disk"
+    place.mkdir()
+    with small_disk(place) as mounted:
+        kinds = [name for name, fault in FAULTS.items() if mounted or not fault.disk]
+    if not mounted:
+        print(f"no disk can be mounted here: without {', '.join(set(FAULTS) - set(kinds))}", flush=True)
+    return kinds
+
+
+def _sweep(
+    faults: Sequence[str], ground: Ground, expected: Truth, place: Path, rng: np.random.Generator
+) -> tuple[list[Round], Counted]:
+    """A sweep with these faults: what each did, and what it came to. What it said is printed where that is not good."""
+    (place / "disk").mkdir(parents=True)
+    made = list[Round]()
+
+    def note(each: Round) -> None:
+        made.append(each)
+        print(f"{place.name}: {'seen' if each.seen else 'NOT SEEN'}: {each}", flush=True)
+
+    begun = time.monotonic()
+    with small_disk(place / "disk"):
+        try:
+            found = play(faults, ground, expected, place, rng, note)
+        except (LostError, TimeoutError) as error:
+            print(f"{place.name}: {type(error).__name__}: {error}", flush=True)
+            found = Counted(lost=RUNS, doubled=0, changed=0, same_answer=False)
+    print(f"{place.name}: {'good' if found.good else 'BAD'} {found}, {time.monotonic() - begun:.0f} s", flush=True)
+    if not found.good or not all(each.seen for each in made):
+        print((place / "log").read_text(), flush=True)
+    return made, found
 
 
 if __name__ == "__main__":

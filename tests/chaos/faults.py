@@ -4,85 +4,160 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import psutil
 
-from orchestrator.store.files import Home, SweepFiles
-from tests.chaos.program import Program
+from orchestrator.store.remains import OUTCOME
+from tests.chaos.disturbed import Disturbed
+from tests.chaos.ground import KeptRay
+from tests.chaos.program import LOOK_EVERY_S, journalled, wait_until_gone
 from tests.engine.troubled import fill
 
-DISK_MIB = 32
-"""Of the disk that becomes full. A home of these sweeps has 3 MiB."""
-
-Fault = Callable[[Program, np.random.Generator], None]
-"""Called while a sweep is under way."""
-
-
-def kill_driver(program: Program, rng: np.random.Generator) -> None:
-    program.driver.send_signal(signal.SIGKILL)
-
-
-def kill_worker(program: Program, rng: np.random.Generator) -> None:
-    program.worker.send_signal(signal.SIGKILL)
+DISK_MIB = 48
+"""Of the disk that becomes full. A home of these sweeps has 6 MiB."""
+NOTICE_S = 30.0
+"""Between the notice of a preemption and the end, as clouds and Slurm sites have it."""
+STILL_S = 5.0
+"""How long everything stands still."""
+SEEN_WITHIN_S = 60.0
+"""How long an effect is waited for that others have to notice."""
 
 
-def kill_raylet(program: Program, rng: np.random.Generator) -> None:
-    program.raylet.send_signal(signal.SIGKILL)
+def kill_driver(sweep: Disturbed, rng: np.random.Generator) -> bool:
+    return _kill(sweep.program.driver)
 
 
-def kill_gcs(program: Program, rng: np.random.Generator) -> None:
-    program.gcs.send_signal(signal.SIGKILL)
+def kill_worker(sweep: Disturbed, rng: np.random.Generator) -> bool:
+    return _kill(sweep.worker)
 
 
-def pull_the_plug(program: Program, rng: np.random.Generator) -> None:
+def kill_raylet(sweep: Disturbed, rng: np.random.Generator) -> bool:
+    return _kill(sweep.program.raylet)
+
+
+def kill_gcs(sweep: Disturbed, rng: np.random.Generator) -> bool:
+    return _kill(sweep.program.gcs)
+
+
+def pull_the_plug(sweep: Disturbed, rng: np.random.Generator) -> bool:
     """All of it, at once."""
-    program.kill()
+    return _kill(*sweep.processes)
 
 
-def ask_to_stop(program: Program, rng: np.random.Generator) -> None:
-    program.process.send_signal(signal.SIGTERM)
+def ask_to_stop(sweep: Disturbed, rng: np.random.Generator) -> bool:
+    sweep.program.process.send_signal(signal.SIGTERM)
+    return True
 
 
-def fill_the_disk(program: Program, rng: np.random.Generator) -> None:
-    """Until the sweep has stopped for it; then there is room again."""
-    ballast = program.home.parent / "ballast"
+def preempt(sweep: Disturbed, rng: np.random.Generator) -> bool:
+    """What a machine does that is taken away: it asks every process to end, and ends those that have not."""
+    there = sweep.processes
+    for each in there:
+        _send(each, signal.SIGTERM)
+    _kill(*wait_until_gone(there, NOTICE_S))
+    return sweep.program.process.wait() != 0
+
+
+def lose_node(sweep: Disturbed, rng: np.random.Generator) -> bool:
+    """The node that trains is gone; another one joins the cluster."""
+    assert isinstance(sweep.ground, KeptRay)
+    worker = sweep.worker
+    sweep.ground.lose_node()
+    return not wait_until_gone([worker], SEEN_WITHIN_S)
+
+
+def stand_still(sweep: Disturbed, rng: np.random.Generator) -> bool:
+    """All of it for a while, as where a laptop sleeps or a virtual machine moves: nobody may take anybody for dead."""
+    there = sweep.processes
+    for each in there:
+        _send(each, signal.SIGSTOP)
+    before = sweep.runs
+    time.sleep(STILL_S)
+    after = sweep.runs
+    for each in there:
+        _send(each, signal.SIGCONT)
+    return before == after
+
+
+def fill_the_disk(sweep: Disturbed, rng: np.random.Generator) -> bool:
+    """Until the sweep says so; then there is room again."""
+    ballast, since = sweep.home.parent / "ballast", sweep.said
     fill(ballast)
-    program.end()
-    ballast.unlink()
+    try:
+        return _in_time(lambda: sweep.says(FULL, since))
+    finally:
+        ballast.unlink()
 
 
-def truncate_checkpoint(program: Program, rng: np.random.Generator) -> None:
-    """A crash that leaves a part of a file, in every checkpoint there is."""
-    program.kill()
-    for file in _files(program).directory.glob("checkpoints/*/checkpoint/*"):
-        content = file.read_bytes()
-        file.write_bytes(content[: int(rng.integers(len(content)))])
+def truncate_checkpoint(sweep: Disturbed, rng: np.random.Generator) -> bool:
+    """A crash of the worker, at times of the driver as well, that leaves a part of a file of what trains."""
+    victims = [sweep.worker, *([sweep.program.driver] if rng.integers(2) else [])]
+    return _in_time(lambda: _crash(victims, lambda: _truncate_checkpoints(sweep, rng)))
 
 
-def damage_journal(program: Program, rng: np.random.Generator) -> None:
-    """A byte of a line in the middle of the journal is another one."""
-    program.kill()
-    journal = _files(program).journal
-    lines = journal.read_bytes().splitlines(keepends=True)
-    at = int(rng.integers(1, len(lines)))
-    line = bytearray(lines[at])
-    line[int(rng.integers(len(line) - 1))] = 0xFF
-    journal.write_bytes(b"".join([*lines[:at], bytes(line), *lines[at + 1 :]]))
+def damage_journal(sweep: Disturbed, rng: np.random.Generator) -> bool:
+    """A crash of the driver after which a byte of a line of its journal is another one."""
+
+    def damage() -> bool:
+        journal = sweep.files.journal
+        lines = journal.read_bytes().splitlines(keepends=True)
+        at = int(rng.integers(len(lines)))
+        line = bytearray(lines[at])
+        line[int(rng.integers(len(line) - 1))] = 0xFF
+        journal.write_bytes(b"".join([*lines[:at], bytes(line), *lines[at + 1 :]]))
+        return True
+
+    return _crash([sweep.program.driver], damage)
 
 
+def empty_outcome(sweep: Disturbed, rng: np.random.Generator) -> bool:
+    """A loss of power after which the last run has an empty outcome, and the journal lacks its last line."""
+
+    def lose() -> bool:
+        journal, last = sweep.files.journal, journalled(sweep.home)[-1]
+        (sweep.home / "runs" / last.key / OUTCOME).write_bytes(b"")
+        journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-1]))
+        return True
+
+    return _crash([sweep.program.driver, sweep.worker], lose)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """``make`` is called while a sweep is under way, and says whether it happened and did what it does at once;
+    ``said`` (a regular expression) is what the program says of it by the time a further run has ended. ``own`` faults
+    need a Ray that is the sweep's own, ``kept`` ones a cluster; ``disk`` ones a disk that may become full."""
+
+    make: Callable[[Disturbed, np.random.Generator], bool]
+    said: str = ""
+    own: bool = False
+    kept: bool = False
+    disk: bool = False
+
+
+FULL = r"the disk of .* is full"
 FAULTS: dict[str, Fault] = {
-    "SIGKILL of the driver": kill_driver,
-    "SIGKILL of a worker": kill_worker,
-    "SIGKILL of the raylet": kill_raylet,
-    "SIGKILL of the GCS": kill_gcs,
-    "SIGKILL of everything": pull_the_plug,
-    "SIGTERM": ask_to_stop,
-    "disk full": fill_the_disk,
-    "truncated checkpoint": truncate_checkpoint,
-    "damaged journal line": damage_journal,
+    "SIGKILL of the driver": Fault(kill_driver, r"was killed \(SIGKILL\)"),
+    "SIGKILL of a worker": Fault(kill_worker),
+    "SIGKILL of the raylet": Fault(kill_raylet, r"Ray's raylet .* died", own=True),
+    "SIGKILL of the GCS": Fault(kill_gcs, r"Ray's GCS .* died", own=True),
+    "SIGKILL of everything": Fault(pull_the_plug, own=True),
+    "node lost, another joins": Fault(lose_node, kept=True),
+    "SIGTERM": Fault(ask_to_stop, r"Stopped; \d+ runs are kept"),
+    "preemption: SIGTERM to all, 30 s": Fault(preempt, own=True),
+    "all stand still for 5 s": Fault(stand_still),
+    "disk full": Fault(fill_the_disk, FULL, disk=True),
+    "truncated checkpoint": Fault(
+        truncate_checkpoint, r"a checkpoint cannot be read|is damaged .* its runs begin anew"
+    ),
+    "damaged journal line": Fault(damage_journal, "is no journal entry"),
+    "empty outcome, journal's end lost": Fault(empty_outcome, r"is damaged \(outcome\.json.* the run is trained again"),
 }
 
 
@@ -98,6 +173,46 @@ def small_disk(place: Path) -> Iterator[bool]:
             subprocess.run(["umount", "--lazy", place], check=True)
 
 
-def _files(program: Program) -> SweepFiles:
-    [sweep_id] = Home(program.home).sweep_ids()
-    return Home(program.home).sweep(sweep_id)
+def _crash(victims: list[psutil.Process], spoil: Callable[[], bool]) -> bool:
+    """Spoil files while these processes stand still, and end them there; where there is nothing to spoil, they go on,
+    and it is False."""
+    for each in victims:
+        each.suspend()
+    if spoil():
+        return _kill(*victims)
+    for each in victims:
+        each.resume()
+    return False
+
+
+def _truncate_checkpoints(sweep: Disturbed, rng: np.random.Generator) -> bool:
+    """A part of each file is left; False where no stack in training has a checkpoint."""
+    files = sorted(sweep.files.directory.glob("checkpoints/*/checkpoint/*"))
+    for file in files:
+        content = file.read_bytes()
+        file.write_bytes(content[: int(rng.integers(len(content)))])
+    return bool(files)
+
+
+def _kill(*processes: psutil.Process) -> bool:
+    """Kill these at once; whether the first of them lived until then. Raises ``TimeoutError`` unless all die."""
+    lived = [_send(each, signal.SIGKILL) for each in processes]
+    if left := wait_until_gone(processes, SEEN_WITHIN_S):
+        raise TimeoutError(f"{left} do not die")
+    return bool(lived) and lived[0]
+
+
+def _send(process: psutil.Process, number: signal.Signals) -> bool:
+    """Send a signal; False where the process has ended by itself, as those do that lose whom they depend on."""
+    try:
+        process.send_signal(number)
+    except psutil.NoSuchProcess:
+        return False
+    return True
+
+
+def _in_time(seen: Callable[[], bool]) -> bool:
+    until = time.monotonic() + SEEN_WITHIN_S
+    while not (found := seen()) and time.monotonic() < until:
+        time.sleep(LOOK_EVERY_S)
+    return found

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import yaml
 
@@ -38,23 +38,25 @@ class PacedFamily(LogisticFamily):
         return PacedLearner(runs)
 
 
-RUNS = 12
+MIXES, SIZES, SEEDS = ("add", "add+prod"), (16, 32, 64), 2
+RUNS = len(MIXES) * len(SIZES) * SEEDS
 SPACE = {
     "name": "paced",
     "question": "Does PROD help ADD?",
     "family": "tests.chaos.paced:PacedFamily",
     "target": "add",
-    "mixes": ["add", "add+prod"],
-    "sizes": [16, 32, 64],
-    "seeds": 2,
+    "mixes": list(MIXES),
+    "sizes": list(SIZES),
+    "seeds": SEEDS,
     "search": {"method": "grid"},
     "resources": {"max_stack": 1, "cpu_per_stack": 2, "checkpoint_every_s": 0.1},
 }
 """A grid of :data:`RUNS` runs, one after the other on a machine of two cores."""
 
 
-def write_space(directory: Path, *, pace_s: float) -> Path:
-    """The search space as a file in this directory."""
+def write_space(directory: Path, *, pace_s: float, **changes: Any) -> Path:
+    """The search space, with these fields instead of its own, as a file in this directory."""
     path = directory / "paced.yaml"
-    path.write_text(yaml.safe_dump(SPACE | {"settings": {"steps": 3, "pace_s": pace_s}}), encoding="utf-8")
+    settings = {"settings": {"steps": 3, "pace_s": pace_s}}
+    path.write_text(yaml.safe_dump(SPACE | settings | changes), encoding="utf-8")
     return path

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -14,18 +15,24 @@ from orchestrator.store.files import Home
 from orchestrator.store.journal import Ended, read_journal
 
 ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {"PYTHONPATH": str(ROOT), "COLUMNS": "200", "RAY_worker_niceness": "0"}
+"""Of programs and their Rays: workers find these families, and are not put behind all else that a busy machine does."""
 PATIENCE_S = 400.0
 """Starting Ray and a worker takes 10 s on an idle machine, and minutes on a busy one."""
+LOOK_EVERY_S = 0.02
+WORKER = "ray::StackTrial"
+"""What Ray calls a process that trains."""
 
 
 class Program:
     """``run`` on a search space, its output kept in ``log``."""
 
-    def __init__(self, space: Path, home: Path, log: Path, *words: str) -> None:
+    def __init__(self, space: Path, home: Path, log: Path, *words: str, on: Sequence[str] = ()) -> None:
+        """``on`` are words before the command, which have it run elsewhere."""
         self.home = home
         self.log = log
-        self.command = [sys.executable, "-m", "orchestrator", "run", str(space), "--home", str(home)]
-        environment = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "200"}
+        self.command = [*on, sys.executable, "-m", "orchestrator", "run", str(space), "--home", str(home)]
+        environment = os.environ | ENVIRONMENT
         with log.open("a") as said:
             self.process = subprocess.Popen(
                 [*self.command, *words], stdout=said, stderr=said, cwd=ROOT, env=environment
@@ -34,22 +41,30 @@ class Program:
     @property
     def driver(self) -> psutil.Process:
         """The process that drives the sweep, which the program watches over."""
-        return self._wait_for(psutil.Process(self.process.pid), "-m orchestrator")
+        return wait_for_child([psutil.Process(self.process.pid)], "-m orchestrator")
 
     @property
     def raylet(self) -> psutil.Process:
         """Ray's daemon."""
-        return self._wait_for(self.driver, "raylet/raylet")
+        return wait_for_child([self.driver], "raylet/raylet")
 
     @property
     def gcs(self) -> psutil.Process:
         """Ray's head."""
-        return self._wait_for(self.driver, "gcs/gcs_server")
+        return wait_for_child([self.driver], "gcs/gcs_server")
 
     @property
     def worker(self) -> psutil.Process:
         """A process that trains."""
-        return self._wait_for(self.raylet, "ray::StackTrial")
+        return wait_for_child([self.raylet], WORKER)
+
+    @property
+    def family(self) -> list[psutil.Process]:
+        """The program and all that it has started, its own Ray included; nothing once it has ended."""
+        if self.process.poll() is not None:
+            return []
+        program = psutil.Process(self.process.pid)
+        return [program, *program.children(recursive=True)]
 
     def wait_for_runs(self, count: int) -> None:
         """Until so many runs are journalled. Raises ``TimeoutError``, also where the program ends before."""
@@ -57,7 +72,7 @@ class Program:
         while len(journalled(self.home)) < count:
             if time.monotonic() > until or self.process.poll() is not None:
                 raise TimeoutError(f"fewer than {count} runs after {PATIENCE_S:g} s:\n{self.log.read_text()}")
-            time.sleep(0.02)
+            time.sleep(LOOK_EVERY_S)
 
     def end(self) -> int:
         """Wait for its end: its exit code. Raises ``subprocess.TimeoutExpired``."""
@@ -65,22 +80,35 @@ class Program:
 
     def kill(self) -> None:
         """End it at once, with all that belongs to it, and wait until that is gone."""
-        family = psutil.Process(self.process.pid).children(recursive=True) if self.process.poll() is None else []
+        started = self.family[1:]
         self.process.kill()
         self.process.wait()
-        _, left = psutil.wait_procs(family, timeout=30)
-        for each in left:
+        for each in wait_until_gone(started, 30):
             each.kill()
 
-    @staticmethod
-    def _wait_for(parent: psutil.Process, words: str) -> psutil.Process:
-        until = time.monotonic() + PATIENCE_S
-        while time.monotonic() < until:
-            for child in parent.children():
-                if words in " ".join(_words(child)):
-                    return child
-            time.sleep(0.02)
-        raise TimeoutError(f"{parent} has no {words}")
+
+def wait_for_child(parents: Sequence[psutil.Process], words: str) -> psutil.Process:
+    """The newest child of these processes that has these words in its command line. Raises ``TimeoutError``."""
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        if found := children(parents, words):
+            return found[-1]
+        time.sleep(LOOK_EVERY_S)
+    raise TimeoutError(f"{parents} have no {words}")
+
+
+def children(parents: Sequence[psutil.Process], words: str) -> list[psutil.Process]:
+    """The children of these processes that have these words in their command lines, the newest last."""
+    found = [child for parent in parents for child in _children(parent) if words in _words(child)]
+    return sorted(found, key=lambda process: float(process.create_time()))
+
+
+def wait_until_gone(processes: Sequence[psutil.Process], within_s: float) -> list[psutil.Process]:
+    """Those that have not ended by then; one that nobody has asked how it ended (a zombie) has."""
+    until = time.monotonic() + within_s
+    while (left := [each for each in processes if _lives(each)]) and time.monotonic() < until:
+        time.sleep(LOOK_EVERY_S)
+    return left
 
 
 def journalled(home: Path) -> list[Ended]:
@@ -89,8 +117,22 @@ def journalled(home: Path) -> list[Ended]:
     return [entry for entry in entries if isinstance(entry, Ended)]
 
 
-def _words(process: psutil.Process) -> list[str]:
+def _lives(process: psutil.Process) -> bool:
     try:
-        return list(process.cmdline())
+        return bool(process.is_running()) and bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _children(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return list(process.children())
     except psutil.NoSuchProcess:
         return []
+
+
+def _words(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return ""

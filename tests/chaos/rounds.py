@@ -1,4 +1,4 @@
-"""One round: a sweep, a fault in its middle, ``--resume`` until it is answered, and what is left compared."""
+"""A sweep with several faults in its middle, ``--resume`` until it is answered, and what is left compared."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import io
 import sqlite3
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,16 +17,20 @@ from rich.console import Console
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store import lifecycle
+from orchestrator.store.damage import flaw_of_run
 from orchestrator.store.files import Home
-from orchestrator.store.remains import OUTCOME
-from tests.chaos.faults import FAULTS, small_disk
-from tests.chaos.paced import RUNS, SPACE, write_space
-from tests.chaos.program import Program, journalled
+from tests.chaos.disturbed import Disturbed
+from tests.chaos.faults import FAULTS
+from tests.chaos.ground import Ground
+from tests.chaos.paced import MIXES, SIZES, SPACE, write_space
+from tests.chaos.program import journalled
 
 PACE_S = 0.15
 """Between two evaluations: a fault meets a run in its middle as often as not."""
-RESUMES = 4
-"""How often a sweep is resumed before it counts as lost."""
+ROUNDS_A_SWEEP = 8
+SEEDS = 4
+RUNS = len(MIXES) * len(SIZES) * SEEDS
+"""Of a sweep: three for each fault, of which at most two end between it and the next."""
 Cell = tuple[str, int, int]
 
 
@@ -39,89 +44,95 @@ class Truth:
 
 @dataclass(frozen=True)
 class Round:
-    """What a fault after ``after`` runs did. ``lost`` runs have no good outcome, left no files or are not in MLflow,
-    ``doubled`` ones stand in the journal or in MLflow more than once, ``changed`` ones have another outcome;
-    ``same_answer`` is whether it is printed to the letter."""
+    """A fault. ``seen`` is whether it was made and its effect was there; ``resumes`` is how often ``--resume`` was
+    given until a further run was journalled, ``seconds`` after the fault; ``own`` is whether Ray was its own."""
 
     fault: str
-    after: int
+    own: bool
+    seen: bool
     resumes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What is left of a sweep with faults. ``lost`` runs have no good outcome, left no whole files or are not in
+    MLflow, ``doubled`` ones stand in the journal or in MLflow more than once, ``changed`` ones have another outcome;
+    ``same_answer`` is whether it is printed to the letter."""
+
     lost: int
     doubled: int
     changed: int
     same_answer: bool
-    seconds: float
 
     @property
     def good(self) -> bool:
         return self.same_answer and not (self.lost or self.doubled or self.changed)
 
 
-def truth(directory: Path) -> Truth:
-    """A sweep in this process, at any pace."""
+def truth(directory: Path, **changes: Any) -> Truth:
+    """A sweep in this process, at any pace; ``changes`` are fields of its search space."""
     console = Console(file=io.StringIO(), width=200)
-    spec = SweepSpec.model_validate(SPACE)
+    spec = SweepSpec.model_validate(SPACE | {"seeds": SEEDS} | changes)
     run_sweep(spec, RunOptions(home=directory, local_debug=True), console)
     said = console.file
     assert isinstance(said, io.StringIO)
     entries = journalled(directory)
-    assert len(entries) == RUNS
+    assert len(entries) == len(spec.cells) * spec.seeds
     outcomes = {(each.request.mix, each.request.size, each.request.seed): each.outcome.to_json() for each in entries}
     return Truth(outcomes, answer_in(said.getvalue()))
 
 
-def play(fault: str, after: int, expected: Truth, directory: Path, rng: np.random.Generator) -> Round | None:
-    """One round in an empty directory; None where a disk is wanted for it and none can be mounted."""
-    begun = time.monotonic()
-    disk = directory / "disk"
-    disk.mkdir()
-    space, log = write_space(directory, pace_s=PACE_S), directory / "log"
-    if fault != "disk full":
-        return _play(fault, after, expected, (space, disk / "home", log), rng, begun)
-    with small_disk(disk) as mounted:
-        return _play(fault, after, expected, (space, disk / "home", log), rng, begun) if mounted else None
-
-
-def _play(
-    fault: str,
-    after: int,
+def play(
+    faults: Sequence[str],
+    ground: Ground,
     expected: Truth,
-    where: tuple[Path, Path, Path],
+    directory: Path,
     rng: np.random.Generator,
-    begun: float,
-) -> Round:
-    space, home, log = where
-    program = Program(space, home, log)
+    played: Callable[[Round], object],
+) -> Counted:
+    """A sweep with these faults, its home on ``directory / "disk"``, all that it said in ``directory / "log"``.
+    ``played`` is told of each fault. Raises :class:`LostError` where the sweep does not go on."""
+    sweep = Disturbed(
+        write_space(directory, pace_s=PACE_S, seeds=SEEDS), directory / "disk" / "home", directory / "log", ground
+    )
     try:
-        program.wait_for_runs(after)
-        FAULTS[fault](program, rng)
-        code, resumes = program.end(), 0
-        while code and resumes < RESUMES:
-            resumes += 1
-            program = Program(space, home, log, "--resume")
-            code = program.end()
+        for fault in faults:
+            sweep.go_on_until(max(1, sweep.runs) + int(rng.integers(2)))
+            time.sleep(float(rng.uniform(0, 3 * PACE_S)))
+            played(_make(fault, sweep, rng))
+        sweep.go_on_to_the_answer()
     finally:
-        program.kill()
+        sweep.program.kill()
+    return count(sweep.home, sweep.log, expected)
+
+
+def _make(fault: str, sweep: Disturbed, rng: np.random.Generator) -> Round:
+    """Make a fault, and wait until a further run is journalled."""
+    said, resumes, begun = sweep.said, sweep.resumes, time.monotonic()
+    made = FAULTS[fault].make(sweep, rng)
+    sweep.go_on_until(sweep.runs + 1)
+    seen = made and sweep.says(FAULTS[fault].said, said)
+    return Round(fault, not sweep.ground.words, seen, sweep.resumes - resumes, time.monotonic() - begun)
+
+
+def count(home: Path, log: Path, expected: Truth) -> Counted:
+    """What the sweep of a home has come to."""
     [sweep_id] = Home(home).sweep_ids()
-    entries = journalled(home)
     kept = {
         (each.request.mix, each.request.size, each.request.seed): each
         for each in lifecycle.recall(Home(home).sweep(sweep_id)).ended
     }
     whole = {
-        cell for cell, each in kept.items() if not each.outcome.error and (home / "runs" / each.key / OUTCOME).is_file()
+        cell for cell, each in kept.items() if not each.outcome.error and not flaw_of_run(home / "runs" / each.key)
     }
-    in_journal = Counter(each.key for each in entries)
+    in_journal = Counter(each.key for each in journalled(home))
     in_mlflow = Counter(recorded(home))
-    return Round(
-        fault,
-        after,
-        resumes,
-        lost=len(expected.outcomes.keys() - whole) + max(0, RUNS - len(in_mlflow)),
+    return Counted(
+        lost=len(expected.outcomes.keys() - whole) + max(0, len(expected.outcomes) - len(in_mlflow)),
         doubled=sum(count - 1 for counts in (in_journal, in_mlflow) for count in counts.values()),
         changed=sum(kept[cell].outcome.to_json() != expected.outcomes[cell] for cell in whole),
         same_answer=answer_in(log.read_text()) == expected.answer,
-        seconds=time.monotonic() - begun,
     )
 
 

@@ -1,27 +1,59 @@
-"""Two rounds of chaos, and that its counting counts."""
+"""Ten faults of chaos, and that its counting counts."""
 
 from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.chaos.__main__ import drawn, main, table
+from orchestrator.store.files import Home
+from orchestrator.store.remains import OUTCOME
+from tests.chaos.__main__ import drawn, main, table, totals
 from tests.chaos.faults import FAULTS
-from tests.chaos.rounds import Round, answer_in
+from tests.chaos.program import journalled
+from tests.chaos.rounds import ROUNDS_A_SWEEP, RUNS, Counted, Round, answer_in, count, truth
 
 
 def test_every_kind_of_fault_comes_before_any_comes_again() -> None:
-    faults = drawn(2 * len(FAULTS), np.random.default_rng(3))
-    for half in (faults[: len(FAULTS)], faults[len(FAULTS) :]):
-        assert {fault for fault, _ in half} == set(FAULTS)
-    assert {after for _, after in faults} <= set(range(1, 11))
-    assert faults == drawn(2 * len(FAULTS), np.random.default_rng(3))
+    batches = drawn(2 * len(FAULTS), list(FAULTS), np.random.default_rng(3))
+    assert Counter(fault for _, faults in batches for fault in faults) == dict.fromkeys(FAULTS, 2)
+    assert max(len(faults) for _, faults in batches) == ROUNDS_A_SWEEP
+    for own, faults in batches:
+        assert not any(FAULTS[fault].kept if own else FAULTS[fault].own for fault in faults)
+    assert batches == drawn(2 * len(FAULTS), list(FAULTS), np.random.default_rng(3))
 
 
-def test_what_was_lost_is_in_the_table() -> None:
-    rounds = [Round("SIGTERM", 3, 1, lost=2, doubled=1, changed=0, same_answer=False, seconds=1.0)]
-    assert not rounds[0].good
-    assert "| SIGTERM | 1 | 1 | 2 | 1 | 0 | 1 |" in table(rounds)
+def test_faults_that_nothing_was_seen_of_do_not_count() -> None:
+    played = [Round("SIGTERM", True, True, 1, 4.0), Round("SIGTERM", False, False, 2, 9.0)]
+    assert "| SIGTERM | 1 | 1 | 1 | 1 | 4.0, 4.0 |" in table(played)
+
+
+def test_a_sweep_with_anything_lost_is_not_good() -> None:
+    counted = [Counted(2, 1, 3, same_answer=False), Counted(0, 0, 0, same_answer=True)]
+    assert [each.good for each in counted] == [False, True]
+    assert totals(counted) == f"2 sweeps of {RUNS} runs: 2 runs lost, 1 doubled, 3 changed, 1 other answers"
+
+
+def test_what_is_lost_doubled_and_changed_is_counted(tmp_path: Path) -> None:
+    """In a home with one run spoiled, one journalled twice, and one with another outcome."""
+    expected, home, log = truth(tmp_path / "home"), tmp_path / "home", tmp_path / "log"
+    log.write_text(f"\ntarget add\n{expected.answer}\n\nfigure x\n")
+    assert count(home, log, expected) == Counted(0, 0, 0, same_answer=True)
+    first, second, third = journalled(home)[:3]
+    (home / "runs" / first.key / OUTCOME).write_bytes(b"")
+    [sweep_id] = Home(home).sweep_ids()
+    journal = Home(home).sweep(sweep_id).journal
+    lines = journal.read_text().splitlines()
+    [twice] = [line for line in lines if f'"{second.key}"' in line]
+    [other] = [json.loads(line) for line in lines if f'"{third.key}"' in line]
+    other["outcome"]["steps"] += 1
+    lines = [line for line in lines if f'"{third.key}"' not in line]
+    journal.write_text("\n".join([*lines, twice, json.dumps(other), ""]))
+    log.write_text("nothing")
+    assert count(home, log, expected) == Counted(1, 1, 1, same_answer=False)
 
 
 def test_the_last_answer_counts() -> None:
@@ -32,5 +64,5 @@ def test_the_last_answer_counts() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_two_faults_cost_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--rounds", "2", "--seed", "1"]) == 0, capsys.readouterr().out
+def test_ten_faults_cost_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--rounds", "10", "--seed", "1"]) == 0, capsys.readouterr().out

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
-import torch
 from ray import tune
 from ray._raylet import setproctitle
 from ray.util.metrics import Gauge
@@ -16,8 +15,10 @@ from ray.util.metrics import Gauge
 from orchestrator.engine.ray.metrics import GPU_MEMORY, gauge
 from orchestrator.engine.ray.reach import Way
 from orchestrator.engine.reports import StackJob, StackReport
-from orchestrator.engine.worker import StackWorker
 from orchestrator.store.trouble import LastingTroubleError
+
+if TYPE_CHECKING:
+    from orchestrator.engine.worker import StackWorker
 
 REPORT = "report"
 """Key of a result that holds what the stack has to say (``StackReport.to_json``)."""
@@ -60,6 +61,8 @@ class StackTrial(tune.Trainable):
         setproctitle(f"{TITLE} {self._name}: {self._runs}")
         said: tuple[str, ...] = ()
         if self._worker is None:
+            from orchestrator.engine.worker import StackWorker  # Imports torch: the driver, too, reads this file.
+
             try:
                 job, said = self._way.job(self._job)
             except LastingTroubleError as refused:
@@ -88,6 +91,8 @@ class StackTrial(tune.Trainable):
 
     def _export(self) -> None:
         """The memory a GPU holds for this worker, as a metric that Ray's agents collect where there are any."""
+        import torch
+
         if held := torch.cuda.max_memory_reserved():  # 0 where nothing was put on a GPU.
             self._gpu_memory = self._gpu_memory or gauge(GPU_MEMORY)
             self._gpu_memory.set(held, {"sweep": self._job.sweep_id})

@@ -1,0 +1,103 @@
+"""Where a disturbed sweep trains: on a Ray of its own, or on a cluster that stays from sweep to sweep."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import psutil
+from ray.cluster_utils import Cluster
+
+from tests.chaos.program import ENVIRONMENT, WORKER, Program, children, wait_for_child
+
+QUICK = {"RAY_health_check_initial_delay_ms": "1000", "RAY_health_check_period_ms": "500"}
+"""A cluster looks whether a node lives every half second, not every three: five looks in vain are a dead node."""
+
+HEAD = {"num_cpus": 0, "include_dashboard": False, "no_monitor": True}
+"""It trains nothing itself, and starts as little as there may be."""
+
+
+class Ground(Protocol):
+    """What a sweep stands on."""
+
+    words: tuple[str, ...]
+    """What ``run`` is told of it."""
+
+    def worker(self, program: Program) -> psutil.Process:
+        """The process that trains."""
+
+    def processes(self, program: Program) -> list[psutil.Process]:
+        """All that the sweep is made of."""
+
+
+class OwnRay:
+    """Each program starts a Ray and takes it away again."""
+
+    words: tuple[str, ...] = ()
+
+    def worker(self, program: Program) -> psutil.Process:
+        """A child of the program's own raylet."""
+        return program.worker
+
+    def processes(self, program: Program) -> list[psutil.Process]:
+        """Its Ray included."""
+        return program.family
+
+
+class KeptRay:
+    """A cluster of this process: a head without cores, and a node that trains."""
+
+    def __init__(self) -> None:
+        with _environment():
+            self._cluster = Cluster(initialize_head=True, head_node_args=HEAD)
+            self._node: Any = self._cluster.add_node(num_cpus=2)
+        self.words: tuple[str, ...] = ("--address", str(self._cluster.address))
+
+    def worker(self, program: Program) -> psutil.Process:
+        """The youngest: one of a driver that was killed may not have gone yet."""
+        return wait_for_child(self._raylets, WORKER)
+
+    def processes(self, program: Program) -> list[psutil.Process]:
+        """Without the cluster, which others use as well."""
+        return [*program.family, *children(self._raylets, WORKER)]
+
+    def lose_node(self) -> None:
+        """The node that trains is gone at once; another one joins."""
+        self._cluster.remove_node(self._node, allow_graceful=False)
+        with _environment():
+            self._node = self._cluster.add_node(num_cpus=2)
+
+    def shutdown(self) -> None:
+        """Take the cluster away."""
+        self._cluster.shutdown()
+
+    @property
+    def _raylets(self) -> list[psutil.Process]:
+        return children([psutil.Process()], "raylet/raylet")
+
+
+@contextmanager
+def kept_ray() -> Iterator[KeptRay]:
+    """A block in which there is a cluster."""
+    cluster = KeptRay()
+    try:
+        yield cluster
+    finally:
+        cluster.shutdown()
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    """A block in which nodes are started whose workers find the family of these sweeps."""
+    changed = ENVIRONMENT | QUICK
+    before = {name: os.environ.get(name) for name in changed}
+    os.environ.update(changed)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value

@@ -1,0 +1,129 @@
+"""Hosts of a network on this machine: network namespaces on a bridge that is in one as well, so that nothing of the
+machine's own network changes. Each host has an address, a Ray with a directory of its own, and a disk of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.chaos.program import WORKER, children, wait_for_child, wait_until_gone
+from tests.engine.nodes import RAY
+
+END_S = 30.0
+"""Ray ends what it started on a host within seconds."""
+
+
+class Hosts:
+    """Numbered from 1. ``directory`` is for Ray's files, its path short: sockets lie in it."""
+
+    def __init__(self, count: int, directory: Path) -> None:
+        self.numbers = range(1, count + 1)
+        self._directory = directory
+        self._rays: dict[int, subprocess.Popen[bytes]] = {}
+        self._made: list[str] = []
+
+    def address(self, number: int) -> str:
+        """Of a host."""
+        return f"10.77.0.{number}"
+
+    def on(self, number: int) -> list[str]:
+        """The words before a command that is to run on a host."""
+        return ["ip", "netns", "exec", self._name(number)]
+
+    def connect(self) -> None:
+        """Make the network. Raises ``CalledProcessError`` where this user, or this machine, cannot."""
+        for number in (0, *self.numbers):
+            _ip("netns", "add", self._name(number))
+            self._made.append(self._name(number))
+        switch = ("-n", self._name(0))
+        _ip(*switch, "link", "add", "bridge", "type", "bridge")
+        _ip(*switch, "link", "set", "bridge", "up")
+        for number in self.numbers:
+            host = ("-n", self._name(number))
+            _ip(*switch, "link", "add", f"port{number}", "type", "veth", "peer", "eth0", "netns", self._name(number))
+            _ip(*switch, "link", "set", f"port{number}", "master", "bridge", "up")
+            _ip(*host, "link", "set", "lo", "up")
+            _ip(*host, "address", "add", f"{self.address(number)}/24", "dev", "eth0")
+            _ip(*host, "link", "set", "eth0", "up")
+            _ip(*host, "route", "add", "default", "dev", "eth0")  # By it Ray finds a host's address.
+
+    def cut(self, number: int) -> None:
+        """Pull a host's cable out."""
+        _ip("-n", self._name(0), "link", "set", f"port{number}", "down")
+
+    def heal(self, number: int) -> None:
+        """Put it in again."""
+        _ip("-n", self._name(0), "link", "set", f"port{number}", "up")
+
+    def start_ray(self, number: int, command: Sequence[str], before: str = "true") -> None:
+        """Have a host run ``ray start``, and first a line of a shell that mounts what nobody else sees."""
+        place = self._directory / str(number)
+        place.mkdir(exist_ok=True)
+        options = ["--block", "--num-cpus=1", f"--temp-dir={place}", "--disable-usage-stats"]
+        words = " ".join([str(RAY), *command, *options])
+        with (place / "said").open("ab") as said:
+            self._rays[number] = subprocess.Popen(
+                [*self.on(number), "unshare", "-m", "sh", "-c", f"{before} && exec {words}"], stdout=said, stderr=said
+            )
+
+    def part(self, number: int, words: str) -> psutil.Process:
+        """A part of Ray on a host, once it is there."""
+        return wait_for_child([psutil.Process(self._rays[number].pid)], words)
+
+    def workers(self, number: int) -> list[psutil.Process]:
+        """The processes that train on a host now."""
+        return children([self.part(number, "raylet/raylet")], WORKER)
+
+    def end_ray(self, number: int) -> None:
+        """End Ray on a host, however it is."""
+        ray = self._rays.pop(number)
+        parts = [] if ray.poll() is not None else psutil.Process(ray.pid).children(recursive=True)
+        ray.terminate()
+        try:
+            ray.wait(timeout=END_S)
+        except subprocess.TimeoutExpired:
+            ray.kill()
+            ray.wait()
+        for left in wait_until_gone(parts, END_S):
+            left.kill()
+
+    def remove(self) -> None:
+        """End all that runs on the hosts, and take them away."""
+        for number in list(self._rays):
+            self.end_ray(number)
+        for name in self._made:
+            for process in _ip("netns", "pids", name).split():
+                psutil.Process(int(process)).kill()
+            _ip("netns", "delete", name)
+
+    @staticmethod
+    def _name(number: int) -> str:
+        """Of a namespace; 0 is where the bridge is."""
+        return f"sweeps-{os.getpid()}-{number}"
+
+
+@contextmanager
+def connected_hosts(count: int, directory: Path) -> Iterator[Hosts]:
+    """A block in which there are hosts; the test is skipped where they cannot be made."""
+    if os.geteuid() or not all(map(shutil.which, ("ip", "unshare"))):
+        pytest.skip("hosts of a network need root, ip (iproute2) and unshare")
+    hosts = Hosts(count, directory)
+    try:
+        try:
+            hosts.connect()
+        except subprocess.CalledProcessError as error:
+            pytest.skip(f"no network of namespaces can be made here: {error.stderr.strip()}")
+        yield hosts
+    finally:
+        hosts.remove()
+
+
+def _ip(*words: str) -> str:
+    return subprocess.run(["ip", *words], check=True, capture_output=True, text=True).stdout

@@ -1,0 +1,134 @@
+"""Three hosts with disks of their own, on a network that fails: a sweep there finds what it finds on one machine."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.store.files import Home
+from tests.chaos.paced import write_space
+from tests.chaos.program import ROOT, Program, journalled
+from tests.chaos.rounds import SEEDS, Counted, count, truth
+from tests.engine.hosts import Hosts, connected_hosts
+from tests.engine.nodes import OWN_DISK
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+
+NOTHING = Counted(lost=0, doubled=0, changed=0, same_answer=True)
+WAIT_S = 300.0
+
+
+@pytest.fixture
+def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
+    """Three of them. Ray has a token there, and gives a silent node or a silent head up after some seconds."""
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef" * 4)
+    token.chmod(0o600)
+    environment = {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(token),
+        "PYTHONPATH": str(ROOT),
+        "RAY_health_check_initial_delay_ms": "1000",
+        "RAY_health_check_period_ms": "500",
+        "RAY_health_check_timeout_ms": "2000",
+        "RAY_gcs_rpc_server_reconnect_timeout_s": "15",
+    }
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    # Sockets lie there, whose paths may have a hundred characters.
+    with tempfile.TemporaryDirectory(prefix="hosts-") as short, connected_hosts(3, Path(short)) as made:
+        yield made
+
+
+def commands() -> list[list[str]]:
+    """What deploy/README.md has somebody type who has a few machines and ssh."""
+    text = (ROOT / "deploy" / "README.md").read_text(encoding="utf-8")
+    section = text.partition("## Plain ssh")[2].partition("\n## ")[0]
+    lines = re.findall(r"^    (\S.*)$", section, re.MULTILINE)
+    return [shlex.split(line.replace("FIRST", "10.77.0.1"), comments=True) for line in lines]
+
+
+def start(hosts: Hosts, home: Path) -> None:
+    """Ray on every host; all but the first have an empty disk where the home is."""
+    head, node, _ = commands()
+    for number in hosts.numbers:
+        mount = OWN_DISK.format(home=home) if number > 1 else "true"
+        hosts.start_ray(number, (head if number == 1 else node)[1:], mount)
+        hosts.part(number, "raylet/raylet")
+
+
+def begin(hosts: Hosts, space: Path, home: Path, log: Path, *words: str) -> Program:
+    """The sweep, driven on the first host."""
+    assert commands()[2][:5] == ["python", "-m", "orchestrator", "run", "add_vs_add_prod"]
+    return Program(space, home, log, *commands()[2][5:], *words, on=hosts.on(1))
+
+
+def wait_for(what: Callable[[], object], log: Path) -> None:
+    until = time.monotonic() + WAIT_S
+    while not what():
+        assert time.monotonic() < until, log.read_text()
+        time.sleep(0.05)
+
+
+def resources(stack: int) -> dict[str, Any]:
+    return {"resources": {"max_stack": stack, "cpu_per_stack": 1, "checkpoint_every_s": 0.1}}
+
+
+def test_a_stranger_gets_an_answer_with_three_commands(hosts: Hosts, tmp_path: Path) -> None:
+    assert len(commands()) == 3
+    expected = truth(tmp_path / "truth")
+    home, log = tmp_path / "home", tmp_path / "log"
+    home.mkdir()
+    start(hosts, home)
+    program = begin(hosts, write_space(tmp_path, pace_s=0.4, seeds=SEEDS, **resources(1)), home, log)
+    try:
+        assert program.end() == 0, log.read_text()
+    finally:
+        program.kill()
+    said = log.read_text()
+    assert "3 nodes, 3 CPU cores, 3 stacks at a time" in said
+    for number in (2, 3):
+        assert said.count(f"the node {hosts.address(number)} does not see the driver's {home}") == 1
+    assert count(home, log, expected) == NOTHING
+
+
+def test_a_link_healed_under_a_ghost_and_a_head_that_dies_cost_nothing(hosts: Hosts, tmp_path: Path) -> None:
+    """Two stacks on three hosts. One is cut off in the middle of its training, until the free host trains its stack;
+    its ghost lives when the link is healed. Then the head dies, and another one takes its place."""
+    asked: dict[str, Any] = {"sizes": [16, 64], "seeds": 1}
+    expected = truth(tmp_path / "truth", **asked)
+    home, log = tmp_path / "home", tmp_path / "log"
+    home.mkdir()
+    space = write_space(tmp_path, pace_s=6, **asked, **resources(2))
+    start(hosts, home)
+    program = begin(hosts, space, home, log)
+    try:
+        wait_for(lambda: len(list(home.glob("sweeps/*/stacks/*/progress.jsonl"))) == 2, log)
+        [free] = [number for number in hosts.numbers if not hosts.workers(number)]
+        cut = next(number for number in (3, 2) if number != free)
+        [ghost] = hosts.workers(cut)
+        hosts.cut(cut)
+        wait_for(lambda: hosts.workers(free), log)
+        assert not journalled(home)
+        assert ghost.is_running()
+        hosts.heal(cut)
+        wait_for(lambda: journalled(home), log)
+        hosts.part(1, "gcs/gcs_server").kill()
+        assert program.end() == 1
+        for number in hosts.numbers:
+            hosts.end_ray(number)
+        [sweep_id] = Home(home).sweep_ids()
+        assert re.search(rf"^error: .*; \d+ runs of {sweep_id} are kept. Continue with", log.read_text(), re.MULTILINE)
+        start(hosts, home)
+        program = begin(hosts, space, home, log, "--resume", sweep_id)
+        assert program.end() == 0, log.read_text()
+    finally:
+        program.kill()
+    assert count(home, log, expected) == NOTHING
