@@ -9,7 +9,7 @@ from enum import StrEnum
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.comparison import Compared
 from orchestrator.report.panel import saving
-from orchestrator.report.saying import size_words
+from orchestrator.report.saying import rests_on, size_words
 from orchestrator.report.scaling import mix_scalings
 from orchestrator.space.expected import INSIDE, ORDER, Expectation
 from orchestrator.transition.types import Synergy, Verdict
@@ -110,10 +110,11 @@ def _within(verdict: Verdict) -> Agreement:
 
 
 def _saving(answer: Answer, mix: MixAnswer, found: Synergy) -> str:
-    """``13.9 against 13.8: 1.0x [0.6, 1.8], undecided``."""
+    """``13.9 against 13.8: 1.0x [0.6, 1.8], undecided``, and what a decided saving rests on where that is little."""
     baseline = answer.mix(answer.baseline_of(mix))
     here, there = (size_words(answer, each.target.transition) for each in (mix, baseline))
-    return f"{answer.size_axis} {here} against {there}: {saving(found)}"
+    rests = rests_on(answer, mix)
+    return f"{answer.size_axis} {here} against {there}: {saving(found)}" + (f", resting on {rests}" if rests else "")
 
 
 def about_words(mix: str, variant: str) -> str:

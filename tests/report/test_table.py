@@ -12,6 +12,8 @@ from rich.console import Console
 from orchestrator.report import wording
 from orchestrator.report.answer import answer
 from orchestrator.report.table import answer_table, plain, render
+from orchestrator.report.verdicts import Agreement, judge
+from orchestrator.space.expected import Expectation
 from orchestrator.transition.transition import synergy as ratio
 from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Transition, Verdict
 from tests.report.samples import FOUND, NOWHERE, bracketed, make_answer, make_spec, transition
@@ -132,6 +134,15 @@ def test_half_of_all_seeds_in_words(half: Estimate, said: str) -> None:
 def test_what_a_comparison_rests_on_comes_first(first: Transition, said: str) -> None:
     found = answer_table(make_answer(first, transition(Verdict.FOUND, SMALLER), Synergy(None, 2.8, None, decided=True)))
     assert found.conclusions[0].startswith(said)
+
+
+def test_a_statement_that_agrees_says_what_it_rests_on_too() -> None:
+    lucky = replace(transition(Verdict.FOUND, SMALLER), shares=(*SHARES[:2], SizeShare(40, 1, 4, 0.0, 1.0)))
+    found = make_answer(lucky, transition(Verdict.FOUND, SMALLER), Synergy(None, 2.8, None, decided=True))
+    asked = Expectation(claim="fewer are needed", source="a test", finds="fewer")
+    (row,) = judge("space", "", [asked], found, "id")
+    assert row.agreement is Agreement.AGREES
+    assert row.found.endswith("fewer, resting on lucky seeds (add: 1 of 4 learned above its transition)")
 
 
 def test_a_constant_answer_that_is_nearly_good_enough_is_explained() -> None:
