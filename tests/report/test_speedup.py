@@ -122,8 +122,8 @@ def test_losses_are_drawn_against_what_was_spent_and_against_seconds() -> None:
     for axes, ends in ((spent, [0, 10, 20]), (seconds, [0, 1, 2])):
         assert axes.get_visible()
         adam = axes.get_lines()[0]
-        assert list(adam.get_xdata()) == ends
-        assert list(adam.get_ydata()) == pytest.approx([1.0, 0.1, 0.01])
+        assert np.asarray(adam.get_xdata()).tolist() == ends
+        assert np.asarray(adam.get_ydata()).tolist() == pytest.approx([1.0, 0.1, 0.01])
     curve = tuple(
         replace(one, measures={name: value for name, value in one.measures.items() if name.startswith("gap")})
         for one in runs[0].outcome.curve

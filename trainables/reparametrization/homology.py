@@ -17,7 +17,7 @@ LENGTH, IN_CIRCLE = 5, 29
 """Operations of a squared distance, with a comparison; and of the determinant that says whether a point lies in the
 circle through three others (six differences, three sums of squares, a 3 x 3 determinant)."""
 TRIANGULATION_BYTES = 1000
-"""For a point, while it is made: what 10^5 points were seen to take is less."""
+"""For a point, while its tree is found: 10^5 points were seen to take 65 MB."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ class Standing:
     seconds: float = 0.0
 
     def arrives_within(self, budget: float) -> bool:
-        """Whether it has arrived for no more than ``budget``: a line search may end a little beyond one."""
+        """Whether it has arrived for no more than ``budget``: a line search, or one of Newton's directions, may end
+        beyond one."""
         return self.arrived and self.spent <= budget
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tests.trainables.reparametrization.racing import EVERY, finish, heat, learner, runs
 from trainables.base import Learner, Outcome
 from trainables.reparametrization import moments
+from trainables.reparametrization.heat import HeatInstance
 
 SETTINGS: dict[str, dict[str, Any]] = {"race": {"steps": 400, "tolerance": 1e-2, "evaluate_every": 50, "patience": 3.0}}
 
@@ -144,6 +145,7 @@ def test_states_are_kept_for_pictures_through_checkpoints(tmp_path: Path) -> Non
             assert np.array_equal(array, kept[index][name])
     for index, run in enumerate(configs):
         one = family.instance(run.size, run.seed)
+        assert isinstance(one, HeatInstance)
         for name in ("adam", "lbfgs"):
             nodes, edges, gaps = (kept[index][f"{what}_{name}"] for what in ("nodes", "edges", "gaps"))
             assert nodes.shape == (3, 64, 3)
