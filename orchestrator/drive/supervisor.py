@@ -47,6 +47,17 @@ class Ending:
         return "ended" in self.told or self.asked
 
     @property
+    def drove(self) -> bool:
+        """Whether it came so far as to drive a sweep."""
+        return "sweep" in self.told
+
+    @property
+    def failed_before_it_drove(self) -> bool:
+        """Whether it failed by itself on the way there: a new Ray may not start on a machine that is still busy with
+        what killed the last one."""
+        return self.told.get("ended") == 1 and not self.drove and not self.asked
+
+    @property
     def exit_code(self) -> int:
         """As shells have it."""
         return int(self.told.get("ended", self.code if self.code >= 0 else 128 - self.code))
@@ -56,6 +67,8 @@ class Ending:
         """What died."""
         if "died" in self.told:
             return str(self.told["died"])
+        if "ended" in self.told:
+            return "the new start failed, as said above"
         if self.code < 0:
             return f"the program that drives the sweep was killed ({signal.Signals(-self.code).name})"
         return f"Ray ended the program that drives the sweep (exit code {self.code}): its cluster no longer answers"
@@ -68,23 +81,25 @@ def supervise(arguments: Sequence[str], say: Callable[[str], object]) -> int:
     a new one, up to :data:`STARTS` times; on a cluster (``--address``) only what to do is said.
     """
     given = list(arguments)
+    sweep: dict[str, Any] = {}
     for start in range(STARTS + 1):
         ending = _run(given)
-        if ending.regular:
+        if ending.regular and not (sweep and ending.failed_before_it_drove):
             return ending.exit_code
         if sys.stderr.isatty():
             sys.stderr.write(SHOW_CURSOR)
-        sweep_id = ending.told.get("sweep")
-        if sweep_id is None:
+        sweep = ending.told if ending.drove else sweep
+        if not sweep:
             say(f"{ending.cause}, before a sweep was begun: start it again")
             return 1
-        kept = f"{ending.cause}; {_kept(Path(ending.told['home']), sweep_id)} runs of {sweep_id} are kept"
+        sweep_id = sweep["sweep"]
+        kept = f"{ending.cause}; {_kept(Path(sweep['home']), sweep_id)} runs of {sweep_id} are kept"
         if _on_cluster(given) or start == STARTS:
             why = "" if start < STARTS else f" It has died {start + 1} times."
             say(f"{kept}.{why} Continue with the same command and --resume {sweep_id}")
             return 1
         say(f"{kept}. Going on with a new Ray ({start + 1} of {STARTS}).")
-        given = resuming(arguments, "" if ending.told.get("several") else sweep_id)
+        given = resuming(arguments, "" if sweep.get("several") else sweep_id)
     raise AssertionError("the last start returns")
 
 
