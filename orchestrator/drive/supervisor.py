@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,6 +52,12 @@ class Ending:
         return "sweep" in self.told
 
     @property
+    def cut_short(self) -> bool:
+        """Whether it drove a sweep, was asked to stop, and could not do so as it should: it was asked twice, or Ray,
+        asked as well, was gone first."""
+        return self.asked and self.drove and "ended" not in self.told
+
+    @property
     def failed_before_it_drove(self) -> bool:
         """Whether it failed by itself on the way there: a new Ray may not start on a machine that is still busy with
         what killed the last one."""
@@ -85,6 +91,8 @@ def supervise(arguments: Sequence[str], say: Callable[[str], object]) -> int:
     for start in range(STARTS + 1):
         ending = _run(given)
         if ending.regular and not (sweep and ending.failed_before_it_drove):
+            if ending.cut_short:
+                say(f"asked to stop, the sweep has ended at once; {_kept_words(ending.told)}. {_again(ending.told)}")
             return ending.exit_code
         if sys.stderr.isatty():
             sys.stderr.write(SHOW_CURSOR)
@@ -92,14 +100,13 @@ def supervise(arguments: Sequence[str], say: Callable[[str], object]) -> int:
         if not sweep:
             say(f"{ending.cause}, before a sweep was begun: start it again")
             return 1
-        sweep_id = sweep["sweep"]
-        kept = f"{ending.cause}; {_kept(Path(sweep['home']), sweep_id)} runs of {sweep_id} are kept"
+        kept = f"{ending.cause}; {_kept_words(sweep)}"
         if _on_cluster(given) or start == STARTS:
             why = "" if start < STARTS else f" It has died {start + 1} times."
-            say(f"{kept}.{why} Continue with the same command and --resume {sweep_id}")
+            say(f"{kept}.{why} {_again(sweep)}")
             return 1
         say(f"{kept}. Going on with a new Ray ({start + 1} of {STARTS}).")
-        given = resuming(arguments, "" if sweep.get("several") else sweep_id)
+        given = resuming(arguments, "" if sweep.get("several") else sweep["sweep"])
     raise AssertionError("the last start returns")
 
 
@@ -161,6 +168,16 @@ def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _kept_words(sweep: Mapping[str, Any]) -> str:
+    """How many runs of a sweep are kept."""
+    return f"{_kept(Path(sweep['home']), sweep['sweep'])} runs of {sweep['sweep']} are kept"
+
+
+def _again(sweep: Mapping[str, Any]) -> str:
+    """How to go on with a sweep."""
+    return f"Continue with the same command and --resume {sweep['sweep']}"
 
 
 def _kept(home: Path, sweep_id: str) -> int:

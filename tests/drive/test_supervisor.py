@@ -47,8 +47,11 @@ if not supervised.is_supervised():
 plan = Path(sys.argv[1])
 now, *later = plan.read_text().split()
 plan.write_text(" ".join(later))
-if now in ("dies", "ends"):
+if now in ("dies", "ends", "waits"):
     supervised.tell(home="nowhere", sweep="ID")
+if now == "waits":
+    print("waiting", flush=True)
+    signal.pause()
 if now == "dies":
     os.kill(os.getpid(), signal.SIGKILL)
 code = {"ends": 0, "fails": 1, "refuses": 2}[now]
@@ -87,6 +90,22 @@ def test_a_start_that_does_not_come_to_the_sweep_is_tried_again(
     }
     expected = re.sub("KILLED|FAILED AGAIN|FAILED", lambda found: words[found[0]], said)
     assert done.stdout.split() == expected.split()
+
+
+def test_a_sweep_that_was_asked_to_stop_and_could_not_as_it_should_is_not_gone_on_with(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "plan").write_text("waits ends")
+    command = [sys.executable, tmp_path / "program.py", tmp_path / "plan"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "waiting\n"
+        running.send_signal(signal.SIGTERM)
+        said = running.stdout.read()
+    assert running.returncode == 128 + signal.SIGTERM
+    kept = "0 runs of ID are kept. Continue with the same command and --resume ID"
+    assert said == f"asked to stop, the sweep has ended at once; {kept}\n"
+    assert (tmp_path / "plan").read_text() == "ends"
 
 
 @pytest.fixture
