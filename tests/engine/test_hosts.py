@@ -58,9 +58,11 @@ def commands() -> list[list[str]]:
 def start(hosts: Hosts, home: Path) -> None:
     """Ray on every host; all but the first have an empty disk where the home is."""
     head, node, _ = commands()
-    for number in hosts.numbers:
-        mount = OWN_DISK.format(home=home) if number > 1 else "true"
-        hosts.start_ray(number, (head if number == 1 else node)[1:], mount)
+    hosts.start_ray(1, [*head[1:], "--include-dashboard=false"])
+    hosts.part(1, "raylet/raylet")
+    for number in (2, 3):
+        hosts.start_ray(number, node[1:], OWN_DISK.format(home=home))
+    for number in (2, 3):
         hosts.part(number, "raylet/raylet")
 
 
