@@ -25,8 +25,9 @@ from orchestrator.store.journal import Ended
 from orchestrator.store.remains import WEIGHTS, read_origin, read_outcome
 from orchestrator.store.storage import Storage
 from orchestrator.store.trouble import LastingTroubleError
+from tests.chaos.ground import QUICK
 from tests.chaos.paced import RUNS, write_space
-from tests.chaos.program import Program, journalled
+from tests.chaos.program import ENVIRONMENT, Program, journalled
 from tests.conformance.storages import StorageConformance, put
 from tests.drive.sweeps import ended, printed, quiet, spec
 from tests.engine.nodes import OWN_DISK, READ_ONLY, need_namespaces, node_with, wait_for_nodes
@@ -122,9 +123,8 @@ def test_nodes_that_share_the_home_write_to_it(address: str, tmp_path: Path) -> 
 
 def test_a_node_that_is_lost_fails_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No failure of a stack is tolerated here (``retries: 0``): a lost node is none."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setenv("RAY_health_check_initial_delay_ms", "1000")
-    monkeypatch.setenv("RAY_health_check_period_ms", "500")
+    for name, value in (ENVIRONMENT | QUICK).items():
+        monkeypatch.setenv(name, value)
     cluster = Cluster()
     cluster.add_node(num_cpus=0)
     lost = cluster.add_node(num_cpus=1)
