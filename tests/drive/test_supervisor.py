@@ -95,7 +95,7 @@ def test_a_start_that_does_not_come_to_the_sweep_is_tried_again(
 def test_a_sweep_that_was_asked_to_stop_and_could_not_as_it_should_is_not_gone_on_with(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "plan").write_text("waits ends")
-    command = [sys.executable, tmp_path / "program.py", tmp_path / "plan"]
+    command = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "plan")]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as running:
         assert running.stdout is not None
