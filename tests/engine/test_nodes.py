@@ -121,6 +121,7 @@ def test_nodes_that_share_the_home_write_to_it(address: str, tmp_path: Path) -> 
     assert "travels through Ray" not in printed(console)
 
 
+@pytest.mark.night
 def test_a_node_that_is_lost_fails_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No failure of a stack is tolerated here (``retries: 0``): a lost node is none."""
     for name, value in (ENVIRONMENT | QUICK).items():
