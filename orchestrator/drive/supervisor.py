@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +47,23 @@ class Ending:
         return "ended" in self.told or self.asked
 
     @property
+    def drove(self) -> bool:
+        """Whether it came so far as to drive a sweep."""
+        return "sweep" in self.told
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether it drove a sweep, was asked to stop, and could not do so as it should: it was asked twice, or Ray,
+        asked as well, was gone first."""
+        return self.asked and self.drove and "ended" not in self.told
+
+    @property
+    def failed_before_it_drove(self) -> bool:
+        """Whether it failed by itself on the way there: a new Ray may not start on a machine that is still busy with
+        what killed the last one."""
+        return self.told.get("ended") == 1 and not self.drove and not self.asked
+
+    @property
     def exit_code(self) -> int:
         """As shells have it."""
         return int(self.told.get("ended", self.code if self.code >= 0 else 128 - self.code))
@@ -56,6 +73,8 @@ class Ending:
         """What died."""
         if "died" in self.told:
             return str(self.told["died"])
+        if "ended" in self.told:
+            return "the new start failed, as said above"
         if self.code < 0:
             return f"the program that drives the sweep was killed ({signal.Signals(-self.code).name})"
         return f"Ray ended the program that drives the sweep (exit code {self.code}): its cluster no longer answers"
@@ -68,23 +87,26 @@ def supervise(arguments: Sequence[str], say: Callable[[str], object]) -> int:
     a new one, up to :data:`STARTS` times; on a cluster (``--address``) only what to do is said.
     """
     given = list(arguments)
+    sweep: dict[str, Any] = {}
     for start in range(STARTS + 1):
         ending = _run(given)
-        if ending.regular:
+        if ending.regular and not (sweep and ending.failed_before_it_drove):
+            if ending.cut_short:
+                say(f"asked to stop, the sweep has ended at once; {_kept_words(ending.told)}. {_again(ending.told)}")
             return ending.exit_code
         if sys.stderr.isatty():
             sys.stderr.write(SHOW_CURSOR)
-        sweep_id = ending.told.get("sweep")
-        if sweep_id is None:
+        sweep = ending.told if ending.drove else sweep
+        if not sweep:
             say(f"{ending.cause}, before a sweep was begun: start it again")
             return 1
-        kept = f"{ending.cause}; {_kept(Path(ending.told['home']), sweep_id)} runs of {sweep_id} are kept"
+        kept = f"{ending.cause}; {_kept_words(sweep)}"
         if _on_cluster(given) or start == STARTS:
             why = "" if start < STARTS else f" It has died {start + 1} times."
-            say(f"{kept}.{why} Continue with the same command and --resume {sweep_id}")
+            say(f"{kept}.{why} {_again(sweep)}")
             return 1
         say(f"{kept}. Going on with a new Ray ({start + 1} of {STARTS}).")
-        given = resuming(arguments, "" if ending.told.get("several") else sweep_id)
+        given = resuming(arguments, "" if sweep.get("several") else sweep["sweep"])
     raise AssertionError("the last start returns")
 
 
@@ -146,6 +168,16 @@ def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _kept_words(sweep: Mapping[str, Any]) -> str:
+    """How many runs of a sweep are kept."""
+    return f"{_kept(Path(sweep['home']), sweep['sweep'])} runs of {sweep['sweep']} are kept"
+
+
+def _again(sweep: Mapping[str, Any]) -> str:
+    """How to go on with a sweep."""
+    return f"Continue with the same command and --resume {sweep['sweep']}"
 
 
 def _kept(home: Path, sweep_id: str) -> int:

@@ -142,6 +142,7 @@ class Fault:
 
 
 FULL = r"the disk of .* is full"
+STOPPED = r"Stopped; \d+ runs are kept|asked to stop, .* \d+ runs of .* are kept"
 FAULTS: dict[str, Fault] = {
     "SIGKILL of the driver": Fault(kill_driver, r"was killed \(SIGKILL\)"),
     "SIGKILL of a worker": Fault(kill_worker),
@@ -149,8 +150,8 @@ FAULTS: dict[str, Fault] = {
     "SIGKILL of the GCS": Fault(kill_gcs, r"Ray's GCS .* died", own=True),
     "SIGKILL of everything": Fault(pull_the_plug, own=True),
     "node lost, another joins": Fault(lose_node, kept=True),
-    "SIGTERM": Fault(ask_to_stop, r"Stopped; \d+ runs are kept"),
-    "preemption: SIGTERM to all, 30 s": Fault(preempt, own=True),
+    "SIGTERM": Fault(ask_to_stop, STOPPED),
+    "preemption: SIGTERM to all, 30 s": Fault(preempt, STOPPED, own=True),
     "all stand still for 5 s": Fault(stand_still),
     "disk full": Fault(fill_the_disk, FULL, disk=True),
     "truncated checkpoint": Fault(

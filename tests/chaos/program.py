@@ -17,7 +17,7 @@ from orchestrator.store.journal import Ended, read_journal
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {"PYTHONPATH": str(ROOT), "COLUMNS": "200", "RAY_worker_niceness": "0"}
 """Of programs and their Rays: workers find these families, and are not put behind all else that a busy machine does."""
-PATIENCE_S = 400.0
+PATIENCE_S = 900.0
 """Starting Ray and a worker takes 10 s on an idle machine, and minutes on a busy one."""
 LOOK_EVERY_S = 0.02
 WORKER = "ray::StackTrial"

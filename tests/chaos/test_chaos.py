@@ -62,7 +62,7 @@ def test_the_last_answer_counts() -> None:
     assert answer_in("nothing") == ""
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
+@pytest.mark.night
+@pytest.mark.timeout(3600)
 def test_ten_faults_cost_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--rounds", "10", "--seed", "1"]) == 0, capsys.readouterr().out

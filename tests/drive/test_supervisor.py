@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +33,79 @@ from tests.chaos.program import ROOT, Program, journalled
 )
 def test_the_same_command_is_given_with_resume(given: list[str], expected: list[str]) -> None:
     assert resuming(given, "ID") == expected
+
+
+PROGRAM = """
+import os, signal, sys
+from pathlib import Path
+from orchestrator import supervised
+from orchestrator.drive.supervisor import supervise
+
+supervised.begin()
+if not supervised.is_supervised():
+    sys.exit(supervise(sys.argv[1:], lambda said: print(said, flush=True)))
+plan = Path(sys.argv[1])
+now, *later = plan.read_text().split()
+plan.write_text(" ".join(later))
+if now in ("dies", "ends", "waits"):
+    supervised.tell(home="nowhere", sweep="ID")
+if now == "waits":
+    print("waiting", flush=True)
+    signal.pause()
+if now == "dies":
+    os.kill(os.getpid(), signal.SIGKILL)
+code = {"ends": 0, "fails": 1, "refuses": 2}[now]
+supervised.tell(ended=code)
+sys.exit(code)
+"""
+"""Watched over by itself, it does what the file that it is given says, word by word, each time that it is started."""
+
+
+@pytest.mark.parametrize(
+    ("plan", "code", "said"),
+    [
+        ("fails ends", 1, ""),
+        ("dies ends", 0, "KILLED (1 of 3)."),
+        ("dies fails ends", 0, "KILLED (1 of 3). FAILED (2 of 3)."),
+        ("dies dies fails fails ends", 1, "KILLED (1 of 3). KILLED (2 of 3). FAILED (3 of 3). FAILED AGAIN"),
+        ("dies refuses ends", 2, "KILLED (1 of 3)."),
+    ],
+)
+def test_a_start_that_does_not_come_to_the_sweep_is_tried_again(
+    plan: str, code: int, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "plan").write_text(plan)
+    done = subprocess.run(
+        [sys.executable, tmp_path / "program.py", tmp_path / "plan"],
+        capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    kept, going = "0 runs of ID are kept.", "Going on with a new Ray"
+    words = {
+        "KILLED": f"the program that drives the sweep was killed (SIGKILL); {kept} {going}",
+        "FAILED AGAIN": f"the new start failed, as said above; {kept} It has died 4 times. "
+        "Continue with the same command and --resume ID",
+        "FAILED": f"the new start failed, as said above; {kept} {going}",
+    }
+    expected = re.sub("KILLED|FAILED AGAIN|FAILED", lambda found: words[found[0]], said)
+    assert done.stdout.split() == expected.split()
+
+
+def test_a_sweep_that_was_asked_to_stop_and_could_not_as_it_should_is_not_gone_on_with(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "plan").write_text("waits ends")
+    command = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "plan")]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "waiting\n"
+        running.send_signal(signal.SIGTERM)
+        said = running.stdout.read()
+    assert running.returncode == 128 + signal.SIGTERM
+    kept = "0 runs of ID are kept. Continue with the same command and --resume ID"
+    assert said == f"asked to stop, the sweep has ended at once; {kept}\n"
+    assert (tmp_path / "plan").read_text() == "ends"
 
 
 @pytest.fixture

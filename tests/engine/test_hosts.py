@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from orchestrator.store.files import Home
+from tests.chaos.ground import QUICK
 from tests.chaos.paced import write_space
-from tests.chaos.program import ROOT, Program, journalled
+from tests.chaos.program import ENVIRONMENT, ROOT, Program, journalled
 from tests.chaos.rounds import SEEDS, Counted, count, truth
 from tests.engine.hosts import Hosts, connected_hosts
 from tests.engine.nodes import OWN_DISK
@@ -32,11 +33,10 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
     token.write_text("0123456789abcdef" * 4)
     token.chmod(0o600)
     environment = {
+        **ENVIRONMENT,
+        **QUICK,
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN_PATH": str(token),
-        "PYTHONPATH": str(ROOT),
-        "RAY_health_check_initial_delay_ms": "1000",
-        "RAY_health_check_period_ms": "500",
         "RAY_health_check_timeout_ms": "2000",
         "RAY_gcs_rpc_server_reconnect_timeout_s": "15",
     }
@@ -58,9 +58,11 @@ def commands() -> list[list[str]]:
 def start(hosts: Hosts, home: Path) -> None:
     """Ray on every host; all but the first have an empty disk where the home is."""
     head, node, _ = commands()
-    for number in hosts.numbers:
-        mount = OWN_DISK.format(home=home) if number > 1 else "true"
-        hosts.start_ray(number, (head if number == 1 else node)[1:], mount)
+    hosts.start_ray(1, [*head[1:], "--include-dashboard=false"])
+    hosts.part(1, "raylet/raylet")
+    for number in (2, 3):
+        hosts.start_ray(number, node[1:], OWN_DISK.format(home=home))
+    for number in (2, 3):
         hosts.part(number, "raylet/raylet")
 
 

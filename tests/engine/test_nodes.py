@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ from orchestrator.store.journal import Ended
 from orchestrator.store.remains import WEIGHTS, read_origin, read_outcome
 from orchestrator.store.storage import Storage
 from orchestrator.store.trouble import LastingTroubleError
+from tests.chaos.ground import QUICK
+from tests.chaos.paced import RUNS, write_space
+from tests.chaos.program import ENVIRONMENT, Program, journalled
 from tests.conformance.storages import StorageConformance, put
 from tests.drive.sweeps import ended, printed, quiet, spec
 from tests.engine.nodes import OWN_DISK, READ_ONLY, need_namespaces, node_with, wait_for_nodes
@@ -115,6 +119,35 @@ def test_nodes_that_share_the_home_write_to_it(address: str, tmp_path: Path) -> 
     [sweep_id] = Home(tmp_path).sweep_ids()
     assert {entry.outcome.status for entry in ended(tmp_path, sweep_id)} == {Status.FINISHED}
     assert "travels through Ray" not in printed(console)
+
+
+@pytest.mark.night
+def test_a_node_that_is_lost_fails_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No failure of a stack is tolerated here (``retries: 0``): a lost node is none."""
+    for name, value in (ENVIRONMENT | QUICK).items():
+        monkeypatch.setenv(name, value)
+    cluster = Cluster()
+    cluster.add_node(num_cpus=0)
+    lost = cluster.add_node(num_cpus=1)
+    resources = {"max_stack": 1, "retries": 0, "checkpoint_every_s": 0.1}
+    program = Program(
+        write_space(tmp_path, pace_s=0.3, resources=resources),
+        tmp_path / "home",
+        tmp_path / "said",
+        "--address",
+        cluster.address,
+    )
+    try:
+        program.wait_for_runs(2)
+        cluster.remove_node(lost, allow_graceful=False)
+        cluster.add_node(num_cpus=1)
+        assert program.end() == 0
+    finally:
+        program.kill()
+        cluster.shutdown()
+    said = program.log.read_text()
+    assert re.search(r"trouble, which is no outcome: the node [\d.]+ was lost .*; tried again in 1 s", said), said
+    assert [entry.outcome.status for entry in journalled(tmp_path / "home")] == [Status.FINISHED] * RUNS
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
-import re
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -28,6 +27,7 @@ from ray.tune.search import Searcher
 
 from orchestrator.engine.base import Engine, check_trouble, job_of, take_in
 from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.ray.failing import lost_node, traceback_of
 from orchestrator.engine.ray.metrics import Exporter
 from orchestrator.engine.ray.reach import Reach, reachable
 from orchestrator.engine.ray.starting import start, switch_kept, token_asked, token_file
@@ -51,7 +51,6 @@ TUNE_ENVIRONMENT = {
 
 DASHBOARD_NEEDS = ("aiohttp", "aiohttp_cors", "colorful", "grpc", "opencensus", "prometheus_client")
 """Modules that ``ray[default]`` installs and the dashboard and its exporters import."""
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class RayEngine(Engine):
@@ -256,8 +255,12 @@ class CampaignCallback(NotPickled, Callback):
             take_in(self._campaign, trial.config["job"]["stack_id"], replace(report, said=new))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        self._started.pop(trial.config["job"]["stack_id"], None)
-        self._campaign.stack_failed(trial.config["job"]["stack_id"], traceback_of(trial))
+        stack_id, said = trial.config["job"]["stack_id"], traceback_of(trial)
+        self._started.pop(stack_id, None)
+        if lost := lost_node(said):  # Tune's own retries end up there as long as nobody has noticed.
+            self._campaign.stack_troubled(stack_id, lost)
+        else:
+            self._campaign.stack_failed(stack_id, said)
 
 
 class CampaignStopper(NotPickled, Stopper):
@@ -299,13 +302,6 @@ def _slots_of(has: dict[str, float], resources: Resources) -> int:
     if resources.gpus > 1:
         return min(by_cpu, int(has.get("GPU", 0.0) / resources.gpus + slack))
     return min(by_cpu, int(has.get("GPU", 0.0)) * int(1 / resources.gpus + slack))
-
-
-def traceback_of(trial: Trial) -> str:
-    """What Tune wrote down when the trial failed. It lies on the driver's disk until Tune moves it."""
-    if trial.error_file is None or not Path(trial.error_file).exists():
-        return f"trial {trial} failed and Ray left no traceback"
-    return COLOUR.sub("", Path(trial.error_file).read_text(encoding="utf-8"))
 
 
 def check_dashboard(address: str | None) -> None:

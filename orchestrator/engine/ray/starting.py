@@ -69,6 +69,11 @@ def start(address: str | None, *, dashboard: bool = False) -> Any:
             return _init(address="local", include_dashboard=dashboard, dashboard_host="127.0.0.1")
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise SweepError(f"Ray does not start on this machine: {error}") from error
+        except Exception as error:
+            if type(error) is not Exception:
+                raise
+            # Just that is what Ray raises where its raylet has not come within 30 s, which nobody can make longer.
+            raise SweepError(f"Ray does not start on this machine, which may be too busy for it: {error}") from error
     check_address(address)
     with _stderr() as said:
         try:
