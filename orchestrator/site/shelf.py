@@ -124,7 +124,7 @@ class Shelf:
         if isinstance(found, Outline):
             return replace(known, why=str(found.unreadable))
         said, verdicts = headline(found.answer) if shown else ("its answer stands in its report", ())
-        return replace(
+        known = replace(
             known,
             headline=said,
             verdicts=verdicts,
@@ -132,8 +132,8 @@ class Shelf:
             report=f"sweep/{found.id}",
             links=links,
             again=self._again(found) if found.state is State.INTERRUPTED else "",
-            **(self._underway(found) if found.state is State.RUNNING else {}),
         )
+        return self._underway(known, found) if found.state is State.RUNNING else known
 
     def _again(self, found: StoredSweep) -> str:
         """The command that goes on with a sweep; what it asks stands in its own directory."""
@@ -141,18 +141,19 @@ class Shelf:
         words = ["python", "-m", "orchestrator", "run", space, "--resume", found.id, "--home", str(self._home.root)]
         return shlex.join(words)
 
-    def _underway(self, found: StoredSweep) -> dict[str, tuple[str, ...]]:
-        """What trains now, what can still be stopped, and what was asked to."""
+    def _underway(self, entry: Entry, found: StoredSweep) -> Entry:
+        """The same with what trains now, what can still be stopped, and what was asked to."""
         files, ended = self._home.sweep(found.id), frozenset(run.key for run in found.runs)
         axis, target = found.spec.size_axis, found.spec.target
         training = in_training(found.spec, files, ended, _say_nothing)
         asked = [str(each) for each in asked_to_stop(files) if not (each.mix in found.stopped or each.key in ended)]
         going = {mix.name for mix in found.spec.mixes} - found.stopped
-        return {
-            "training": tuple(_training_words(each, axis, target) for each in training),
-            "stoppable": tuple(mix.name for mix in found.spec.mixes if mix.name in going and len(going) > 1),
-            "asked": tuple(asked),
-        }
+        return replace(
+            entry,
+            training=tuple(_training_words(each, axis, target) for each in training),
+            stoppable=tuple(mix.name for mix in found.spec.mixes if mix.name in going and len(going) > 1),
+            asked=tuple(asked),
+        )
 
 
 def _report(stored: StoredSweep) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 pytest.importorskip("selenium", reason='the browser extra is not installed: pip install -e ".[browser]"')
@@ -23,7 +24,7 @@ from orchestrator.catalogue.reading import read_sweep
 from orchestrator.store.files import Home
 from tests.browser.chromium import BROWSER, DRIVER, Page, browsing
 from tests.drive.sweeps import spec
-from tests.drive.unhurried import FAMILY
+from tests.drive.unhurried import FAMILY, lines
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 300.0
@@ -116,14 +117,21 @@ def test_the_dashboard_opens_with_the_printed_token_and_names_stacks(page: Page,
         page.open(f"{address}/#/actors")
         page.wait("Authentication Token Required")
         page.run(f"""
-          const field = document.querySelector('input');
+          const field = document.querySelector('[role=dialog] input');
           Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set.call(field, '{token}');
           field.dispatchEvent(new Event('input', {{bubbles: true}}))""")
-        page.click("[...document.querySelectorAll('button')].find(each => /submit/i.test(each.textContent))")
+        submit = "[...document.querySelectorAll('[role=dialog] button')].find(each => /submit/i.test(each.textContent))"
+        page.click(f"{submit}?.disabled ? null : {submit}")
+        page.wait_for("!document.querySelector('[role=dialog]')")
+        until = time.monotonic() + START_S
+        while len(lines(tmp_path / "log")) < 2 and time.monotonic() < until:
+            time.sleep(0.5)  # Two stacks have begun.
         page.open(f"{address}/#/actors")
-        shown = page.wait("StackTrial", without=("ResourceTrainable",))
+        shown = page.wait("StackTrial", "ALIVE", f"{sweep}, first add", without=("ResourceTrainable",))
         look(page, "dashboard_actors")
         assert re.search(rf"{re.escape(sweep)}, first \S+ size \d+ x\d", shown)
-        page.open(f"{address}/#/cluster")
-        page.wait("Host")
-        look(page, "dashboard_cluster")
+        # What a process trains by now is in its title, as the dashboard's page of a node and `top` show it.
+        titles = [" ".join(each.cmdline()) for each in psutil.Process(driver.pid).children(recursive=True)]
+        trained = [title for title in titles if title.startswith("ray::StackTrial ")]
+        assert len(trained) == 2
+        assert all(re.match(r"ray::StackTrial add\S* size \d+ x\d \w+: add\S* seed \d", title) for title in trained)

@@ -135,9 +135,12 @@ def test_a_mix_in_training_under_ray_gives_its_slot_back(tmp_path: Path) -> None
     (tmp_path / "space.yaml").write_text(asked(log, (8,), evaluation_s=0.5, steps=1200).to_yaml())
     command = [sys.executable, "-m", "orchestrator", "run", str(tmp_path / "space.yaml"), "--home", str(home)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as driver:
-        deadline = time.monotonic() + 400
+        deadline = time.monotonic() + 600
         while len(lines(log)) < 6 and time.monotonic() < deadline and driver.poll() is None:
             time.sleep(0.1)
+        if len(lines(log)) < 6:
+            driver.kill()
+            raise AssertionError(driver.communicate()[0])
         begun = time.monotonic()
         for mix in ("add", "add+prod"):
             say_stop(home, "--mix", mix)

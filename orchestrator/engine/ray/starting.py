@@ -14,8 +14,7 @@ from typing import Any
 import ray
 from ray._private import ray_constants
 from ray._private.authentication.authentication_constants import AUTHORIZATION_BEARER_PREFIX
-from ray._private.authentication.authentication_utils import is_token_auth_enabled
-from ray._raylet import AuthenticationTokenLoader
+from ray._private.authentication.http_token_authentication import get_auth_headers_if_auth_enabled
 from ray.exceptions import AuthenticationError
 
 from orchestrator.engine.ray.address import check_address
@@ -118,9 +117,7 @@ def token_file() -> Path:
 
 def token_asked() -> str:
     """The token that this Ray asks for, its dashboard included; "" where it asks for none."""
-    if not is_token_auth_enabled():
-        return ""
-    headers = AuthenticationTokenLoader.instance().get_token_for_http_header()
+    headers = get_auth_headers_if_auth_enabled({})
     return next((str(each).removeprefix(AUTHORIZATION_BEARER_PREFIX) for each in headers.values()), "")
 
 

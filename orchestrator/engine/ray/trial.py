@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 from ray import tune
-from ray._raylet import setproctitle
+from ray._raylet import setproctitle  # type: ignore[attr-defined] # its stub lacks it
 from ray.util.metrics import Gauge
 
 from orchestrator.engine.ray.metrics import GPU_MEMORY, gauge
