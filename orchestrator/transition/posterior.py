@@ -33,13 +33,14 @@ class Posterior:
         self.by_kind /= total
         self.weights: Floats = self.by_kind.reshape(len(KINDS), -1).sum(axis=0)
         self.flat: Floats = weights[curves.cells :].reshape(len(LUCK), -1).sum(axis=1) / total
-        self._masses: dict[int, Floats] = {}
+        # By the crossing itself, which is kept alive by it: another one could come to lie where a forgotten one lay.
+        self._masses: dict[Crossing, Floats] = {}
 
     def _cumulative(self, crossing: Crossing) -> Floats:
-        if id(crossing) not in self._masses:
+        if crossing not in self._masses:
             weights = self.weights if len(crossing.bin) == len(self.weights) else self.by_kind
-            self._masses[id(crossing)] = np.cumsum(crossing.masses(weights))
-        return self._masses[id(crossing)]
+            self._masses[crossing] = np.minimum(np.cumsum(crossing.masses(weights)), 1.0)
+        return self._masses[crossing]
 
     def quantiles(self, crossing: Crossing, probabilities: Iterable[float]) -> list[float]:
         """Quantiles of the crossing, in ln size; infinite where flat curves hold that much.

@@ -1,0 +1,76 @@
+"""How a posterior narrows, and where a transition lies if another accuracy counts as learned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from orchestrator.simulation.recorded import read_table
+from orchestrator.transition.crossing import Crossing
+from orchestrator.transition.curves import curves_for
+from orchestrator.transition.narrowing import Threshold, narrowed, under
+from orchestrator.transition.posterior import posterior_of
+from orchestrator.transition.transition import transition
+from orchestrator.transition.types import LEVEL, Point
+
+TABLE = Path(__file__).parents[1] / "data" / "add_vs_add_prod_laptop_runs.csv"
+LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9)
+
+
+@pytest.fixture(scope="module", name="points")
+def recorded_points() -> list[Point]:
+    table = {request: seen for request, seen in read_table(TABLE).items() if request.mix == "add+prod"}
+    return [Point(each.size, each.seed, seen.accuracy, seen.floor) for each, seen in table.items()]
+
+
+def sizes_of(points: list[Point]) -> list[int]:
+    return sorted({point.size for point in points})
+
+
+def test_a_threshold_says_the_same_alone_and_among_others(points: list[Point]) -> None:
+    sizes = sizes_of(points)
+    thresholds = [Threshold(level, absolute) for absolute in (False, True) for level in LEVELS]
+    together = under(points, sizes, thresholds)
+    assert together == tuple(under(points, sizes, [each])[0] for each in thresholds)
+    assert together == under(points, sizes, thresholds)
+
+
+def test_a_crossing_is_not_taken_for_one_that_was_forgotten(points: list[Point]) -> None:
+    curves = curves_for(sizes_of(points), points[0].floor)
+    asked_again = posterior_of(points, curves)
+    for level in np.linspace(0.4, 0.95, 12):
+        # Made and forgotten in one line, so that the next one may well lie at the same address.
+        found = asked_again.quantiles(Crossing(curves.crossing(None, share=level)), [0.5])
+        assert found == posterior_of(points, curves).quantiles(Crossing(curves.crossing(None, share=level)), [0.5])
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+def test_a_higher_threshold_lies_at_a_larger_size(points: list[Point], absolute: bool) -> None:
+    found = under(points, sizes_of(points), [Threshold(level, absolute) for level in LEVELS])
+    places = [each.value for each in found]
+    known = [place for place in places if place is not None]
+    assert len(known) >= 3
+    assert known == sorted(known)
+    assert len(set(known)) == len(known)
+
+
+def test_the_answers_own_threshold_is_its_transition(points: list[Point]) -> None:
+    sizes = sizes_of(points)
+    (found,) = under(points, sizes, [Threshold(LEVEL, absolute=False)])
+    assert found.value == pytest.approx(transition(points, sizes).relative.value, rel=0.02)
+
+
+def test_narrowing_ends_where_all_runs_together_lead(points: list[Point]) -> None:
+    sizes = sizes_of(points)
+    steps = narrowed(points, sizes)
+    assert [step.point for step in steps] == points
+    assert steps[-1].estimate == under(points, sizes, [Threshold(LEVEL, absolute=False)])[0]
+    assert all(0 <= step.above_before <= 1 for step in steps)
+
+
+def test_nothing_seen_says_nothing() -> None:
+    assert narrowed([], [8, 16]) == ()
+    (found,) = under([], [8, 16], [Threshold(LEVEL, absolute=False)])
+    assert (found.value, found.low, found.high) == (None, None, None)
