@@ -120,11 +120,16 @@ class Bayes(Searcher):
 
     def _affordable(self, view: MixView, results: Results, taken: set[Request], costs: CostModel) -> int:
         """How many more runs a mix may start: by ``max_runs``, and by ``max_cost`` at the price of a run at the
-        transition. Those in training count as what they are expected to come to. Below 1: none."""
+        transition, or at the end of the sizes beyond which that lies. Those in training count as what they are
+        expected to come to. Below 1: none."""
         flying = [request for request in taken if request.mix == view.mix]
         runs = self.settings.max_runs - view.ended - len(flying)
         left = self.settings.most_spent - spent_on(view.mix, results) - sum(costs.cost(run.size) for run in flying)
-        return min(runs, math.ceil(left / costs.cost(math.exp(view.belief.median)))) if math.isfinite(left) else runs
+        if not math.isfinite(left):
+            return runs
+        sizes = self.problem.sizes
+        likely = min(max(math.exp(view.belief.median), sizes[0]), sizes[-1])
+        return min(runs, math.ceil(left / costs.cost(likely)))
 
     def _informative(
         self, mix: str, belief: Belief, results: Results, taken: set[Request], costs: CostModel, most: int

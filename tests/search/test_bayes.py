@@ -14,6 +14,7 @@ from orchestrator.search.bayes import Bayes
 from orchestrator.search.belief import Belief, Fantasy
 from orchestrator.search.costs import CostModel, cost_model
 from orchestrator.search.evidence import points
+from orchestrator.search.view import view_of
 from orchestrator.transition.curves import Evidence, curves_for
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Estimate, Point, Verdict
@@ -207,6 +208,24 @@ def test_runs_in_training_count_towards_the_cost_of_a_mix() -> None:
     assert len(searcher.ask(8)) == 1  # 200 spent, and one more is expected to come to 300.
     assert searcher.ask(8) == []
     assert not searcher.done
+
+
+@pytest.mark.parametrize("exponent", [0.0, 2.0])
+def test_a_mix_that_learns_by_luck_goes_on_within_its_cost(exponent: float) -> None:
+    # Real runs of one recipe: so much luck that most of the belief is in curves that rise nowhere.
+    lucky = {28: (0.99, 0.99), 18: (1.0,), 14: (0.15,), 13: (0.12,), 11: (0.92,), 10: (0.25,), 8: (0.91,), 6: (0.36,)}
+    problem = Problem(("add",), (6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 20, 24, 28), tuple(range(5)))
+    searcher = Bayes(problem, max_cost=1e6, precision=0.05)
+    seen = {
+        Request("add", size, seed): Observation(accuracy, 0.2, 30.0 * (size / 28) ** exponent)
+        for size, accuracies in lucky.items()
+        for seed, accuracy in enumerate(accuracies)
+    }
+    for request, observation in seen.items():
+        searcher.tell(request, observation)
+    assert view_of(problem, seen, "add", None).belief.median == math.inf
+    assert not searcher.done
+    assert searcher.ask(1)
 
 
 def test_a_budget_of_nothing_left_to_learn_ends_a_mix() -> None:
