@@ -26,20 +26,24 @@ LEAST_SPAN = 4.0
 
 
 def recipes_figure(spec: SweepSpec, answer: Answer) -> Figure:
-    """Accuracy of the target against size under each recipe, and the ratio of parameters with its interval."""
+    """Accuracy of the target against size under each recipe, and, where mixes are compared, the ratio of parameters with
+    its interval."""
     several = panel(answer)
     assert several is not None, "a figure of recipes for an answer of several"
+    findings = several.findings
+    columns = 2 if findings else 1
     figure = style.new_figure(ROW_IN * len(answer.recipes) + EDGES_IN)
-    grid = figure.subplots(len(answer.recipes), 2, sharex="col", width_ratios=WIDTHS, squeeze=False)
-    ratios = ratio_span(several.findings)
-    for (curves, saved), recipe in zip(grid, answer.recipes, strict=True):
+    grid = figure.subplots(len(answer.recipes), columns, sharex="col", width_ratios=WIDTHS[:columns], squeeze=False)
+    for row, recipe in zip(grid, answer.recipes, strict=True):
         under = answer.under(recipe.name)
-        draw_curves(curves, under, recipe.name, size_span(under))
-        draw_savings(saved, several.findings, recipe.name, ratios)
+        draw_curves(row[0], under, recipe.name, size_span(under))
+        if findings:
+            draw_savings(row[1], findings, recipe.name, ratio_span(findings))
     handles, labels = grid[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower left", ncols=6, frameon=False, fontsize=style.SMALL)
     grid[-1][0].set_xlabel(f"{answer.size_axis}   (bars: transition, {answer.confidence:.0%} interval)")
-    grid[-1][1].set_xlabel(f"times fewer parameters\nthan {several.findings[0].baseline}")
+    if findings:
+        grid[-1][1].set_xlabel(f"times fewer {answer.words.parameters}\nthan {findings[0].baseline}")
     figure.supylabel(f"test accuracy of {answer.target}", fontsize=style.TEXT, color=style.INK)
     style.title(figure, spec.question)
     return figure
@@ -80,15 +84,17 @@ def _draw_transition(
 
 
 def draw_savings(axes: Axes, findings: Sequence[Finding], recipe: str, span: tuple[float, float]) -> None:
-    """What mixes save under one recipe, or in one variant: ratios of parameters on an axis of these ends."""
+    """What mixes save under one recipe, or in one variant, as far as they were compared there: ratios of parameters on
+    an axis of these ends. ``findings``: those of all recipes, at least one."""
     axes.axvline(1, color=style.GREY, linewidth=0.8, zorder=0)
     known = looks_of([findings[0].baseline, *(finding.mix for finding in findings)])
-    for place, finding in enumerate(findings):
+    here = [finding for finding in findings if recipe in finding.by_recipe]
+    for place, finding in enumerate(here):
         found = finding.by_recipe[recipe]
         colour = known[finding.mix].colour
         if found.low is not None or found.high is not None:
             _draw_interval(axes, (found.value, found.low, found.high), place, colour, span)
-        words = saving(found) if len(findings) == 1 else f"{finding.mix}: {saving(found)}"
+        words = saving(found) if len(here) == 1 else f"{finding.mix}: {saving(found)}"
         axes.annotate(
             words,
             (0.5, place),
@@ -102,7 +108,7 @@ def draw_savings(axes: Axes, findings: Sequence[Finding], recipe: str, span: tup
         )
     axes.set_xscale("log")
     axes.set_xlim(*span)
-    axes.set_ylim(len(findings) - 0.4, -0.8)
+    axes.set_ylim(len(here) - 0.4, -0.8)
     axes.set_yticks([])
     ticks = [tick for tick in (1 / 16, 1 / 4, 1, 4, 16, 64) if span[0] <= tick <= span[1]]
     axes.xaxis.set_major_locator(FixedLocator(ticks))

@@ -39,7 +39,7 @@ def variants_figure(compared: Sequence[Compared], title: str = "", width_in: flo
         curves.set_ylabel(f"accuracy of {each.answer.target}")
         saved = figure.add_subplot(grid[row, 1]) if findings else None
         if saved is not None:
-            draw_savings(saved, [found for found in findings if each.variant in found.by_recipe], each.variant, ratios)
+            draw_savings(saved, findings, each.variant, ratios)
         if row < rows - 1:
             for axes in filter(None, (curves, saved)):
                 axes.tick_params(labelbottom=False)

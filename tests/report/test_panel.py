@@ -104,3 +104,18 @@ def test_the_report_shows_the_panel(asked_twice: tuple[Answer, str, Path]) -> No
     text = page.read_text()
     assert "under 1 of 2 recipes tried" in text
     assert "recipe alone" in text
+
+
+def test_recipes_of_one_mix_are_drawn_and_told_without_a_comparison(tmp_path: Path) -> None:
+    console = quiet()
+    asked = spec(mixes=["add"], recipes={"helps": {}, "alone": {"curve": {"help": 0.0}}}, sizes=[16], seeds=2)
+    answer = run_sweep(asked, RunOptions(home=tmp_path, local_debug=True), console)
+    several = panel(answer)
+    assert several is not None
+    assert several.findings == ()
+    figure = main_figure(asked, answer)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["helps", "alone"]
+    assert "recipe alone" in printed(console)
+    assert "under 2 recipes" in printed(console)
+    (page,) = tmp_path.glob("sweeps/*/report.html")
+    assert "recipe alone" in page.read_text()
