@@ -187,3 +187,10 @@ def test_sweeps_are_planned_and_read_without_torch(space: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_what_counts_as_evidence_is_asked_in_one_place() -> None:
+    """Of requests in the room of the searchers, which know no runs, and of runs in the one above it."""
+    sources = (ROOT / "orchestrator").rglob("*.py")
+    asking = {str(path.relative_to(ROOT)) for path in sources if "steps_factor == 1" in path.read_text()}
+    assert asking == {"orchestrator/search/base.py", "orchestrator/space/evidence.py"}

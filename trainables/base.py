@@ -19,10 +19,9 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from trainables.arms import ALL, Arm, Mix
+from trainables.arms import Arm, Mix
 from trainables.described import described_fields
 from trainables.errors import SettingsError
-from trainables.named import find
 from trainables.runs import Evaluation, Outcome, Parameters, Report, RunConfig, Start, Status, StepCost, Until
 from trainables.tables import TaskTables
 from trainables.words import Words
@@ -44,7 +43,6 @@ __all__ = [
     "TaskTables",
     "Until",
     "Words",
-    "load_family",
 ]
 
 KEY_DIGITS = 16
@@ -211,36 +209,6 @@ class Family(ABC):
         """
         raise NotImplementedError(f"the family {self.name!r} hands out no data: it has no method data(run, cache)")
 
-    def check_parts(self, run: RunConfig) -> None:
-        """Raise :class:`SettingsError` where a run, or one it goes on from, names a part that its model does not
-        have."""
-        for phase in run.phases:
-            named = (*phase.frozen, *(phase.start.takes if phase.start is not None else ()))
-            for part in named:
-                if part != ALL and part not in self.parts:
-                    raise SettingsError(
-                        f"the arm {run.label} names the part {part!r}, which models of the family {self.name} lack",
-                        key="arms",
-                        given=part,
-                        allowed=(ALL, *self.parts),
-                    )
-            if phase.start is not None and phase.start.donor.size != phase.size:
-                self._check_resized(run, phase.start)
-            if (phase.start is not None or phase.frozen) and not self.parts:
-                raise SettingsError(f"the family {self.name} trains in one phase, with nothing frozen", key="arms")
-
-    def _check_resized(self, run: RunConfig, start: Start) -> None:
-        for part in start.takes:
-            if part not in self.resizable:
-                can = ", ".join(self.resizable) or "none"
-                raise SettingsError(
-                    f"the arm {run.label} takes {part!r} over from a model of another size, {start.donor.size}; parts "
-                    f"that fit another size: {can}",
-                    key="arms",
-                    given=part,
-                    allowed=self.resizable,
-                )
-
     def workload(self) -> str:
         """What shapes a step beside size and precision, in words: with all three equal, steps take equally long."""
         return json.dumps(asdict(self.settings), sort_keys=True)
@@ -316,24 +284,3 @@ def _replaced(settings: Any, path: Sequence[str], value: float) -> Any:
     if len(path) > 1:
         return replace(settings, **{path[0]: _replaced(old, path[1:], value)})
     return replace(settings, **{path[0]: round(value) if isinstance(old, int) else float(value)})
-
-
-BUILT_IN = {
-    "listops": "trainables.listops.family:ListOps",
-    "permutations": "trainables.permutations.family:Permutations",
-    "heat_diffusion": "trainables.reparametrization.diffusion:HeatDiffusion",
-    "synchronization": "trainables.reparametrization.synchronization:Synchronization",
-    "persistent_homology": "trainables.reparametrization.homology:PersistentHomology",
-}
-"""Short names of the families that come with the project."""
-
-
-def load_family(name: str) -> type[Family]:
-    """The class a search space names: a built-in family or ``package.module:Class``.
-
-    Raises :class:`SettingsError` (key ``family``) for anything that is not a complete :class:`Family`.
-    """
-    found = find(name, BUILT_IN, kind="family", key="family")
-    if not (isinstance(found, type) and issubclass(found, Family)):
-        raise SettingsError(f"{name!r} is not a subclass of trainables.base.Family", key="family", given=name)
-    return found

@@ -17,13 +17,12 @@ from numpy.typing import NDArray
 from trainables.architecture import Layout, ModelSettings, layout
 from trainables.base import Evaluation, Learner, Outcome, Report, RunConfig, Status, StepCost
 from trainables.checkpoint import read_checkpoint, write_checkpoint
-from trainables.clock import computing_s
 from trainables.corpus import Alphabet, Dataset, Examples
 from trainables.generation import accuracies
-from trainables.probing import time_steps
 from trainables.resizing import resized
 from trainables.sampling import WindowSampler
 from trainables.stack import StackState, StackTrainer
+from trainables.timing import computing_s, time_steps
 from trainables.training import SOLVED, SOLVED_EVALUATIONS, TrainingSettings
 from trainables.transformer import initialise
 
@@ -53,7 +52,7 @@ class _Progress:
     solved: int = 0
     """Evaluations in a row at which every task was solved."""
     seconds: float = 0.0
-    """This run's share of the time its stack computed (:func:`trainables.clock.computing_s`)."""
+    """This run's share of the time its stack computed (:func:`trainables.timing.computing_s`)."""
     wall_seconds: float = 0.0
     """Its share of the time that passed meanwhile: more where other programs had the processor, too."""
 

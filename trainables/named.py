@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 
+from trainables.base import Family
 from trainables.errors import SettingsError
 
 
@@ -27,3 +28,24 @@ def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> obje
     except Exception as error:  # A module of anybody's, which may raise anything as it is imported.
         why = f"{type(error).__name__}: {error}"
         raise SettingsError(f"{kind} {name!r} cannot be imported: {why}", key=key, given=name) from error
+
+
+BUILT_IN = {
+    "listops": "trainables.listops.family:ListOps",
+    "permutations": "trainables.permutations.family:Permutations",
+    "heat_diffusion": "trainables.reparametrization.diffusion:HeatDiffusion",
+    "synchronization": "trainables.reparametrization.synchronization:Synchronization",
+    "persistent_homology": "trainables.reparametrization.homology:PersistentHomology",
+}
+"""Short names of the families that come with the project."""
+
+
+def load_family(name: str) -> type[Family]:
+    """The class a search space names: a built-in family or ``package.module:Class``.
+
+    Raises :class:`SettingsError` (key ``family``) for anything that is no :class:`Family`.
+    """
+    found = find(name, BUILT_IN, kind="family", key="family")
+    if not (isinstance(found, type) and issubclass(found, Family)):
+        raise SettingsError(f"{name!r} is not a subclass of trainables.base.Family", key="family", given=name)
+    return found

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from orchestrator.catalogue.reading import StoredSweep
 from orchestrator.prediction.measured import Pair, Saving, mean_saving, saving_of
-from orchestrator.prediction.registered import VERSION, predicted, registered
+from orchestrator.prediction.registered import VERSION, predicted, registered, said_elsewhere
 from orchestrator.store.files import SweepFiles
 
 
@@ -18,7 +18,8 @@ def measured_pairs(sweeps: Iterable[StoredSweep]) -> list[Pair]:
     ids: dict[str, list[str]] = {}
     before: dict[str, bool] = {}
     for sweep in sweeps:
-        said, written = predicted(sweep.spec), registered(SweepFiles(sweep.sweep.directory))
+        said = predicted(sweep.spec)
+        written = registered(SweepFiles(sweep.sweep.directory), said_elsewhere)
         for mix in sweep.answer.mixes:
             saving = saving_of(sweep.answer, mix) if mix.composition in said else None
             if saving is None:

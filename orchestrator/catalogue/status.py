@@ -10,7 +10,8 @@ from orchestrator.cost.spent import Cost, cost_of
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.saying import count_words, size_words, verdict_line
 from orchestrator.search.base import MixProgress, Request
-from orchestrator.space.searching import observe, searcher_of
+from orchestrator.space.evidence import is_evidence
+from orchestrator.space.searching import searcher_of
 from orchestrator.store.reading import Unreadable
 from orchestrator.terminal.bars import by_size
 from trainables.base import RunConfig
@@ -150,7 +151,7 @@ def transition_words(found: Answer, mix: MixAnswer) -> tuple[str, str]:
 def _mix(
     stored: StoredSweep, found: Answer, mix: MixAnswer, progress: MixProgress | None, unsearched: str
 ) -> MixStatus:
-    runs = [run for run in stored.runs if run.config.label == mix.mix and run.config.steps_factor == 1]
+    runs = [run for run in stored.runs if run.config.label == mix.mix and is_evidence(run.config)]
     estimate, density = mix.target.transition.relative, mix.target.transition.density
     size, parameters = transition_words(found, mix)
     return MixStatus(
@@ -198,16 +199,15 @@ def _progress(stored: StoredSweep) -> tuple[dict[str, MixProgress], str]:
     if stored.state is State.FINISHED:
         return {}, ""
     spec = stored.spec
+    ended = [
+        (Request(run.config.label, run.config.size, run.config.seed, run.config.steps_factor), run.outcome)
+        for run in stored.runs
+        if run.config.label in spec.mix_named  # The others are phases that they go on from.
+    ]
     try:
-        searcher = searcher_of(spec)
+        searcher = searcher_of(spec, ended)
     except ValueError as error:
         return {}, f"how many are left is not known: {error}"
-    for run in stored.runs:
-        config = run.config
-        if config.label not in spec.mix_named:  # A phase that other runs go on from.
-            continue
-        request = Request(config.label, config.size, config.seed, config.steps_factor)
-        searcher.tell(request, observe(run.outcome, spec.target))
     for mix in stored.stopped:
         searcher.stop(mix)
     return {each.mix: each for each in searcher.progress()}, ""

@@ -292,7 +292,7 @@ def _trouble(mix: MixStatus) -> str:
 
 
 def _steps(run: RunStatus) -> str:
-    return str(run.step) if run.steps_factor == 1 else f"{run.step} (x{run.steps_factor})"
+    return f"{run.step} (x{run.steps_factor})" if run.steps_factor > 1 else str(run.step)
 
 
 def _training_line(run: RunStatus) -> str:

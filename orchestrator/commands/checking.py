@@ -68,7 +68,8 @@ def check_family_command(
 def _family(name: str, profile: str | None, variant: str | None, override: list[str] | None) -> Family:
     from orchestrator.space.files import is_path, names
     from orchestrator.space.validation import InvalidDataError, dotted, explain, parse
-    from trainables.base import BUILT_IN, SettingsError, load_family
+    from trainables.base import SettingsError
+    from trainables.named import BUILT_IN, load_family
 
     if ":" not in name and name not in BUILT_IN:
         if not is_path(name) and name not in names():

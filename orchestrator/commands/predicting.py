@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.commands.looking import wide_console
+from orchestrator.commands.looking import warn, wide_console
 from orchestrator.commands.options import (
     DEFAULT_HOME,
     Debug,
@@ -70,16 +70,16 @@ def predict_command(
         from orchestrator.catalogue.reading import State, StoredSweep, read_sweeps
         from orchestrator.store.files import Home
 
-        sweeps = read_sweeps(Home(home.resolve()))
-        _print_measured(
-            measured_pairs(
-                each
-                for each in sweeps
-                if isinstance(each, StoredSweep)
-                and each.state is State.FINISHED
-                and (profile is None or each.spec.profile == profile)
-            )
-        )
+        sweeps = [
+            each
+            for each in read_sweeps(Home(home.resolve()))
+            if isinstance(each, StoredSweep)
+            and each.state is State.FINISHED
+            and (profile is None or each.spec.profile == profile)
+        ]
+        for said in (said for each in sweeps for said in each.damage):
+            warn(said)
+        _print_measured(measured_pairs(sweeps))
 
 
 def _score_table(rows: Mapping[str, Mapping[str, float]]) -> Table:

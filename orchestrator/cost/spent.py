@@ -8,6 +8,7 @@ from statistics import fmean
 
 from orchestrator.search.base import Observation, Request
 from orchestrator.search.costs import cost_model
+from orchestrator.space.evidence import is_evidence
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.records import RunRecord
 
@@ -40,7 +41,7 @@ def cost_of(spec: SweepSpec, runs: Iterable[RunRecord]) -> Cost:
     seen: dict[Request, Observation | None] = {}
     for run in ended:
         spent, config = run.outcome.measures.get("seconds", 0.0), run.config
-        if spent > 0 and config.steps_factor == 1:
+        if spent > 0 and is_evidence(config):
             cells.setdefault((config.label, config.size), []).append(spent)
             sizes.setdefault(config.size, []).append(spent)
             seen[Request(config.label, config.size, config.seed)] = Observation(0.0, 0.0, spent)

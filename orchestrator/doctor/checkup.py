@@ -75,14 +75,35 @@ def cpu_checks(home: Path) -> tuple[Check, ...]:
     )
 
 
+def gpu_checks() -> tuple[Check, ...]:
+    """What is looked at where torch finds a GPU, with what each costs on one: eight minutes by estimate, most of them
+    compiling."""
+    from orchestrator.doctor.gpu import device, memory, rates, steps, together
+
+    return (
+        Check("GPU", device.device, 5),
+        Check("driver", device.driver, 2),
+        Check("sharing", device.sharing, 1),
+        Check("compiler", device.compiler, 1),
+        Check("copying", rates.copying, 3),
+        Check("multiplying", rates.multiplying, 5),
+        Check("losses", steps.side_by_side, 120),
+        Check("replaying", steps.replaying, 60),
+        Check("shrinking", memory.shrinking, 45),
+        Check("memory's end", memory.running_out, 20),
+        Check("many rows", memory.many_rows, 10),
+        Check("two processes", together.two_processes, 60),
+        Check("GPU tests", together.tests, 120),
+        Check("throughput", together.throughput, together.THROUGHPUT_S),
+    )
+
+
 def check_up(home: Path, tell: Callable[[Finding], object], *, gpu: bool = True) -> CheckUp:
     """Look at everything, GPUs included where there are some and ``gpu`` says so; ``tell`` hears of each finding."""
     home.mkdir(parents=True, exist_ok=True)
     hardware = detect()
     groups: list[tuple[Sequence[Check], float]] = [(cpu_checks(home), CPU_WITHIN_S)]
     if hardware.gpus and gpu:
-        from orchestrator.doctor.gpu.checks import gpu_checks
-
         groups.append((gpu_checks(), GPU_WITHIN_S))
     findings: list[Finding] = []
     left_out: list[str] = []

@@ -11,7 +11,7 @@ import torch
 from orchestrator.doctor.findings import Finding, ok, slow, wrong
 from orchestrator.doctor.fresh import Order, fresh
 from orchestrator.doctor.sample import VOCABULARY, Sample, digest, losses
-from trainables.probing import time_steps
+from trainables.timing import time_steps
 
 STEPS = 40
 LEARNED = 0.6

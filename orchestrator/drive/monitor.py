@@ -9,16 +9,18 @@ from dataclasses import replace
 
 from orchestrator.cost.spent import cost_of
 from orchestrator.drive.forecast import Forecaster
-from orchestrator.engine.campaign import Campaign, Training
+from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.running import Training
 from orchestrator.report import saying
 from orchestrator.search.base import Request
 from orchestrator.simulation.remaining import Running
+from orchestrator.space.evidence import scores
 from orchestrator.store.files import SweepFiles
 from orchestrator.store.journal import Ended
 from orchestrator.store.lifecycle import record_of
 from orchestrator.store.records import RunRecord
 from orchestrator.terminal.bars import by_size
-from orchestrator.terminal.progress import Counts, RunProgress, Snapshot, Verdict
+from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot, Verdict
 from orchestrator.transition import types as transition_types
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Point
@@ -75,10 +77,9 @@ class Monitor:
         request, outcome = entry.request, entry.outcome
         if not request.phase:
             self._counts[request.mix][outcome.status] += 1
-        if outcome.status is not Status.FAILED and request.steps_factor == 1 and not request.phase:
-            target = self._campaign.sweep.spec.target
-            point = Point(request.size, request.seed, outcome.accuracy[target], outcome.floor[target])
-            self._points[request.mix] += (point,)
+        target = self._campaign.sweep.spec.target
+        if request.is_evidence and (seen := scores(outcome, target)) is not None:
+            self._points[request.mix] += (Point(request.size, request.seed, *seen),)
         sweep = self._campaign.sweep
         self._known.append(record_of(sweep, SweepFiles(sweep.directory), entry))
         if not entry.reused_from:

@@ -21,6 +21,7 @@ from orchestrator.report.inside import Seen, judge_inside
 from orchestrator.report.learning_order import Learned, judge_order, learned_at
 from orchestrator.report.scaling import can_scale
 from orchestrator.report.verdicts import Row, judge, judge_law, not_run
+from orchestrator.space.evidence import stands_for_its_size
 from orchestrator.space.expected import LAW, ORDER, Expectation, about
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spec import SweepSpec
@@ -29,7 +30,6 @@ from orchestrator.store import lifecycle
 from orchestrator.store.files import Home
 from orchestrator.store.probed import numbers_of
 from orchestrator.store.records import Sweep
-from trainables.base import Status
 from trainables.probes.base import load_probe
 
 
@@ -192,7 +192,7 @@ def _seen(sweep: StoredSweep) -> dict[str, list[Seen]]:
     found: dict[str, list[Seen]] = {mix: [] for mix in levels}
     for run in sweep.runs:
         config, outcome = run.config, run.outcome
-        if config.label in found and outcome.status is Status.FINISHED and config.steps_factor == 1:
+        if config.label in found and stands_for_its_size(config, outcome):
             level = levels[config.label]
             learned = level is not None and outcome.accuracy[sweep.answer.target] >= level
             found[config.label].append(Seen(config.size, learned, numbers_of(run.directory)))
@@ -203,7 +203,7 @@ def _learned(sweep: StoredSweep) -> dict[str, list[Learned]]:
     """When the finished runs of each mix learned their tasks, in the budget that was asked for."""
     found: dict[str, list[Learned]] = {mix.mix: [] for mix in sweep.answer.mixes}
     for run in sweep.runs:
-        if run.config.label in found and run.outcome.status is Status.FINISHED and run.config.steps_factor == 1:
+        if run.config.label in found and stands_for_its_size(run.config, run.outcome):
             found[run.config.label].append(learned_at(run.outcome))
     return found
 

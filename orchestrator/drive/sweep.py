@@ -13,6 +13,7 @@ from rich.console import Console
 from orchestrator import supervised
 from orchestrator.cost.plan import run_seconds
 from orchestrator.drive import tuning
+from orchestrator.drive.answering import draw, ended_words, print_answer, remarks
 from orchestrator.drive.beginning import (
     check_room,
     engine_for,
@@ -35,25 +36,18 @@ from orchestrator.engine.base import Engine, TroubleError
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.transport import Transport
 from orchestrator.errors import SweepError
-from orchestrator.prediction.registered import register
-from orchestrator.report import table
+from orchestrator.prediction.registered import register, registered
 from orchestrator.report.answer import Answer, answer
-from orchestrator.report.main_figure import main_figure
-from orchestrator.report.next_steps import next_steps
-from orchestrator.report.page import PageContent, page
-from orchestrator.report.probes import probe_notes
-from orchestrator.report.style import save_both
-from orchestrator.report.wording import found_runs
 from orchestrator.search.base import BY_HAND
 from orchestrator.space import hardware
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.searching import observe, searcher_of
+from orchestrator.space.searching import searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import calibration
 from orchestrator.stacks.sizing import Sizing
 from orchestrator.store import lifecycle, runs
 from orchestrator.store.damage import mended_journal
-from orchestrator.store.files import Home, SweepFiles, write_whole
+from orchestrator.store.files import Home, SweepFiles
 from orchestrator.store.journal import Answered, Ended, Journal
 from orchestrator.store.records import FIGURE, REPORT, RunRecord, Sweep
 from orchestrator.store.stop_requests import forget_stop_requests
@@ -130,6 +124,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
             register(spec, home.sweep(sweep.id))
         else:
             sweep = on_these_devices(resumed, spec)
+            registered(home.sweep(sweep.id), say)  # Says so where it is damaged.
         options.begun(sweep)
         supervised.tell(home=str(home.root), sweep=sweep.id)
         files = home.sweep(sweep.id)
@@ -188,7 +183,7 @@ class _Drive:
             monitor.ended(entry)
             request = entry.request
             arm = f"{request.mix}, phase {request.phase}" if request.phase else request.mix
-            view.run_ended(arm, request.size, request.seed, self._outcome_text(entry))
+            view.run_ended(arm, request.size, request.seed, ended_words(entry, self._sweep.spec.target))
             self._recorder.so_far(self._sweep, self._outcomes)
 
         stop = stopper(campaign, engine, self._say)
@@ -206,10 +201,7 @@ class _Drive:
             return self._finish()
 
     def _campaign(self, engine: Engine, known: Sequence[Ended]) -> Campaign:
-        searcher = searcher_of(self._sweep.spec)
-        for entry in known:
-            if not entry.request.phase:
-                searcher.tell(entry.request, observe(entry.outcome, self._sweep.spec.target))
+        searcher = searcher_of(self._sweep.spec, [(entry.request, entry.outcome) for entry in known])
         for mix in lifecycle.recall(self._files).stopped:
             self._say(f"{mix} was {BY_HAND} and stays so; a new sweep with --extend {self._sweep.id} asks for it again")
             searcher.stop(mix)
@@ -233,16 +225,6 @@ class _Drive:
         self._ended.append(entry)
         self._recorder.run_ended(self._sweep, lifecycle.record_of(self._sweep, self._files, entry))
 
-    def _outcome_text(self, entry: Ended) -> str:
-        outcome = entry.outcome
-        if outcome.status is Status.FAILED:
-            return f"failed: {_last_line(outcome.error)}"
-        tasks = outcome.accuracy if entry.request.phase else [self._sweep.spec.target]
-        said = ", ".join(f"{task} {outcome.accuracy[task]:.2f}" for task in tasks)
-        longer = f" of {entry.request.steps_factor} times as many" if entry.request.steps_factor > 1 else ""
-        there = f", trained for {entry.reused_from}" if entry.reused_from else ""
-        return f"{said}, {outcome.status}, {outcome.steps} steps{longer}{there}"
-
     def _leave_resumable(self, why: str) -> None:
         self._recorder.end(self._sweep, self._answer(), Ending.INTERRUPTED)
         left = self._close_record(INTERRUPTED_TIMEOUT_S)
@@ -261,24 +243,12 @@ class _Drive:
             self._recorder.end(self._sweep, found, Ending.FAILED)
             self._close_record(RECORD_TIMEOUT_S)
             raise SweepError(f"every run failed; the first one with:\n{failed[0].strip()}")
-        files = [*save_both(main_figure(self._sweep.spec, found), self._files.directory, Path(FIGURE).stem)]
-        files.append(self._report(found))
-        self._recorder.end(self._sweep, found, Ending.FINISHED, files)
+        records = self._records()
+        self._recorder.end(self._sweep, found, Ending.FINISHED, draw(self._sweep, found, records))
         self._journal.append(Answered())
         lifecycle.drop_checkpoints(self._files)
-        self._print(found)
-        if there := [entry.reused_from for entry in self._ended if entry.reused_from]:
-            self._say(f"{found_runs(there)}.")
-        if failed:
-            self._say(
-                f"{len(failed)} runs failed; their tracebacks are in the record, and this trains them again:\n"
-                f"{self._again.resumed(self._sweep.id)} --retry-failed"
-            )
-        for step in next_steps(self._sweep.spec, found):
-            self._say(f"next    {step.why}")
-            if step.overrides:
-                self._say(f"  {self._again.extended(self._sweep.id, self._sweep.spec.variant, step.overrides)}")
-        for said in probe_notes(self._sweep.spec, self._records()):
+        print_answer(found, self._console)
+        for said in remarks(self._sweep, found, self._ended, records, self._again):
             self._say(said)
         left = self._close_record(RECORD_TIMEOUT_S)
         self._say(f"figure  {self._files.directory / FIGURE}")
@@ -296,31 +266,11 @@ class _Drive:
     def _records(self) -> list[RunRecord]:
         return [lifecycle.record_of(self._sweep, self._files, entry) for entry in self._ended]
 
-    def _report(self, found: Answer) -> Path:
-        """The sweep as a page, beside its figure."""
-        content = PageContent(self._sweep, Ending.FINISHED.value, found, self._records())
-        write_whole(self._files.directory / REPORT, page(content))
-        return self._files.directory / REPORT
-
     def _close_record(self, timeout_s: float) -> str:
         """Wait for the record; a clause for the user about what did not get there, ``""`` when all did."""
         left = self._recorder.close(timeout_s)
         how = " --rebuild" if self._recorder.damaged else ""
         return f"; {left} records wait for `python -m orchestrator sync{how}`" if left else ""
 
-    def _print(self, found: Answer) -> None:
-        said = table.answer_table(found)
-        self._console.print()
-        if self._console.is_terminal:
-            self._console.print(table.render(said))
-        else:
-            self._say(table.plain(said))
-        self._console.print()
-
     def _say(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def _last_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1] if lines else ""

@@ -14,7 +14,7 @@ from orchestrator.engine.reports import StackJob, StackReport
 from orchestrator.errors import SweepError
 from orchestrator.stacks.stacking import Stack
 from orchestrator.store.files import Home
-from orchestrator.terminal.progress import Snapshot
+from orchestrator.terminal.snapshot import Snapshot
 
 
 class TroubleError(SweepError):

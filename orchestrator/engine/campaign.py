@@ -12,14 +12,14 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from orchestrator.engine.patience import Patience
 from orchestrator.engine.queue import Queue
+from orchestrator.engine.running import Running, Training
 from orchestrator.search.base import BY_HAND, Observation, Request, Searcher
-from orchestrator.space.searching import observe
+from orchestrator.space.evidence import observe
 from orchestrator.stacks.sizing import Sizing
-from orchestrator.stacks.stacking import Stack, Ticket, next_stack
+from orchestrator.stacks.stacking import Stack, Ticket
 from orchestrator.store.files import SweepFiles
 from orchestrator.store.journal import Ended, Journal, Stopped
 from orchestrator.store.records import Sweep
@@ -29,25 +29,12 @@ from orchestrator.store.underway import Underway
 from trainables.base import Evaluation, Family, Outcome, Status
 
 
-@dataclass
-class Training:
-    """A run that is being trained, with its last evaluation if there was one."""
-
-    ticket: Ticket
-    stack_id: str
-    evaluation: Evaluation | None = None
-
-
 def _ignore(entry: Ended) -> None:
     """Nobody listens for ends."""
 
 
 def _do_nothing() -> None:
-    """Nobody listens for changes."""
-
-
-def _nothing_asked() -> None:
-    """Nobody asks for anything from elsewhere."""
+    """Nobody listens for changes, or asks for anything."""
 
 
 def _never() -> bool:
@@ -87,14 +74,14 @@ class Campaign:
         self.stopping = False
         self.trouble = ""
         self.say = say
-        self.training: dict[str, Training] = {}
+        self._running = Running()
         self._family: Family = sweep.spec.make_family()
         self._journal = journal
         self._seen = seen or observe
         self._on_end: Callable[[Ended], None] = _ignore
         self._on_change: Callable[[], None] = _do_nothing
         self._behind: Callable[[], bool] = _never
-        self._heed: Callable[[], None] = _nothing_asked
+        self._heed: Callable[[], None] = _do_nothing
         self._runs = SweepRuns(SweepFiles(sweep.directory), say)
         self._patience = Patience()
         self._underway = Underway(SweepFiles(sweep.directory))
@@ -106,28 +93,35 @@ class Campaign:
             before=sweep.spec.before,
             take=self._take,
             kept=self._kept,
-            out=self._in_training,
+            out=self._running.ticket,
+            interrupted=[Stack(tuple(map(self.ticket, requests))) for requests in interrupted],
         )
-        self._running: dict[str, Stack] = {}
         self._alone: set[str] = set()
-        self._interrupted = [Stack(tuple(map(self.ticket, requests))) for requests in interrupted]
 
     @property
     def done(self) -> bool:
         """True when nothing is training or waiting and the searcher wants nothing more, or the sweep is stopping."""
         return self.stopping or (not self.training and self._queue.empty and self.searcher.done)
 
+    @property
+    def training(self) -> dict[str, Training]:
+        """The runs in training, by key."""
+        return self._running.runs
+
     def has_shown(self, stack_id: str) -> bool:
-        """Whether a run of this stack has come to an evaluation since the stack was started: without one there is
-        nothing yet that a checkpoint could keep."""
-        return any(each.stack_id == stack_id and each.evaluation is not None for each in self.training.values())
+        """Whether a run of this stack has come to an evaluation since the stack was started."""
+        return self._running.has_shown(stack_id)
+
+    def given_up(self, stack_id: str) -> bool:
+        """Whether nothing that a stack trains is wanted any more."""
+        return self._running.given_up(stack_id)
 
     def listen(
         self,
         on_end: Callable[[Ended], None],
         on_change: Callable[[], None],
         behind: Callable[[], bool] = _never,
-        heed: Callable[[], None] = _nothing_asked,
+        heed: Callable[[], None] = _do_nothing,
     ) -> None:
         """Call ``on_end`` with every run that ends, once it is safe, and ``on_change`` after anything happened; start
         nothing while a listener says that it is ``behind``. ``heed`` is called often: it does what people ask for
@@ -159,11 +153,6 @@ class Campaign:
         self.ended(key, Outcome(Status.FAILED, 0, {}, {}, error=BY_HAND))
         return found
 
-    def given_up(self, stack_id: str) -> bool:
-        """Whether nothing that a stack trains is wanted any more."""
-        stack = self._running.get(stack_id)
-        return stack is not None and not any(ticket.key in self.training for ticket in stack.tickets)
-
     def ticket(self, request: Request) -> Ticket:
         """The run a request means."""
         config = self.sweep.spec.config(request)
@@ -179,21 +168,20 @@ class Campaign:
         self._heed()
         if self.stopping or self._patience.waiting or self._behind():
             return None
-        # A stack all of whose runs have ended gives its slot back, though its trial may not have been wound up yet.
-        busy = sum(any(ticket.key in self.training for ticket in stack.tickets) for stack in self._running.values())
-        free = max(1, self.slots - busy)
+        free = max(1, self.slots - self._running.busy)
         self._queue.look_again()
         self._ask(free)
         if self._queue.waiting:
             self._ask(free * self._most(next(iter(self._queue.waiting.values()))))
-        stack = self._choose(free)
+        stack = self._queue.choose(free, self._most)
         if stack is None:
             return None
-        for ticket in stack.tickets:
-            wanted = self._queue.waiting.pop(ticket.key, None) is not None or not self._is_stopped(ticket)
-            if wanted and ticket.request not in self.searcher.results:
-                self.training[ticket.key] = Training(ticket, stack.id)
-        self._running[stack.id] = stack
+        wanted = [
+            ticket
+            for ticket in stack.tickets
+            if self._queue.waiting.pop(ticket.key, None) is not None or not self._is_stopped(ticket)
+        ]
+        self._running.begin(stack, [ticket for ticket in wanted if ticket.request not in self.searcher.results])
         self._underway.begin(stack.id, [ticket.request for ticket in stack.tickets])
         self._on_change()
         return stack
@@ -217,32 +205,28 @@ class Campaign:
 
     def stack_ended(self, stack_id: str) -> None:
         """A trial ended well: every run of its stack has been reported, unless it was stopped before."""
-        stack = self._running.pop(stack_id, None)
-        if stack is not None and not any(ticket.key in self.training for ticket in stack.tickets):
+        if self._running.ended(stack_id):
             self._underway.end(stack_id)
 
     def stack_failed(self, stack_id: str, error: str) -> None:
         """A trial failed for good (its retries are used up): its unfinished runs are tried alone; a run that fails
         alone has failed."""
-        stack = self._running.pop(stack_id)
-        unfinished = [ticket for ticket in stack.tickets if ticket.key in self.training]
-        for ticket in unfinished:
-            if len(stack.tickets) > 1:
-                del self.training[ticket.key]
-                self._alone.add(ticket.key)
-                self._queue.waiting[ticket.key] = ticket
-            else:
-                self.ended(ticket.key, Outcome(Status.FAILED, 0, {}, {}, error=error))
+        stack = self._running.over(stack_id)
+        if len(stack.tickets) == 1:
+            self.ended(stack.tickets[0].key, Outcome(Status.FAILED, 0, {}, {}, error=error))
+            return
+        for ticket in self._running.drop(stack.tickets):
+            self._alone.add(ticket.key)
+            self._queue.waiting[ticket.key] = ticket
 
     def stack_troubled(self, stack_id: str, trouble: str, *, lasting: bool = False) -> None:
         """A worker gave a stack up for trouble of its machine: it goes on next, whole, after a while; where it was
         tried often enough, or the trouble is ``lasting``, the sweep is stopping."""
-        stack = self._running.pop(stack_id)
-        unfinished = [ticket for ticket in stack.tickets if self.training.pop(ticket.key, None) is not None]
+        stack = self._running.over(stack_id)
+        unfinished = self._running.drop(stack.tickets)
         if not unfinished:
             return
-        self._interrupted.insert(0, stack)
-        self._queue.first(unfinished)
+        self._queue.go_on_with([stack], unfinished)
         wait_s = None if lasting else self._patience.again_in(stack_id)
         if wait_s is None:
             self._stop(trouble)
@@ -252,24 +236,21 @@ class Campaign:
 
     def stack_broken(self, stack_id: str, why: str) -> None:
         """A family does not keep its contract: no run of it can be believed, so that the sweep is stopping."""
-        for ticket in self._running.pop(stack_id).tickets:
-            self.training.pop(ticket.key, None)
+        self._running.drop(self._running.over(stack_id).tickets)
         self._stop(f"{why}; `check-family` looks at all of it")
         self._on_change()
 
     def stack_halved(self, stack_id: str, halves: Sequence[Sequence[Request]]) -> None:
         """A stack was too large for the memory of its device: its unfinished runs go on next, as these stacks, and no
         stack of this size, or of a larger one, will be larger than they are."""
-        stack = self._running.pop(stack_id)
+        stack = self._running.over(stack_id)
         by_request = {ticket.request: ticket for ticket in stack.tickets}
         smaller = [Stack(tuple(by_request[request] for request in half)) for half in halves]
         size = stack.tickets[0].config.size
         self.limits[size] = min(self._limit(size), max(len(half.tickets) for half in smaller))
-        self._interrupted = smaller + self._interrupted
         with self._watched():
             self._underway.become(stack_id, {half.id: [ticket.request for ticket in half.tickets] for half in smaller})
-        first = [ticket for half in smaller for ticket in half.tickets]
-        self._queue.first([ticket for ticket in first if self.training.pop(ticket.key, None) is not None])
+        self._queue.go_on_with(smaller, self._running.drop(ticket for half in smaller for ticket in half.tickets))
         self._on_change()
 
     @contextmanager
@@ -305,24 +286,6 @@ class Campaign:
             for request in self.searcher.ask(room - len(self._queue.waiting)):
                 found |= self._queue.add(self.ticket(request))
 
-    def _in_training(self, key: str) -> Ticket | None:
-        training = self.training.get(key)
-        return None if training is None else training.ticket
-
-    def _choose(self, free: int) -> Stack | None:
-        """The stack to start of the runs that wait, without those that another sweep is training; None where none is
-        left."""
-        while self._queue.waiting:
-            wanted = list(self._queue.waiting.values())
-            stack = self._continued(wanted[0])
-            if stack is not None:  # It goes on whole, or its checkpoint is of no use.
-                self._queue.claim_all(stack.tickets)
-                return stack
-            ours = self._queue.claimed(next_stack(wanted, free, self._most(wanted[0])).tickets)
-            if ours:
-                return Stack(tuple(ours))
-        return None
-
     def _take(self, ticket: Ticket, outcome: Outcome, trained_for: str) -> None:
         """Journal, searcher, listeners, in this order."""
         entry = Ended(ticket.key, ticket.request, outcome, trained_for)
@@ -335,10 +298,3 @@ class Campaign:
 
     def _is_stopped(self, ticket: Ticket) -> bool:
         return ticket.request.mix in self.searcher.stopped
-
-    def _continued(self, ticket: Ticket) -> Stack | None:
-        """The interrupted stack this run was part of, whole, since only the same stack can go on from a checkpoint."""
-        for place, stack in enumerate(self._interrupted):
-            if ticket in stack.tickets:
-                return self._interrupted.pop(place)
-        return None

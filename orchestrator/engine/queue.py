@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from orchestrator.search.base import Request
-from orchestrator.stacks.stacking import Ticket
+from orchestrator.stacks.stacking import Stack, Ticket, next_stack
 from orchestrator.store.runs import SweepRuns
 from trainables.base import Family, Outcome, Status
 
@@ -16,7 +16,7 @@ class Queue:
 
     ``ticket`` resolves a request, ``before`` says which phase a request goes on from; ``take`` is called with every run
     that needs no training, its outcome and the sweep it was trained for; ``kept`` holds how the sweep's runs ended so
-    far, by key, and ``out`` says which run of a key is being trained.
+    far, by key, and ``out`` says which run of a key is being trained. ``interrupted`` are stacks with a checkpoint.
     """
 
     def __init__(
@@ -29,6 +29,7 @@ class Queue:
         take: Callable[[Ticket, Outcome, str], None],
         kept: Mapping[str, Outcome],
         out: Callable[[str], Ticket | None],
+        interrupted: Sequence[Stack] = (),
     ) -> None:
         self.waiting: dict[str, Ticket] = {}
         self._family = family
@@ -41,6 +42,7 @@ class Queue:
         self._elsewhere: dict[str, Ticket] = {}
         self._later: dict[str, Ticket] = {}
         self._twins: list[Ticket] = []
+        self._interrupted = list(interrupted)
 
     @property
     def empty(self) -> bool:
@@ -77,19 +79,25 @@ class Queue:
                 self.waiting[key] = self._elsewhere.pop(key)
         self._go_on()
 
-    def claimed(self, tickets: Sequence[Ticket]) -> list[Ticket]:
-        """Those of these waiting runs that this sweep is to train. The others are there by now, or another sweep trains
-        them: they wait for no slot any more."""
-        return [ticket for ticket in tickets if self._is_ours(ticket)]
+    def go_on_with(self, stacks: Sequence[Stack], wanted: Sequence[Ticket]) -> None:
+        """Have stacks go on next, each whole, and these of their runs be trained before all others."""
+        self._interrupted = [*stacks, *self._interrupted]
+        self.waiting = {ticket.key: ticket for ticket in wanted} | self.waiting
 
-    def claim_all(self, tickets: Sequence[Ticket]) -> None:
-        """Say that this sweep trains these runs whatever others do."""
-        for ticket in tickets:
-            self._runs.claim(ticket.key)
-
-    def first(self, tickets: Sequence[Ticket]) -> None:
-        """Have these runs trained before all others."""
-        self.waiting = {ticket.key: ticket for ticket in tickets} | self.waiting
+    def choose(self, free: int, most: Callable[[Ticket], int]) -> Stack | None:
+        """The stack to start now, when ``free`` slots are idle: of at most so many runs as may train together with its
+        first one, and without those that another sweep is training. None where no run waits for a slot."""
+        while self.waiting:
+            wanted = list(self.waiting.values())
+            stack = self._continued(wanted[0])
+            if stack is not None:  # It goes on whole, or its checkpoint is of no use.
+                for ticket in stack.tickets:
+                    self._runs.claim(ticket.key)
+                return stack
+            ours = [ticket for ticket in next_stack(wanted, free, most(wanted[0])).tickets if self._is_ours(ticket)]
+            if ours:
+                return Stack(tuple(ours))
+        return None
 
     def drop(self, mix: str) -> set[str]:
         """Forget the runs of a mix, but those that another one waits for: their keys are returned."""
@@ -102,6 +110,13 @@ class Queue:
                     del waiting[key]
         self._twins = [ticket for ticket in self._twins if ticket.request.mix != mix]
         return needed
+
+    def _continued(self, ticket: Ticket) -> Stack | None:
+        """The interrupted stack this run was part of, whole, since only the same stack can go on from a checkpoint."""
+        for place, stack in enumerate(self._interrupted):
+            if ticket in stack.tickets:
+                return self._interrupted.pop(place)
+        return None
 
     def _out(self, key: str) -> Ticket | None:
         """The run of this key that is trained or waited for."""
@@ -134,6 +149,8 @@ class Queue:
                 self._take(ticket, failed, "")
 
     def _is_ours(self, ticket: Ticket) -> bool:
+        """Whether this sweep is to train a waiting run. Else it is there by now, or another sweep trains it: it waits
+        for no slot any more."""
         if not self._runs.claim(ticket.key):
             self._elsewhere[ticket.key] = self.waiting.pop(ticket.key)
             return False

@@ -9,10 +9,6 @@ import time
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-from numpy.typing import NDArray
-from safetensors.numpy import load_file
 
 from orchestrator.engine.device import (
     device_bytes,
@@ -23,9 +19,8 @@ from orchestrator.engine.device import (
     prepare_device,
     this_machine,
 )
-from orchestrator.engine.gpu_turns import timing_on, training_on
-from orchestrator.engine.leaving import leave_run
-from orchestrator.engine.probing import run_probe
+from orchestrator.engine.gpu_turns import training_on
+from orchestrator.engine.leaving import StackRuns
 from orchestrator.engine.reports import RunReport, StackJob, StackReport
 from orchestrator.engine.timing import time_stacks
 from orchestrator.space.spec import SweepSpec
@@ -34,23 +29,12 @@ from orchestrator.stacks.measured import Measured
 from orchestrator.stacks.sizing import conditions_of
 from orchestrator.stacks.stacking import stack_id
 from orchestrator.store.checkpoints import Checkpoints
-from orchestrator.store.probed import is_due
-from orchestrator.store.remains import (
-    CHECKPOINT,
-    OUTCOME,
-    PROGRESS,
-    WEIGHTS,
-    note_progress,
-    read_halvings,
-    read_outcome,
-    read_progress,
-)
+from orchestrator.store.remains import CHECKPOINT, PROGRESS, note_progress, read_halvings, read_progress
 from orchestrator.store.scratch import scratch
 from orchestrator.store.storage import storage_at
 from orchestrator.store.trouble import LastingTroubleError, trouble_in, trouble_words
 from trainables.base import Evaluation, Learner, Outcome, Report, Status, StepCost
 from trainables.contract import Border, BrokenFamilyError
-from trainables.probes.base import load_probe
 
 
 class StackWorker:
@@ -67,12 +51,10 @@ class StackWorker:
     def __init__(self, job: StackJob) -> None:
         self._spec = SweepSpec.model_validate(job.space)
         self._job = job
-        self._runs = storage_at(job.runs)
         self._checkpoints = Checkpoints(storage_at(job.checkpoints))
         self._family = self._spec.make_family()
         self._configs = [self._spec.config(request) for request in job.requests]
-        self._keys = [self._family.key(config) for config in self._configs]
-        self._probes = [load_probe(name) for name in self._spec.probes]
+        self._runs = StackRuns(job, self._spec, self._family, self._configs)
         self._halvings = 0
         self._said: list[str] = []
         self._learner: Learner | None = None
@@ -111,7 +93,9 @@ class StackWorker:
         if self._learner is not None:
             with self._checkpoints.put(self._job.stack_id, self._job.requests, self._halvings) as directory:
                 self._learner.save(directory / CHECKPOINT)
-                points = [(self._keys[at], point) for at, curve in self._curves.items() for point in curve.values()]
+                points = [
+                    (self._runs.keys[at], point) for at, curve in self._curves.items() for point in curve.values()
+                ]
                 note_progress(directory, points)
             self._saved_at = time.monotonic()
 
@@ -120,12 +104,12 @@ class StackWorker:
         return scratch(self._spec.resources.scratch)
 
     def _advance(self) -> StackReport:
-        if self._learner is None and all(map(self._has_ended, self._keys)):
+        if self._learner is None and not self._runs.unfinished:
             return self._answer_from_disk()
         try:
             return self._train()
         except Exception as error:
-            if not is_out_of_memory(error) or len(self._unfinished()) < 2:
+            if not is_out_of_memory(error) or len(self._runs.unfinished) < 2:
                 raise
         # Out here nothing holds the failed step's tensors any more.
         return self._halve()
@@ -135,7 +119,7 @@ class StackWorker:
         if isinstance(error, LastingTroubleError):
             return str(error)
         if (number := trouble_in(error)) is not None:
-            return trouble_words(number, getattr(error, "filename", None) or self._runs)
+            return trouble_words(number, getattr(error, "filename", None) or self._runs.storage)
         if is_out_of_memory(error):
             where = f"{self._family.size_axis} {self._configs[0].size}"
             return f"a run at {where} needs more memory than there is, alone: give it more"
@@ -149,22 +133,24 @@ class StackWorker:
         with contextlib.suppress(
             OSError, LastingTroubleError
         ):  # What cannot be read now is found when its run is asked for again.
-            return tuple(self._known())
+            return tuple(self._runs.known())
         return ()
 
     def _train(self) -> StackReport:
         measured = self._probe()
-        known = self._known() if self._learner is None else []
+        known = self._runs.known() if self._learner is None else []
         self._learner = self._learner or self._begin()
         reports, cost = self._to_next_evaluation(self._learner)
         if cost is not None:
             measured.append(self._measured(len(reports), cost, probed=False))
         outcomes = {place: self._outcome(place, report) for place, report in reports.items()}
         ended = {
-            place: self._leave(place, reports[place], each) for place, each in outcomes.items() if each is not None
+            place: self._runs.leave(place, reports[place], each, self._halvings)
+            for place, each in outcomes.items()
+            if each is not None
         }
         for place, outcome in ended.items():
-            self._look_inside(place, outcome)
+            self._runs.look_inside(place, outcome)
         self.done = len(ended) == len(reports)
         if self.done:
             self._checkpoints.drop(self._job.stack_id)
@@ -173,7 +159,7 @@ class StackWorker:
             self._learner = None
         elif time.monotonic() - self._saved_at >= self._spec.resources.checkpoint_every_s:
             self.save()
-        runs = [RunReport(self._keys[place], each.evaluation, ended.get(place)) for place, each in reports.items()]
+        runs = [RunReport(self._runs.keys[place], each.evaluation, ended.get(place)) for place, each in reports.items()]
         return StackReport((*known, *runs), tuple(measured))
 
     def _to_next_evaluation(self, learner: Learner) -> tuple[dict[int, Report], StepCost | None]:
@@ -207,7 +193,7 @@ class StackWorker:
         left = self._left()
         prepare_device(self._spec.resources)
         self._said += drawbacks(self._spec.resources)
-        self._places = self._unfinished()
+        self._places = self._runs.unfinished
         configs = [self._configs[place] for place in self._places]
         needed = len(configs) * self._family.memory(configs[0].size)
         there = device_bytes(self._spec.resources)
@@ -216,8 +202,9 @@ class StackWorker:
         if left is not None and (restored := self._restored(left)) is not None:
             return restored
         learner, self._step = self._new_learner(), 0
-        if inherited := self._inherited():
-            learner.take_over(inherited)
+        inherited = {index: self._runs.inherited(place) for index, place in enumerate(self._places)}
+        if taken := {index: weights for index, weights in inherited.items() if weights is not None}:
+            learner.take_over(taken)
         return learner
 
     def _left(self) -> Path | None:
@@ -243,7 +230,7 @@ class StackWorker:
             return None
         for place in self._places:
             if self._configs[place].until is not None:
-                self._curves[place] = {point.step: point for point in curves.get(self._keys[place], ())}
+                self._curves[place] = {point.step: point for point in curves.get(self._runs.keys[place], ())}
         return learner
 
     def _put_aside(self, error: Exception) -> None:
@@ -259,59 +246,35 @@ class StackWorker:
         self._border = Border(self._family, configs)
         return self._family.learner(configs, device=self._spec.resources.device, cache=self._scratch)
 
-    def _inherited(self) -> dict[int, dict[str, NDArray[Any]]]:
-        """The weights of the runs that these go on from, by their places in the learner."""
-        configs = [self._configs[place] for place in self._places]
-        donors = {index: config.start.donor for index, config in enumerate(configs) if config.start is not None}
-        return {index: load_file(self._runs.get(self._family.key(run)) / WEIGHTS) for index, run in donors.items()}
-
     def _probe(self) -> list[Measured]:
         """Time the stack sizes that the driver asked for, once."""
         sizes, self._untried = self._untried, ()
         if not sizes:
             return []
-        prepare_device(self._spec.resources)
-        with timing_on(gpu_of(self._spec.resources)):
-            timed = time_stacks(self._family, self._configs, sizes, self._spec.resources.device, self._scratch)
+        timed = time_stacks(self._family, self._configs, sizes, self._spec.resources, self._scratch)
         return [self._measured(stack, cost, probed=True) for stack, cost in timed]
 
     def _measured(self, stack: int, cost: StepCost, *, probed: bool) -> Measured:
         conditions = conditions_of(self._spec, this_machine())
         return Measured(conditions, self._configs[0].size, stack, cost.seconds, cost.memory_bytes, probed)
 
-    def _has_ended(self, key: str) -> bool:
-        return (self._runs.get(key) / OUTCOME).is_file()
-
-    def _unfinished(self) -> list[int]:
-        """The runs that have not ended, by their places in the stack."""
-        return [index for index, key in enumerate(self._keys) if not self._has_ended(key)]
-
     def _answer_from_disk(self) -> StackReport:
         self.done = True
-        known = self._known()
+        known = self._runs.known()
         self._checkpoints.drop(self._job.stack_id)
         return StackReport(tuple(known))
-
-    def _known(self) -> list[RunReport]:
-        """What is on disk of runs that ended, of which the driver may not have heard, with what probes find in them."""
-        ended = [
-            (place, read_outcome(self._runs.get(key))) for place, key in enumerate(self._keys) if self._has_ended(key)
-        ]
-        for place, outcome in ended:
-            self._look_inside(place, outcome)
-        return [RunReport(self._keys[place], None, outcome) for place, outcome in ended]
 
     def _halve(self) -> StackReport:
         """Make two stacks ready to go on from this one's last checkpoint, and give this one up."""
         self._learner = None
         free_memory()
-        unfinished, left = self._unfinished(), self._checkpoints.newest(self._job.stack_id)
+        unfinished, left = self._runs.unfinished, self._checkpoints.newest(self._job.stack_id)
         middle = (len(unfinished) + 1) // 2
         halves = [unfinished[:middle], unfinished[middle:]]
         requests = tuple(tuple(self._job.requests[place] for place in half) for half in halves)
         for half, asked in zip(halves, requests, strict=True):
             shape = self._family.shape(self._configs[half[0]])
-            smaller = stack_id(shape, [self._keys[place] for place in half])
+            smaller = stack_id(shape, [self._runs.keys[place] for place in half])
             with self._checkpoints.put(smaller, asked, self._halvings + 1) as directory:
                 if left is not None and (left / CHECKPOINT).is_dir():
                     shutil.copytree(left / CHECKPOINT, directory / CHECKPOINT)
@@ -319,25 +282,7 @@ class StackWorker:
                         shutil.copyfile(left / PROGRESS, directory / PROGRESS)
         self._checkpoints.drop(self._job.stack_id)
         self.done = True
-        return StackReport(tuple(self._known()), halves=requests)
-
-    def _leave(self, place: int, report: Report, outcome: Outcome) -> Outcome:
-        """Put a finished run's files where they belong, whole; the outcome as it lies there. Nobody looks inside a run
-        that is not wanted to its end, so that of such a run nothing else is kept."""
-        if self._halvings:
-            outcome = replace(outcome, measures={**outcome.measures, "stack_halvings": float(self._halvings)})
-        whole, key = self._configs[place].until is None, self._keys[place]
-        weights, arrays = (report.weights, report.arrays) if whole else ({}, {})
-        leave_run(self._runs, key, outcome, weights or {}, arrays or {}, self._job.sweep_id)
-        # Another sweep may have trained the same run meanwhile; whoever was first is right, for both.
-        return read_outcome(self._runs.get(key))
-
-    def _look_inside(self, index: int, outcome: Outcome) -> None:
-        """Run the probes that a finished run lacks; its outcome is safe by then."""
-        key = self._keys[index]
-        for probe in self._probes if outcome.status is Status.FINISHED else ():
-            if is_due(probe, self._runs.get(key)):
-                run_probe(probe, self._family, self._configs[index], self._runs, key, self._scratch)
+        return StackReport(tuple(self._runs.known()), halves=requests)
 
 
 def _step_of(report: Report) -> int:

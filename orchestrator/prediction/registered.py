@@ -9,6 +9,7 @@ from typing import Any
 
 from orchestrator.prediction.scores import mix_scores, output_entropy
 from orchestrator.space.spec import SweepSpec
+from orchestrator.store.damage import Say
 from orchestrator.store.files import SweepFiles, write_whole
 
 VERSION = 1
@@ -57,13 +58,24 @@ def register(spec: SweepSpec, files: SweepFiles) -> None:
         write_whole(files.prediction, json.dumps({"at": at, "version": VERSION, "scores": scores}, indent=1))
 
 
-def registered(files: SweepFiles) -> Registered | None:
-    """What was written down; None for sweeps that were begun without, and for a damaged file."""
+def registered(files: SweepFiles, say: Say) -> Registered | None:
+    """What was written down; None for sweeps that were begun without, and for a damaged file, of which ``say`` is
+    told."""
     try:
         read: Any = json.loads(files.prediction.read_text(encoding="utf-8"))
         scores = {
             str(mix): {str(name): float(value) for name, value in each.items()} for mix, each in read["scores"].items()
         }
         return Registered(str(read["at"]), int(read["version"]), scores)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except FileNotFoundError:
         return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        say(
+            f"{files.prediction} is damaged ({type(error).__name__}: {error}): restore it from a copy, or delete it; "
+            "without it nothing counts as predicted before the sweep's first run"
+        )
+        return None
+
+
+def said_elsewhere(flaw: str) -> None:
+    """For who reads a prediction where its damage has been, or will be, said by another."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from orchestrator.space.evidence import is_evidence, point_of
 from orchestrator.space.recipes import difference
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.transition import synergy, transition
@@ -156,7 +157,7 @@ def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]], stopp
     longer: dict[str, list[tuple[RunConfig, Outcome]]] = {mix.name: [] for mix in spec.mixes}
     for config, outcome in outcomes:
         if config.label in ended:
-            (ended if config.steps_factor == 1 else longer)[config.label].append((config, outcome))
+            (ended if is_evidence(config) else longer)[config.label].append((config, outcome))
 
     used = [config.size for runs in ended.values() for config, _ in runs]
 
@@ -214,15 +215,9 @@ def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]], stopp
 
 
 def _points(ended: Iterable[tuple[RunConfig, Outcome]], task: str) -> tuple[Point, ...]:
-    """The runs as points for one task: a diverged run learned nothing, a failed one says nothing."""
-    points = []
-    for config, outcome in ended:
-        if outcome.status is Status.FAILED:
-            continue
-        floor = outcome.floor[task]
-        accuracy = floor if outcome.status is Status.DIVERGED else outcome.accuracy[task]
-        points.append(Point(config.size, config.seed, accuracy, floor))
-    return tuple(sorted(points))
+    """The runs as points for one task; failed ones say nothing."""
+    said = (point_of(config, outcome, task) for config, outcome in ended)
+    return tuple(sorted(point for point in said if point is not None))
 
 
 def _budget_limited(longer: Iterable[Point], found: Transition) -> bool | None:

@@ -10,6 +10,7 @@ from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.panel import panel, sentence
 from orchestrator.report.saying import count_words, rests_on, size_words
+from orchestrator.space.evidence import is_evidence
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.records import RunRecord
 from orchestrator.transition.types import LEVEL, Density, Transition, Verdict
@@ -26,7 +27,7 @@ def explain(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord], state: s
     """The paragraphs: asked, found, how sure, what would change it, what next."""
     seconds: dict[int, list[float]] = {}
     for run in runs:
-        if (took := run.outcome.measures.get("seconds", 0.0)) and run.config.steps_factor == 1:
+        if (took := run.outcome.measures.get("seconds", 0.0)) and is_evidence(run.config):
             seconds.setdefault(run.config.size, []).append(took)
     costs = {size: sorted(found)[(len(found) - 1) // 2] for size, found in seconds.items()}
     ended = sum(mix.runs for mix in answer.mixes)

@@ -11,18 +11,19 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
+from scipy.cluster.hierarchy import leaves_list, linkage
+from scipy.spatial.distance import squareform
 
 from orchestrator.report.answer import Answer
-from orchestrator.report.clustering import clustered_order
 from orchestrator.report.looks import looks
 from orchestrator.report.panels import kept_similarity
 from orchestrator.report.plane import principal_components
+from orchestrator.space.evidence import is_evidence, point_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.probed import numbers_of
 from orchestrator.store.records import RunRecord
 from orchestrator.transition.narrowing import Narrowed, narrowed
 from orchestrator.transition.types import Point
-from trainables.base import Status
 
 MOST_POINTS = 60
 """Evaluations of a learning curve that are kept; of longer ones every second, third, ..."""
@@ -39,7 +40,9 @@ def explorer_data(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord]) ->
     shown = [
         run
         for run in runs
-        if run.config.label in places and run.config.steps_factor == 1 and run.outcome.status is not Status.FAILED
+        if run.config.label in places
+        and is_evidence(run.config)
+        and point_of(run.config, run.outcome, answer.target) is not None
     ]
     if not shown:
         return None
@@ -74,17 +77,18 @@ def _run(run: RunRecord, target: str, places: dict[str, int]) -> dict[str, Any]:
         "size": run.config.size,
         "seed": run.config.seed,
         "status": run.outcome.status.value,
-        "accuracy": round(_accuracy(run, target), 3),
+        "accuracy": round(_point(run, target).accuracy, 3),
         "steps": [point.step for point in kept],
         "curve": [round(point.accuracy[target], 3) for point in kept],
         "probes": numbers,
     }
 
 
-def _accuracy(run: RunRecord, target: str) -> float:
-    """What the statistics see: a diverged run learned nothing."""
-    outcome = run.outcome
-    return outcome.floor[target] if outcome.status is Status.DIVERGED else outcome.accuracy[target]
+def _point(run: RunRecord, target: str) -> Point:
+    """What the statistics see of a run that is shown."""
+    point = point_of(run.config, run.outcome, target)
+    assert point is not None, "no run that failed is shown"
+    return point
 
 
 def _maps(runs: Sequence[RunRecord], target: str) -> dict[str, dict[str, Any]]:
@@ -110,7 +114,7 @@ def _median_runs(
         cells.setdefault((runs[place].config.label, runs[place].config.size), []).append(place)
     chosen = []
     for places in cells.values():
-        places.sort(key=lambda place: _accuracy(runs[place], target))
+        places.sort(key=lambda place: _point(runs[place], target).accuracy)
         chosen.append(places[(len(places) - 1) // 2])
     return {place: kept[place] for place in sorted(chosen)}
 
@@ -121,18 +125,26 @@ def _map(matrix: NDArray[np.float64]) -> dict[str, Any]:
     return {
         "n": len(matrix),
         "cosines": base64.b64encode(hundredths.astype(np.uint8).tobytes()).decode(),
-        "order": [int(place) for place in clustered_order(matrix)],
+        "order": [int(place) for place in _clustered_order(matrix)],
         "plane": [[round(float(x), 3), round(float(y), 3)] for x, y in scores],
         "shares": [round(float(share), 3) for share in shares],
     }
 
 
+def _clustered_order(similarity: NDArray[Any]) -> NDArray[np.intp]:
+    """The rows of cosine similarities [n, n] as leaves of average-linkage clustering of 1 - cosine, turned so that
+    neighbours are as alike as the tree allows (Bar-Joseph, Gifford and Jaakkola 2001, Bioinformatics 17 Suppl 1)."""
+    gram = np.asarray(similarity, dtype=np.float64)
+    if len(gram) < 3:
+        return np.arange(len(gram))
+    apart = np.clip(1 - (gram + gram.T) / 2, 0.0, None)
+    np.fill_diagonal(apart, 0.0)
+    return np.asarray(leaves_list(linkage(squareform(apart), "average", optimal_ordering=True)), dtype=np.intp)
+
+
 def _steps(runs: Sequence[RunRecord], spec: SweepSpec, answer: Answer, order: dict[str, int]) -> dict[str, Any]:
     """The posterior of one mix after its runs, in the order they ended."""
-    points = [
-        Point(run.config.size, run.config.seed, _accuracy(run, spec.target), run.outcome.floor[spec.target])
-        for run in runs
-    ]
+    points = [_point(run, spec.target) for run in runs]
     found = narrowed(points, [count.size for count in answer.counts], answer.confidence)
     every = -(-len(found) // MOST_STEPS) or 1
     kept = [place for place in range(len(found)) if place % every == 0 or place == len(found) - 1]

@@ -10,6 +10,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from orchestrator.report import style
+from orchestrator.space.evidence import is_evidence
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.records import RunRecord
 
@@ -34,7 +35,7 @@ def learning_figure(spec: SweepSpec, runs: Sequence[RunRecord], title: str = "")
     colours = matplotlib.colormaps["viridis_r"]
     scale = LogNorm(spec.sizes[0], max(spec.sizes[-1], spec.sizes[0] + 1))
     colour = {size: colours(float(scale(size))) for size in {run.config.size for run in runs}}
-    shown = [run for run in runs if run.config.steps_factor == 1 and run.outcome.curve]
+    shown = [run for run in runs if is_evidence(run.config) and run.outcome.curve]
     for axes, mix in zip(grid.flat, mixes, strict=False):
         mine = sorted((run for run in shown if run.config.label == mix), key=lambda run: run.config.size)
         lines = [[(point.step, point.accuracy[spec.target]) for point in run.outcome.curve] for run in mine]

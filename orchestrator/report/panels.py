@@ -16,11 +16,11 @@ from orchestrator.report import style
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.plane import Plane
 from orchestrator.report.similarity import dress_bar, heat_map, is_similarity
+from orchestrator.space.evidence import stands_for_its_size
 from orchestrator.store.damage import DAMAGED_ARRAYS
 from orchestrator.store.probed import read_array
 from orchestrator.store.records import RunRecord
 from orchestrator.transition.types import Verdict
-from trainables.base import Status
 
 SIMILARITY = "similarity"
 """Name of the array that is shown."""
@@ -51,7 +51,7 @@ class Pair:
 def pairs(answer: Answer, runs: Sequence[RunRecord]) -> tuple[Pair, ...]:
     """For each mix the runs next to its transition that left their similarities. Of the runs of one size the one of
     median accuracy on the target stands for all."""
-    kept = [run for run in runs if run.config.steps_factor == 1 and run.outcome.status is Status.FINISHED]
+    kept = [run for run in runs if stands_for_its_size(run.config, run.outcome)]
     shown = [run for run in kept if _similarity(run)[1] != NONE_KEPT]
     return tuple(_pair(answer, mix, [run for run in shown if run.config.label == mix.mix]) for mix in answer.mixes)
 

@@ -13,9 +13,9 @@ from orchestrator.report import style
 from orchestrator.report.answer import Answer
 from orchestrator.report.looks import looks
 from orchestrator.report.probes import PREFIX
+from orchestrator.space.evidence import stands_for_its_size
 from orchestrator.store.probed import numbers_of
 from orchestrator.store.records import RunRecord
-from trainables.base import Status
 
 COLUMNS, MOST = 4, 36
 """Panels in a row, and at most; the table has all numbers."""
@@ -29,9 +29,7 @@ def probe_figure(answer: Answer, runs: Sequence[RunRecord], title: str = "") -> 
     found = [
         (run, numbers)
         for run in runs
-        if run.config.steps_factor == 1
-        and run.outcome.status is Status.FINISHED
-        and (numbers := numbers_of(run.directory))
+        if stands_for_its_size(run.config, run.outcome) and (numbers := numbers_of(run.directory))
     ]
     names = sorted({name for _, numbers in found for name in numbers if not name.endswith(CHANCE)})[:MOST]
     if not names:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from orchestrator.space.evidence import stands_for_its_size
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.probed import failures, numbers_of, read_results
 from orchestrator.store.records import RunRecord
@@ -29,7 +30,7 @@ def probe_table(size_axis: str, runs: Sequence[RunRecord]) -> ProbeTable | None:
     """
     cells: dict[tuple[str, int], list[dict[str, float]]] = {}
     for run in runs:
-        if run.config.steps_factor == 1 and run.outcome.status is Status.FINISHED:
+        if stands_for_its_size(run.config, run.outcome):
             numbers = numbers_of(run.directory)
             if numbers:
                 cells.setdefault((run.config.label, run.config.size), []).append(numbers)

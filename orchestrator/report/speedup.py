@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from scipy.stats import binom
 
 from orchestrator.report.answer import CONFIDENCE
+from orchestrator.space.evidence import stands_for_its_size
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.records import RunRecord
 from orchestrator.transition.types import Estimate
-from trainables.base import Status
 
 SPENT, SECONDS, ARRIVED = "spent_", "seconds_", "arrived_"
 
@@ -73,8 +73,7 @@ def races(runs: Sequence[RunRecord], mix: str) -> list[RunRecord]:
         run
         for run in runs
         if run.config.label == mix
-        and run.config.steps_factor == 1
-        and run.outcome.status is Status.FINISHED
+        and stands_for_its_size(run.config, run.outcome)
         and all(f"{SPENT}{task}" in run.outcome.measures for task in run.config.mix.tasks)
     ]
 

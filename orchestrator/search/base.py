@@ -40,6 +40,12 @@ class Request:
     values: tuple[tuple[str, float], ...] = ()
     until: float | None = None
 
+    @property
+    def is_evidence(self) -> bool:
+        """Whether what the run comes to says where its mix's transition lies: it is the whole run, with the steps that
+        the mix's other runs have. (Of runs that ended, orchestrator/space/evidence.py says the same.)"""
+        return self.steps_factor == 1 and not self.phase and self.until is None
+
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Request:
         """A request from its fields as plain values, of which JSON has made lists. Raises ``TypeError`` for others."""

@@ -138,7 +138,7 @@ class Bayes(Searcher):
         information that is left once the pending runs are counted in."""
         sizes, thrift = self.problem.sizes, self.settings.thrift
         free = {size: free_runs(self.problem, results, taken, mix, size) for size in sizes}
-        flying = [run.size for run in taken if run.mix == mix and run.size in free and run.steps_factor == 1]
+        flying = [run.size for run in taken if run.mix == mix and run.size in free and run.is_evidence]
         fantasies = [Fantasy(size, flying.count(size)) for size in sorted(set(flying))]
         step = next_step(sizes, [run.size for run in (*results, *taken) if run.mix == mix], belief.above)
         if step is not None and not flying:

@@ -44,7 +44,7 @@ def cost_model(results: Results) -> CostModel:
     known = sorted(
         (request.size, seen.cost)
         for request, seen in results.items()
-        if seen is not None and seen.cost > 0 and request.steps_factor == 1
+        if seen is not None and seen.cost > 0 and request.is_evidence
     )
     if not known:
         return CostModel(1.0, UNMEASURED_EXPONENT)

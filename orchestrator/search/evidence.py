@@ -40,7 +40,7 @@ def requests(problem: Problem, mix: str, size: int) -> list[Request]:
 def free_runs(problem: Problem, results: Results, taken: Collection[Request], mix: str, size: int) -> list[Request]:
     """Runs of one cell that neither ended nor are ``taken``. The seed that the mix used least is first: runs with the
     same seed share their data, and one lucky data set must not look like a curve."""
-    used = Counter(run.seed for runs in (results, taken) for run in runs if run.mix == mix and run.steps_factor == 1)
+    used = Counter(run.seed for runs in (results, taken) for run in runs if run.mix == mix and run.is_evidence)
     free = [run for run in requests(problem, mix, size) if run not in results and run not in taken]
     return sorted(free, key=lambda run: used[run.seed])
 
@@ -58,7 +58,7 @@ def points(problem: Problem, results: Results, mix: str) -> list[Point]:
     return sorted(
         Point(request.size, request.seed, seen.accuracy, seen.floor)
         for request, seen in results.items()
-        if request.mix == mix and request.steps_factor == 1 and seen is not None
+        if request.mix == mix and request.is_evidence and seen is not None
     )
 
 

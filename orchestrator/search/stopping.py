@@ -32,7 +32,7 @@ Checks = tuple[tuple[int, int], ...]
 
 def spent_on(mix: str, results: Results) -> float:
     """What the finished runs of a mix cost, as far as they are evidence for its transition."""
-    seen_of_mix = (seen for run, seen in results.items() if run.mix == mix and run.steps_factor == 1)
+    seen_of_mix = (seen for run, seen in results.items() if run.mix == mix and run.is_evidence)
     return sum(seen.cost for seen in seen_of_mix if seen is not None)
 
 

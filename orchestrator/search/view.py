@@ -64,7 +64,7 @@ class MixView:
 def view_of(problem: Problem, results: Results, mix: str, kept: MixView | None) -> MixView:
     """Evidence and belief about a mix. ``kept``, the view of the last call, is reused as far as it still holds."""
     seen = tuple(points(problem, results, mix))
-    ended = sum(request.mix == mix and request.steps_factor == 1 for request in results)
+    ended = sum(request.mix == mix and request.is_evidence for request in results)
     if kept is not None and kept.points == seen and kept.ended == ended:
         return kept
     cells = (run for size in problem.sizes for run in requests(problem, mix, size))

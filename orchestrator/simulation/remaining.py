@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from orchestrator.search.base import Observation, Request, Results, Searcher
+from orchestrator.search.evidence import points
 from orchestrator.simulation.simulator import stacks
 from orchestrator.transition.curves import KINDS, LUCK, Curves, curves_for
 from orchestrator.transition.kinds import ASYMPTOTES, CONCENTRATION, NEAR_FLOOR, NEAR_TOP
 from orchestrator.transition.posterior import Posterior, posterior_of
-from orchestrator.transition.types import Point
 
 DRAWS = 12
 """Futures that are played. With twelve the range from the second to the eleventh holds nine of ten further ones about
@@ -120,14 +120,10 @@ def pace_of(results: Results, expected: Mapping[int, float]) -> Pace:
 
 def _posterior(searcher: Searcher, mix: str) -> Posterior:
     """The posterior of one mix, of the prior alone where no run of it has ended."""
-    points = [
-        Point(request.size, request.seed, seen.accuracy, seen.floor)
-        for request, seen in searcher.results.items()
-        if request.mix == mix and request.steps_factor == 1 and seen is not None
-    ]
-    floors = [seen.floor for seen in searcher.results.values() if seen is not None]
-    floor = float(np.mean([point.floor for point in points] or floors or [0.1]))
-    return posterior_of(points, curves_for([*searcher.problem.sizes, *(point.size for point in points)], floor))
+    seen = points(searcher.problem, searcher.results, mix)
+    floors = [other.floor for other in searcher.results.values() if other is not None]
+    floor = float(np.mean([point.floor for point in seen] or floors or [0.1]))
+    return posterior_of(seen, curves_for([*searcher.problem.sizes, *(point.size for point in seen)], floor))
 
 
 class _World:

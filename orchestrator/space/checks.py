@@ -10,7 +10,8 @@ from orchestrator.errors import nearest, unknown
 from orchestrator.search.base import Request
 from orchestrator.space.plain import flatten, plain_settings
 from orchestrator.space.validation import InvalidDataError, Key, Mistake, explain
-from trainables.base import Family, SettingsError
+from trainables.arms import ALL
+from trainables.base import Family, RunConfig, SettingsError, Start
 
 if TYPE_CHECKING:
     from orchestrator.space.spec import SweepSpec
@@ -129,9 +130,41 @@ def _in_sizes(spec: SweepSpec, family: Family) -> Iterator[Mistake]:
                 run = spec.config(Request(mix.name, size, spec.seed))
                 for phase in run.phases:
                     spec.family_of(mix).check(phase.mix, phase.size)
-                spec.family_of(mix).check_parts(run)
+                check_parts(spec.family_of(mix), run)
             except SettingsError as error:
                 named = tuple(error.key.split(".")) if error.key else ("mixes", place)
                 key = named if named[0] in type(spec).model_fields else ("settings", *named)
                 yield Mistake(key, f"mix {mix} at {family.size_axis} {size}: {explain(error)}")
                 return
+
+
+def check_parts(family: Family, run: RunConfig) -> None:
+    """Raise :class:`SettingsError` where a run, or one it goes on from, names a part that its model does not have, or
+    takes one over from a model of another size that does not fit."""
+    for phase in run.phases:
+        named = (*phase.frozen, *(phase.start.takes if phase.start is not None else ()))
+        for part in named:
+            if part != ALL and part not in family.parts:
+                raise SettingsError(
+                    f"the arm {run.label} names the part {part!r}, which models of the family {family.name} lack",
+                    key="arms",
+                    given=part,
+                    allowed=(ALL, *family.parts),
+                )
+        if phase.start is not None and phase.start.donor.size != phase.size:
+            _check_resized(family, run, phase.start)
+        if (phase.start is not None or phase.frozen) and not family.parts:
+            raise SettingsError(f"the family {family.name} trains in one phase, with nothing frozen", key="arms")
+
+
+def _check_resized(family: Family, run: RunConfig, start: Start) -> None:
+    for part in start.takes:
+        if part not in family.resizable:
+            can = ", ".join(family.resizable) or "none"
+            raise SettingsError(
+                f"the arm {run.label} takes {part!r} over from a model of another size, {start.donor.size}; parts "
+                f"that fit another size: {can}",
+                key="arms",
+                given=part,
+                allowed=family.resizable,
+            )

@@ -26,7 +26,7 @@ from orchestrator.search.registry import METHODS, settings_type
 from orchestrator.space.plain import plain_settings
 from orchestrator.space.search import DEFAULT_METHOD
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
-from trainables.base import load_family
+from trainables.named import load_family
 
 SIMPLE: dict[Any, tuple[str, str]] = {
     int: ("a whole number", "integer"),

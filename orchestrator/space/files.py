@@ -11,9 +11,8 @@ from typing import Any, NoReturn
 from orchestrator.errors import UserError, nearest, unknown
 from orchestrator.space import strict_yaml
 from orchestrator.space.layers import Origin
-from orchestrator.space.names import NAME
 from orchestrator.space.profiles import needs_of
-from orchestrator.space.validation import InvalidDataError, Key, dotted
+from orchestrator.space.validation import NAME, InvalidDataError, Key, dotted
 
 PACKAGE = "search_spaces"
 SUFFIXES = (".yaml", ".yml")

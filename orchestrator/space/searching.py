@@ -1,21 +1,22 @@
-"""Between a search space and its searcher: makes the searcher, and turns outcomes into its observations."""
+"""From a search space to its searcher."""
 
 from __future__ import annotations
 
-from orchestrator.search.base import Observation, Problem, Searcher
+from collections.abc import Iterable
+
+from orchestrator.search.base import Problem, Request, Searcher
 from orchestrator.search.registry import make_searcher
+from orchestrator.space.evidence import observe
 from orchestrator.space.spec import SweepSpec
-from trainables.base import Outcome, Status
+from trainables.base import Outcome
 
 
-def searcher_of(spec: SweepSpec) -> Searcher:
-    """The searcher a specification names, for its mixes, sizes and seeds."""
+def searcher_of(spec: SweepSpec, ended: Iterable[tuple[Request, Outcome]] = ()) -> Searcher:
+    """The searcher a specification names, for its mixes, sizes and seeds. It is told of the runs that ``ended``, but
+    not of phases that other runs go on from: it asks for none."""
     problem = Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.seed_list)
-    return make_searcher(spec.search.method, problem, **spec.search.settings)
-
-
-def observe(outcome: Outcome, target: str) -> Observation | None:
-    """What a searcher is told of an outcome; None for a failed run, which is no evidence."""
-    if outcome.status is Status.FAILED:
-        return None
-    return Observation(outcome.accuracy[target], outcome.floor[target], outcome.measures.get("seconds", 0.0))
+    searcher = make_searcher(spec.search.method, problem, **spec.search.settings)
+    for request, outcome in ended:
+        if not request.phase:
+            searcher.tell(request, observe(outcome, spec.target))
+    return searcher

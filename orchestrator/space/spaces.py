@@ -23,7 +23,8 @@ from orchestrator.space.suited import suit
 from orchestrator.space.validation import InvalidDataError, Key, Mistake, leaf_paths, parse
 from orchestrator.space.variants import choose_variant, variants_of
 from trainables.arms import Arm
-from trainables.base import SettingsError, load_family
+from trainables.base import SettingsError
+from trainables.named import load_family
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     Field,
     PlainSerializer,
     PlainValidator,
@@ -22,16 +23,16 @@ from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
 from orchestrator.space.arms import Fairness, read_arm, with_budgets, with_recipes, written
 from orchestrator.space.checks import misfits
-from orchestrator.space.names import NAME
 from orchestrator.space.plain import flatten, plain_settings
 from orchestrator.space.recipes import expand, resolve
 from orchestrator.space.resources import Resources
 from orchestrator.space.search import Search
 from orchestrator.space.sizes import MOST_SIZES, SizeRange
 from orchestrator.space.tuning import LARGEST_SEED, Tune, Tuned
-from orchestrator.space.validation import STRICT, InvalidDataError, Mistake, parse
+from orchestrator.space.validation import NAME, STRICT, InvalidDataError, Mistake, parse
 from trainables.arms import Arm
-from trainables.base import Family, RunConfig, Until, load_family
+from trainables.base import Family, RunConfig, Until
+from trainables.named import load_family
 from trainables.probes.base import load_probe
 
 DEFAULT_FAMILY = "listops"
@@ -63,7 +64,7 @@ class SweepSpec(BaseModel):
     family: str = DEFAULT_FAMILY
     target: str
     budget: Fairness = "total"
-    recipes: dict[str, Any] = Field(default_factory=dict)
+    recipes: Annotated[dict[str, Any], BeforeValidator(expand)] = Field(default_factory=dict)
     mixes: tuple[Annotated[Arm, PlainValidator(read_arm), PlainSerializer(written)], ...]
     sizes: tuple[Annotated[int, Field(ge=1)], ...]
     seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
@@ -102,11 +103,6 @@ class SweepSpec(BaseModel):
         if missing:
             raise ValueError(f"{value!r} is no complete family: it lacks {', '.join(missing)}")
         return value
-
-    @field_validator("recipes", mode="before")
-    @classmethod
-    def _each_recipe(cls, value: Any) -> Any:
-        return expand(value)
 
     @field_validator("mixes", mode="before")
     @classmethod
@@ -306,24 +302,3 @@ class SweepSpec(BaseModel):
         data = self.to_dict()
         ordered = {field: data[field] for field in type(self).model_fields if field in data}
         return strict_yaml.write(ordered)
-
-    def differences(self, other: SweepSpec) -> dict[str, tuple[Any, Any]]:
-        """Dotted keys whose values differ, with both values; empty when the two ask for the same runs.
-
-        Keys that change no result are left out: resources, probes, the names of profile and variant, the wording of the
-        question, and the number of seeds asked for together, which may depend on the device. What was tuned is left out
-        where both ask for the same tuning and one of them has not been tuned yet: it would find the same.
-        """
-        mine, theirs = (flatten(spec.to_dict()) for spec in (self, other))
-        same_tuning = self.tune is not None and self.tune == other.tune and not (self.tuned and other.tuned)
-        ignored = _NO_RESULT | ({"tuned"} if same_tuning else set())
-        return {
-            key: (mine.get(key), theirs.get(key))
-            for key in mine | theirs
-            if not {key, key.split(".")[0]} & ignored and mine.get(key) != theirs.get(key)
-        }
-
-
-_NO_RESULT = frozenset(
-    {"question", "probes", "resources", "profile", "profile_reason", "variant", "along", "search.stack"}
-)

@@ -8,7 +8,8 @@ from typing import Any
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.layers import Layers, Origin
 from orchestrator.space.spec import DEFAULT_FAMILY
-from trainables.base import SettingsError, load_family
+from trainables.base import SettingsError
+from trainables.named import load_family
 
 
 def suit(layers: Layers, hardware: Callable[[], Hardware]) -> None:

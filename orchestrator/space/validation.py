@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import types
 import typing
 from collections.abc import Hashable, Iterator
@@ -26,6 +27,9 @@ Key = tuple[str | int, ...]
 T = TypeVar("T")
 
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+"""Names of search spaces, profiles and variants: they become directories and names of experiments."""
 
 YAML_WORDS = (
     ("Input should be", "must be"),

@@ -13,8 +13,7 @@ from typing import Any
 
 from orchestrator.errors import UserError, unknown
 from orchestrator.space.layers import Layers
-from orchestrator.space.names import NAME
-from orchestrator.space.validation import Key, dotted
+from orchestrator.space.validation import NAME, Key, dotted
 
 VARIANTS = "variants"
 OWN = ("name", "question", "family", "profile", "profile_reason", "variant", "along", VARIANTS)

@@ -17,6 +17,7 @@ from filelock import FileLock, Timeout
 
 from orchestrator.errors import UserError, unknown
 from orchestrator.search.base import Request
+from orchestrator.space.plain import differences
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store import damage, reading
 from orchestrator.store.checkpoints import Checkpoints
@@ -110,7 +111,7 @@ def find_unfinished(spec: SweepSpec, home: Home, say: Callable[[str], object] = 
     newest of the same name. ``say`` is told of those that cannot be read."""
     closest, answered = "", None
     for sweep in _of_space(spec, home, say):
-        different = spec.differences(sweep.spec)
+        different = differences(spec, sweep.spec)
         if recall(home.sweep(sweep.id)).answered:
             answered = answered or (None if different else sweep)
             continue
@@ -126,7 +127,7 @@ def find_unfinished(spec: SweepSpec, home: Home, say: Callable[[str], object] = 
 def newest(spec: SweepSpec, home: Home, say: Callable[[str], object] = warnings.warn) -> Sweep | None:
     """The newest sweep, finished or not, that asks for the same runs; None where there is none. ``say`` is told of
     those that cannot be read."""
-    return next((sweep for sweep in _of_space(spec, home, say) if not spec.differences(sweep.spec)), None)
+    return next((sweep for sweep in _of_space(spec, home, say) if not differences(spec, sweep.spec)), None)
 
 
 def _of_space(spec: SweepSpec, home: Home, say: Callable[[str], object]) -> Iterator[Sweep]:
@@ -143,7 +144,7 @@ def _of_space(spec: SweepSpec, home: Home, say: Callable[[str], object]) -> Iter
 
 def check_same(spec: SweepSpec, sweep: Sweep) -> None:
     """Raise :class:`UserError` unless a sweep asks for the runs of this spec."""
-    different = spec.differences(sweep.spec)
+    different = differences(spec, sweep.spec)
     if different:
         raise UserError(
             f"{sweep.id} cannot be resumed with these settings: they differ in {_listed(different)}. "
@@ -232,7 +233,7 @@ def check_reusable(spec: SweepSpec, older: Sweep, home: Home) -> None:
 def _reusable(spec: SweepSpec, older: Sweep, home: Home, usable: Mapping[str, Request]) -> list[Ended]:
     found = [each for each in recall(home.sweep(older.id)).ended if each.key in usable and not each.outcome.error]
     if not found:
-        different = _listed(spec.differences(older.spec)) or "nothing"
+        different = _listed(differences(spec, older.spec)) or "nothing"
         raise UserError(f"{older.id} has no finished run that this sweep could reuse: they differ in {different}")
     return found
 

@@ -43,7 +43,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from orchestrator.prediction.registered import registered
+from orchestrator.prediction.registered import registered, said_elsewhere
 from orchestrator.space.plain import flatten, plain_settings
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.files import SweepFiles
@@ -135,7 +135,7 @@ def sweep_content(sweep: Sweep) -> Content:
 
 def _predictions(sweep: Sweep) -> tuple[Sample, ...]:
     """What was written down before the first run."""
-    written = registered(SweepFiles(sweep.directory))
+    written = registered(SweepFiles(sweep.directory), said_elsewhere)
     scores = {} if written is None else written.scores
     return tuple(
         Sample(f"prediction/{name}/{metric_name(mix)}", value, progress=0.0)

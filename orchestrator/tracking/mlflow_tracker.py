@@ -19,8 +19,7 @@ from functools import cached_property
 from pathlib import Path
 
 from mlflow import MlflowClient
-from mlflow.entities import Dataset, DatasetInput, Experiment, InputTag, Metric, Param, Run, RunTag
-from mlflow.exceptions import MlflowException
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_PARENT_RUN_ID
 
 from orchestrator.report import figures, main_figure
@@ -30,9 +29,10 @@ from orchestrator.store.files import SweepFiles
 from orchestrator.store.journal import Ended, read_journal
 from orchestrator.store.records import FIGURE, RunRecord, Sweep
 from orchestrator.store.remains import read_origin
-from orchestrator.tracking import content, notes, transition_content, views
+from orchestrator.tracking import content, transition_content
 from orchestrator.tracking.base import Ending, Tracker
 from orchestrator.tracking.content import Content, Data
+from orchestrator.tracking.experiments import NOTE, Experiments
 from orchestrator.tracking.interrupted import mark_interrupted
 from orchestrator.tracking.new_store import make_whole
 from orchestrator.tracking.outage import outages
@@ -40,10 +40,6 @@ from orchestrator.tracking.store import Store, check_database
 from orchestrator.tracking.system import SystemSample
 from trainables.base import Status
 
-NOTE = "mlflow.note.content"
-"""The tag MLflow's page shows as a description."""
-EXPERIMENT_KIND = "mlflow.experimentKind"
-"""The tag by which MLflow's page knows that an experiment holds training runs, not traces of language models."""
 DIGEST = "digest"
 SYSTEM = "system"
 """What MLflow's page shows in its tab of system metrics begins with it."""
@@ -63,7 +59,6 @@ class MlflowTracker(Tracker):
         # MLflow's own retries take minutes, during which a recorder could not say that the store is out.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
-        self._experiments: dict[str, str] = {}
         self._sweeps: dict[str, str] = {}
         self._held: dict[tuple[str, str], str] = {}
         """Every run the store may hold (sweep, key), with its record's digest, or ``""`` where it may be torn."""
@@ -97,7 +92,7 @@ class MlflowTracker(Tracker):
 
     def measured(self, sweep: Sweep, samples: Sequence[SystemSample]) -> None:
         with outages():
-            run_id, begun_ms = self._sweep_run(sweep), _created_ms(sweep)
+            run_id, begun_ms = self._sweep_run(sweep), _ms(sweep.created)
             metrics = [
                 Metric(f"{SYSTEM}/{name}", value, each.at_ms, (each.at_ms - begun_ms) // 1000)
                 for each in samples
@@ -134,7 +129,7 @@ class MlflowTracker(Tracker):
         """The sweep's MLflow run, found or created, completed and set running."""
         recorded = content.sweep_content(sweep)
         found = self._find(sweep, {"kind": "sweep"})
-        run = found[0] if found else self._create(sweep, recorded, {}, _created_ms(sweep))
+        run = found[0] if found else self._create(sweep, recorded, {}, _ms(sweep.created))
         missing = {key: value for key, value in recorded.params.items() if key not in run.data.params}
         samples = tuple(each for each in recorded.samples if each.name not in run.data.metrics)
         begun = replace(recorded, params=missing, samples=samples)
@@ -144,15 +139,15 @@ class MlflowTracker(Tracker):
         for other in self._find(sweep, {"kind": "run"}):
             digest = other.data.tags.get(DIGEST, "") if _ended(other) else ""
             self._held[sweep.id, other.data.tags["run_key"]] = digest
-        self._save_views(sweep)
-        mark_interrupted(self._client, self._experiment(sweep), sweep)
+        self._experiments.save_views(sweep)
+        mark_interrupted(self._client, self._experiments.of(sweep), sweep)
         named = run.inputs.dataset_inputs if run.inputs else ()
         self._data |= {(sweep.id, each.dataset.digest) for each in named}
         self._sweeps[sweep.id] = run.info.run_id
         for tuning in sweep.tunings:
             tuned = content.tuning_content(sweep, tuning)
             if not self._holds(sweep, tuned, {"mix": tuning.mix}):
-                self._write(sweep, tuned, "FINISHED", _created_ms(sweep))
+                self._write(sweep, tuned, "FINISHED", _ms(sweep.created))
         return self._sweeps[sweep.id]
 
     def _end(
@@ -212,7 +207,7 @@ class MlflowTracker(Tracker):
     def _create(self, sweep: Sweep, recorded: Content, tags: dict[str, str], start_ms: int) -> Run:
         said = {**recorded.tags, **tags, NOTE: recorded.note}
         shortened = {key: value[:LONGEST_TAG] for key, value in said.items()}
-        return self._client.create_run(self._experiment(sweep), start_ms, shortened, recorded.name)
+        return self._client.create_run(self._experiments.of(sweep), start_ms, shortened, recorded.name)
 
     def _fill(self, run_id: str, recorded: Content, start_ms: int, end_ms: int) -> None:
         """Parameters, metrics and artifacts; the same arguments a second time add nothing."""
@@ -248,7 +243,7 @@ class MlflowTracker(Tracker):
     def _find(self, sweep: Sweep, tags: dict[str, str]) -> list[Run]:
         """The sweep's records with these tags."""
         conditions = " and ".join(f"tags.`{key}` = '{value}'" for key, value in {"sweep": sweep.id, **tags}.items())
-        return list(self._pages(self._experiment(sweep), conditions))
+        return list(self._pages(self._experiments.of(sweep), conditions))
 
     def _pages(self, experiment: str, conditions: str) -> Iterator[Run]:
         token = None
@@ -261,37 +256,9 @@ class MlflowTracker(Tracker):
     def _sweep_run(self, sweep: Sweep) -> str:
         return self._sweeps.get(sweep.id) or self._begin(sweep)
 
-    def _experiment(self, sweep: Sweep) -> str:
-        name = sweep.spec.name
-        if name not in self._experiments:
-            self._experiments[name] = self._find_experiment(name) or self._create_experiment(sweep)
-        return self._experiments[name]
-
-    def _find_experiment(self, name: str) -> str | None:
-        found: Experiment | None = self._client.get_experiment_by_name(name)
-        if found is None:
-            return None
-        if found.lifecycle_stage == "deleted":
-            # Its name stays taken while it lies in MLflow's trash.
-            self._client.restore_experiment(found.experiment_id)
-        return str(found.experiment_id)
-
-    def _save_views(self, sweep: Sweep) -> None:
-        experiment = self._experiment(sweep)
-        for key, value in views.tags(sweep, self._client.get_experiment(experiment).tags).items():
-            self._client.set_experiment_tag(experiment, key, value)
-
-    def _create_experiment(self, sweep: Sweep) -> str:
-        name = sweep.spec.name
-        location = self.store.location_of(name)
-        tags = {NOTE: notes.experiment(sweep.spec), EXPERIMENT_KIND: "custom_model_development"}
-        try:
-            return str(self._client.create_experiment(name, location, tags))
-        except MlflowException as error:
-            # Another sweep of the same space may have been quicker.
-            if error.error_code == "RESOURCE_ALREADY_EXISTS" and (found := self._find_experiment(name)):
-                return found
-            raise
+    @cached_property
+    def _experiments(self) -> Experiments:
+        return Experiments(self._client, self.store)
 
     @cached_property
     def _client(self) -> MlflowClient:
@@ -305,10 +272,6 @@ class MlflowTracker(Tracker):
 
 def _ended(run: Run) -> bool:
     return run.info.status in ENDINGS.values()
-
-
-def _created_ms(sweep: Sweep) -> int:
-    return int(datetime.fromisoformat(sweep.created).timestamp() * 1000)
 
 
 def _ended_ms(run: RunRecord) -> int:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from rich.console import Console
 
 from orchestrator.errors import SweepError, UserError
+from orchestrator.prediction.registered import registered
 from orchestrator.report.answer import answer
 from orchestrator.space.validation import explain
 from orchestrator.store import lifecycle, reading
@@ -157,6 +158,7 @@ def _replay(home: Home, sweep: Sweep, tracker: Tracker, say: Callable[[str], obj
     memory = lifecycle.recall(files, flaw_of(sweep.spec))
     for line in memory.damaged:
         say(f"{line_words(files.journal, line)}: it is not recorded; `run ... --resume {sweep.id}` mends the journal")
+    registered(files, say)  # Says so where it is damaged.
     tracker.begin(sweep)
     runs = [lifecycle.record_of(sweep, files, entry) for entry in memory.ended]
     for run in runs:

@@ -20,7 +20,8 @@ from typing import Any
 import torch
 import yaml
 
-from trainables.base import Arm, Mix, load_family
+from trainables.base import Arm, Mix
+from trainables.named import load_family
 
 SEEDS = (100, 101, 102)
 SIZES = (100, 400, 1600)

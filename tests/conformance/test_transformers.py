@@ -10,7 +10,7 @@ import pytest
 from tests.conformance.transformers import TransformerConformance
 from tests.trainables.conftest import data_cache, one_thread
 from tests.trainables.stacks import NESTED_MODEL, PERMUTATIONS, SETTINGS, TRAINING
-from trainables.base import BUILT_IN, load_family
+from trainables.named import BUILT_IN, load_family
 from trainables.transformer_family import TransformerFamily, TransformerSettings
 
 __all__ = ["data_cache", "one_thread"]

@@ -19,6 +19,7 @@ from orchestrator.drive.tuning import tuned
 from orchestrator.engine import patience
 from orchestrator.errors import SweepError
 from orchestrator.space import hardware
+from orchestrator.space.plain import differences
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks.sizing import Sizing, conditions_of
@@ -209,7 +210,7 @@ def test_a_sweep_is_tuned_without_ray_and_another_one_reuses_it(tmp_path: Path) 
     assert found.tuned[0] in said
     assert [tuning.mix for tuning in sweep.tunings] == ["add", "add+prod"]
     assert all(len(trial.runs) in (2, 4, 8) for tuning in sweep.tunings for trial in tuning.trials)
-    assert wanted.differences(sweep.spec) == {}
+    assert differences(wanted, sweep.spec) == {}
     client = MlflowClient(store.choose(tmp_path).uri)
     experiments = [each.experiment_id for each in client.search_experiments()]
     recorded = client.search_runs(experiments, "tags.kind = 'tuning'")

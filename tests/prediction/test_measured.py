@@ -19,6 +19,7 @@ from orchestrator.store.records import Sweep
 from orchestrator.tracking.content import sweep_content
 from tests.catalogue.fabricated import write_sweep
 from tests.commands.program import program
+from tests.drive import sweeps
 
 
 def pairs(scores: list[float], savings: list[float], spread: float = 0.01) -> list[Pair]:
@@ -74,15 +75,45 @@ def test_predictions_are_written_down_and_read_again(tmp_path: Path) -> None:
     files = Home(tmp_path).sweep("a")
     files.directory.mkdir(parents=True)
     register(spec, files)
-    found = registered(files)
+    found = registered(files, pytest.fail)
     assert found is not None
     assert found.scores == predicted(spec)
     assert set(found.scores) == {mix.composition for mix in spec.mixes[1:]}
     sweep = Sweep("a", spec, files.directory, found.at, {})
     recorded = {each.name: each.value for each in sweep_content(sweep).samples}
     assert recorded["prediction/partner_ease/add.max"] == found.scores["add+max"]["partner_ease"]
+
+
+DAMAGED = {
+    "empty": b"",
+    "torn": b'{"at": "2026-01-0',
+    "no text": b"\xff\xfe\x00",
+    "of something else": b'{"scores": 3}',
+    "a list": b"[1, 2]",
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_a_damaged_prediction_is_named_and_not_taken_for_none(kind: str, tmp_path: Path) -> None:
+    files = Home(tmp_path).sweep("a")
+    files.directory.mkdir(parents=True)
+    assert registered(files, pytest.fail) is None
+    files.prediction.write_bytes(DAMAGED[kind])
+    said: list[str] = []
+    assert registered(files, said.append) is None
+    [flaw] = said
+    assert flaw.startswith(f"{files.prediction} is damaged (")
+    assert "restore it from a copy, or delete it" in flaw
+
+
+def test_predict_names_a_damaged_prediction_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home = Home(tmp_path)
+    files = home.sweep(write_sweep(home, sweeps.spec(profile="smoke")).id)
     files.prediction.write_text("{")
-    assert registered(files) is None
+    ended = program(capsys)("predict", "easy_pairs", "--profile", "smoke", "--home", tmp_path)
+    assert ended.code == 0
+    assert f"{files.prediction} is damaged" in ended.err
+    assert "measured so far: 0 mixes" in ended.out
 
 
 def test_sweeps_of_a_family_without_tables_have_no_pairs(tmp_path: Path) -> None:

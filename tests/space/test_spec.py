@@ -20,6 +20,7 @@ from orchestrator.space import strict_yaml
 from orchestrator.space.files import names
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.layers import merge
+from orchestrator.space.plain import differences
 from orchestrator.space.sizes import SizeRange
 from orchestrator.space.spaces import load_space, open_space, variant_names
 from orchestrator.space.spec import SweepSpec
@@ -164,7 +165,7 @@ def test_a_space_like_another_changes_only_what_it_says(space: str, tmp_path: Pa
         "like: units.yaml\nmixes: [add, add+max]\nprofiles: {laptop: {sizes: [4]}, huge: {needs: {gpu: true}}}\n"
     )
     model, other = load_space(space, hardware=LAPTOP), load_space(str(tmp_path / "other.yaml"), hardware=LAPTOP)
-    assert set(model.differences(other)) == {"name", "mixes", "sizes"}
+    assert set(differences(model, other)) == {"name", "mixes", "sizes"}
     assert (other.name, other.sizes, other.profile) == ("other", (4,), "laptop")
     assert list(open_space(str(tmp_path / "other.yaml")).profiles) == ["paper", "laptop", "smoke", "huge"]
 
@@ -205,9 +206,9 @@ def test_the_method_is_overridden_before_its_settings(space: str) -> None:
 
 def test_differences_name_what_changes_a_result(space: str) -> None:
     spec = load_space(space, "laptop", hardware=LAPTOP)
-    assert spec.differences(load_space(space, "laptop", ["resources.retries=4", "question=What?"], LAPTOP)) == {}
+    assert differences(spec, load_space(space, "laptop", ["resources.retries=4", "question=What?"], LAPTOP)) == {}
     other = load_space(space, "laptop", ["settings.curve.midpoint=13", "seeds=4"], LAPTOP)
-    assert spec.differences(other) == {"settings.curve.midpoint": (12.0, 13.0), "seeds": (3, 4)}
+    assert differences(spec, other) == {"settings.curve.midpoint": (12.0, 13.0), "seeds": (3, 4)}
 
 
 @pytest.mark.parametrize(
@@ -258,7 +259,7 @@ def test_size_ranges_keep_their_ends_and_multiples(smallest: int, span: int, cou
 
 def test_the_fair_recipe_differs_from_the_published_one_in_what_its_comment_says() -> None:
     paper, fair = (load_space("add_vs_add_prod", profile, hardware=SERVER) for profile in ("paper", "paper_fair"))
-    assert paper.differences(fair) == {
+    assert differences(paper, fair) == {
         "settings.model.init.kind": ("normal", "scaled"),
         "settings.model.init.std": (0.02, None),
         "settings.model.init.gain": (None, 1.0),
@@ -481,7 +482,7 @@ def test_probes_are_the_spaces_or_else_the_familys_and_change_no_key() -> None:
     request = Request("add", 8, 0)
     keys = {spec.make_family().key(spec.config(request)) for spec in (shipped, without)}
     assert keys == {SMOKE_KEY}
-    assert shipped.differences(without) == {}
+    assert differences(shipped, without) == {}
     assert SweepSpec.model_validate(strict_yaml.read(without.to_yaml(), "space").data).probes == ()
     data = {name: value for name, value in shipped.to_dict().items() if name != "probes"}
     assert SweepSpec.model_validate(data).probes == ("similarity",)  # A space of an earlier version.

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from orchestrator.errors import UserError
 from orchestrator.search.base import Request
+from orchestrator.space.plain import differences
 from orchestrator.space.spaces import load_space
 from orchestrator.space.tuning import Range, Tuned
 from orchestrator.space.validation import parse
@@ -99,7 +100,7 @@ def test_tuned_values_are_those_of_their_mix_alone_and_part_of_the_key() -> None
     assert (run.settings.training.weight_decay, run.settings.training.warmup_steps) == (0.3, 10)
     assert family.key(run) != family.key(before)
     assert tuned.config(Request("add+prod", 8, 0)) == plain.config(Request("add+prod", 8, 0))
-    assert "tuned.add.base_size" in plain.differences(tuned)
+    assert "tuned.add.base_size" in differences(plain, tuned)
 
 
 def test_a_request_with_values_is_the_run_of_a_space_with_these_settings() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from orchestrator.space.hardware import Hardware
+from orchestrator.space.plain import differences
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks.measured import Measured, merged
@@ -108,7 +109,7 @@ def test_a_searcher_asks_together_for_as_many_seeds_as_cost_little_more_than_one
     assert with_stack(paper, sizing(paper)).search.settings["stack"] == paper.seeds
     chosen = load_space("add_vs_add_prod", "paper", ("search.stack=3",), SERVER)
     assert with_stack(chosen, sizing(chosen)) == chosen
-    assert not chosen.differences(paper)
+    assert not differences(chosen, paper)
 
 
 def test_newer_measurements_replace_older_ones() -> None:

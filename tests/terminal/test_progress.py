@@ -23,7 +23,8 @@ from rich.console import Console
 from orchestrator.report.wording import duration, time_range
 from orchestrator.search.base import MixProgress
 from orchestrator.simulation.remaining import Remaining
-from orchestrator.terminal.progress import Counts, LiveView, RunProgress, Snapshot, Verdict, render, status_line
+from orchestrator.terminal.progress import LiveView, render, status_line
+from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot, Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 SNAPSHOT = Snapshot(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from orchestrator.space.checks import check_parts
 from tests.trainables.stacks import SETTINGS, config, make_learner
 from trainables.architecture import PARTS
 from trainables.arms import Arm, Mix, Phase
@@ -122,5 +123,5 @@ def test_how_much_of_a_run_is_wanted_is_part_of_its_key() -> None:
 
 def test_a_part_that_no_model_has_is_refused() -> None:
     with pytest.raises(SettingsError, match="'heads'") as refused:
-        FAMILY.check_parts(arm(takes=("heads",)))
+        check_parts(FAMILY, arm(takes=("heads",)))
     assert refused.value.allowed == ("all", *PARTS)

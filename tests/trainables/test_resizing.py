@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from orchestrator.space.checks import check_parts
 from tests.trainables.stacks import SETTINGS, make_learner
 from trainables.arms import Arm, Mix, Phase
 from trainables.base import RunConfig, SettingsError
@@ -54,7 +55,7 @@ def test_a_run_takes_the_embedding_of_a_wider_model(data_cache: Path) -> None:
     run = arm("embedding")
     (donor, _) = run.phases
     assert (donor.size, run.size) == (16, 12)
-    FAMILY.check_parts(run)
+    check_parts(FAMILY, run)
     theirs = make_learner([donor], data_cache)._weights(0)
     learner = make_learner([run], data_cache)
     own = dict(learner._weights(0))
@@ -76,8 +77,8 @@ def test_one_donor_serves_every_size_and_another_width_is_another_run() -> None:
 @pytest.mark.parametrize("part", ["all", "blocks", "positions", "head"])
 def test_other_parts_do_not_fit_another_width(part: str) -> None:
     with pytest.raises(SettingsError, match="of another size, 16; parts that fit another size: embedding"):
-        FAMILY.check_parts(arm(part))
-    FAMILY.check_parts(arm(part, size=None))
+        check_parts(FAMILY, arm(part))
+    check_parts(FAMILY, arm(part, size=None))
 
 
 def test_the_last_phase_has_the_size_that_is_asked() -> None:

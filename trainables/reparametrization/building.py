@@ -8,9 +8,9 @@ from typing import Any
 from torch import Tensor
 
 from trainables.base import RunConfig
+from trainables.reparametrization.cost import Price
 from trainables.reparametrization.methods import Descent, Method
 from trainables.reparametrization.network import Network, initial, propagation
-from trainables.reparametrization.prices import Price
 from trainables.reparametrization.problems import Problem, rng_of
 from trainables.reparametrization.searching import Lbfgs, Newton
 from trainables.reparametrization.settings import REPARAMETRIZED, ReparametrizationSettings

@@ -24,9 +24,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trainables.reparametrization.diagrams import DiagramSettings
 from trainables.reparametrization.graphs import Edges, laplacian
 from trainables.reparametrization.problems import Curvature, Floats, Instance, Picture, Problem, rng_of
+from trainables.reparametrization.settings import DiagramSettings
 from trainables.reparametrization.trees import Points, deaths, spanning_tree
 
 

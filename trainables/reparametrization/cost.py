@@ -1,4 +1,5 @@
-"""What a step of each method costs in floating-point operations, counted from its formulas.
+"""What methods pay for what they do, and what a step of each costs in floating-point operations, counted from its
+formulas.
 
 Additions, multiplications, divisions and roots count as one, a sine or cosine as :data:`SINE`. All numbers are per
 node of the graph, with q entries in a row of its matrices (a node's neighbours and itself), D numbers a node and C
@@ -7,6 +8,8 @@ features. The backward pass of a network takes each sparse product again, and tw
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from trainables.reparametrization.settings import REPARAMETRIZED, NetworkSettings
 
 SINE = 10
@@ -14,6 +17,17 @@ UPDATE = {"momentum": 4, "rmsprop": 8, "adam": 14}
 """An optimiser's update (optimizers.py), for a parameter."""
 HISTORY = 10
 """Pairs that L-BFGS keeps."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a method pays, in units of the race: once at the ``setup``, for every ``look`` at the loss and its gradient,
+    for a ``step`` beyond its look, and for a ``product`` with the Hessian."""
+
+    setup: float
+    look: float
+    step: float
+    product: float = 0.0
 
 
 def step_flops(method: str, network: NetworkSettings, evaluation: float, entries: float, numbers: int) -> float:

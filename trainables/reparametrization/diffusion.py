@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from trainables.reparametrization.family import GraphRaceFamily
-from trainables.reparametrization.settings import GraphRaceSettings
-from trainables.reparametrization.temperatures import HeatSettings
+from trainables.reparametrization.settings import GraphRaceSettings, HeatSettings
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError, Words
-from trainables.reparametrization.cost import conjugate_flops, direction_flops, setup_flops, step_flops
+from trainables.reparametrization.cost import Price, conjugate_flops, direction_flops, setup_flops, step_flops
 from trainables.reparametrization.graphs import FEWEST
 from trainables.reparametrization.settings import METHODS, GraphRaceSettings, ReparametrizationSettings
 
 if TYPE_CHECKING:
-    from trainables.reparametrization.prices import Price
     from trainables.reparametrization.problems import Instance, Problem
 
 
@@ -147,8 +146,6 @@ class RaceFamily(Family):
 
     def price(self, method: str) -> Price:
         """What a method pays, in units of the race."""
-        from trainables.reparametrization.prices import Price
-
         if self.settings.race.counted == "steps":
             return Price(0.0, 1.0, 0.0, 1.0)
         unit = self.evaluation_flops()

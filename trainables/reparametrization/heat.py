@@ -20,8 +20,8 @@ from torch import Tensor
 
 from trainables.reparametrization.graphs import GraphSettings, adjacency, edges, laplacian, places
 from trainables.reparametrization.problems import Curvature, Floats, Instance, Picture, Problem, inner, rng_of
+from trainables.reparametrization.settings import HeatSettings
 from trainables.reparametrization.stacked import SparseStack
-from trainables.reparametrization.temperatures import HeatSettings
 
 FILLS = ("regular", "scale_free", "small_world", "blocks")
 """Graphs without small separators, whose factors fill up: from :data:`FACTORED` nodes on they are solved by conjugate

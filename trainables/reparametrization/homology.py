@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from trainables.base import Mix, SettingsError
-from trainables.reparametrization.diagrams import DiagramSettings
 from trainables.reparametrization.family import RaceFamily
-from trainables.reparametrization.settings import REPARAMETRIZED, NetworkSettings, ReparametrizationSettings
+from trainables.reparametrization.settings import (
+    REPARAMETRIZED,
+    DiagramSettings,
+    NetworkSettings,
+    ReparametrizationSettings,
+)
 
 PLANE = 2
 """Coordinates of a point."""

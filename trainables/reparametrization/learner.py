@@ -11,11 +11,11 @@ import torch
 
 from trainables.base import Evaluation, Learner, Outcome, Report, RunConfig, Status
 from trainables.checkpoint import read_checkpoint, write_checkpoint
-from trainables.clock import computing_s
 from trainables.reparametrization.methods import Method
 from trainables.reparametrization.moments import Moments
 from trainables.reparametrization.race import Standing, ahead, is_over, limit
 from trainables.reparametrization.settings import RaceSettings
+from trainables.timing import computing_s
 
 CHECKPOINT = "race.safetensors"
 LEFT = "left"

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trainables.reparametrization.graphs import Edges, GraphSettings, adjacency, edges, laplacian, places
-from trainables.reparametrization.oscillators import OscillatorSettings
 from trainables.reparametrization.problems import Curvature, Floats, Instance, Picture, Problem, rng_of
+from trainables.reparametrization.settings import OscillatorSettings
 from trainables.reparametrization.stacked import joined
 
 

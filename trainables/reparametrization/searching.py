@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from trainables.reparametrization.cost import Price
 from trainables.reparametrization.lbfgs import Pairs
 from trainables.reparametrization.methods import Method
 from trainables.reparametrization.newton import newton_direction
-from trainables.reparametrization.prices import Price
 from trainables.reparametrization.problems import Problem
 
 SUFFICIENT = 1e-4

@@ -1,13 +1,14 @@
-"""How optimisers race: settings that the problems on graphs share, and the methods by name."""
+"""How optimisers race: the methods by name, settings that all problems share, and those of each problem."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
 from typing import ClassVar, Literal, get_args
 
 from trainables.described import ADDED_LATER
 from trainables.errors import SettingsError
-from trainables.reparametrization.graphs import GraphSettings
+from trainables.reparametrization.graphs import FEWEST, GraphSettings
 
 Counted = Literal["work", "steps"]
 Activation = Literal["none", "tanh"]
@@ -147,6 +148,50 @@ class GraphRaceSettings(ReparametrizationSettings):
     """The same for problems on a graph that is given."""
 
     graph: GraphSettings = field(default_factory=GraphSettings)
+
+
+@dataclass(frozen=True)
+class HeatSettings:
+    """``held`` nodes, drawn at random, have temperatures from N(0, 1); all others begin at 0. ``spread`` is the
+    standard deviation of ln conductance: 0 makes all conductances 1, and the Hessian the Laplacian of the bare graph.
+    """
+
+    held: int = 4
+    spread: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.held < FEWEST:
+            raise SettingsError(f"held is {self.held}; it must be from 1 to {FEWEST - 1}", key="heat.held")
+        if self.spread < 0:
+            raise SettingsError(f"spread is {self.spread}; it must be 0 or more", key="heat.spread")
+
+
+@dataclass(frozen=True)
+class OscillatorSettings:
+    """Phases begin uniformly in an ``arc`` (radians, up to a full circle). From one shorter than half a circle the
+    gradient flow of any connected graph comes to one common phase; from a longer one it may be caught elsewhere, and a
+    method that is caught does not arrive. ``spread`` is the standard deviation of ln coupling."""
+
+    arc: float = 2.8
+    spread: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.arc <= 2 * math.pi:
+            raise SettingsError(f"arc is {self.arc}; it must be in (0, {2 * math.pi:.4f}]", key="oscillators.arc")
+        if self.spread < 0:
+            raise SettingsError(f"spread is {self.spread}; it must be 0 or more", key="oscillators.spread")
+
+
+@dataclass(frozen=True)
+class DiagramSettings:
+    """Points begin uniformly in a square, one to the unit of area in the mean. All their classes of H0 are to die at
+    one scale, which is ``deaths`` times the mean at the start: 0.5 asks for half of the total persistence."""
+
+    deaths: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not self.deaths > 0:
+            raise SettingsError(f"deaths is {self.deaths}; it must be above 0", key="diagram.deaths")
 
 
 def _one_of(key: str, given: str, allowed: tuple[str, ...]) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from trainables.reparametrization.cost import Price
 from trainables.reparametrization.methods import Descent
 from trainables.reparametrization.network import Network
 from trainables.reparametrization.optimizers import FirstOrder
-from trainables.reparametrization.prices import Price
 from trainables.reparametrization.problems import Problem
 from trainables.reparametrization.settings import NetworkSettings
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from trainables.reparametrization.cost import SINE
 from trainables.reparametrization.family import GraphRaceFamily
-from trainables.reparametrization.oscillators import OscillatorSettings
-from trainables.reparametrization.settings import GraphRaceSettings
+from trainables.reparametrization.settings import GraphRaceSettings, OscillatorSettings
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,14 @@
-"""What a Ray cluster has to offer, as Ray counts it: its profile is chosen by that, not by the machine one types at."""
+"""What a Ray cluster has to offer, as Ray counts it: its hardware, by which a profile is chosen, and its slots."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import ray
 
 from orchestrator.engine.ray.starting import start, switch_kept
 from orchestrator.space.hardware import Hardware
+from orchestrator.space.resources import Resources
 
 ACCELERATOR = "accelerator_type:"
 """Before the name of a node's kind of GPU, among its resources."""
@@ -27,3 +30,18 @@ def cluster_hardware(address: str) -> Hardware:
         gpus=int(sum(node.get("GPU", 0) for node in nodes)),
         gpu_name=" and ".join(names) or "GPU",
     )
+
+
+def slots_on(nodes: list[dict[str, Any]], resources: Resources) -> int:
+    """Stacks that fit on these nodes at once, by cores and devices; fractions of one device never span two."""
+    return sum(_slots_of(node["Resources"], resources) for node in nodes if node["Alive"])
+
+
+def _slots_of(has: dict[str, float], resources: Resources) -> int:
+    slack = 1e-9  # 0.1 fits ten times into 1
+    by_cpu = int(has.get("CPU", 0.0) / resources.cpu_per_stack + slack)
+    if resources.gpus == 0:
+        return by_cpu
+    if resources.gpus > 1:
+        return min(by_cpu, int(has.get("GPU", 0.0) / resources.gpus + slack))
+    return min(by_cpu, int(has.get("GPU", 0.0)) * int(1 / resources.gpus + slack))

@@ -14,7 +14,7 @@ from statistics import fmean
 from ray.util.metrics import Gauge
 
 from orchestrator.alongside import Alongside
-from orchestrator.terminal.progress import Counts, Snapshot
+from orchestrator.terminal.snapshot import Counts, Snapshot
 
 PREFIX = "ray_"
 EVERY_S = 5.0

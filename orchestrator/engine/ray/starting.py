@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import ray
 from ray._private import ray_constants
@@ -17,8 +19,7 @@ from ray._private.authentication.authentication_constants import AUTHORIZATION_B
 from ray._private.authentication.http_token_authentication import get_auth_headers_if_auth_enabled
 from ray.exceptions import AuthenticationError
 
-from orchestrator.engine.ray.address import check_address
-from orchestrator.errors import SweepError
+from orchestrator.errors import SweepError, UserError
 
 REACHABLE = ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR
 """With 0, Ray takes 127.0.0.1 for the machine's address, and everything listens there alone. It is what Ray does by
@@ -34,6 +35,8 @@ PATIENT = {
 }
 """How long Ray's parts wait for one another, by default 10 to 60 s. On a busy machine that is too short, and Ray then
 ends a sweep of hours. Whether a part has died is known otherwise on one machine (``watching.py``)."""
+ANSWER_WITHIN_S = 5.0
+"""How long a cluster may take to answer before Ray is asked, which itself waits for minutes and fails at length."""
 REFUSED = b"InvalidAuthToken"
 """What Ray's core writes to stderr, and nowhere else, where a cluster refuses the token."""
 
@@ -73,7 +76,7 @@ def start(address: str | None, *, dashboard: bool = False) -> Any:
                 raise
             # Just that is what Ray raises where its raylet has not come within 30 s, which nobody can make longer.
             raise SweepError(f"Ray does not start on this machine, which may be too busy for it: {error}") from error
-    check_address(address)
+    _check_address(address)
     with _stderr() as said:
         try:
             return _init(address=address)
@@ -84,6 +87,29 @@ def start(address: str | None, *, dashboard: bool = False) -> Any:
             if REFUSED in said.read():
                 raise SweepError(_refused(address)) from error
             raise SweepError(f"no Ray cluster answers at {address!r}: {error}") from error
+
+
+def _check_address(address: str) -> None:
+    """Raise ``UserError`` unless ``address`` is ``auto`` or ``[ray://]host:port``, ``SweepError`` if nobody listens."""
+    if address == "auto":
+        return
+    parts = urlsplit(address if "://" in address else f"//{address}")
+    try:
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if parts.scheme not in ("", "ray") or not host or not port or parts.path:
+        raise UserError(
+            f"--address {address!r} is no address of a Ray cluster: write host:port (the head node's port is 6379 "
+            "unless it was started with another), or auto for the cluster this machine is part of"
+        )
+    try:
+        socket.create_connection((host, port), timeout=ANSWER_WITHIN_S).close()
+    except OSError as error:
+        raise SweepError(
+            f"no Ray cluster answers at {address}: {error.strerror or error}. Is it running (ray status), and is the "
+            "port open to this machine?"
+        ) from error
 
 
 def _init(**asked: Any) -> Any:

@@ -13,11 +13,10 @@ from scipy.cluster.hierarchy import linkage
 from tests.trainables.reparametrization.racing import finish, learner, runs
 from trainables.base import Mix, SettingsError
 from trainables.reparametrization.clouds import CloudInstance, CloudProblem, cloud_instance
-from trainables.reparametrization.diagrams import DiagramSettings
+from trainables.reparametrization.cost import Price
 from trainables.reparametrization.homology import HomologySettings, PersistentHomology
-from trainables.reparametrization.prices import Price
 from trainables.reparametrization.searching import Lbfgs
-from trainables.reparametrization.settings import NetworkSettings, RaceSettings, RateSettings
+from trainables.reparametrization.settings import DiagramSettings, NetworkSettings, RaceSettings, RateSettings
 
 CPU = torch.device("cpu")
 

@@ -11,7 +11,7 @@ import torch
 from trainables.reparametrization import heat as module
 from trainables.reparametrization.graphs import GraphSettings, Kind
 from trainables.reparametrization.heat import HeatInstance, HeatProblem, heat_instance, solve
-from trainables.reparametrization.temperatures import HeatSettings
+from trainables.reparametrization.settings import HeatSettings
 
 CPU = torch.device("cpu")
 

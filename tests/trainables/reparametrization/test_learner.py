@@ -95,7 +95,7 @@ def test_keys_know_what_changes_the_mathematics() -> None:
 
 def test_planning_needs_no_torch() -> None:
     code = (
-        "import sys\nfrom trainables.base import load_family, Arm, Mix\n"
+        "import sys\nfrom trainables.base import Arm, Mix\nfrom trainables.named import load_family\n"
         "kind = load_family('heat_diffusion'); family = kind(kind.Settings())\n"
         "run = family.config(Arm.of(Mix.parse('hessian+adam')), 64, 0)\n"
         "family.key(run), family.shape(run), family.flops(run), family.parameters(64), family.memory(64)\n"

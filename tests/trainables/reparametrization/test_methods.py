@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from tests.trainables.reparametrization.racing import heat, learner, runs
+from trainables.reparametrization.cost import Price
 from trainables.reparametrization.diffusion import HeatDiffusion
 from trainables.reparametrization.family import RaceFamily
 from trainables.reparametrization.lbfgs import Pairs
 from trainables.reparametrization.learner import RaceLearner
 from trainables.reparametrization.newton import newton_direction
 from trainables.reparametrization.optimizers import FirstOrder
-from trainables.reparametrization.prices import Price
 from trainables.reparametrization.searching import Lbfgs, Newton
 from trainables.reparametrization.settings import METHODS
 from trainables.reparametrization.synchronization import Synchronization

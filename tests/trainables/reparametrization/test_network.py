@@ -9,8 +9,7 @@ import torch
 from trainables.reparametrization.graphs import GraphSettings
 from trainables.reparametrization.heat import HeatInstance, heat_instance
 from trainables.reparametrization.network import Network, count_parameters, initial, propagation
-from trainables.reparametrization.settings import Activation, NetworkSettings, Residual, Scale
-from trainables.reparametrization.temperatures import HeatSettings
+from trainables.reparametrization.settings import Activation, HeatSettings, NetworkSettings, Residual, Scale
 
 CPU = torch.device("cpu")
 

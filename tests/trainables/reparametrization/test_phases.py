@@ -9,9 +9,8 @@ from scipy.optimize import minimize
 
 from tests.trainables.reparametrization.racing import finish, learner, runs
 from trainables.reparametrization.graphs import GraphSettings
-from trainables.reparametrization.oscillators import OscillatorSettings
 from trainables.reparametrization.phases import PhaseInstance, PhaseProblem, order, phase_instance
-from trainables.reparametrization.settings import RaceSettings, RateSettings
+from trainables.reparametrization.settings import OscillatorSettings, RaceSettings, RateSettings
 from trainables.reparametrization.synchronization import Synchronization, SynchronizationSettings
 
 CPU = torch.device("cpu")

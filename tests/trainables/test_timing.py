@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from trainables.clock import computing_s
+from trainables.timing import computing_s
 
 CPU = torch.device("cpu")
 WAITED_S = 0.2

@@ -1,17 +1,26 @@
-"""Times a few steps of a stack that is thrown away afterwards."""
+"""The clock that training is measured by, and what a step takes by it."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import torch
-
-from trainables.clock import computing_s
 
 WARM_UP = {"cpu": 2, "cuda": 5}
 """Steps that are not counted: memory is taken, kernels are compiled and, on a GPU, the step is captured in them."""
 TURNS, STEPS_A_TURN = 3, {"cpu": 1, "cuda": 6}
 """The quickest of so many turns counts: what disturbs a step only makes it longer."""
+
+
+def computing_s(device: torch.device) -> float:
+    """Seconds, to be subtracted from one another: where one thread of a CPU computes, those that the calling thread
+    computed, so that other programs on the machine do not count; else by the clock on the wall, with a GPU's work
+    waited for."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        return time.perf_counter()
+    return time.thread_time() if torch.get_num_threads() == 1 else time.perf_counter()
 
 
 def time_steps(run: Callable[[int, int], None], device: torch.device) -> tuple[float, float]:

@@ -1,0 +1,59 @@
+"""What counts as evidence for a transition: one question, and the same answer for whoever asks it."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchestrator.report.answer import answer
+from orchestrator.search.base import Request
+from orchestrator.space.evidence import is_evidence, observe, point_of, stands_for_its_size
+from orchestrator.transition.types import Point
+from tests.drive.sweeps import spec
+from trainables.base import Outcome, Status
+
+RUN = Request("add", 16, 1)
+
+
+def outcome(status: Status) -> Outcome:
+    """An accuracy above the floor, which no family should give a run that diverged."""
+    return Outcome(status, 3, {"add": 0.7}, {"add": 0.1}, measures={"seconds": 2.0})
+
+
+@pytest.mark.parametrize(("status", "accuracy"), [(Status.FINISHED, 0.7), (Status.DIVERGED, 0.1)])
+def test_searcher_and_answer_see_the_same_of_a_run(status: Status, accuracy: float) -> None:
+    asked, ended = spec(), outcome(status)
+    config = asked.config(RUN)
+    seen = observe(ended, "add")
+    assert seen is not None
+    assert (seen.accuracy, seen.floor, seen.cost) == (accuracy, 0.1, 2.0)
+    assert point_of(config, ended, "add") == Point(16, 1, accuracy, 0.1)
+    assert answer(asked, [(config, ended)]).mix("add").target.transition.points == (Point(16, 1, accuracy, 0.1),)
+    assert stands_for_its_size(config, ended) == (status is Status.FINISHED)
+
+
+def test_a_failed_run_says_nothing_to_anybody() -> None:
+    asked, failed = spec(), Outcome(Status.FAILED, 0, {}, {}, error="a bug")
+    config = asked.config(RUN)
+    assert observe(failed, "add") is None
+    assert point_of(config, failed, "add") is None
+    assert answer(asked, [(config, failed)]).mix("add").target.transition.points == ()
+    assert not stands_for_its_size(config, failed)
+
+
+@pytest.mark.parametrize(
+    ("request_", "counts"),
+    [
+        (RUN, True),
+        (Request("add", 16, 1, steps_factor=2), False),
+        (Request("add", 16, 1, until=0.8), False),
+        (Request("add", 16, 1, values=(("haste", 2.0),)), True),
+    ],
+)
+def test_runs_of_other_steps_and_without_their_end_do_not_count(request_: Request, counts: bool) -> None:
+    config = spec().config(request_)
+    assert (request_.is_evidence, is_evidence(config)) == (counts, counts)
+    assert stands_for_its_size(config, outcome(Status.FINISHED)) == counts
+
+
+def test_a_phase_is_no_evidence_of_its_arm() -> None:
+    assert not Request("add", 16, 1, phase=1).is_evidence
