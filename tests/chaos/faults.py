@@ -183,7 +183,8 @@ def small_disk(place: Path) -> Iterator[bool]:
 def _crash(victims: list[psutil.Process], spoil: Callable[[], bool]) -> bool:
     """Spoil files while these processes stand still, and end them there; where one has ended by itself, or there is
     nothing to spoil, the others go on, and it is False."""
-    if all([_send(each, signal.SIGSTOP) for each in victims]) and spoil():
+    stands = [_send(each, signal.SIGSTOP) for each in victims]
+    if all(stands) and spoil():
         return _kill(*victims)
     for each in victims:
         _send(each, signal.SIGCONT)

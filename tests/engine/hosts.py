@@ -79,7 +79,8 @@ class Hosts:
         ray, until = self._rays[number], time.monotonic() + PATIENCE_S
         while not (found := children([psutil.Process(ray.pid)], words)):
             said = self._directory / str(number) / "said"
-            assert ray.poll() is None and time.monotonic() < until, said.read_text()
+            assert ray.poll() is None, said.read_text()
+            assert time.monotonic() < until, said.read_text()
             time.sleep(LOOK_EVERY_S)
         return found[-1]
 
