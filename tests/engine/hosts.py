@@ -18,7 +18,7 @@ from tests.chaos.program import LOOK_EVERY_S, PATIENCE_S, RAYLET, WORKER, childr
 from tests.engine.nodes import RAY
 
 END_S = 30.0
-"""Ray ends what it started on a host within seconds."""
+"""A process that is killed is gone sooner."""
 
 
 class Hosts:
@@ -88,33 +88,22 @@ class Hosts:
         """The processes that train on a host now."""
         return children([self.part(number, RAYLET)], WORKER)
 
-    def end_ray(self, number: int) -> None:
-        """End Ray on a host, however it is, and whatever else runs there."""
-        ray = self._rays.pop(number)
-        ray.terminate()
-        try:
-            ray.wait(timeout=END_S)
-        except subprocess.TimeoutExpired:
-            ray.kill()
-            ray.wait()
-        self._clear(number)
-
-    def remove(self) -> None:
-        """End all that runs on the hosts, and take them away."""
-        for number in list(self._rays):
-            self.end_ray(number)
-        for number in self._made:
-            self._clear(number)
-            _ip("netns", "delete", self._name(number))
-
-    def _clear(self, number: int) -> None:
-        """End what is left on a host. Raises ``AssertionError`` where that does not end."""
+    def end(self, number: int) -> None:
+        """End all that runs on a host at once. Raises ``AssertionError`` where that does not end."""
         left: list[psutil.Process] = []
         for each in _ip("netns", "pids", self._name(number)).split():
             with suppress(psutil.NoSuchProcess):  # It has ended meanwhile.
                 left.append(psutil.Process(int(each)))
                 left[-1].kill()
         assert not wait_until_gone(left, END_S)
+        if (ray := self._rays.pop(number, None)) is not None:
+            ray.wait()
+
+    def remove(self) -> None:
+        """End all that runs on the hosts, and take them away."""
+        for number in self._made:
+            self.end(number)
+            _ip("netns", "delete", self._name(number))
 
     @staticmethod
     def _name(number: int) -> str:

@@ -57,26 +57,22 @@ def commands(first: str) -> list[list[str]]:
     return [shlex.split(line.replace("FIRST", first), comments=True) for line in lines]
 
 
-def start(hosts: Hosts, home: Path, numbers: tuple[int, ...]) -> str:
-    """Ray on these hosts, its head on the first of them, whose address this is. All but host 1, where sweeps are
-    driven, have an empty disk where the home is."""
-    first = hosts.address(numbers[0])
-    head, node, _ = commands(first)
-    for number in numbers:
-        command = [*head[1:], "--include-dashboard=false", "--no-monitor"] if number == numbers[0] else node[1:]
-        hosts.start_ray(number, command, "true" if number == 1 else OWN_DISK.format(home=home))
-        if number == numbers[0]:
-            hosts.part(number, RAYLET)
-    for number in numbers:
+def start(hosts: Hosts, home: Path, *numbers: int) -> None:
+    """Ray on these hosts, its head on the first of them; all others have an empty disk where the home is."""
+    head, node, _ = commands(hosts.address(numbers[0]))
+    hosts.start_ray(numbers[0], [*head[1:], "--include-dashboard=false", "--no-monitor"])
+    hosts.part(numbers[0], RAYLET)
+    for number in numbers[1:]:
+        hosts.start_ray(number, node[1:], OWN_DISK.format(home=home))
+    for number in numbers[1:]:
         hosts.part(number, RAYLET)
-    return first
 
 
-def begin(hosts: Hosts, first: str, space: Path, home: Path, log: Path, *words: str) -> Program:
-    """The sweep, driven on host 1."""
-    command = commands(first)[2]
+def begin(hosts: Hosts, head: int, space: Path, home: Path, log: Path, *words: str) -> Program:
+    """The sweep, driven on the host of the head."""
+    command = commands(hosts.address(head))[2]
     assert command[:5] == ["python", "-m", "orchestrator", "run", "add_vs_add_prod"]
-    return Program(space, home, log, *command[5:], *words, on=hosts.on(1))
+    return Program(space, home, log, *command[5:], *words, on=hosts.on(head))
 
 
 def wait_for(what: Callable[[], object], log: Path) -> None:
@@ -95,8 +91,8 @@ def test_a_stranger_gets_an_answer_with_three_commands(hosts: Hosts, tmp_path: P
     expected = truth(tmp_path / "truth")
     home, log = tmp_path / "home", tmp_path / "log"
     home.mkdir()
-    first = start(hosts, home, (1, 2, 3))
-    program = begin(hosts, first, write_space(tmp_path, pace_s=0.4, seeds=SEEDS, **resources(1)), home, log)
+    start(hosts, home, 1, 2, 3)
+    program = begin(hosts, 1, write_space(tmp_path, pace_s=0.4, seeds=SEEDS, **resources(1)), home, log)
     try:
         assert program.end() == 0, log.read_text()
     finally:
@@ -110,8 +106,8 @@ def test_a_stranger_gets_an_answer_with_three_commands(hosts: Hosts, tmp_path: P
 
 def test_a_link_healed_under_a_ghost_and_a_head_that_moves_cost_nothing(hosts: Hosts, tmp_path: Path) -> None:
     """Two runs on three hosts, both held before their ends. The link of one is cut until the free host trains it from
-    its checkpoint, and healed: then it ends here and there. The other one is still held when the head dies; it ends
-    under a head on another host."""
+    its checkpoint, and healed: then it ends here and there. The other one is still held when the head dies; it ends on
+    a host that has the home now, and is the head."""
     asked: dict[str, Any] = {"mixes": ["add"], "sizes": [16, 64], "seeds": 1}
     expected = truth(tmp_path / "truth", **asked)
     home, holds, log = tmp_path / "home", tmp_path / "holds", tmp_path / "log"
@@ -122,7 +118,8 @@ def test_a_link_healed_under_a_ghost_and_a_head_that_moves_cost_nothing(hosts: H
         each.touch()
     settings = {"steps": STEPS, "holds": str(holds)}
     space = write_space(tmp_path, pace_s=0, family=FAMILY, settings=settings, **asked, **resources(1))
-    program = begin(hosts, start(hosts, home, (1, 2, 3)), space, home, log)
+    start(hosts, home, 1, 2, 3)
+    program = begin(hosts, 1, space, home, log)
     try:
         wait_for(lambda: evaluations(home) == len(held) * (STEPS - 1), log)
         [free] = [number for number in hosts.numbers if not hosts.workers(number)]
@@ -139,10 +136,11 @@ def test_a_link_healed_under_a_ghost_and_a_head_that_moves_cost_nothing(hosts: H
         hosts.part(1, GCS).kill()
         assert program.end() == 1, log.read_text()
         for number in hosts.numbers:
-            hosts.end_ray(number)
+            hosts.end(number)
         [sweep_id] = Home(home).sweep_ids()
         assert re.search(rf"^error: .*; 1 runs of {sweep_id} are kept. Continue with", log.read_text(), re.MULTILINE)
-        program = begin(hosts, start(hosts, home, (2, 1)), space, home, log, "--resume", sweep_id)
+        start(hosts, home, 2)
+        program = begin(hosts, 2, space, home, log, "--resume", sweep_id)
         held.popitem()[1].unlink()
         assert program.end() == 0, log.read_text()
     finally:
