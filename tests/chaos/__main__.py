@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -15,6 +15,7 @@ import numpy as np
 from tests.chaos.disturbed import LostError
 from tests.chaos.faults import FAULTS, small_disk
 from tests.chaos.ground import Ground, OwnRay, kept_ray
+from tests.chaos.played import Played, keep, kept, table, totals
 from tests.chaos.rounds import ROUNDS_A_SWEEP, RUNS, Counted, Round, Truth, play, truth
 
 OWN = 0.25
@@ -33,26 +34,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=10, help="faults that are made and seen")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--within", type=float, default=float("inf"), help="begin no sweep after so many seconds")
+    parser.add_argument("--log", type=Path, help="keep each sweep here, and count those that lie there as well")
     asked = parser.parse_args(arguments)
     rng = np.random.default_rng(asked.seed)
-    begun, played, counted = time.monotonic(), list[Round](), list[Counted]()
+    begun, played = time.monotonic(), list[Played]()
     with tempfile.TemporaryDirectory(prefix="chaos-") as name, kept_ray() as cluster:
         directory = Path(name)
         expected = truth(directory / "truth")
         waiting = drawn(asked.rounds, _kinds(directory), rng)
         most = AGAIN * len(waiting)
-        while waiting and len(counted) < most and time.monotonic() - begun < asked.within:
+        while waiting and len(played) < most and time.monotonic() - begun < asked.within:
             own, faults = waiting.pop(0)
-            place = directory / f"sweep-{len(counted) + 1}"
-            made, found = _sweep(faults, OwnRay() if own else cluster, expected, place, rng)
-            played += made
-            counted.append(found)
-            if missed := [each.fault for each in made if not each.seen]:
-                waiting.append((own, missed))
-    seconds, seen = time.monotonic() - begun, sum(each.seen for each in played)
-    print(f"\n{table(played)}\n\n{totals(counted)}")
-    print(f"{seen} faults seen, seed {asked.seed}, {seconds:.0f} s: {seconds / max(1, seen):.1f} s a fault")
-    return 0 if seen >= asked.rounds and all(each.good for each in counted) else 1
+            place = directory / f"sweep-{len(played) + 1}"
+            played.append(_sweep(faults, OwnRay() if own else cluster, expected, place, rng))
+            if asked.log is not None:
+                keep(asked.log, played[-1])
+            if left := not_seen(faults, played[-1].rounds):
+                waiting.append((own, left))
+    all_played = played if asked.log is None else kept(asked.log)
+    print(f"\n{table(all_played)}\n\n{totals(all_played)}")
+    seen = sum(each.seen for each in played)
+    print(f"{seen} faults of seed {asked.seed} seen, {time.monotonic() - begun:.0f} s with the start of a cluster")
+    return 0 if seen >= asked.rounds and all(each.counted.good for each in played) else 1
 
 
 def drawn(rounds: int, kinds: Sequence[str], rng: np.random.Generator) -> list[Batch]:
@@ -69,29 +72,9 @@ def drawn(rounds: int, kinds: Sequence[str], rng: np.random.Generator) -> list[B
     ]
 
 
-def table(played: Sequence[Round]) -> str:
-    """A Markdown table, a row a kind of fault."""
-    lines = [
-        "| fault | made and seen | on a Ray of its own | not seen | --resume by hand | s to next run: median, most |",
-        "|---|---|---|---|---|---|",
-    ]
-    for name in [*FAULTS, "all"]:
-        of_kind = [each for each in played if name in (each.fault, "all")]
-        if seen := [each for each in of_kind if each.seen]:
-            times = [each.seconds for each in seen]
-            lines.append(
-                f"| {name} | {len(seen)} | {sum(each.own for each in seen)} | {len(of_kind) - len(seen)} | "
-                f"{sum(each.resumes for each in seen)} | {statistics.median(times):.1f}, {max(times):.1f} |"
-            )
-    return "\n".join(lines)
-
-
-def totals(counted: Sequence[Counted]) -> str:
-    """All sweeps together."""
-    lost, doubled, changed = (sum(getattr(each, name) for each in counted) for name in ("lost", "doubled", "changed"))
-    other = sum(not each.same_answer for each in counted)
-    what = f"{lost} runs lost, {doubled} doubled, {changed} changed, {other} other answers"
-    return f"{len(counted)} sweeps of {RUNS} runs: {what}"
+def not_seen(faults: Sequence[str], rounds: Sequence[Round]) -> list[str]:
+    """Of the faults that a sweep was to meet, those that it did not come to, and those that nothing was seen of."""
+    return [*(each.fault for each in rounds if not each.seen), *faults[len(rounds) :]]
 
 
 def _kinds(directory: Path) -> list[str]:
@@ -105,28 +88,27 @@ def _kinds(directory: Path) -> list[str]:
     return kinds
 
 
-def _sweep(
-    faults: Sequence[str], ground: Ground, expected: Truth, place: Path, rng: np.random.Generator
-) -> tuple[list[Round], Counted]:
-    """A sweep with these faults: what each did, and what it came to. What it said is printed where that is not good."""
+def _sweep(faults: Sequence[str], ground: Ground, expected: Truth, place: Path, rng: np.random.Generator) -> Played:
+    """A sweep with these faults. What it said is printed where it did not come to what it should."""
     (place / "disk").mkdir(parents=True)
-    made = list[Round]()
+    rounds = list[Round]()
 
     def note(each: Round) -> None:
-        made.append(each)
+        rounds.append(each)
         print(f"{place.name}: {'seen' if each.seen else 'NOT SEEN'}: {each}", flush=True)
 
     begun = time.monotonic()
     with small_disk(place / "disk"):
         try:
             found = play(faults, ground, expected, place, rng, note)
-        except (LostError, TimeoutError) as error:
+        except (LostError, TimeoutError, subprocess.TimeoutExpired) as error:
             print(f"{place.name}: {type(error).__name__}: {error}", flush=True)
             found = Counted(lost=RUNS, doubled=0, changed=0, same_answer=False)
-    print(f"{place.name}: {'good' if found.good else 'BAD'} {found}, {time.monotonic() - begun:.0f} s", flush=True)
-    if not found.good or not all(each.seen for each in made):
+    seconds = time.monotonic() - begun
+    print(f"{place.name}: {'good' if found.good else 'BAD'} {found}, {seconds:.0f} s", flush=True)
+    if not found.good or not all(each.seen for each in rounds):
         print((place / "log").read_text(), flush=True)
-    return made, found
+    return Played(tuple(rounds), found, seconds)
 
 
 if __name__ == "__main__":

@@ -43,8 +43,15 @@ class Disturbed:
 
     @property
     def worker(self) -> psutil.Process:
-        """The process that trains."""
-        return self.ground.worker(self.program)
+        """The youngest process that trains, once there is one. Raises :class:`LostError`."""
+        found: list[psutil.Process] = []
+
+        def trains() -> bool:
+            found[:] = self.ground.workers(self.program)
+            return bool(found)
+
+        self._until(trains, "process that trains")
+        return found[-1]
 
     @property
     def processes(self) -> list[psutil.Process]:
@@ -57,10 +64,9 @@ class Disturbed:
         return len(self.log.read_text())
 
     def go_on_until(self, count: int) -> None:
-        """Until so many runs are journalled. Raises :class:`LostError`."""
-        self._until(lambda: self.runs >= count, f"{count} runs")
-        if self.program.process.poll() == 0:
-            raise LostError(f"answered before anything could happen to it:\n{self.log.read_text()}")
+        """Until so many runs are journalled, and the sweep is under way. Raises :class:`LostError`, also where it is
+        answered by then."""
+        self._until(lambda: self.runs >= count and self.program.process.poll() is None, f"sweep with {count} runs")
 
     def go_on_to_the_answer(self) -> None:
         """Until it has printed its answer and its program has ended. Raises :class:`LostError`."""
@@ -82,6 +88,6 @@ class Disturbed:
                 resumed += 1
                 self.resumes += 1
                 self.program = Program(self._space, self.home, self.log, *self.ground.words, "--resume")
-            elif time.monotonic() > until or self.program.process.poll() == 0:
+            elif time.monotonic() > until or (self.program.process.poll() == 0 and not reached()):
                 raise LostError(f"no {wanted}:\n{self.log.read_text()}")
             time.sleep(LOOK_EVERY_S)

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
+from orchestrator.store.damage import is_aside
 from orchestrator.store.remains import OUTCOME
 from tests.chaos.disturbed import Disturbed
 from tests.chaos.ground import KeptRay
@@ -52,7 +53,7 @@ def pull_the_plug(sweep: Disturbed, rng: np.random.Generator) -> bool:
 
 def ask_to_stop(sweep: Disturbed, rng: np.random.Generator) -> bool:
     sweep.program.process.send_signal(signal.SIGTERM)
-    return True
+    return sweep.program.end() != 0
 
 
 def preempt(sweep: Disturbed, rng: np.random.Generator) -> bool:
@@ -97,8 +98,13 @@ def fill_the_disk(sweep: Disturbed, rng: np.random.Generator) -> bool:
 
 def truncate_checkpoint(sweep: Disturbed, rng: np.random.Generator) -> bool:
     """A crash of the worker, at times of the driver as well, that leaves a part of a file of what trains."""
-    victims = [sweep.worker, *([sweep.program.driver] if rng.integers(2) else [])]
-    return _in_time(lambda: _crash(victims, lambda: _truncate_checkpoints(sweep, rng)))
+    also_driver = bool(rng.integers(2))
+
+    def crash() -> bool:
+        victims = [sweep.worker, *([sweep.program.driver] if also_driver else [])]
+        return _crash(victims, lambda: _truncate_checkpoints(sweep, rng))
+
+    return _in_time(crash)
 
 
 def damage_journal(sweep: Disturbed, rng: np.random.Generator) -> bool:
@@ -175,24 +181,24 @@ def small_disk(place: Path) -> Iterator[bool]:
 
 
 def _crash(victims: list[psutil.Process], spoil: Callable[[], bool]) -> bool:
-    """Spoil files while these processes stand still, and end them there; where there is nothing to spoil, they go on,
-    and it is False."""
-    for each in victims:
-        each.suspend()
-    if spoil():
+    """Spoil files while these processes stand still, and end them there; where one has ended by itself, or there is
+    nothing to spoil, the others go on, and it is False."""
+    stands = [_send(each, signal.SIGSTOP) for each in victims]
+    if all(stands) and spoil():
         return _kill(*victims)
     for each in victims:
-        each.resume()
+        _send(each, signal.SIGCONT)
     return False
 
 
 def _truncate_checkpoints(sweep: Disturbed, rng: np.random.Generator) -> bool:
     """A part of each file is left; False where no stack in training has a checkpoint."""
-    files = sorted(sweep.files.directory.glob("checkpoints/*/checkpoint/*"))
-    for file in files:
+    files = sorted(sweep.files.directory.glob("checkpoints/[!.]*/checkpoint/*"))
+    spoiled = [file for file in files if not is_aside(file.parts[-3]) and file.stat().st_size]
+    for file in spoiled:
         content = file.read_bytes()
         file.write_bytes(content[: int(rng.integers(len(content)))])
-    return bool(files)
+    return bool(spoiled)
 
 
 def _kill(*processes: psutil.Process) -> bool:

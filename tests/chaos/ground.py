@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import psutil
 from ray.cluster_utils import Cluster
 
-from tests.chaos.program import ENVIRONMENT, WORKER, Program, children, wait_for_child
+from tests.chaos.program import ENVIRONMENT, PATIENCE_S, RAYLET, WORKER, Program, children
 
 QUICK = {"RAY_health_check_initial_delay_ms": "1000", "RAY_health_check_period_ms": "500"}
 """A cluster looks whether a node lives every half second, not every three: five looks in vain are a dead node."""
@@ -25,11 +25,11 @@ class Ground(Protocol):
     words: tuple[str, ...]
     """What ``run`` is told of it."""
 
-    def worker(self, program: Program) -> psutil.Process:
-        """The process that trains."""
+    def workers(self, program: Program) -> list[psutil.Process]:
+        """The processes that train now, the newest last."""
 
     def processes(self, program: Program) -> list[psutil.Process]:
-        """All that the sweep is made of."""
+        """All that the sweep is made of now."""
 
 
 class OwnRay:
@@ -37,9 +37,9 @@ class OwnRay:
 
     words: tuple[str, ...] = ()
 
-    def worker(self, program: Program) -> psutil.Process:
-        """A child of the program's own raylet."""
-        return program.worker
+    def workers(self, program: Program) -> list[psutil.Process]:
+        """The children of the program's own raylet."""
+        return program.workers
 
     def processes(self, program: Program) -> list[psutil.Process]:
         """Its Ray included."""
@@ -51,31 +51,33 @@ class KeptRay:
 
     def __init__(self) -> None:
         with _environment():
-            self._cluster = Cluster(initialize_head=True, head_node_args=HEAD)
-            self._node: Any = self._cluster.add_node(num_cpus=2)
+            self._cluster = Cluster(initialize_head=True, head_node_args=HEAD | {"wait": False})
+        self._node = self._joined()
         self.words: tuple[str, ...] = ("--address", str(self._cluster.address))
 
-    def worker(self, program: Program) -> psutil.Process:
-        """The youngest: one of a driver that was killed may not have gone yet."""
-        return wait_for_child(self._raylets, WORKER)
+    def workers(self, program: Program) -> list[psutil.Process]:
+        """Those of a driver that was killed included, as long as they have not gone."""
+        return children(children([psutil.Process()], RAYLET), WORKER)
 
     def processes(self, program: Program) -> list[psutil.Process]:
         """Without the cluster, which others use as well."""
-        return [*program.family, *children(self._raylets, WORKER)]
+        return [*program.family, *self.workers(program)]
 
     def lose_node(self) -> None:
         """The node that trains is gone at once; another one joins."""
         self._cluster.remove_node(self._node, allow_graceful=False)
-        with _environment():
-            self._node = self._cluster.add_node(num_cpus=2)
+        self._node = self._joined()
 
     def shutdown(self) -> None:
         """Take the cluster away."""
         self._cluster.shutdown()
 
-    @property
-    def _raylets(self) -> list[psutil.Process]:
-        return children([psutil.Process()], "raylet/raylet")
+    def _joined(self) -> Any:
+        """A new node that trains, once the cluster knows it: on a busy machine later than Ray's own wait for it."""
+        with _environment():
+            node = self._cluster.add_node(wait=False, num_cpus=2)
+        self._cluster.wait_for_nodes(timeout=PATIENCE_S)
+        return node
 
 
 @contextmanager

@@ -19,7 +19,10 @@ ENVIRONMENT = {"PYTHONPATH": str(ROOT), "COLUMNS": "200", "RAY_worker_niceness":
 """Of programs and their Rays: workers find these families, and are not put behind all else that a busy machine does."""
 PATIENCE_S = 900.0
 """Starting Ray and a worker takes 10 s on an idle machine, and minutes on a busy one."""
-LOOK_EVERY_S = 0.02
+LOOK_EVERY_S = 0.1
+"""To look through all processes takes some milliseconds, which what is waited for needs as well."""
+DRIVER, RAYLET, GCS = "-m orchestrator", "raylet/raylet", "gcs/gcs_server"
+"""What stands in the command lines of the process that drives a sweep and of Ray's daemon and head."""
 WORKER = "ray::StackTrial"
 """What Ray calls a process that trains."""
 
@@ -41,22 +44,22 @@ class Program:
     @property
     def driver(self) -> psutil.Process:
         """The process that drives the sweep, which the program watches over."""
-        return wait_for_child([psutil.Process(self.process.pid)], "-m orchestrator")
+        return self._part(DRIVER)
 
     @property
     def raylet(self) -> psutil.Process:
         """Ray's daemon."""
-        return wait_for_child([self.driver], "raylet/raylet")
+        return self._part(DRIVER, RAYLET)
 
     @property
     def gcs(self) -> psutil.Process:
         """Ray's head."""
-        return wait_for_child([self.driver], "gcs/gcs_server")
+        return self._part(DRIVER, GCS)
 
     @property
-    def worker(self) -> psutil.Process:
-        """A process that trains."""
-        return wait_for_child([self.raylet], WORKER)
+    def workers(self) -> list[psutil.Process]:
+        """The processes that train now, the newest last."""
+        return self._parts(DRIVER, RAYLET, WORKER)
 
     @property
     def family(self) -> list[psutil.Process]:
@@ -86,19 +89,29 @@ class Program:
         for each in wait_until_gone(started, 30):
             each.kill()
 
+    def _part(self, *path: str) -> psutil.Process:
+        """The newest of these. Raises ``TimeoutError``, and ``psutil.NoSuchProcess`` once the program has ended."""
+        until = time.monotonic() + PATIENCE_S
+        while not (found := self._parts(*path)):
+            if self.process.poll() is not None:
+                raise psutil.NoSuchProcess(self.process.pid)
+            if time.monotonic() > until:
+                raise TimeoutError(f"the program has no {path[-1]}:\n{self.log.read_text()}")
+            time.sleep(LOOK_EVERY_S)
+        return found[-1]
 
-def wait_for_child(parents: Sequence[psutil.Process], words: str) -> psutil.Process:
-    """The newest child of these processes that has these words in its command line. Raises ``TimeoutError``."""
-    until = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until:
-        if found := children(parents, words):
-            return found[-1]
-        time.sleep(LOOK_EVERY_S)
-    raise TimeoutError(f"{parents} have no {words}")
+    def _parts(self, *path: str) -> list[psutil.Process]:
+        """The processes at the end of a path down from the program: its children that have the first words in their
+        command lines, their children that have the second ones, and so on; none once the program has ended."""
+        found = [] if self.process.poll() is not None else [psutil.Process(self.process.pid)]
+        for words in path:
+            found = children(found, words)
+        return found
 
 
 def children(parents: Sequence[psutil.Process], words: str) -> list[psutil.Process]:
-    """The children of these processes that have these words in their command lines, the newest last."""
+    """The children of these processes that have these words in their command lines, the newest last; none of one that
+    has ended."""
     found = [child for parent in parents for child in _children(parent) if words in _words(child)]
     return sorted(found, key=lambda process: float(process.create_time()))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 from rich.console import Console
 
 from orchestrator.drive.sweep import RunOptions, run_sweep
@@ -31,6 +32,8 @@ ROUNDS_A_SWEEP = 8
 SEEDS = 4
 RUNS = len(MIXES) * len(SIZES) * SEEDS
 """Of a sweep: three for each fault, of which at most two end between it and the next."""
+SPARE = 4
+"""With fewer runs left than that a sweep meets no further fault: one could come after its end."""
 Cell = tuple[str, int, int]
 
 
@@ -92,12 +95,15 @@ def play(
     played: Callable[[Round], object],
 ) -> Counted:
     """A sweep with these faults, its home on ``directory / "disk"``, all that it said in ``directory / "log"``.
-    ``played`` is told of each fault. Raises :class:`LostError` where the sweep does not go on."""
+    ``played`` is told of each fault; those that it has no runs left for do not happen. Raises :class:`LostError` where
+    the sweep does not go on."""
     sweep = Disturbed(
         write_space(directory, pace_s=PACE_S, seeds=SEEDS), directory / "disk" / "home", directory / "log", ground
     )
     try:
         for fault in faults:
+            if sweep.runs > RUNS - SPARE:
+                break
             sweep.go_on_until(max(1, sweep.runs) + int(rng.integers(2)))
             time.sleep(float(rng.uniform(0, 3 * PACE_S)))
             played(_make(fault, sweep, rng))
@@ -110,7 +116,10 @@ def play(
 def _make(fault: str, sweep: Disturbed, rng: np.random.Generator) -> Round:
     """Make a fault, and wait until a further run is journalled."""
     said, resumes, begun = sweep.said, sweep.resumes, time.monotonic()
-    made = FAULTS[fault].make(sweep, rng)
+    try:
+        made = FAULTS[fault].make(sweep, rng)
+    except psutil.NoSuchProcess:  # It had ended by itself before anything could be done to it.
+        made = False
     sweep.go_on_until(sweep.runs + 1)
     seen = made and sweep.says(FAULTS[fault].said, said)
     return Round(fault, not sweep.ground.words, seen, sweep.resumes - resumes, time.monotonic() - begun)

@@ -11,8 +11,9 @@ import pytest
 
 from orchestrator.store.files import Home
 from orchestrator.store.remains import OUTCOME
-from tests.chaos.__main__ import drawn, main, table, totals
+from tests.chaos.__main__ import drawn, main, not_seen
 from tests.chaos.faults import FAULTS
+from tests.chaos.played import Played, keep, kept, table, totals
 from tests.chaos.program import journalled
 from tests.chaos.rounds import ROUNDS_A_SWEEP, RUNS, Counted, Round, answer_in, count, truth
 
@@ -26,15 +27,30 @@ def test_every_kind_of_fault_comes_before_any_comes_again() -> None:
     assert batches == drawn(2 * len(FAULTS), list(FAULTS), np.random.default_rng(3))
 
 
-def test_faults_that_nothing_was_seen_of_do_not_count() -> None:
-    played = [Round("SIGTERM", True, True, 1, 4.0), Round("SIGTERM", False, False, 2, 9.0)]
-    assert "| SIGTERM | 1 | 1 | 1 | 1 | 4.0, 4.0 |" in table(played)
+GOOD, BAD = Counted(0, 0, 0, same_answer=True), Counted(2, 1, 3, same_answer=False)
+ROUNDS = (Round("SIGTERM", True, True, 1, 4.0), Round("SIGTERM", False, False, 2, 9.0))
+
+
+def test_faults_that_nothing_was_seen_of_do_not_count_and_are_made_again() -> None:
+    assert "| SIGTERM | 1 | 1 | 1 | 1 | 4.0, 4.0 |" in table([Played(ROUNDS, GOOD, 30.0)])
+    assert not_seen(["SIGTERM", "SIGTERM", "disk full"], ROUNDS) == ["SIGTERM", "disk full"]
 
 
 def test_a_sweep_with_anything_lost_is_not_good() -> None:
-    counted = [Counted(2, 1, 3, same_answer=False), Counted(0, 0, 0, same_answer=True)]
-    assert [each.good for each in counted] == [False, True]
-    assert totals(counted) == f"2 sweeps of {RUNS} runs: 2 runs lost, 1 doubled, 3 changed, 1 other answers"
+    assert [each.good for each in (BAD, GOOD)] == [False, True]
+    assert totals([Played(ROUNDS, BAD, 30.0), Played(ROUNDS, GOOD, 20.0)]) == (
+        f"2 sweeps of {RUNS} runs: 2 runs lost, 1 doubled, 3 changed, 1 other answers; "
+        "2 faults seen in 50 s: 25.0 s a fault"
+    )
+
+
+def test_what_was_played_is_kept_from_one_call_to_the_next(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    played = [Played(ROUNDS, BAD, 30.5), Played((), GOOD, 20.0)]
+    assert kept(file) == []
+    for each in played:
+        keep(file, each)
+    assert kept(file) == played
 
 
 def test_what_is_lost_doubled_and_changed_is_counted(tmp_path: Path) -> None:

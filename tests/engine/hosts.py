@@ -6,18 +6,19 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.chaos.program import WORKER, children, wait_for_child, wait_until_gone
+from tests.chaos.program import LOOK_EVERY_S, PATIENCE_S, RAYLET, WORKER, children, wait_until_gone
 from tests.engine.nodes import RAY
 
 END_S = 30.0
-"""Ray ends what it started on a host within seconds."""
+"""A process that is killed is gone sooner."""
 
 
 class Hosts:
@@ -27,7 +28,7 @@ class Hosts:
         self.numbers = range(1, count + 1)
         self._directory = directory
         self._rays: dict[int, subprocess.Popen[bytes]] = {}
-        self._made: list[str] = []
+        self._made: list[int] = []
 
     def address(self, number: int) -> str:
         """Of a host."""
@@ -41,7 +42,7 @@ class Hosts:
         """Make the network. Raises ``CalledProcessError`` where this user, or this machine, cannot."""
         for number in (0, *self.numbers):
             _ip("netns", "add", self._name(number))
-            self._made.append(self._name(number))
+            self._made.append(number)
         switch = ("-n", self._name(0))
         _ip(*switch, "link", "add", "bridge", "type", "bridge")
         _ip(*switch, "link", "set", "bridge", "up")
@@ -66,42 +67,43 @@ class Hosts:
         """Have a host run ``ray start``, and first a line of a shell that mounts what nobody else sees."""
         place = self._directory / str(number)
         place.mkdir(exist_ok=True)
-        options = ["--block", "--num-cpus=1", f"--temp-dir={place}", "--disable-usage-stats"]
-        words = " ".join([str(RAY), *command, *options])
+        options = ["--block", "--num-cpus=1", "--object-store-memory=100000000", "--include-log-monitor=false"]
+        words = " ".join([str(RAY), *command, *options, f"--temp-dir={place}", "--disable-usage-stats"])
         with (place / "said").open("ab") as said:
             self._rays[number] = subprocess.Popen(
                 [*self.on(number), "unshare", "-m", "sh", "-c", f"{before} && exec {words}"], stdout=said, stderr=said
             )
 
     def part(self, number: int, words: str) -> psutil.Process:
-        """A part of Ray on a host, once it is there."""
-        return wait_for_child([psutil.Process(self._rays[number].pid)], words)
+        """A part of Ray on a host, once it is there. Raises ``AssertionError`` where Ray has ended before."""
+        ray, until = self._rays[number], time.monotonic() + PATIENCE_S
+        while not (found := children([psutil.Process(ray.pid)], words)):
+            said = self._directory / str(number) / "said"
+            assert ray.poll() is None, said.read_text()
+            assert time.monotonic() < until, said.read_text()
+            time.sleep(LOOK_EVERY_S)
+        return found[-1]
 
     def workers(self, number: int) -> list[psutil.Process]:
         """The processes that train on a host now."""
-        return children([self.part(number, "raylet/raylet")], WORKER)
+        return children([self.part(number, RAYLET)], WORKER)
 
-    def end_ray(self, number: int) -> None:
-        """End Ray on a host, however it is."""
-        ray = self._rays.pop(number)
-        parts = [] if ray.poll() is not None else psutil.Process(ray.pid).children(recursive=True)
-        ray.terminate()
-        try:
-            ray.wait(timeout=END_S)
-        except subprocess.TimeoutExpired:
-            ray.kill()
+    def end(self, number: int) -> None:
+        """End all that runs on a host at once. Raises ``AssertionError`` where that does not end."""
+        left: list[psutil.Process] = []
+        for each in _ip("netns", "pids", self._name(number)).split():
+            with suppress(psutil.NoSuchProcess):  # It has ended meanwhile.
+                left.append(psutil.Process(int(each)))
+                left[-1].kill()
+        assert not wait_until_gone(left, END_S)
+        if (ray := self._rays.pop(number, None)) is not None:
             ray.wait()
-        for left in wait_until_gone(parts, END_S):
-            left.kill()
 
     def remove(self) -> None:
         """End all that runs on the hosts, and take them away."""
-        for number in list(self._rays):
-            self.end_ray(number)
-        for name in self._made:
-            for process in _ip("netns", "pids", name).split():
-                psutil.Process(int(process)).kill()
-            _ip("netns", "delete", name)
+        for number in self._made:
+            self.end(number)
+            _ip("netns", "delete", self._name(number))
 
     @staticmethod
     def _name(number: int) -> str:

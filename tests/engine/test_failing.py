@@ -13,6 +13,10 @@ DIED = """The actor died unexpectedly before finishing this task.
 """
 LOST = DIED + "the actor's node was terminated unexpectedly: health check failed due to missing too many heartbeats\n"
 KILLED = DIED + "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR\n"
+SILENT = (
+    "The actor 3f0a41 is unavailable: The actor is temporarily unavailable: RpcError: RPC error: Socket closed. "
+    "The task may or may not have been executed on the actor.\n"
+)
 RAISED = "ray::ResourceTrainable.train() (pid=301, ip=10.77.0.3)\nValueError: the actor's patience\n"
 
 
@@ -23,6 +27,11 @@ RAISED = "ray::ResourceTrainable.train() (pid=301, ip=10.77.0.3)\nValueError: th
         ([KILLED, LOST], "the node 10.77.0.3 was lost (health check failed due to missing too many heartbeats)"),
         ([DIED + "The actor died because its node has died. Node Id: 99cf\n"], "the node 10.77.0.3 was lost"),
         ([DIED + "the actor's node was preempted: a notice\n"], "the node 10.77.0.3 was lost (a notice)"),
+        (
+            [KILLED, SILENT],
+            "a node was lost, or cannot be reached (The actor is temporarily unavailable: RpcError: RPC error: Socket "
+            "closed)",
+        ),
         ([KILLED], ""),
         ([LOST, RAISED], ""),
         ([], ""),

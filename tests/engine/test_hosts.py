@@ -15,8 +15,9 @@ import pytest
 from orchestrator.store.files import Home
 from tests.chaos.ground import QUICK
 from tests.chaos.paced import write_space
-from tests.chaos.program import ENVIRONMENT, ROOT, Program, journalled
+from tests.chaos.program import ENVIRONMENT, GCS, RAYLET, ROOT, Program, journalled
 from tests.chaos.rounds import SEEDS, Counted, count, truth
+from tests.engine.held import FAMILY
 from tests.engine.hosts import Hosts, connected_hosts
 from tests.engine.nodes import OWN_DISK
 
@@ -24,6 +25,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 NOTHING = Counted(lost=0, doubled=0, changed=0, same_answer=True)
 WAIT_S = 300.0
+STEPS = 3
 
 
 @pytest.fixture
@@ -47,49 +49,50 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
         yield made
 
 
-def commands() -> list[list[str]]:
+def commands(first: str) -> list[list[str]]:
     """What deploy/README.md has somebody type who has a few machines and ssh."""
     text = (ROOT / "deploy" / "README.md").read_text(encoding="utf-8")
     section = text.partition("## Plain ssh")[2].partition("\n## ")[0]
     lines = re.findall(r"^    (\S.*)$", section, re.MULTILINE)
-    return [shlex.split(line.replace("FIRST", "10.77.0.1"), comments=True) for line in lines]
+    return [shlex.split(line.replace("FIRST", first), comments=True) for line in lines]
 
 
-def start(hosts: Hosts, home: Path) -> None:
-    """Ray on every host; all but the first have an empty disk where the home is."""
-    head, node, _ = commands()
-    hosts.start_ray(1, [*head[1:], "--include-dashboard=false"])
-    hosts.part(1, "raylet/raylet")
-    for number in (2, 3):
+def start(hosts: Hosts, home: Path, *numbers: int) -> None:
+    """Ray on these hosts, its head on the first of them; all others have an empty disk where the home is."""
+    head, node, _ = commands(hosts.address(numbers[0]))
+    hosts.start_ray(numbers[0], [*head[1:], "--include-dashboard=false", "--no-monitor"])
+    hosts.part(numbers[0], RAYLET)
+    for number in numbers[1:]:
         hosts.start_ray(number, node[1:], OWN_DISK.format(home=home))
-    for number in (2, 3):
-        hosts.part(number, "raylet/raylet")
+    for number in numbers[1:]:
+        hosts.part(number, RAYLET)
 
 
-def begin(hosts: Hosts, space: Path, home: Path, log: Path, *words: str) -> Program:
-    """The sweep, driven on the first host."""
-    assert commands()[2][:5] == ["python", "-m", "orchestrator", "run", "add_vs_add_prod"]
-    return Program(space, home, log, *commands()[2][5:], *words, on=hosts.on(1))
+def begin(hosts: Hosts, head: int, space: Path, home: Path, log: Path, *words: str) -> Program:
+    """The sweep, driven on the host of the head."""
+    command = commands(hosts.address(head))[2]
+    assert command[:5] == ["python", "-m", "orchestrator", "run", "add_vs_add_prod"]
+    return Program(space, home, log, *command[5:], *words, on=hosts.on(head))
 
 
 def wait_for(what: Callable[[], object], log: Path) -> None:
     until = time.monotonic() + WAIT_S
     while not what():
         assert time.monotonic() < until, log.read_text()
-        time.sleep(0.05)
+        time.sleep(0.1)
 
 
 def resources(stack: int) -> dict[str, Any]:
-    return {"resources": {"max_stack": stack, "cpu_per_stack": 1, "checkpoint_every_s": 0.1}}
+    return {"resources": {"max_stack": stack, "cpu_per_stack": 1, "checkpoint_every_s": 0.001}}
 
 
 def test_a_stranger_gets_an_answer_with_three_commands(hosts: Hosts, tmp_path: Path) -> None:
-    assert len(commands()) == 3
+    assert len(commands("FIRST")) == 3
     expected = truth(tmp_path / "truth")
     home, log = tmp_path / "home", tmp_path / "log"
     home.mkdir()
-    start(hosts, home)
-    program = begin(hosts, write_space(tmp_path, pace_s=0.4, seeds=SEEDS, **resources(1)), home, log)
+    start(hosts, home, 1, 2, 3)
+    program = begin(hosts, 1, write_space(tmp_path, pace_s=0.4, seeds=SEEDS, **resources(1)), home, log)
     try:
         assert program.end() == 0, log.read_text()
     finally:
@@ -101,36 +104,50 @@ def test_a_stranger_gets_an_answer_with_three_commands(hosts: Hosts, tmp_path: P
     assert count(home, log, expected) == NOTHING
 
 
-def test_a_link_healed_under_a_ghost_and_a_head_that_dies_cost_nothing(hosts: Hosts, tmp_path: Path) -> None:
-    """Two stacks on three hosts. One is cut off in the middle of its training, until the free host trains its stack;
-    its ghost lives when the link is healed. Then the head dies, and another one takes its place."""
-    asked: dict[str, Any] = {"sizes": [16, 64], "seeds": 1}
+def test_a_link_healed_under_a_ghost_and_a_head_that_moves_cost_nothing(hosts: Hosts, tmp_path: Path) -> None:
+    """Two runs on three hosts, both held before their ends. The link of one is cut until the free host trains it from
+    its checkpoint, and healed: then it ends here and there. The other one is still held when the head dies; it ends on
+    a host that has the home now, and is the head."""
+    asked: dict[str, Any] = {"mixes": ["add"], "sizes": [16, 64], "seeds": 1}
     expected = truth(tmp_path / "truth", **asked)
-    home, log = tmp_path / "home", tmp_path / "log"
+    home, holds, log = tmp_path / "home", tmp_path / "holds", tmp_path / "log"
     home.mkdir()
-    space = write_space(tmp_path, pace_s=6, **asked, **resources(2))
-    start(hosts, home)
-    program = begin(hosts, space, home, log)
+    holds.mkdir()
+    held = {str(size): holds / f"{size}-{STEPS}" for size in asked["sizes"]}
+    for each in held.values():
+        each.touch()
+    settings = {"steps": STEPS, "holds": str(holds)}
+    space = write_space(tmp_path, pace_s=0, family=FAMILY, settings=settings, **asked, **resources(1))
+    start(hosts, home, 1, 2, 3)
+    program = begin(hosts, 1, space, home, log)
     try:
-        wait_for(lambda: len(list(home.glob("sweeps/*/stacks/*/progress.jsonl"))) == 2, log)
+        wait_for(lambda: evaluations(home) == len(held) * (STEPS - 1), log)
         [free] = [number for number in hosts.numbers if not hosts.workers(number)]
         cut = next(number for number in (3, 2) if number != free)
         [ghost] = hosts.workers(cut)
+        [trained] = re.findall(r" size (\d+) ", " ".join(ghost.cmdline()))
         hosts.cut(cut)
         wait_for(lambda: hosts.workers(free), log)
         assert not journalled(home)
         assert ghost.is_running()
         hosts.heal(cut)
+        held.pop(trained).unlink()
         wait_for(lambda: journalled(home), log)
-        hosts.part(1, "gcs/gcs_server").kill()
-        assert program.end() == 1
+        hosts.part(1, GCS).kill()
+        assert program.end() == 1, log.read_text()
         for number in hosts.numbers:
-            hosts.end_ray(number)
+            hosts.end(number)
         [sweep_id] = Home(home).sweep_ids()
-        assert re.search(rf"^error: .*; \d+ runs of {sweep_id} are kept. Continue with", log.read_text(), re.MULTILINE)
-        start(hosts, home)
-        program = begin(hosts, space, home, log, "--resume", sweep_id)
+        assert re.search(rf"^error: .*; 1 runs of {sweep_id} are kept. Continue with", log.read_text(), re.MULTILINE)
+        start(hosts, home, 2)
+        program = begin(hosts, 2, space, home, log, "--resume", sweep_id)
+        held.popitem()[1].unlink()
         assert program.end() == 0, log.read_text()
     finally:
         program.kill()
     assert count(home, log, expected) == NOTHING
+
+
+def evaluations(home: Path) -> int:
+    """How many the driver has heard of, in runs that have not ended."""
+    return sum(len(each.read_text().splitlines()) for each in home.glob("sweeps/*/stacks/*/progress.jsonl"))

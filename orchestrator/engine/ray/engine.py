@@ -65,6 +65,8 @@ class RayEngine(Engine):
         self._with_dashboard = dashboard
         self._dashboard = ""
         self._kept = ExitStack()
+        self._begins = ExitStack()
+        """Holds a watch over Ray until it trains, which has one of its own: much is read and opened meanwhile."""
 
     @property
     def slots(self) -> int:
@@ -94,6 +96,7 @@ class RayEngine(Engine):
         except BaseException:
             self._kept.close()
             raise
+        self._begins.enter_context(Watch())
         _protect_token()
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # Failed trials are reported by the sweep.
         self._dashboard = f"http://{context.dashboard_url}" if context.dashboard_url else ""
@@ -102,6 +105,7 @@ class RayEngine(Engine):
             self._dashboard += f", which asks for this token, once a browser: {token}"
         if self.slots < 1:
             asked = self._resources
+            self._begins.close()
             ray.shutdown()
             self._kept.close()
             raise UserError(
@@ -113,6 +117,7 @@ class RayEngine(Engine):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._begins.close()
         ray.shutdown()
         self._kept.close()
 
@@ -121,6 +126,7 @@ class RayEngine(Engine):
         # Ray's processes on this machine alone are started by this one: they see what it sees.
         proved = self._address is not None or self._transport is Transport.RAY
         with Watch() as watch, reachable(files, self._transport) if proved else nullcontext() as reach:
+            self._begins.close()
             self._fit(campaign, files, reach, watch)
         if not campaign.done:
             raise SweepError(f"Ray Tune ended before the sweep did; its files lie in {files.tune}")

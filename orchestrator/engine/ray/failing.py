@@ -10,6 +10,9 @@ from ray.tune.experiment import Trial
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 NODE = re.compile(r"the actor's node was (?:\w+ ?)+: *(.*)|its node has died", re.IGNORECASE)
 """How Ray's GCS says that an actor is gone because its node is. It has no other word for it in what reaches Tune."""
+SILENT = re.compile(r"The actor \w+ is unavailable: (.*?)\.?(?: The task may or may not .*)?$", re.MULTILINE)
+"""What Ray says of an actor that does not answer, where nobody has told it within a second that the actor ended. The
+node tells that of a worker that ends: so the node has gone, too, or cannot be reached."""
 ADDRESS = re.compile(r"^\s*ip: (\S+)", re.MULTILINE)
 
 
@@ -24,6 +27,8 @@ def traceback_of(trial: Trial) -> str:
 def lost_node(said: str) -> str:
     """That a node was lost, where the last failure that a trial's traceback tells of is that; ``""`` otherwise."""
     last = said.rpartition("Failure # ")[2]
+    if (silent := SILENT.search(last)) is not None:
+        return f"a node was lost, or cannot be reached ({silent[1]})"
     found = NODE.search(last)
     if found is None:
         return ""

@@ -1,0 +1,71 @@
+"""What was played: kept in a file from one call to the next, and counted."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tests.chaos.faults import FAULTS
+from tests.chaos.rounds import RUNS, Counted, Round
+
+
+@dataclass(frozen=True)
+class Played:
+    """A sweep: the faults that it met, what it came to, and how many seconds it took."""
+
+    rounds: tuple[Round, ...]
+    counted: Counted
+    seconds: float
+
+    @property
+    def seen(self) -> int:
+        """The faults that were made and seen."""
+        return sum(each.seen for each in self.rounds)
+
+
+def keep(file: Path, played: Played) -> None:
+    """Append a sweep to a file, a JSON line."""
+    with file.open("a", encoding="utf-8") as lines:
+        lines.write(json.dumps(asdict(played)) + "\n")
+
+
+def kept(file: Path) -> list[Played]:
+    """All sweeps in a file; none where there is no file."""
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return [
+        Played(tuple(Round(**each) for each in data["rounds"]), Counted(**data["counted"]), data["seconds"])
+        for data in map(json.loads, lines)
+    ]
+
+
+def table(played: Sequence[Played]) -> str:
+    """A Markdown table, a row a kind of fault."""
+    lines = [
+        "| fault | made and seen | on a Ray of its own | not seen | --resume by hand | s to next run: median, most |",
+        "|---|---|---|---|---|---|",
+    ]
+    rounds = [each for one in played for each in one.rounds]
+    for name in [*FAULTS, "all"]:
+        of_kind = [each for each in rounds if name in (each.fault, "all")]
+        if seen := [each for each in of_kind if each.seen]:
+            times = [each.seconds for each in seen]
+            lines.append(
+                f"| {name} | {len(seen)} | {sum(each.own for each in seen)} | {len(of_kind) - len(seen)} | "
+                f"{sum(each.resumes for each in seen)} | {statistics.median(times):.1f}, {max(times):.1f} |"
+            )
+    return "\n".join(lines)
+
+
+def totals(played: Sequence[Played]) -> str:
+    """All sweeps together."""
+    counted = [each.counted for each in played]
+    lost, doubled, changed = (sum(getattr(each, name) for each in counted) for name in ("lost", "doubled", "changed"))
+    other = sum(not each.same_answer for each in counted)
+    seen, seconds = sum(each.seen for each in played), sum(each.seconds for each in played)
+    return (
+        f"{len(played)} sweeps of {RUNS} runs: {lost} runs lost, {doubled} doubled, {changed} changed, {other} other "
+        f"answers; {seen} faults seen in {seconds:.0f} s: {seconds / max(1, seen):.1f} s a fault"
+    )
