@@ -42,14 +42,30 @@ VERDICTS = {
 }
 
 
+FOLLOW_S = 15
+"""How often a page that is served asks whether its sweep has changed, in seconds: to make it anew takes some."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """Of a page that somebody serves the addresses of the page of all sweeps, ``index``, and of a text that changes when
+    the sweep does, ``mark``: it was ``seen`` when the page was made. ``""`` where the sweep changes no more."""
+
+    index: str
+    mark: str = ""
+    seen: str = ""
+
+
 @dataclass(frozen=True)
 class PageContent:
-    """What a page tells. ``state`` is how the sweep stands, in a word."""
+    """What a page tells. ``state`` is how the sweep stands, in a word; ``served`` is None for a page that stands by
+    itself."""
 
     sweep: Sweep
     state: str
     answer: Answer
     runs: Sequence[RunRecord]
+    served: Served | None = None
 
 
 def page(content: PageContent) -> str:
@@ -61,6 +77,8 @@ def page(content: PageContent) -> str:
         sweep=content.sweep,
         spec=spec,
         state=content.state,
+        served=content.served,
+        follow_s=FOLLOW_S,
         said=said,
         words=content.answer.words,
         has_core=content.answer.has_core,
