@@ -24,22 +24,23 @@ BEYOND = 1.5
 
 def explain(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord], state: str) -> tuple[str, ...]:
     """The paragraphs: asked, found, how sure, what would change it, what next."""
+    ended = sum(mix.runs for mix in answer.mixes)
+    if not ended:
+        return (_asked(spec, answer), f"No run has ended yet; the sweep is {state}, and nothing is known.")
+    return (_asked(spec, answer), _found(answer, state), *judged(answer, runs))
+
+
+def judged(answer: Answer, runs: Sequence[RunRecord]) -> tuple[str, ...]:
+    """How sure the answer is, what would change it, and what next: the last of these paragraphs, for who has read the
+    answer itself. Nothing where no run has ended."""
+    if not any(mix.runs for mix in answer.mixes):
+        return ()
     seconds: dict[int, list[float]] = {}
     for run in runs:
         if (took := run.outcome.measures.get("seconds", 0.0)) and run.config.steps_factor == 1:
             seconds.setdefault(run.config.size, []).append(took)
     costs = {size: sorted(found)[(len(found) - 1) // 2] for size, found in seconds.items()}
-    ended = sum(mix.runs for mix in answer.mixes)
-    if not ended:
-        return (_asked(spec, answer), f"No run has ended yet; the sweep is {state}, and nothing is known.")
-    said = (
-        _asked(spec, answer),
-        _found(answer, state),
-        _how_sure(answer),
-        _what_would_change_it(answer),
-        _next(answer, costs),
-    )
-    return tuple(filter(None, said))
+    return tuple(filter(None, (_how_sure(answer), _what_would_change_it(answer), _next(answer, costs))))
 
 
 def _asked(spec: SweepSpec, answer: Answer) -> str:

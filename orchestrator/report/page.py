@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from markupsafe import Markup
@@ -12,6 +13,7 @@ from markupsafe import Markup
 from orchestrator.cost.spent import cost_of
 from orchestrator.report import table, wording
 from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.explaining import judged
 from orchestrator.report.explorer import explorer_data
 from orchestrator.report.learning import learning_figure
 from orchestrator.report.main_figure import main_figure
@@ -77,9 +79,11 @@ def page(content: PageContent) -> str:
         sweep=content.sweep,
         spec=spec,
         state=content.state,
+        begun=f"{datetime.fromisoformat(content.sweep.created).astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         served=content.served,
         follow_s=FOLLOW_S,
         said=said,
+        judged=judged(content.answer, content.runs),
         words=content.answer.words,
         has_core=content.answer.has_core,
         figures=_figures(content),
