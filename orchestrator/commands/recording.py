@@ -22,7 +22,9 @@ def ui_command(
     ] = None,
     steer: Annotated[
         bool,
-        typer.Option("--steer", help="Let who has the page's address, with a secret in it then, stop and resume sweeps."),
+        typer.Option(
+            "--steer", help="Let who has the page's address, with a secret in it then, stop and resume sweeps."
+        ),
     ] = False,
     debug: Debug = False,
 ) -> None:

@@ -50,7 +50,7 @@ FOLLOW_S = 15
 
 @dataclass(frozen=True)
 class Served:
-    """Of a page that somebody serves the addresses of the page of all sweeps, ``index``, and of a text that changes when
+    """Addresses for a page that somebody serves: of the page of all sweeps, ``index``, and of a text that changes when
     the sweep does, ``mark``: it was ``seen`` when the page was made. ``""`` where the sweep changes no more."""
 
     index: str

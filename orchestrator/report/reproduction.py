@@ -31,7 +31,9 @@ class Reproduction:
 def summary(rows: Sequence[Row]) -> str:
     """``12 rows: 4 agree, 1 disagrees, 5 undecided at this scale, 2 not run``."""
     counts = Counter(row.agreement for row in rows)
-    said = [f"{counts[each]} {SEVERAL.get(each, each) if counts[each] > 1 else each}" for each in Agreement if counts[each]]
+    said = [
+        f"{counts[each]} {SEVERAL.get(each, each) if counts[each] > 1 else each}" for each in Agreement if counts[each]
+    ]
     return f"{len(rows)} rows: {', '.join(said)}"
 
 

@@ -1,4 +1,4 @@
-"""Goes on with interrupted sweeps for whoever asks on the page: each in a process of its own, which outlives the page."""
+"""Goes on with interrupted sweeps for who asks on the page: each in a process of its own, which outlives the page."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ class Resuming:
             return f"Process {begun.process.pid} goes on with it; what it says is in {begun.log}"
         if code in (0, INTERRUPTED):
             return ""
-        return f"The process that went on with it ended with exit code {code}: {_last_line(begun.log)} (more: {begun.log})"
+        return (
+            f"The process that went on with it ended with exit code {code}: {_last_line(begun.log)} (more: {begun.log})"
+        )
 
     def _words(self, files: SweepFiles) -> list[str]:
         asked = ["run", str(files.spec), "--resume", files.directory.name, "--home", str(files.home.root)]

@@ -35,7 +35,7 @@ def no_links() -> tuple[Mapping[str, tuple[Link, ...]], str]:
 
 
 class Shelf:
-    """Reads a home for its page, and hands on what somebody asks there. May be asked from several threads; one at a time
+    """Reads a home for its page, and does what somebody asks there. May be asked from several threads; one at a time
     is answered. While a sweep runs the page asks for itself every ``refresh_s`` seconds; ``resuming`` goes on with
     sweeps."""
 

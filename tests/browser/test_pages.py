@@ -214,8 +214,14 @@ def test_the_report_is_a_page_of_its_own(site: Site, page: Page, tmp_path: Path)
         [*command, "--output", str(path)], capture_output=True, text=True, cwd=ROOT, timeout=280, check=False
     )
     assert done.returncode == 0, done.stderr
+    page.resize(1280, 900)
     page.open(path.as_uri())
     shown = page.wait(str(sweep), "add+prod", "n_embed")
+    # The question, the answer and its figure are on the first screen; a click leads to what models hold.
+    page.wait_for("document.querySelector('#answer table').getBoundingClientRect().bottom < window.innerHeight")
+    page.wait_for("document.querySelector('#curves svg').getBoundingClientRect().bottom < window.innerHeight")
+    page.click("document.querySelector('nav a[href=\"#similarities\"]')")
+    page.wait_for("document.getElementById('similarities').getBoundingClientRect().top < window.innerHeight / 2")
     assert "search.method" in shown or "bayes" in shown
     page.wait_for("[...document.querySelectorAll('svg')].some(figure => figure.getBoundingClientRect().width > 400)")
     page.wait_for("performance.getEntriesByType('resource').length === 0")

@@ -14,6 +14,7 @@ import pytest
 
 from orchestrator.catalogue.reading import read_sweep
 from orchestrator.report import explorer, table
+from orchestrator.report.explaining import judged
 from orchestrator.report.page import PageContent, page
 from orchestrator.report.panels import similarity_of
 from orchestrator.report.thresholds import threshold_table
@@ -95,7 +96,7 @@ def test_the_answer_comes_first_in_words(whole: tuple[PageContent, str]) -> None
     text = outline(html).text
     places = [text.index(part) for part in (told.sweep.spec.question, said.conclusions[0], "Accuracy against size")]
     assert places == sorted(places)
-    for line in (*said.learned, *said.conclusions, *said.notes):
+    for line in (*said.learned, *said.conclusions, *judged(told.answer, told.runs), *said.notes):
         assert " ".join(line.split()) in text
     for row in said.rows:
         for cell in row.cells:

@@ -68,7 +68,9 @@ def test_what_changed_is_read_again(served: tuple[str, Home]) -> None:
     address, home = served
     sweep = write_sweep(home, runs=runs_of(spec())[:6], answered=False)
     assert "interrupted</span> 6 runs" in get(address)
-    assert f"../mark/{sweep.id}" in get(f"{address}sweep/{sweep.id}")
+    report = get(f"{address}sweep/{sweep.id}")
+    assert f"../mark/{sweep.id}" in report
+    assert "<p>So far: " in report
     assert get(f"{address}mark/{sweep.id}") == "6 runs, interrupted"
     journal = Journal(home.sweep(sweep.id).journal)
     journal.append(Answered())
