@@ -144,4 +144,6 @@ def _page(shelf: Shelf, path: str, *, may_steer: bool) -> tuple[Callable[[], str
         return lambda: shelf.mark(name), TEXT
     if folder == "figure" and name.endswith(".svg"):
         return lambda: shelf.figure(name.removesuffix(".svg")), SVG
+    if folder == "narrow" and name.endswith(".svg"):
+        return lambda: shelf.narrow_figure(name.removesuffix(".svg")), SVG
     return None

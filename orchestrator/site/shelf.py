@@ -13,7 +13,7 @@ from orchestrator.catalogue.reading import Outline, State, StoredSweep, read_kno
 from orchestrator.catalogue.training import Unfinished, in_training
 from orchestrator.errors import UserError
 from orchestrator.report.index import REFRESH_S, Entry, Link, headline, index_page
-from orchestrator.report.main_figure import main_figure
+from orchestrator.report.main_figure import main_figure, narrow_figure
 from orchestrator.report.page import PageContent, Served, page
 from orchestrator.report.style import inline_svg
 from orchestrator.site.resuming import Resuming
@@ -87,9 +87,16 @@ class Shelf:
 
     def figure(self, sweep_id: str) -> str:
         """The figure of one sweep as SVG. Raises :class:`UserError` as :meth:`report` does."""
-        return self._made(
-            "figure", sweep_id, lambda stored: inline_svg(main_figure(stored.spec, stored.answer), "main")
-        )
+        return self._made("figure", sweep_id, lambda each: inline_svg(main_figure(each.spec, each.answer), "main"))
+
+    def narrow_figure(self, sweep_id: str) -> str:
+        """The same for a narrow screen, where it has room there. Raises :class:`UserError` as :meth:`report` does."""
+
+        def make(stored: StoredSweep) -> str:
+            spec, answer = stored.spec, stored.answer
+            return inline_svg(narrow_figure(spec, answer) or main_figure(spec, answer), "main")
+
+        return self._made("narrow figure", sweep_id, make)
 
     def stop(self, sweep_id: str, mix: str) -> None:
         """Ask whoever drives a sweep to stop it, or one of its mixes. Raises :class:`UserError` where nobody does, or
@@ -153,6 +160,7 @@ class Shelf:
             headline=said,
             verdicts=verdicts,
             figure=f"figure/{found.id}.svg?{len(found.runs)}" if shown and found.runs else "",
+            narrow=f"narrow/{found.id}.svg?{len(found.runs)}" if shown and found.runs else "",
             report=f"sweep/{found.id}",
             links=links,
         )

@@ -106,7 +106,7 @@ def test_the_answer_comes_first_in_words(whole: tuple[PageContent, str]) -> None
 def test_every_part_is_there(whole: tuple[PageContent, str]) -> None:
     told, html = whole
     found = outline(html)
-    assert found.seen.count("svg") == 3 + 3  # Drawn, and those that the script fills.
+    assert found.seen.count("svg") == 4 + 3  # Drawn, one of them for phones, too, and those that the script fills.
     for part in ("Similarities below and above", "Learning curves", "What each mix saves", "How to reproduce it"):
         assert part in found.text
     assert "curve.midpoint" in found.text
