@@ -25,11 +25,12 @@ class Link:
 
 @dataclass(frozen=True)
 class Entry:
-    """One sweep. ``headline`` is its answer in a sentence and ``verdicts`` a line a mix; ``why`` says instead why it
-    cannot be read. ``figure``, ``narrow`` (for a phone) and ``report`` are addresses, ``""`` where there is none. Of
-    one that runs, ``training`` says what trains now, ``stoppable`` are mixes that could be stopped by themselves,
-    ``asked`` is what somebody asked to stop already. ``again`` is the command that goes on with one that was
-    interrupted; ``resumable`` says whether a button may, ``resuming`` what became of a process that was begun to."""
+    """One sweep. ``about`` tells it from others of the same question. ``headline`` is its answer in a sentence and
+    ``verdicts`` a line a mix; ``why`` says instead why it cannot be read. ``figure``, ``narrow`` (for a phone) and
+    ``report`` are addresses, ``""`` where there is none. Of one that runs, ``training`` says what trains now,
+    ``stoppable`` are mixes that could be stopped by themselves, ``asked`` is what somebody asked to stop already.
+    ``again`` is the command that goes on with one that was interrupted; ``resumable`` says whether a button may,
+    ``resuming`` what became of a process that was begun to."""
 
     id: str
     question: str
@@ -43,6 +44,7 @@ class Entry:
     why: str = ""
     figure: str = ""
     narrow: str = ""
+    about: str = ""
     report: str = ""
     links: tuple[Link, ...] = ()
     training: tuple[str, ...] = ()

@@ -157,6 +157,7 @@ class Shelf:
         said, verdicts = headline(found.answer) if shown else ("its answer stands in its report", ())
         known = replace(
             known,
+            about=", ".join(filter(None, (found.spec.variant, found.answer.subject))) if found.spec.variant else "",
             headline=said,
             verdicts=verdicts,
             figure=f"figure/{found.id}.svg?{len(found.runs)}" if shown and found.runs else "",

@@ -39,13 +39,15 @@ def test_every_sweep_with_answer_state_figure_and_report(served: tuple[str, Home
     address, home = served
     finished = write_sweep(home)
     broken = write_sweep(home, spec(question="Which one is broken?"))
+    other = write_sweep(home, spec(variant="larger"))
     home.sweep(broken.id).spec.write_text("no: [space")
     begun = write_sweep(home, spec(question="Which one is under way?"), runs=runs_of(spec())[:6], answered=False)
     with driving(home.sweep(begun.id)):
         html = get(address)
     assert '<meta http-equiv="refresh"' in html
     said = {part[:80].split('"')[0]: part for part in html.split('<article class="sweep" id="')[1:]}
-    assert set(said) == {finished.id, broken.id, begun.id}
+    assert set(said) == {finished.id, broken.id, begun.id, other.id}
+    assert '<p class="soft">larger</p>' in said[other.id]
     stored = Shelf(home)._known(finished.id)[1]
     for line in answer_table(stored.answer).learned:  # type: ignore[union-attr]  # it can be read
         assert line in said[finished.id]
