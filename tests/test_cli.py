@@ -140,6 +140,14 @@ def test_plan_expects_fewer_runs_of_bisection_than_of_a_grid(run: Run, units: st
     assert 4 <= expected <= most < 16
 
 
+def test_help_says_each_command_in_a_whole_sentence_at_80_columns(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    said = run("--help").out
+    commands = said[said.index("Commands:\n") :].splitlines()[1:]
+    assert len(commands) > 20
+    assert all(line.endswith(".") and not line.endswith("..") and len(line) <= 80 for line in commands)
+
+
 def test_help_and_list_start_without_heavy_imports() -> None:
     code = (
         "import sys\nfrom orchestrator.cli import main\n"

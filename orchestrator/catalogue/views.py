@@ -7,6 +7,7 @@ from datetime import datetime
 from itertools import groupby
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -264,15 +265,15 @@ def _count(each: StoredSweep | Outline) -> int:
     return len(each.ended if isinstance(each, Outline) else each.runs)
 
 
-def _sweep_paragraph(each: StoredSweep | Outline) -> Text:
+def _sweep_paragraph(each: StoredSweep | Outline) -> RenderableType:
     profile = f"{each.spec.profile}, " if each.spec.profile else ""
-    return Text.assemble(
-        (f"{each.id}\n", "bold"),
-        f"  {profile}",
+    said = Text.assemble(
+        profile,
         (each.state.value, STATE_STYLES[each.state]),
-        f", {_count(each)} runs, {size_on_disk(each.disk_bytes)}, begun {moment(each.begun)}\n  {sweep_words(each)}",
-        f"\n  {each.notes}" if str(each.notes) else "",
+        f", {_count(each)} runs, {size_on_disk(each.disk_bytes)}, begun {moment(each.begun)}\n{sweep_words(each)}",
+        f"\n{each.notes}" if str(each.notes) else "",
     )
+    return Group(Text(each.id, style="bold"), Padding(said, (0, 0, 0, 2)))
 
 
 def _status_words(stored: StoredSweep, ended: RunRecord | None) -> str:
