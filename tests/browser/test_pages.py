@@ -162,9 +162,9 @@ def test_saved_views_open_on_the_charts_that_matter(site: Site, page: Page, view
     """All of the view's charts are of metrics that are recorded: MLflow leaves out others, and counts the rest."""
     experiment = site.experiment if view == "runs" else site.telling  # The test family does not count its seconds.
     page.open(f"{site.base}/#/experiments/{experiment}/runs?{TRAINING}&compareRunsMode=CHART&viewStateShareKey={view}")
-    ours = f"{view.capitalize()} ({charts})"
-    shown = page.wait(ours, "Model metrics (")
-    assert shown.index(ours) < shown.index("Model metrics (")
+    ours, others = f"{view.capitalize()}\n({charts})", "Model metrics\n("
+    shown = page.wait(ours, others)
+    assert shown.index(ours) < shown.index(others)
     page.wait_for("document.querySelectorAll('.js-plotly-plot .points path, .js-plotly-plot path.js-line').length > 0")
 
 
