@@ -55,32 +55,40 @@ def _program(
     """
 
 
-app.command("run")(asking.run_command)
-app.command("reproduce")(reproducing.reproduce_command)
-app.command("list")(asking.list_command)
-app.command("show")(asking.show_command)
-app.command("plan")(asking.plan_command)
-app.command("predict")(predicting.predict_command)
-app.command("doc")(documenting.doc_command)
-app.command("schema")(documenting.schema_command)
-app.command("simulate")(simulating.simulate_command)
-app.command("sweeps")(looking.sweeps_command)
-app.command("status")(looking.status_command)
-app.command("logs")(looking.logs_command)
-app.command("probe")(probing.probe_command)
-app.command("explain")(telling.explain_command)
-app.command("report")(telling.report_command)
-app.command("figure")(telling.figure_command)
-app.command("compare")(telling.compare_command)
-app.command("export")(telling.export_command)
-app.command("stop")(stopping.stop_command)
-app.command("note")(keeping.note_command)
-app.command("rm")(keeping.rm_command)
-app.command("upgrade")(keeping.upgrade_command)
-app.command("check-family")(checking.check_family_command)
-app.command("ui")(recording.ui_command)
-app.command("sync")(recording.sync_command)
-app.command("doctor")(doctoring.doctor_command)
+app.command("run", short_help="Run a sweep and print the transitions it finds.")(asking.run_command)
+app.command("reproduce", short_help="Run all experiments and set them beside what is expected.")(
+    reproducing.reproduce_command
+)
+app.command("list", short_help="List the search spaces that come with the project.")(asking.list_command)
+app.command("show", short_help="Print a resolved search space as YAML that can be run.")(asking.show_command)
+app.command("plan", short_help="Print what a sweep would cost, without starting it.")(asking.plan_command)
+app.command("predict", short_help="Before any training, score which mixes should help.")(predicting.predict_command)
+app.command("doc", short_help="Say what a setting means, may be and is by default.")(documenting.doc_command)
+app.command("schema", short_help="Print a JSON schema by which editors check search spaces.")(
+    documenting.schema_command
+)
+app.command("simulate", short_help="Try the searchers without training: cost, error, coverage.")(
+    simulating.simulate_command
+)
+app.command("sweeps", short_help="List all sweeps: state, what they found, size on disk.")(looking.sweeps_command)
+app.command("status", short_help="Show how far a sweep is, and whether it is still running.")(looking.status_command)
+app.command("logs", short_help="Show one run: settings, learning curve, why it failed.")(looking.logs_command)
+app.command("probe", short_help="Run probes on the trained models of a sweep.")(probing.probe_command)
+app.command("explain", short_help="Say in plain words what a sweep found and how sure it is.")(telling.explain_command)
+app.command("report", short_help="Write what a sweep found as one self-contained HTML file.")(telling.report_command)
+app.command("figure", short_help="Draw a sweep's figure, for a screen or a paper.")(telling.figure_command)
+app.command("compare", short_help="Compare the transitions of several sweeps.")(telling.compare_command)
+app.command("export", short_help="Write runs, curves and transitions as Parquet and CSV.")(telling.export_command)
+app.command("stop", short_help="Stop a sweep that runs elsewhere, or a mix or run of it.")(stopping.stop_command)
+app.command("note", short_help="Write a note and tags for a sweep.")(keeping.note_command)
+app.command("rm", short_help="Delete a sweep from disk and from MLflow.")(keeping.rm_command)
+app.command("upgrade", short_help="Let sweeps made by an earlier version share their runs.")(keeping.upgrade_command)
+app.command("check-family", short_help="Try whether a family of models keeps its contract.")(
+    checking.check_family_command
+)
+app.command("ui", short_help="Serve a page of all sweeps, and MLflow's beside it.")(recording.ui_command)
+app.command("sync", short_help="Write to MLflow what is missing there after an outage.")(recording.sync_command)
+app.command("doctor", short_help="Try out everything a sweep needs of this machine.")(doctoring.doctor_command)
 
 
 def with_bare_resume(arguments: Sequence[str]) -> list[str]:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -137,6 +138,14 @@ def test_plan_expects_fewer_runs_of_bisection_than_of_a_grid(run: Run, units: st
     (counts,) = re.findall(r"about (\d+) runs \((\d+) at most\)", run("plan", units).out)
     expected, most = map(int, counts)
     assert 4 <= expected <= most < 16
+
+
+def test_help_says_each_command_in_a_whole_sentence_at_80_columns(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    said = run("--help").out
+    commands = said[said.index("Commands:\n") :].splitlines()[1:]
+    assert len(commands) > 20
+    assert all(line.endswith(".") and not line.endswith("..") and len(line) <= 80 for line in commands)
 
 
 def test_help_and_list_start_without_heavy_imports() -> None:
@@ -433,13 +442,17 @@ def test_ui_serves_the_record_on_loopback_and_leaves_nothing_behind(run: Run, un
     assert run("run", units, "--local-debug").code == 0
     port, own = closed_port(), closed_port()
     ports = ["--port", str(own), "--mlflow-port", str(port)]
-    command = [sys.executable, "-m", "orchestrator", "ui", "--home", str(tmp_path / "results"), *ports]
+    command = [sys.executable, "-m", "orchestrator", "ui", "--steer", "--home", str(tmp_path / "results"), *ports]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
         try:
             experiments = wait_for_experiments(port)
+            with pytest.raises(urllib.error.HTTPError, match="403"):
+                urllib.request.urlopen(f"http://127.0.0.1:{own}/", timeout=20)
         finally:
             server.send_signal(signal.SIGTERM)
         assert server.wait(60) == 0
+        assert server.stdout is not None
+        assert re.search(rf"http://127\.0\.0\.1:{own}/[\w-]{{22}}/ until", server.stdout.read())
     assert "units" in experiments
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(("127.0.0.1", port), timeout=5)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import groupby
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -14,7 +16,7 @@ from orchestrator.catalogue.reading import Outline, State, StoredSweep
 from orchestrator.catalogue.status import MixStatus, RunStatus, SweepStatus, outlined_runs, transition_words
 from orchestrator.errors import UserError
 from orchestrator.report import wording
-from orchestrator.report.comparison import Compared, forest_rows
+from orchestrator.report.comparison import Compared, ForestRow, forest_rows
 from orchestrator.report.wording import budget_limited
 from orchestrator.space.plain import flatten, plain_settings
 from orchestrator.store.notes import Notes
@@ -106,20 +108,35 @@ def status_view(
 
 
 def comparison_view(compared: Sequence[Compared], width: int) -> RenderableType:
-    """One line for each mix of each sweep, and what it saves against its own sweep's baseline: beside it where
-    ``width`` columns hold that, else below the table."""
+    """One line for each mix of each sweep, and what it saves against its own sweep's baseline: one table where
+    ``width`` columns hold that, else one a sweep under its name."""
     rows = forest_rows(compared)
-    beside = ["saving"] if width >= WIDE else []
-    table = _table("sweep", "mix", "transition", "parameters", "runs", *beside)
+    if width < WIDE:
+        return Group(*(part for label, group in groupby(rows, lambda row: row.label) for part in _under(label, group)))
+    table = _table("sweep", "mix", "transition", "parameters", "runs", "saving")
     last = ""
     for row in rows:
-        words = (row.label if row.label != last else "", row.mix, row.size, row.count)
-        table.add_row(*map(Text, words), str(row.runs), *([Text(row.saving)] if beside else []))
+        words = (row.label if row.label != last else "", row.mix, row.size, row.count, str(row.runs), row.saving)
+        table.add_row(*map(Text, words))
         last = row.label
     for column in table.columns[2:5]:
         column.no_wrap = True
-    below = [] if beside else [Text(f"{row.label}: {row.saving}") for row in rows if row.saving]
-    return Group(table, *below)
+    return Group(table)
+
+
+def _under(label: str, rows: Iterable[ForestRow]) -> Iterator[RenderableType]:
+    """One sweep of a comparison, for a narrow terminal."""
+    table = _table("mix", "transition", "parameters", "runs")
+    savings = []
+    for row in rows:
+        table.add_row(*map(Text, (row.mix, row.size, row.count, str(row.runs))))
+        savings += [Text(row.saving)] if row.saving else []
+    for column in table.columns[1:]:
+        column.no_wrap = True
+    yield Text(label, style="bold")
+    yield table
+    yield from savings
+    yield Text()
 
 
 def runs_table(size_axis: str, target: str, runs: Sequence[RunStatus]) -> Table:
@@ -248,15 +265,15 @@ def _count(each: StoredSweep | Outline) -> int:
     return len(each.ended if isinstance(each, Outline) else each.runs)
 
 
-def _sweep_paragraph(each: StoredSweep | Outline) -> Text:
+def _sweep_paragraph(each: StoredSweep | Outline) -> RenderableType:
     profile = f"{each.spec.profile}, " if each.spec.profile else ""
-    return Text.assemble(
-        (f"{each.id}\n", "bold"),
-        f"  {profile}",
+    said = Text.assemble(
+        profile,
         (each.state.value, STATE_STYLES[each.state]),
-        f", {_count(each)} runs, {size_on_disk(each.disk_bytes)}, begun {moment(each.begun)}\n  {sweep_words(each)}",
-        f"\n  {each.notes}" if str(each.notes) else "",
+        f", {_count(each)} runs, {size_on_disk(each.disk_bytes)}, begun {moment(each.begun)}\n{sweep_words(each)}",
+        f"\n{each.notes}" if str(each.notes) else "",
     )
+    return Group(Text(each.id, style="bold"), Padding(said, (0, 0, 0, 2)))
 
 
 def _status_words(stored: StoredSweep, ended: RunRecord | None) -> str:

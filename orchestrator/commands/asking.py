@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,7 @@ from orchestrator.commands.options import (
     repeated,
     seconds_of,
     with_sizes,
+    words_of,
 )
 from orchestrator.engine.transport import Transport
 from orchestrator.errors import UserError
@@ -142,7 +144,8 @@ def run_command(
     console = Console(quiet=quiet)
     if address is None and any(spec.resources.gpu_per_stack for spec in specs):
         _ask_for_a_doctor(home, hardware, console)
-    page = _watched(home, console) if watch else nullcontext()
+    kept = {"--address": address, "--transport": transport and transport.value, "--local-debug": local_debug}
+    page = _watched(home, console, words_of(kept)) if watch else nullcontext()
     if several:
         with page:
             ended = run_variants(specs, options, lambda spec: _brief(spec, hardware, home, console), console)
@@ -250,11 +253,11 @@ def _brief(spec: SweepSpec, hardware: Hardware, home: Path, console: Console) ->
     return plan
 
 
-def _watched(home: Path, console: Console) -> AbstractContextManager[object]:
-    """The page of all sweeps, served as long as a sweep runs."""
+def _watched(home: Path, console: Console, options: Sequence[str]) -> AbstractContextManager[object]:
+    """The page of all sweeps, served as long as a sweep runs; with these options it goes on with others."""
     from orchestrator.site.watching import watched  # Figures take a second to import.
 
-    return watched(home, partial(console.print, markup=False, highlight=False, soft_wrap=True))
+    return watched(home, partial(console.print, markup=False, highlight=False, soft_wrap=True), options)
 
 
 def _check_gpus(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:

@@ -153,13 +153,18 @@ def seconds_of(option: str, text: str) -> float:
 
 
 def repeated(words: Sequence[str], *options: Mapping[str, object]) -> str:
-    """The command of these words and options, as a shell takes it: options that are None, False or empty are left out,
-    of a list each value has the option before it."""
-    line = [*PROGRAM.split(), *words]
+    """The command of these words and options (:func:`words_of`), as a shell takes it."""
+    return shlex.join([*PROGRAM.split(), *words, *words_of(*options)])
+
+
+def words_of(*options: Mapping[str, object]) -> list[str]:
+    """Options as words of a command: those that are None, False or empty are left out, of a list each value has the
+    option before it."""
+    words: list[str] = []
     for name, given in ((name, given) for each in options for name, given in each.items()):
         if given is True:
-            line.append(name)
+            words.append(name)
         elif given not in (None, False):
             for value in given if isinstance(given, list) else [given]:
-                line += [name, str(value)]
-    return shlex.join(line)
+                words += [name, str(value)]
+    return words

@@ -20,11 +20,19 @@ def ui_command(
     mlflow_port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Port of MLflow's page; by default the next one that is free.")
     ] = None,
+    steer: Annotated[
+        bool,
+        typer.Option(
+            "--steer", help="Let who has the page's address, with a secret in it then, stop and resume sweeps."
+        ),
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """Serve a page of all sweeps: their answers, figures and reports, with links into MLflow's page beside it."""
+    from orchestrator.report.index import REFRESH_S
+    from orchestrator.site import watching
     from orchestrator.site.beside import free_port, shelf_of
-    from orchestrator.site.server import serving
+    from orchestrator.site.server import new_token, serving
     from orchestrator.store.files import Home
     from orchestrator.tracking import store
     from orchestrator.tracking.interrupted import mark_home
@@ -42,7 +50,8 @@ def ui_command(
     for died in mark_home(chosen, Home(home.resolve())):
         typer.echo(f"{died} is marked as interrupted: nothing drives it any more; `run ... --resume {died}` goes on")
     beside = mlflow_port or free_port(port + 1)
-    with serving(shelf_of(home, chosen, beside), port) as shown:
+    shelf = shelf_of(home, chosen, beside, refresh_s=watching.REFRESH_S if steer else REFRESH_S)
+    with serving(shelf, port, new_token() if steer else "") as shown:
         typer.echo(f"All sweeps with their answers: {shown} until you press Ctrl-C.")
         typer.echo(f"MLflow's page on the record, in some seconds: {address(beside)}")
         raise typer.Exit(serve(chosen, beside))

@@ -25,26 +25,27 @@ BEYOND = 1.5
 
 def explain(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord], state: str) -> tuple[str, ...]:
     """The paragraphs: asked, found, how sure, what would change it, what next."""
+    ended = sum(mix.runs for mix in answer.mixes)
+    if not ended:
+        return (_asked(spec, answer), f"No run has ended yet; the sweep is {state}, and nothing is known.")
+    return (_asked(spec, answer), _found(answer, state), *judged(answer, runs))
+
+
+def judged(answer: Answer, runs: Sequence[RunRecord]) -> tuple[str, ...]:
+    """How sure the answer is, what would change it, and what next: the last of these paragraphs, for who has read the
+    answer itself. Nothing where no run has ended."""
+    if not any(mix.runs for mix in answer.mixes):
+        return ()
     seconds: dict[int, list[float]] = {}
     for run in runs:
         if (took := run.outcome.measures.get("seconds", 0.0)) and is_evidence(run.config):
             seconds.setdefault(run.config.size, []).append(took)
     costs = {size: sorted(found)[(len(found) - 1) // 2] for size, found in seconds.items()}
-    ended = sum(mix.runs for mix in answer.mixes)
-    if not ended:
-        return (_asked(spec, answer), f"No run has ended yet; the sweep is {state}, and nothing is known.")
-    said = (
-        _asked(spec, answer),
-        _found(answer, state),
-        _how_sure(answer),
-        _what_would_change_it(answer),
-        _next(answer, costs),
-    )
-    return tuple(filter(None, said))
+    return tuple(filter(None, (_how_sure(answer), _what_would_change_it(answer), _next(answer, costs))))
 
 
 def _asked(spec: SweepSpec, answer: Answer) -> str:
-    mixes = listed([mix.mix for mix in answer.mixes])
+    mixes = listed([called(mix) for mix in answer.mixes])
     sizes = f"{answer.size_axis} {answer.counts[0].size} to {answer.counts[-1].size}"
     return (
         f"Asked: {spec.question} For {mixes}, from which {answer.size_axis} on is {answer.target} learned? Sizes tried "
@@ -67,20 +68,21 @@ def _verdict(answer: Answer, mix: MixAnswer) -> str:
     smallest, largest = answer.tested(found)
     axis, words = answer.size_axis, size_words(answer, found)
     if not mix.runs:
-        return f"Of {mix.mix} no run has ended"
+        return f"Of {called(mix)} no run has ended"
     if found.verdict is Verdict.FOUND:
-        return f"With {mix.mix} it is learned from {axis} {words} on, {count_words(answer, mix.target)} parameters"
+        return f"With {called(mix)} it is learned from {axis} {words} on, {count_words(answer, mix.target)} parameters"
     if found.verdict is Verdict.ABOVE:
-        return f"With {mix.mix} it is not learned up to {axis} {largest.size}, the largest tried ({seeds})"
+        return f"With {called(mix)} it is not learned up to {axis} {largest.size}, the largest tried ({seeds})"
     if found.verdict is Verdict.BELOW:
-        return f"With {mix.mix} it is learned already at {axis} {smallest.size}, the smallest tried ({seeds})"
+        return f"With {called(mix)} it is learned already at {axis} {smallest.size}, the smallest tried ({seeds})"
     if found.verdict is Verdict.PLATEAU:
-        return f"With {mix.mix} there is no transition: accuracy levels off ({words}; {seeds}), and size does not help"
-    if found.verdict is Verdict.NEAR_FLOOR:
         return (
-            f"With {mix.mix} nothing can be said: the best constant answer is nearly as good as what counts as learned"
+            f"With {called(mix)} there is no transition: accuracy levels off ({words}; {seeds}), and size does not help"
         )
-    return f"With {mix.mix} it is {words}: its runs are too few, or contradict each other ({seeds})"
+    if found.verdict is Verdict.NEAR_FLOOR:
+        floor = "the best constant answer is nearly as good as what counts as learned"
+        return f"With {called(mix)} nothing can be said: {floor}"
+    return f"With {called(mix)} it is {words}: its runs are too few, or contradict each other ({seeds})"
 
 
 def _compared(answer: Answer) -> str:
@@ -90,7 +92,7 @@ def _compared(answer: Answer) -> str:
     for mix in answer.mixes:
         if mix.synergy_total is not None:
             rests = rests_on(answer, mix)
-            words = wording.synergy(mix.mix, mix.synergy_total)
+            words = wording.synergy(called(mix), mix.synergy_total)
             said.append(f"Resting on {rests}: {words}." if rests else f"So {words}.")
     return " ".join(said)
 
@@ -101,15 +103,17 @@ def _how_sure(answer: Answer) -> str:
         found = mix.target.transition
         low, high = found.relative.low, found.relative.high
         if found.verdict is Verdict.FOUND and low and high:
-            said.append(f"{mix.mix} is known to within a factor of {wording.bare(high / low)} in {answer.size_axis}")
+            said.append(
+                f"{called(mix)} is known to within a factor of {wording.bare(high / low)} in {answer.size_axis}"
+            )
         if found.bimodal:
             said.append(
-                f"single runs of {mix.mix} learn or do not, with little in between, so that luck of the seed counts"
+                f"single runs of {called(mix)} learn or do not, with little in between, so that luck of the seed counts"
             )
         if (benefit := mix.synergy_total and mix.synergy_total.p_benefit) is not None and mix.synergy_total is not None:
-            said.append(f"the probability that {mix.mix} needs fewer parameters is {benefit:.2f}")
+            said.append(f"the probability that {called(mix)} needs fewer parameters is {benefit:.2f}")
     disagree = [
-        f"{share.learned} of {share.tried} seeds learned {mix.mix} at {share.size}"
+        f"{share.learned} of {share.tried} seeds learned {called(mix)} at {share.size}"
         for mix in answer.mixes
         for share in mix.target.transition.shares
         if 0 < share.learned < share.tried
@@ -126,9 +130,9 @@ def _what_would_change_it(answer: Answer) -> str:
     for mix in answer.mixes:
         verdict = mix.target.transition.verdict
         if mix.budget_limited:
-            said.append(f"more training of {mix.mix}, a smaller size of which learned with more steps")
+            said.append(f"more training of {called(mix)}, a smaller size of which learned with more steps")
         elif mix.budget_limited is None and verdict in (Verdict.ABOVE, Verdict.PLATEAU):
-            said.append(f"more training of {mix.mix}, if the budget is what held it back (no longer run was made)")
+            said.append(f"more training of {called(mix)}, if the budget is what held it back (no longer run was made)")
     failed = sum(mix.failed for mix in answer.mixes)
     if failed:
         said.append(f"{failed} runs that failed and count as no evidence")
@@ -147,20 +151,19 @@ def _next_of(answer: Answer, mix: MixAnswer, costs: Mapping[int, float]) -> str:
     found = mix.target.transition
     smallest, largest = (count.size for count in answer.tested(found))
     if found.verdict is Verdict.ABOVE:
-        return (
-            f"for {mix.mix} a size beyond {largest}, such as {math.ceil(BEYOND * largest)}{_at_least(largest, costs)}"
-        )
+        beyond = f"a size beyond {largest}, such as {math.ceil(BEYOND * largest)}"
+        return f"for {called(mix)} {beyond}{_at_least(largest, costs)}"
     if found.verdict is Verdict.BELOW:
-        return f"for {mix.mix} a size under {smallest}, such as {max(1, math.floor(smallest / BEYOND))}"
+        return f"for {called(mix)} a size under {smallest}, such as {max(1, math.floor(smallest / BEYOND))}"
     if found.verdict is Verdict.PLATEAU:
-        return f"for {mix.mix} longer runs at {largest}{_at_least(largest, costs)}, since more size did not help"
+        return f"for {called(mix)} longer runs at {largest}{_at_least(largest, costs)}, since more size did not help"
     if found.verdict is Verdict.NEAR_FLOOR:
-        return f"for {mix.mix} test data whose best constant answer scores less"
+        return f"for {called(mix)} test data whose best constant answer scores less"
     low, high = found.relative.low, found.relative.high
     if found.verdict is Verdict.FOUND and low and high and high / low < NARROW:
         return ""
     size = _telling(answer, found)
-    return f"for {mix.mix} {MORE_SEEDS} more seeds at {answer.size_axis} {size}{_cost(size, costs)}"
+    return f"for {called(mix)} {MORE_SEEDS} more seeds at {answer.size_axis} {size}{_cost(size, costs)}"
 
 
 def _telling(answer: Answer, found: Transition) -> int:
@@ -186,6 +189,11 @@ def _cost(size: int, costs: Mapping[int, float]) -> str:
 
 def _at_least(size: int, costs: Mapping[int, float]) -> str:
     return f", more than {wording.duration(costs[size])} of training a run" if size in costs else ""
+
+
+def called(mix: MixAnswer) -> str:
+    """A mix's name, in quotation marks where it is more than a word: ``"max, then add"``."""
+    return f'"{mix.mix}"' if " " in mix.mix else mix.mix
 
 
 def listed(names: Sequence[str]) -> str:

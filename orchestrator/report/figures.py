@@ -5,6 +5,7 @@ One estimator a picture: curve, band, the mark at 80 % and the intervals below a
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -39,7 +40,10 @@ CURVE_SIZES = 48
 MARK_GAP = 0.2
 """The least distance between marks that are named, as a share of the axis (of ln size)."""
 LABEL_GAP = 0.055
-"""Least distance between the names of two curves, in accuracy."""
+"""Least distance between lines of the names of two curves, in accuracy."""
+USUAL_NAME, LETTER_IN, PANEL_IN = 15, 0.075, 4.6
+"""Characters of a row's name for which figures have room, the width of one more in inches, and what is left for the
+panel in inches."""
 
 
 def transitions_figure(
@@ -71,6 +75,7 @@ def _figure(
     width_in: float = style.WIDTH_IN,
 ) -> Figure:
     rows = strips.rows(answer, series, ratios=ratios)
+    room = _room_in(rows, width_in)
     strip = strips.height_in(rows, width_in)
     narrow = width_in < style.NARROW_IN
     curves_in = NARROW_CURVES_IN if narrow else CURVES_IN
@@ -83,15 +88,22 @@ def _figure(
     if not narrow:
         _name_curves(curves, series)
     _draw_floors(curves, series)
-    counts = labelled_sizes(answer, width_in)
-    _finish_curves(curves, labelled_sizes(answer, width_in, WIDE_TICK_GAP), span, y_label, answer.words.parameters)
-    strips.draw(below, rows, answer, span, width_in)
+    counts = labelled_sizes(answer, room)
+    _finish_curves(curves, labelled_sizes(answer, room, WIDE_TICK_GAP), span, y_label, answer.words.parameters)
+    strips.draw(below, rows, answer, span, width_in, room)
     below.xaxis.set_major_locator(FixedLocator([count.size for count in counts]))
     below.xaxis.set_minor_locator(NullLocator())
     below.set_xticklabels([str(count.size) for count in counts])
     if title:
         style.title(figure, title)
     return figure
+
+
+def _room_in(rows: Sequence[strips.Row], width_in: float) -> float:
+    """The width of a figure of short names whose panel is as wide as in this one."""
+    names = [strips.name(row, narrow=width_in < style.NARROW_IN) for row in rows]
+    longest = max(len(line) for name in names for line in name.split("\n"))
+    return width_in - max(0, longest - USUAL_NAME) * LETTER_IN * style.WIDTH_IN / PANEL_IN
 
 
 def size_span(answer: Answer) -> tuple[float, float]:
@@ -162,12 +174,15 @@ def _name_curves(axes: Axes, series: Sequence[Series]) -> None:
         if points := each.transition.points:
             last = [point.accuracy for point in points if point.size == points[-1].size]
             ends.append((float(np.mean(last)), each))
-    height = 1.03
+    free = 1.03 - LABEL_GAP / 2
     for end, each in sorted(ends, key=lambda pair: -pair[0]):
-        height = min(end, height - LABEL_GAP)
+        name = textwrap.fill(each.label, strips.NAME)
+        half = LABEL_GAP / 2 * (name.count("\n") + 1)
+        height = min(end, free - half)
+        free = height - half
         axes.annotate(
-            each.label,
-            (1.015, height),
+            name,
+            (strips.BESIDE, height),
             xycoords=("axes fraction", "data"),
             va="center",
             fontsize=style.TEXT,

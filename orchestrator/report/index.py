@@ -25,10 +25,12 @@ class Link:
 
 @dataclass(frozen=True)
 class Entry:
-    """One sweep. ``headline`` is its answer in a sentence and ``verdicts`` a line a mix; ``why`` says instead why it
-    cannot be read. ``figure`` and ``report`` are addresses, ``""`` where there is none. Of one that runs,
-    ``training`` says what trains now, ``stoppable`` are mixes that could be stopped by themselves, ``asked`` is what
-    somebody asked to stop already. ``again`` is the command that goes on with one that was interrupted."""
+    """One sweep. ``about`` tells it from others of the same question. ``headline`` is its answer in a sentence and
+    ``verdicts`` a line a mix; ``why`` says instead why it cannot be read. ``figure``, ``narrow`` (for a phone) and
+    ``report`` are addresses, ``""`` where there is none. Of one that runs, ``training`` says what trains now,
+    ``stoppable`` are mixes that could be stopped by themselves, ``asked`` is what somebody asked to stop already.
+    ``again`` is the command that goes on with one that was interrupted; ``resumable`` says whether a button may,
+    ``resuming`` what became of a process that was begun to."""
 
     id: str
     question: str
@@ -41,12 +43,16 @@ class Entry:
     verdicts: tuple[str, ...] = ()
     why: str = ""
     figure: str = ""
+    narrow: str = ""
+    about: str = ""
     report: str = ""
     links: tuple[Link, ...] = ()
     training: tuple[str, ...] = ()
     stoppable: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
     again: str = ""
+    resumable: bool = False
+    resuming: str = ""
 
 
 def index_page(
@@ -56,19 +62,19 @@ def index_page(
     home: str,
     notes: Sequence[str] = (),
     refresh_s: int = REFRESH_S,
-    may_stop: bool = False,
+    may_steer: bool = False,
 ) -> str:
     """The HTML of the page. ``notes`` are said above the sweeps; ``home`` names the directory they lie in. While one
-    runs, the page asks for itself every ``refresh_s`` seconds; where one ``may_stop`` it does so always, and has what
-    stops a sweep."""
+    runs, the page asks for itself every ``refresh_s`` seconds; where one ``may_steer`` it does so always, and has
+    what stops a sweep, and what goes on with one."""
     running = any(entry.state == "running" for entry in entries)
     return render(
         TEMPLATE,
         entries=entries,
         home=home,
         notes=notes,
-        refresh=refresh_s if running or may_stop else None,
-        may_stop=may_stop,
+        refresh=refresh_s if running or may_steer else None,
+        may_steer=may_steer,
         age=lambda when: age(now, when),
     )
 

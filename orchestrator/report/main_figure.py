@@ -9,7 +9,15 @@ from orchestrator.report.figures import transitions_figure
 from orchestrator.report.recipes_figure import recipes_figure
 from orchestrator.space.spec import SweepSpec
 
+PHONE_IN = 3.4
+"""Width of a figure for a screen as narrow as a phone's: there its type is as large as the page's."""
+
 
 def main_figure(spec: SweepSpec, answer: Answer) -> Figure:
     """Accuracy against size with the transitions: of one recipe in one panel, of several a row each."""
     return recipes_figure(spec, answer) if answer.recipes else transitions_figure(spec, answer)
+
+
+def narrow_figure(spec: SweepSpec, answer: Answer) -> Figure | None:
+    """The same for a narrow screen, without the question; None where several recipes have no room."""
+    return None if answer.recipes else transitions_figure(spec, answer, title="", width_in=PHONE_IN)

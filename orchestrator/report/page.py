@@ -3,8 +3,10 @@ it lacks what one can point at and slide, and nothing else."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from markupsafe import Markup
@@ -12,12 +14,13 @@ from markupsafe import Markup
 from orchestrator.cost.spent import cost_of
 from orchestrator.report import table, wording
 from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.explaining import judged
 from orchestrator.report.explorer import explorer_data
 from orchestrator.report.learning import learning_figure
-from orchestrator.report.main_figure import main_figure
+from orchestrator.report.main_figure import main_figure, narrow_figure
 from orchestrator.report.panels import similarities_figure
 from orchestrator.report.probe_figure import probe_figure
-from orchestrator.report.probes import probe_notes, probe_table
+from orchestrator.report.probes import probe_notes, probe_tables
 from orchestrator.report.race_field import field_figure
 from orchestrator.report.race_figure import race_figure
 from orchestrator.report.speedup import SpeedUp, speed_ups
@@ -42,14 +45,30 @@ VERDICTS = {
 }
 
 
+FOLLOW_S = 15
+"""How often a page that is served asks whether its sweep has changed, in seconds: to make it anew takes some."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """Addresses for a page that somebody serves: of the page of all sweeps, ``index``, and of a text that changes when
+    the sweep does, ``mark``: it was ``seen`` when the page was made. ``""`` where the sweep changes no more."""
+
+    index: str
+    mark: str = ""
+    seen: str = ""
+
+
 @dataclass(frozen=True)
 class PageContent:
-    """What a page tells. ``state`` is how the sweep stands, in a word."""
+    """What a page tells. ``state`` is how the sweep stands, in a word; ``served`` is None for a page that stands by
+    itself."""
 
     sweep: Sweep
     state: str
     answer: Answer
     runs: Sequence[RunRecord]
+    served: Served | None = None
 
 
 def page(content: PageContent) -> str:
@@ -61,7 +80,12 @@ def page(content: PageContent) -> str:
         sweep=content.sweep,
         spec=spec,
         state=content.state,
+        begun=f"{datetime.fromisoformat(content.sweep.created).astimezone(UTC):%Y-%m-%d %H:%M} UTC",
+        served=content.served,
+        follow_s=FOLLOW_S,
         said=said,
+        whole_numbers=_whole_numbers,
+        judged=judged(content.answer, content.runs),
         words=content.answer.words,
         has_core=content.answer.has_core,
         figures=_figures(content),
@@ -74,7 +98,7 @@ def page(content: PageContent) -> str:
         level=LEVEL,
         cost=wording.cost(cost_of(spec, content.runs)),
         fresh=content.sweep.fresh,
-        probes=probe_table(spec.size_axis, content.runs),
+        probes=probe_tables(spec.size_axis, content.runs),
         warnings=[*spec.warnings(), *_run_warnings(content.runs), *probe_notes(spec, content.runs)],
         asked=_asked(spec),
         settings=flatten(spec.to_dict()["settings"]),
@@ -86,11 +110,17 @@ def page(content: PageContent) -> str:
     )
 
 
+def _whole_numbers(text: str) -> str:
+    """A text whose numbers, written with thousands apart, no line breaks."""
+    return re.sub(r"(?<=\d) (?=\d{3})", "\N{NO-BREAK SPACE}", text)
+
+
 def _figures(content: PageContent) -> dict[str, Markup | None]:
     """The figures as elements, None where there is nothing to draw."""
     spec, answer, runs = content.sweep.spec, content.answer, content.runs
     drawn = {
         "curves": main_figure(spec, answer),
+        "narrow": narrow_figure(spec, answer),
         "similarities": similarities_figure(answer, runs),
         "probes": probe_figure(answer, runs),
         "races": race_figure(spec, runs, speed_ups(spec, runs)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,8 @@ PLANE_IN = 1.14
 """Width of the principal components in inches."""
 
 
+NAME = 22
+"""Characters of a line of a mix's name where there is nothing to show."""
 NONE_KEPT = "its family keeps\nno similarities"
 """Why there is nothing to show of a run that is whole."""
 
@@ -80,7 +83,7 @@ def similarities_figure(answer: Answer, runs: Sequence[RunRecord], title: str = 
             run = getattr(pair, word)
             matrix, lacks = (None, f"no run {word}\nits transition") if run is None else _similarity(run)
             if run is None or matrix is None:
-                _empty(heat, f"{pair.mix}: {lacks}")
+                _empty(heat, f"{textwrap.fill(pair.mix, NAME)}:\n{lacks}")
                 plane.set_axis_off()
                 continue
             names = [str(token) for token in range(len(matrix))]

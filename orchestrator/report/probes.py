@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.space.evidence import stands_for_its_size
@@ -17,31 +17,46 @@ PREFIX = "probe/"
 
 @dataclass(frozen=True)
 class ProbeTable:
-    """A line for each mix and size that has a number. ``header`` names the numbers as ``PROBE/NUMBER``."""
+    """What one probe found: a line for each mix and size that has a number."""
 
+    probe: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
-def probe_table(size_axis: str, runs: Sequence[RunRecord]) -> ProbeTable | None:
-    """The mean over seeds of every number that probes found, of runs of the usual steps; None where there is none.
+def probe_tables(size_axis: str, runs: Sequence[RunRecord]) -> tuple[ProbeTable, ...]:
+    """The mean over seeds of every number that probes found, of runs of the usual steps: a table a probe, so that each
+    has room on a sheet of paper.
 
-    A run without some number is left out of that number's mean; ``runs`` counts those with any.
+    A run without some number is left out of that number's mean; ``runs`` counts those with any of the probe's.
     """
     cells: dict[tuple[str, int], list[dict[str, float]]] = {}
     for run in runs:
         if stands_for_its_size(run.config, run.outcome):
-            numbers = numbers_of(run.directory)
-            if numbers:
-                cells.setdefault((run.config.label, run.config.size), []).append(numbers)
+            numbers = {name.removeprefix(PREFIX): number for name, number in numbers_of(run.directory).items()}
+            cells.setdefault((run.config.label, run.config.size), []).append(numbers)
     names = sorted({name for found in cells.values() for numbers in found for name in numbers})
-    if not names:
-        return None
-    rows = [
-        (mix, str(size), str(len(found)), *(_mean([each[name] for each in found if name in each]) for name in names))
-        for (mix, size), found in sorted(cells.items())
-    ]
-    return ProbeTable(("mix", size_axis, "runs", *(name.removeprefix(PREFIX) for name in names)), tuple(rows))
+    probes = dict.fromkeys(name.partition("/")[0] for name in names)
+    return tuple(_table(size_axis, probe, [name for name in names if _of(name, probe)], cells) for probe in probes)
+
+
+def _table(
+    size_axis: str, probe: str, names: Sequence[str], cells: Mapping[tuple[str, int], Sequence[Mapping[str, float]]]
+) -> ProbeTable:
+    """The table of the numbers of these ``names``, all of one probe."""
+    rows = []
+    for (mix, size), numbers in sorted(cells.items()):
+        found = [each for each in numbers if any(name in each for name in names)]
+        if found:
+            means = (_mean([each[name] for each in found if name in each]) for name in names)
+            rows.append((mix, str(size), str(len(found)), *means))
+    return ProbeTable(
+        probe, ("mix", size_axis, "runs", *(name.partition("/")[2] or name for name in names)), tuple(rows)
+    )
+
+
+def _of(name: str, probe: str) -> bool:
+    return name.partition("/")[0] == probe
 
 
 def probe_notes(spec: SweepSpec, runs: Sequence[RunRecord]) -> list[str]:

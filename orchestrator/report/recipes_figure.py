@@ -26,8 +26,7 @@ LEAST_SPAN = 4.0
 
 
 def recipes_figure(spec: SweepSpec, answer: Answer) -> Figure:
-    """Accuracy of the target against size under each recipe, and, where mixes are compared, the ratio of parameters with
-    its interval."""
+    """Accuracy of the target against size under each recipe; where mixes are compared, the ratio of parameters, too."""
     several = panel(answer)
     assert several is not None, "a figure of recipes for an answer of several"
     findings = several.findings

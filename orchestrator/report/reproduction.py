@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.report.templates import render
-from orchestrator.report.verdicts import Row
+from orchestrator.report.verdicts import Agreement, Row
 
 HEADER = ("experiment", "about", "statement", "found", "verdict")
 TEMPLATE = "reproduction.html.j2"
+SEVERAL = {Agreement.AGREES: "agree", Agreement.DISAGREES: "disagree"}
+"""The words of which English has another one for several."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +29,12 @@ class Reproduction:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """``12 statements: 4 agree, 1 disagrees, 5 undecided at this scale, 2 not run``."""
+    """``12 rows: 4 agree, 1 disagrees, 5 undecided at this scale, 2 not run``."""
     counts = Counter(row.agreement for row in rows)
-    said = ", ".join(f"{count} {agreement}" for agreement, count in counts.most_common())
-    return f"{len(rows)} rows: {said}"
+    said = [
+        f"{counts[each]} {SEVERAL.get(each, each) if counts[each] > 1 else each}" for each in Agreement if counts[each]
+    ]
+    return f"{len(rows)} rows: {', '.join(said)}"
 
 
 def markdown(content: Reproduction) -> str:

@@ -4,6 +4,7 @@ mix for what it saves, as an arrow from the baseline's transition to its own."""
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,10 @@ EDGES_IN = 0.12
 """Inches that the panel needs besides its rows."""
 COUNT_GAP = 0.05
 """The least distance between counts of one height, as a share of the axis (of ln size)."""
+BESIDE = 1.03
+"""Where words begin beside the panel, in its widths: past the arrow of a side that is open."""
+NAME, NARROW_NAME = 22, 14
+"""Characters of a line of a row's name; the second in a narrow figure."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +78,13 @@ def height_in(shown: Sequence[Row], width_in: float) -> float:
     return EDGES_IN + form(width_in).row_in * len(shown)
 
 
-def draw(axes: Axes, shown: Sequence[Row], answer: Answer, span: tuple[float, float], width_in: float) -> None:
+def draw(
+    axes: Axes, shown: Sequence[Row], answer: Answer, span: tuple[float, float], width_in: float, room_in: float
+) -> None:
     """Draw all rows into a panel whose axis of sizes is logarithmic. In a narrow figure what a row says stands over
-    its bar, else beside it."""
+    its bar, else beside it. ``room_in`` is the width of a figure of short names that leaves its panel as much."""
     laid, narrow = form(width_in), width_in < style.NARROW_IN
-    gap = COUNT_GAP * style.WIDTH_IN / width_in * math.log(span[1] / span[0])
+    gap = COUNT_GAP * style.WIDTH_IN / room_in * math.log(span[1] / span[0])
     for place, row in enumerate(shown):
         if isinstance(row, Ratio):
             _draw_ratio(axes, row, answer, place)
@@ -89,8 +96,7 @@ def draw(axes: Axes, shown: Sequence[Row], answer: Answer, span: tuple[float, fl
             said = size_words(answer, row.transition)
         _say(axes, said, place, laid.words)
     axes.set_ylim(len(shown) - 0.3, -0.55)
-    names = [_name(row, narrow=narrow) for row in shown]
-    axes.set_yticks(range(len(shown)), names)
+    axes.set_yticks(range(len(shown)), [name(row, narrow=narrow) for row in shown])
     what = f"transition at {LEVEL:.0%} of the asymptote, {answer.confidence:.0%} interval, posterior shaded"
     explained = f"   ({what};\nbelow each bar: seeds that learned / seeds tried)"
     axes.set_xlabel(answer.size_axis + ("" if narrow else explained))
@@ -100,10 +106,11 @@ def draw(axes: Axes, shown: Sequence[Row], answer: Answer, span: tuple[float, fl
         tick.set_color(row.mix.colour if isinstance(row, Ratio) else row.colour)
 
 
-def _name(row: Row, *, narrow: bool) -> str:
+def name(row: Row, *, narrow: bool) -> str:
+    """What a row is called, on as many lines as that takes."""
     if isinstance(row, Ratio):
-        return "ratio" if narrow else f"{row.mix.label} vs {row.baseline.label}"
-    return row.label
+        return "ratio" if narrow else textwrap.fill(f"{row.mix.label} vs\N{NO-BREAK SPACE}{row.baseline.label}", NAME)
+    return textwrap.fill(row.label, NARROW_NAME if narrow else NAME)
 
 
 def ends(found: Transition, smallest: float, largest: float) -> tuple[float | None, float | None]:
@@ -189,7 +196,7 @@ def _place(found: Transition, answer: Answer) -> float | None:
 def _say(axes: Axes, words: str, row: int, above: float | None) -> None:
     axes.annotate(
         words,
-        (1.015, row) if above is None else (1.0, row - above),
+        (BESIDE, row) if above is None else (1.0, row - above),
         xycoords=("axes fraction", "data"),
         va="center",
         ha="left" if above is None else "right",

@@ -96,10 +96,15 @@ def _mixes(expected: Expectation, answer: Answer) -> list[MixAnswer]:
 
 def _agreement(expected: Expectation, found: Synergy) -> Agreement:
     fewer = found.decided and found.low is not None and found.low >= 1
-    none = found.high is not None and found.high < NO_FEWER
+    none = _hardly_fewer(found)
     if expected.finds == "no fewer":
         fewer, none = none, fewer
     return Agreement.AGREES if fewer else Agreement.DISAGREES if none else Agreement.UNDECIDED
+
+
+def _hardly_fewer(found: Synergy) -> bool:
+    """Whether no saving that matters is left."""
+    return found.high is not None and found.high < NO_FEWER
 
 
 def _within(verdict: Verdict) -> Agreement:
@@ -113,8 +118,10 @@ def _saving(answer: Answer, mix: MixAnswer, found: Synergy) -> str:
     """``13.9 against 13.8: 1.0x [0.6, 1.8], undecided``, and what a decided saving rests on where that is little."""
     baseline = answer.mix(answer.baseline_of(mix))
     here, there = (size_words(answer, each.target.transition) for each in (mix, baseline))
-    rests = rests_on(answer, mix)
-    return f"{answer.size_axis} {here} against {there}: {saving(found)}" + (f", resting on {rests}" if rests else "")
+    rests, said = rests_on(answer, mix), saving(found)
+    if not found.decided and _hardly_fewer(found):  # Whether it needs more is open; that it helps is not.
+        said = said.replace("undecided", f"fewer by less than {NO_FEWER:g}x if at all")
+    return f"{answer.size_axis} {here} against {there}: {said}" + (f", resting on {rests}" if rests else "")
 
 
 def about_words(mix: str, variant: str) -> str:

@@ -157,16 +157,20 @@ def _undecided(found: Synergy) -> str:
     """Why nothing is claimed, in brackets behind the claim that is not made."""
     if found.low is None and found.high is None:
         return " (no transition to compare)" if found.value is None else f" ({times(found.value)}, no interval)"
-    low = "" if found.low is None else bare(found.low)
-    high = "" if found.high is None else bare(found.high)
-    if not high:
-        span = f">= {low}x"
-    elif not low:
-        span = f"<= {high}x"
+    if found.low is not None and found.high is not None:
+        span = f"between {_compared(found.low)} and {_compared(found.high)}"
+    elif found.low is not None:
+        span = f"{'at most' if found.low < 1 else 'at least'} {_compared(found.low)}"
     else:
-        span = f"[{low}, {high}]" if found.value is None else f"{times(found.value)} [{low}, {high}]"
+        assert found.high is not None
+        span = f"{'at least' if found.high < 1 else 'at most'} {_compared(found.high)}"
     one_sided = (found.low is not None and found.low > 1) or (found.high is not None and found.high < 1)
     return f" ({span}{'; at absolute accuracy 0.8 it looks otherwise' if one_sided else ''})"
+
+
+def _compared(ratio: float) -> str:
+    """``1.8x more`` for a ratio of 0.55, ``3.6x fewer`` for one of 3.6."""
+    return f"{times(1 / ratio)} more" if ratio < 1 else f"{times(ratio)} fewer"
 
 
 def times(ratio: float) -> str:

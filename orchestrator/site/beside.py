@@ -6,7 +6,7 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
-from orchestrator.report.index import Link
+from orchestrator.report.index import REFRESH_S, Link
 from orchestrator.site.server import HOST
 from orchestrator.site.shelf import Shelf
 from orchestrator.store.files import Home
@@ -18,8 +18,9 @@ TRIED = 20
 """Ports after the first that are tried for one that is free."""
 
 
-def shelf_of(home: Path, store: Store, port: int) -> Shelf:
-    """The sweeps of a home, each with its links into MLflow's page at ``port``."""
+def shelf_of(home: Path, store: Store, port: int, *, refresh_s: int = REFRESH_S) -> Shelf:
+    """The sweeps of a home, each with its links into MLflow's page at ``port``; what runs is shown anew every
+    ``refresh_s`` seconds."""
 
     def links() -> tuple[Mapping[str, tuple[Link, ...]], str]:
         try:
@@ -38,7 +39,7 @@ def shelf_of(home: Path, store: Store, port: int) -> Shelf:
         }
         return {sweep: tuple(Link(*pair) for pair in pairs if pair[1]) for sweep, pairs in named.items()}, ""
 
-    return Shelf(Home(home.resolve()), links)
+    return Shelf(Home(home.resolve()), links, refresh_s=refresh_s)
 
 
 def free_port(first: int) -> int:

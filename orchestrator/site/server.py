@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 from orchestrator.errors import SweepError, UserError
 from orchestrator.site.shelf import Shelf
@@ -21,13 +21,20 @@ HOST = "127.0.0.1"
 NAMES = (HOST, "localhost")
 """Names a browser may ask this server by. Another one in a request means that some page elsewhere had its own name
 point here (DNS rebinding); it gets nothing."""
-HTML, SVG = "text/html; charset=utf-8", "image/svg+xml"
+HTML, SVG, TEXT = "text/html; charset=utf-8", "image/svg+xml", "text/plain; charset=utf-8"
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'"
 )
 LONGEST_FORM = 4096
 """Bytes of a form that is read."""
+TOKEN_BYTES = 16
+"""Nobody guesses 128 random bits; other users of the machine can reach its ports."""
+
+
+def new_token() -> str:
+    """A secret for an address."""
+    return secrets.token_urlsafe(TOKEN_BYTES)
 
 
 @contextmanager
@@ -59,7 +66,7 @@ def _handler(shelf: Shelf, token: str) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             if (path := self._asked()) is None:
                 return
-            if (asked := _page(shelf, path, may_stop=bool(token))) is None:
+            if (asked := _page(shelf, path, may_steer=bool(token))) is None:
                 self.send_error(HTTPStatus.NOT_FOUND)
                 return
             make, kind = asked
@@ -83,19 +90,22 @@ def _handler(shelf: Shelf, token: str) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             if (path := self._asked()) is None:
                 return
-            folder, _, sweep_id = path.partition("/")
+            what, _, sweep_id = path.partition("/")
             length = self.headers.get("Content-Length", "")
-            if not token or folder != "stop" or not length.isdigit() or int(length) > LONGEST_FORM:
+            if not token or what not in ("stop", "resume") or not length.isdigit() or int(length) > LONGEST_FORM:
                 self.send_error(HTTPStatus.NOT_FOUND)
                 return
             form = parse_qs(self.rfile.read(int(length)).decode("utf-8", "replace"))
             try:
-                shelf.stop(sweep_id, form.get("mix", [""])[0])
+                if what == "stop":
+                    shelf.stop(sweep_id, form.get("mix", [""])[0])
+                else:
+                    shelf.resume(sweep_id)
             except UserError as error:
                 self.send_error(HTTPStatus.CONFLICT, explain=str(error))
                 return
             self.send_response(HTTPStatus.SEE_OTHER)
-            self.send_header("Location", f"/{token}/")
+            self.send_header("Location", f"/{token}/#{quote(sweep_id)}")
             self.send_header("Content-Length", "0")
             self.end_headers()
 
@@ -123,13 +133,17 @@ def _handler(shelf: Shelf, token: str) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def _page(shelf: Shelf, path: str, *, may_stop: bool) -> tuple[Callable[[], str], str] | None:
+def _page(shelf: Shelf, path: str, *, may_steer: bool) -> tuple[Callable[[], str], str] | None:
     """What a path asks for and of which type it is; None for a path that leads nowhere."""
     folder, _, name = path.partition("/")
     if path == "":
-        return lambda: shelf.index(may_stop=may_stop), HTML
+        return lambda: shelf.index(may_steer=may_steer), HTML
     if folder == "sweep" and name:
         return lambda: shelf.report(name), HTML
+    if folder == "mark" and name:
+        return lambda: shelf.mark(name), TEXT
     if folder == "figure" and name.endswith(".svg"):
         return lambda: shelf.figure(name.removesuffix(".svg")), SVG
+    if folder == "narrow" and name.endswith(".svg"):
+        return lambda: shelf.narrow_figure(name.removesuffix(".svg")), SVG
     return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -14,9 +13,10 @@ from orchestrator.catalogue.reading import Outline, State, StoredSweep, read_kno
 from orchestrator.catalogue.training import Unfinished, in_training
 from orchestrator.errors import UserError
 from orchestrator.report.index import REFRESH_S, Entry, Link, headline, index_page
-from orchestrator.report.main_figure import main_figure
-from orchestrator.report.page import PageContent, page
+from orchestrator.report.main_figure import main_figure, narrow_figure
+from orchestrator.report.page import PageContent, Served, page
 from orchestrator.report.style import inline_svg
+from orchestrator.site.resuming import Resuming
 from orchestrator.store.files import Home
 from orchestrator.store.lifecycle import is_driven
 from orchestrator.store.reading import Unreadable
@@ -35,21 +35,28 @@ def no_links() -> tuple[Mapping[str, tuple[Link, ...]], str]:
 
 
 class Shelf:
-    """Reads a home for its page. May be asked from several threads; one at a time is answered. While a sweep runs the
-    page asks for itself every ``refresh_s`` seconds."""
+    """Reads a home for its page, and does what somebody asks there. May be asked from several threads; one at a time
+    is answered. While a sweep runs the page asks for itself every ``refresh_s`` seconds; ``resuming`` goes on with
+    sweeps."""
 
-    def __init__(self, home: Home, links: Links = no_links, *, refresh_s: int = REFRESH_S) -> None:
+    def __init__(
+        self, home: Home, links: Links = no_links, *, refresh_s: int = REFRESH_S, resuming: Resuming | None = None
+    ) -> None:
         self._home = home
         self._links = links
         self._refresh_s = refresh_s
+        self._resuming = resuming or Resuming()
         self.asked_at = -math.inf
-        """When the page was last asked for, on the monotonic clock."""
+        """When a page was last asked for, on the monotonic clock."""
+        self.stopped_a_sweep = False
+        """Whether somebody stopped a whole sweep here."""
         self._lock = threading.Lock()
         self._read: dict[str, tuple[object, StoredSweep | Outline | Unreadable]] = {}
         self._drawn: dict[tuple[str, str], tuple[object, str]] = {}
 
-    def index(self, *, may_stop: bool = False) -> str:
-        """The page of all sweeps; where one ``may_stop``, with what stops one that runs, or a mix of it."""
+    def index(self, *, may_steer: bool = False) -> str:
+        """The page of all sweeps; where one ``may_steer``, with what stops one that runs, or a mix of it, and what goes
+        on with one that was interrupted."""
         self.asked_at = time.monotonic()
         with self._lock:
             links, out = self._links()
@@ -64,18 +71,32 @@ class Shelf:
             home=str(self._home.root),
             notes=notes,
             refresh_s=self._refresh_s,
-            may_stop=may_stop,
+            may_steer=may_steer,
         )
 
     def report(self, sweep_id: str) -> str:
         """The report of one sweep. Raises :class:`UserError` for one that is not there or cannot be read."""
+        self.asked_at = time.monotonic()
         return self._made("report", sweep_id, _report)
+
+    def mark(self, sweep_id: str) -> str:
+        """A text that changes when a sweep does. Raises :class:`UserError` as :meth:`report` does."""
+        self.asked_at = time.monotonic()
+        with self._lock:
+            return _mark(self._stored(sweep_id))
 
     def figure(self, sweep_id: str) -> str:
         """The figure of one sweep as SVG. Raises :class:`UserError` as :meth:`report` does."""
-        return self._made(
-            "figure", sweep_id, lambda stored: inline_svg(main_figure(stored.spec, stored.answer), "main")
-        )
+        return self._made("figure", sweep_id, lambda each: inline_svg(main_figure(each.spec, each.answer), "main"))
+
+    def narrow_figure(self, sweep_id: str) -> str:
+        """The same for a narrow screen, where it has room there. Raises :class:`UserError` as :meth:`report` does."""
+
+        def make(stored: StoredSweep) -> str:
+            spec, answer = stored.spec, stored.answer
+            return inline_svg(narrow_figure(spec, answer) or main_figure(spec, answer), "main")
+
+        return self._made("narrow figure", sweep_id, make)
 
     def stop(self, sweep_id: str, mix: str) -> None:
         """Ask whoever drives a sweep to stop it, or one of its mixes. Raises :class:`UserError` where nobody does, or
@@ -83,6 +104,16 @@ class Shelf:
         with self._lock:
             found = self._stored(sweep_id)
         ask_to_stop(found.sweep, StopRequest(mix))
+        self.stopped_a_sweep = self.stopped_a_sweep or not mix
+
+    def resume(self, sweep_id: str) -> None:
+        """Go on with a sweep that was interrupted. Raises :class:`UserError` for one that was not, that is gone on with
+        already, or that is not there."""
+        with self._lock:
+            found = self._stored(sweep_id)
+            if found.state is not State.INTERRUPTED:
+                raise UserError(f"{sweep_id} is {found.state.value}: one that was interrupted can be gone on with")
+            self._resuming.begin(self._home.sweep(sweep_id))
 
     def _made(self, what: str, sweep_id: str, make: Callable[[StoredSweep], str]) -> str:
         with self._lock:
@@ -126,20 +157,19 @@ class Shelf:
         said, verdicts = headline(found.answer) if shown else ("its answer stands in its report", ())
         known = replace(
             known,
+            about=", ".join(filter(None, (found.spec.variant, found.answer.subject))) if found.spec.variant else "",
             headline=said,
             verdicts=verdicts,
             figure=f"figure/{found.id}.svg?{len(found.runs)}" if shown and found.runs else "",
+            narrow=f"narrow/{found.id}.svg?{len(found.runs)}" if shown and found.runs else "",
             report=f"sweep/{found.id}",
             links=links,
-            again=self._again(found) if found.state is State.INTERRUPTED else "",
         )
+        if found.state is State.INTERRUPTED:
+            files, at_it = self._home.sweep(found.id), self._resuming.at_it(found.id)
+            known = replace(known, again=self._resuming.command(files), resuming=self._resuming.said(found.id))
+            return replace(known, resumable=not at_it)
         return self._underway(known, found) if found.state is State.RUNNING else known
-
-    def _again(self, found: StoredSweep) -> str:
-        """The command that goes on with a sweep; what it asks stands in its own directory."""
-        space = str(self._home.sweep(found.id).spec)
-        words = ["python", "-m", "orchestrator", "run", space, "--resume", found.id, "--home", str(self._home.root)]
-        return shlex.join(words)
 
     def _underway(self, entry: Entry, found: StoredSweep) -> Entry:
         """The same with what trains now, what can still be stopped, and what was asked to."""
@@ -157,7 +187,15 @@ class Shelf:
 
 
 def _report(stored: StoredSweep) -> str:
-    return page(PageContent(stored.sweep, State(stored.state).value, stored.answer, stored.runs))
+    """The page of a sweep, one folder below that of all sweeps."""
+    served = Served(f"../#{stored.id}", f"../mark/{stored.id}", _mark(stored))
+    if stored.state is State.FINISHED:
+        served = Served(served.index)
+    return page(PageContent(stored.sweep, stored.state.value, stored.answer, stored.runs, served))
+
+
+def _mark(stored: StoredSweep) -> str:
+    return f"{len(stored.runs)} runs, {stored.state.value}"
 
 
 def _training_words(run: Unfinished, axis: str, target: str) -> str:

@@ -49,6 +49,11 @@ class SweepFiles:
         return self.directory / "stop.jsonl"
 
     @property
+    def resumed_log(self) -> Path:
+        """What processes said that went on with the sweep for somebody at the page; absent where none did."""
+        return self.directory / "resumed.log"
+
+    @property
     def lock(self) -> Path:
         """Held by the process that drives the sweep."""
         return self.directory / "driver.lock"

@@ -1,8 +1,9 @@
 """The charts of a saved view: what MLflow's page shows of its records under *Chart view*, first of all.
 
 MLflow (3.17) keeps them in a view's state as its own page does, as *cards* of *sections*; of every other metric the
-page makes a card by itself, in the sections behind ours. The page of a single run takes its charts from the browser
-that looks at it, so that no view can say them.
+page makes a card by itself, in the sections behind ours. It leaves out a card of a metric that no record shown has, and
+calls those that it shows by their metrics; our titles stand where one edits a card. The page of a single run takes its
+charts from the browser that looks at it, so that no view can say them.
 """
 
 from __future__ import annotations

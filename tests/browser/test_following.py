@@ -20,7 +20,7 @@ import pytest
 
 pytest.importorskip("selenium", reason='the browser extra is not installed: pip install -e ".[browser]"')
 
-from orchestrator.catalogue.reading import read_sweep
+from orchestrator.catalogue.reading import State, read_sweep
 from orchestrator.store.files import Home
 from tests.browser.chromium import BROWSER, DRIVER, Page, browsing
 from tests.drive.sweeps import spec
@@ -96,17 +96,27 @@ def test_a_sweep_is_followed_and_stopped_in_the_browser(page: Page, tmp_path: Pa
         look(page, "run_watch")
         # One mix is stopped, then all of it.
         page.run("document.querySelector('select[name=mix]').value = 'add+prod'")
-        page.click("document.querySelector('form.stop button')")
+        page.click("document.querySelector('form.steer button')")
         page.wait("add+prod: ", "stopped by hand")
-        page.click("document.querySelector('form.stop button')")
-        page.wait("interrupted", "Nothing answers at this address any more")
+        page.click("document.querySelector('form.steer button')")
+        page.wait("interrupted", "That runs python -m orchestrator run", without=("in training",))
         look(page, "run_watch_stopped")
-        assert driver.wait(100) == 130
-    assert "--resume logistic-" in said.read_text()
-    home = Home(tmp_path / "home")
-    stored = read_sweep(home, home.sweep_ids()[0])
+        assert "--resume logistic-" in said.read_text()
+        home = Home(tmp_path / "home")
+        before = len(read_sweep(home, home.sweep_ids()[0]).runs)
+        # It goes on with it, in a process that outlives the page.
+        page.click("[...document.querySelectorAll('form.steer button')].find(each => each.textContent === 'Resume')")
+        page.wait("running", "in training")
+        look(page, "run_watch_resumed")
+        driver.terminate()
+        driver.wait(100)
+        page.wait("Nothing answers at this address any more")
+    until = time.monotonic() + START_S
+    while (stored := read_sweep(home, home.sweep_ids()[0])).state is not State.FINISHED:
+        assert time.monotonic() < until, home.sweep(stored.id).resumed_log.read_text()
+        time.sleep(0.5)
     assert stored.stopped == {"add+prod"}
-    assert len(stored.runs) < 16
+    assert before < len(stored.runs) < 16
 
 
 def test_the_dashboard_opens_with_the_printed_token_and_names_stacks(page: Page, tmp_path: Path) -> None:

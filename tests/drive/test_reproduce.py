@@ -80,7 +80,7 @@ def test_what_is_missing_is_run_once_and_set_beside_what_was_expected(there: Pat
         assert law["verdict"] == "agrees"
         assert law["found"].startswith("exponent ")
         assert len(law["sweeps"].split()) == 2
-    assert "3 agrees, 1 disagrees" in said
+    assert "4 rows: 3 agree, 1 disagrees" in said
     page = (there / "results" / "reproduce" / "tiny" / "index.html").read_text()
     for each in ids:
         assert f'href="../../sweeps/{each}/report.html"' in page
@@ -141,6 +141,7 @@ def test_verdicts_rest_on_intervals(
         asked = Expectation.model_validate({"claim": "A", "source": "B", "finds": finds})
         (row,) = judge("space", "", [asked], given, "id")
         assert row.agreement is agreement
+        assert ("undecided" in row.found) == (agreement is Agreement.UNDECIDED)
 
 
 def test_a_statement_about_the_inside_runs_its_probe_where_it_is_missing(there: Path) -> None:

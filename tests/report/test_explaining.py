@@ -76,7 +76,10 @@ def test_every_verdict_has_its_words_and_no_other_s(verdict: Verdict) -> None:
         (Synergy(2.9, 2.0, 4.9, decided=True, p_benefit=0.99), "So add+prod needs 2.9x fewer parameters [2.0, 4.9]"),
         (Synergy(None, 4.2, None, decided=True), "So add+prod needs >= 4.2x fewer parameters"),
         (Synergy(0.5, 0.3, 0.8, decided=True), "So add+prod needs 2.0x more parameters [1.2, 3.3]"),
-        (Synergy(0.9, 0.5, 1.7, decided=False), "So add+prod: undecided whether it needs fewer parameters (0.90x"),
+        (
+            Synergy(0.9, 0.5, 1.7, decided=False),
+            "So add+prod: undecided whether it needs fewer parameters (between 2.0x more",
+        ),
     ],
 )
 def test_every_kind_of_comparison(synergy: Synergy, said: str) -> None:

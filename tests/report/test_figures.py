@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import matplotlib.image
@@ -285,3 +287,15 @@ def test_workers_need_neither_pyplot_nor_the_statistics() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_long_names_leave_the_sizes_room(found: Answer) -> None:
+    long = replace(found.mixes[1], mix="max+med, then add on its embeddings")
+    figure = transitions_figure(make_spec(), replace(found, mixes=(found.mixes[0], long)))
+    figure.draw_without_rendering()
+    (above,) = figure.axes[0].child_axes
+    for axes in (above, figure.axes[1]):
+        boxes = [label.get_window_extent() for label in axes.get_xticklabels() if label.get_text()]
+        assert len(boxes) > 3
+        assert all(one.x1 < other.x0 for one, other in pairwise(boxes))
+    assert figure.axes[0].get_window_extent().width > 0.5 * figure.bbox.width

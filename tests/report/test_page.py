@@ -14,6 +14,7 @@ import pytest
 
 from orchestrator.catalogue.reading import read_sweep
 from orchestrator.report import explorer, table
+from orchestrator.report.explaining import judged
 from orchestrator.report.page import PageContent, page
 from orchestrator.report.panels import similarity_of
 from orchestrator.report.thresholds import threshold_table
@@ -95,7 +96,7 @@ def test_the_answer_comes_first_in_words(whole: tuple[PageContent, str]) -> None
     text = outline(html).text
     places = [text.index(part) for part in (told.sweep.spec.question, said.conclusions[0], "Accuracy against size")]
     assert places == sorted(places)
-    for line in (*said.learned, *said.conclusions, *said.notes):
+    for line in (*said.learned, *said.conclusions, *judged(told.answer, told.runs), *said.notes):
         assert " ".join(line.split()) in text
     for row in said.rows:
         for cell in row.cells:
@@ -105,7 +106,7 @@ def test_the_answer_comes_first_in_words(whole: tuple[PageContent, str]) -> None
 def test_every_part_is_there(whole: tuple[PageContent, str]) -> None:
     told, html = whole
     found = outline(html)
-    assert found.seen.count("svg") == 3 + 3  # Drawn, and those that the script fills.
+    assert found.seen.count("svg") == 4 + 3  # Drawn, one of them for phones, too, and those that the script fills.
     for part in ("Similarities below and above", "Learning curves", "What each mix saves", "How to reproduce it"):
         assert part in found.text
     assert "curve.midpoint" in found.text

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
-from orchestrator.report.probes import ProbeTable, probe_notes, probe_table
+from orchestrator.report.probes import ProbeTable, probe_notes, probe_tables
 from orchestrator.store.files import Home
 from orchestrator.store.probed import ProbeResult, write_result
 from orchestrator.store.records import RunRecord
@@ -28,18 +28,24 @@ def leave(run: RunRecord, error: str = "", **numbers: float) -> None:
 
 
 def test_means_are_over_seeds_of_the_usual_steps(stored: StoredSweep) -> None:
-    assert probe_table("units", stored.runs) is None
+    assert probe_tables("units", stored.runs) == ()
     cells = {(run.config.mix.name, run.config.size, run.config.seed): run for run in stored.runs}
     for seed, ring in ((0, 0.5), (1, 0.25)):
         leave(cells["add+prod", 16, seed], ring=ring)
     leave(cells["add", 8, 0], ends=-0.125)
-    expected = ProbeTable(
-        ("mix", "units", "runs", "similarity/ends", "similarity/ring"),
-        (("add", "8", "1", "-0.125", ""), ("add+prod", "16", "2", "", "0.375")),
+    run = cells["add", 16, 1]
+    write_result(run.runs, run.key, ProbeResult("mistakes", 1, {"mod2": 0.75}), {})
+    expected = (
+        ProbeTable("mistakes", ("mix", "units", "runs", "mod2"), (("add", "16", "1", "0.75"),)),
+        ProbeTable(
+            "similarity",
+            ("mix", "units", "runs", "ends", "ring"),
+            (("add", "8", "1", "-0.125", ""), ("add+prod", "16", "2", "", "0.375")),
+        ),
     )
-    assert probe_table("units", stored.runs) == expected
+    assert probe_tables("units", stored.runs) == expected
     longer = [replace(run, config=replace(run.config, steps_factor=2)) for run in stored.runs]
-    assert probe_table("units", [*stored.runs, *longer]) == expected
+    assert probe_tables("units", [*stored.runs, *longer]) == expected
 
 
 def test_failures_and_runs_not_looked_at_are_said(stored: StoredSweep) -> None:

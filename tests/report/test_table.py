@@ -199,21 +199,21 @@ def test_an_absolute_criterion_outside_the_sizes(absolute: Estimate, said: str) 
         ),
         (
             Synergy(1.3, 0.8, 2.1, decided=False),
-            "add+prod: undecided whether it needs fewer parameters (1.3x [0.80, 2.1])",
+            "add+prod: undecided whether it needs fewer parameters (between 1.2x more and 2.1x fewer)",
         ),
         (UNKNOWN, "add+prod: undecided whether it needs fewer parameters (no transition to compare)"),
         (
             Synergy(None, 0.7, None, decided=False),
-            "add+prod: undecided whether it needs fewer parameters (>= 0.70x)",
+            "add+prod: undecided whether it needs fewer parameters (at most 1.4x more)",
         ),
         (
             Synergy(None, None, 1.4, decided=False),
-            "add+prod: undecided whether it needs fewer parameters (<= 1.4x)",
+            "add+prod: undecided whether it needs fewer parameters (at most 1.4x fewer)",
         ),
         (
             Synergy(1.5, 1.1, 2.1, decided=False),
             "add+prod: undecided whether it needs fewer parameters "
-            "(1.5x [1.1, 2.1]; at absolute accuracy 0.8 it looks otherwise)",
+            "(between 1.1x fewer and 2.1x fewer; at absolute accuracy 0.8 it looks otherwise)",
         ),
         (
             Synergy(1.5, None, None, decided=False),

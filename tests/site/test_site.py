@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -22,16 +21,12 @@ from orchestrator.store.lifecycle import driving
 from orchestrator.store.stop_requests import StopRequest, asked_to_stop
 from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
 from tests.drive.sweeps import spec
+from tests.site.asking import get, post
 
 
 @pytest.fixture(name="home")
 def home_with_sweeps(tmp_path_factory: pytest.TempPathFactory) -> Home:
     return Home(tmp_path_factory.mktemp("home"))
-
-
-def get(address: str, **headers: str) -> str:
-    with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=60) as answered:
-        return str(answered.read().decode())
 
 
 @pytest.fixture(name="served")
@@ -44,13 +39,15 @@ def test_every_sweep_with_answer_state_figure_and_report(served: tuple[str, Home
     address, home = served
     finished = write_sweep(home)
     broken = write_sweep(home, spec(question="Which one is broken?"))
+    other = write_sweep(home, spec(variant="larger"))
     home.sweep(broken.id).spec.write_text("no: [space")
     begun = write_sweep(home, spec(question="Which one is under way?"), runs=runs_of(spec())[:6], answered=False)
     with driving(home.sweep(begun.id)):
         html = get(address)
     assert '<meta http-equiv="refresh"' in html
     said = {part[:80].split('"')[0]: part for part in html.split('<article class="sweep" id="')[1:]}
-    assert set(said) == {finished.id, broken.id, begun.id}
+    assert set(said) == {finished.id, broken.id, begun.id, other.id}
+    assert '<p class="soft">larger</p>' in said[other.id]
     stored = Shelf(home)._known(finished.id)[1]
     for line in answer_table(stored.answer).learned:  # type: ignore[union-attr]  # it can be read
         assert line in said[finished.id]
@@ -65,16 +62,23 @@ def test_every_sweep_with_answer_state_figure_and_report(served: tuple[str, Home
     report = get(f"{address}sweep/{finished.id}")
     assert "Accuracy against size" in report
     assert finished.spec.question in report
+    assert ">All sweeps</a>" in report
+    assert "../mark" not in report  # It changes no more.
 
 
 def test_what_changed_is_read_again(served: tuple[str, Home]) -> None:
     address, home = served
     sweep = write_sweep(home, runs=runs_of(spec())[:6], answered=False)
     assert "interrupted</span> 6 runs" in get(address)
+    report = get(f"{address}sweep/{sweep.id}")
+    assert f"../mark/{sweep.id}" in report
+    assert "<p>So far: " in report
+    assert get(f"{address}mark/{sweep.id}") == "6 runs, interrupted"
     journal = Journal(home.sweep(sweep.id).journal)
     journal.append(Answered())
     journal.close()
     assert "finished</span> 6 runs" in get(address)
+    assert get(f"{address}mark/{sweep.id}") == "6 runs, finished"
 
 
 def test_links_lead_on_and_an_outage_is_said(home: Home) -> None:
@@ -86,7 +90,9 @@ def test_links_lead_on_and_an_outage_is_said(home: Home) -> None:
     assert sweep.id in out
 
 
-@pytest.mark.parametrize("path", ["sweep/nothing", "figure/nothing.svg", "sweep/", "../etc/passwd", "other"])
+@pytest.mark.parametrize(
+    "path", ["sweep/nothing", "figure/nothing.svg", "mark/nothing", "resume/x", "sweep/", "../etc/passwd", "other"]
+)
 def test_what_is_not_there_is_not_found(served: tuple[str, Home], path: str) -> None:
     with pytest.raises(urllib.error.HTTPError) as error:
         get(served[0] + path)
@@ -124,15 +130,6 @@ def followed_page(home: Home) -> Iterator[tuple[str, Home]]:
         yield address, home
 
 
-def post(address: str, body: str, **headers: str) -> int:
-    try:
-        request = urllib.request.Request(address, body.encode(), headers=headers)
-        with urllib.request.urlopen(request, timeout=60) as answered:
-            return int(answered.status)
-    except urllib.error.HTTPError as error:
-        return error.code
-
-
 def test_with_a_secret_in_its_address_the_page_stops_what_runs(followed: tuple[str, Home]) -> None:
     address, home = followed
     asked, files = spec(), runs_of(spec())
@@ -141,6 +138,7 @@ def test_with_a_secret_in_its_address_the_page_stops_what_runs(followed: tuple[s
     with driving(home.sweep(sweep.id)):
         html = get(address)
         assert f'action="stop/{sweep.id}"' in html
+        assert f"resume/{sweep.id}" not in html
         assert "2 in training" in html
         assert f"units {files[3].size} seed {files[3].seed}: step 4, 0.40" in html
         assert post(f"{address}stop/{sweep.id}", "mix=add%2Bprod") == 200  # After the way back to the page.
