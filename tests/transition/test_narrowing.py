@@ -21,8 +21,10 @@ LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9)
 
 @pytest.fixture(scope="module", name="points")
 def recorded_points() -> list[Point]:
-    table = {request: seen for request, seen in read_table(TABLE).items() if request.mix == "add+prod"}
-    return [Point(each.size, each.seed, seen.accuracy, seen.floor) for each, seen in table.items()]
+    ended = read_table(TABLE).items()
+    return [
+        Point(run.size, run.seed, seen.accuracy, seen.floor) for run, seen in ended if run.mix == "add+prod" and seen
+    ]
 
 
 def sizes_of(points: list[Point]) -> list[int]:
