@@ -71,7 +71,8 @@ def sentence(finding: Finding) -> str:
 def saving(synergy: Synergy) -> str:
     """A ratio with its interval and what follows from it: ``1.1x [0.8, 1.5], undecided``."""
     if synergy.low is None and synergy.high is None:
-        return "no transition to compare, undecided"
+        known = "no transition to compare" if synergy.value is None else f"{wording.times(synergy.value)}, no interval"
+        return f"{known}, undecided"
     decided = {1: "fewer", -1: "more", 0: "undecided"}[_sign(synergy)]
     if synergy.high is None and synergy.low is not None:
         return f">= {wording.times(synergy.low)}, {decided}"

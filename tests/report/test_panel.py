@@ -52,6 +52,7 @@ def test_the_sentence_names_the_recipes(found: tuple[Synergy, ...], said: str) -
         (OPEN, "1.1x [0.80, 1.5], undecided"),
         (Synergy(None, None, 0.7, decided=True), "<= 0.70x, more"),
         (NOTHING, "no transition to compare, undecided"),
+        (Synergy(1.3, None, None, decided=False), "1.3x, no interval, undecided"),
     ],
 )
 def test_a_saving_says_its_interval_and_what_follows(found: Synergy, said: str) -> None:
