@@ -34,5 +34,11 @@ def compared(sweeps: Sequence[StoredSweep]) -> list[Compared]:
     ]
 
 
+def by_place(found: Sequence[Compared]) -> list[Compared]:
+    """Variants along a number by that number, smallest first; others in the order given."""
+    known = [(each.place, at) for at, each in enumerate(found) if each.place is not None]
+    return [found[at] for _, at in sorted(known)] if len(known) == len(found) else list(found)
+
+
 def _named(spec: SweepSpec) -> tuple[str, str, str]:
     return spec.name, spec.variant, spec.profile

@@ -95,12 +95,12 @@ def figure_command(
 def _draw_variants(variants: Sequence[StoredSweep], path: Path, style: Style, inches: float) -> None:
     """Draw the variants of a search space into one file. Raises ``UserError`` for those of several recipes, and for a
     width without room."""
-    from orchestrator.catalogue.reports import compared
+    from orchestrator.catalogue.reports import by_place, compared
     from orchestrator.report import paper
     from orchestrator.report.style import NARROW_IN, save
     from orchestrator.report.variants_figure import can_compare, variants_figure
 
-    found, question = compared(variants), variants[0].spec.question
+    found, question = by_place(compared(variants)), variants[0].spec.question
     if not can_compare(found):
         raise UserError("variants of several recipes each have no common figure: name one sweep, or use `compare`")
     if inches < NARROW_IN:

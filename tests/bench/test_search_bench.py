@@ -13,7 +13,7 @@ from tests.bench.search_report import figures, goals, print_goals
 
 
 def test_one_command_prints_and_writes_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["--truths", "2", "--only", "bisection", "--replays", "1", "--out", str(tmp_path)])
+    main(["--truths", "2", "--only", "bisection", "--kinds", "matched,below", "--replays", "1", "--out", str(tmp_path)])
     printed = capsys.readouterr().out
     assert "bisection" in printed
     assert "goals" in printed

@@ -119,8 +119,11 @@ def program(tmp_path: Path) -> Iterator[Program]:
         begun.kill()
 
 
+NIGHT = pytest.mark.night
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("victim", ["raylet", "gcs", "driver"])
+@pytest.mark.parametrize("victim", ["raylet", pytest.param("gcs", marks=NIGHT), pytest.param("driver", marks=NIGHT)])
 def test_the_sweep_goes_on_by_itself(victim: str, program: Program) -> None:
     getattr(program, victim).send_signal(signal.SIGKILL)
     assert program.end() == 0
@@ -161,7 +164,7 @@ def test_the_driver_dies_with_its_supervisor_and_resume_goes_on_and_later_prints
     assert len(journalled(program.home)) == RUNS
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_where_the_head_of_a_cluster_dies_it_is_said_how_to_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

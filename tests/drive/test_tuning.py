@@ -295,7 +295,7 @@ def test_real_models_are_tuned_and_swept(tmp_path: Path) -> None:
     assert {run.settings.training.learning_rate for run in configs} == {rate}
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.timeout(900)
 def test_ctrl_c_while_tuning_keeps_the_trials_that_ended(tmp_path: Path) -> None:
     block = (

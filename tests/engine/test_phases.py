@@ -94,7 +94,7 @@ def test_an_arm_with_a_first_phase_of_no_steps_is_the_plain_run(tmp_path: Path) 
     assert all(found["add", size, seed, 0] == found["nothing first", size, seed, 0] for _, size, seed, _ in found)
 
 
-@pytest.mark.parametrize("phase", [1, 2])
+@pytest.mark.parametrize("phase", [1, pytest.param(2, marks=pytest.mark.night)])
 def test_a_sweep_killed_in_either_phase_is_resumed(phase: int, tmp_path: Path) -> None:
     space = write(tmp_path / "killed.yaml", [MAX_FIRST], sleep_s=0.15)
     command = [sys.executable, "-m", "orchestrator", "run", str(space), "--home", str(tmp_path), "--local-debug"]
@@ -128,7 +128,7 @@ resources: {{checkpoint_every_s: 0.000001, max_stack: 2}}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("phase", [1, 2])
+@pytest.mark.parametrize("phase", [pytest.param(1, marks=pytest.mark.night), 2])
 def test_transformers_killed_in_either_phase_go_on_bit_for_bit(phase: int, tmp_path: Path) -> None:
     for name in ("killed", "whole"):
         (tmp_path / f"{name}.yaml").write_text(TRANSFORMERS.format(name=name))

@@ -131,7 +131,7 @@ def test_what_people_write_stays_text(tmp_path: Path) -> None:
 
 def test_a_sweep_without_runs_and_one_with_bad_ones_have_pages(tmp_path: Path) -> None:
     empty = outline(page(content(Home(tmp_path / "empty"), runs=[], answered=False)))
-    assert empty.seen.count("svg") == 1
+    assert empty.seen.count("svg") == 2  # The figure, and its narrow form for phones.
     assert "interrupted" in empty.text
     runs = runs_of(spec())
     bad = page(content(Home(tmp_path / "bad"), runs=runs[:3], outcomes={0: failed(), 1: diverged(runs[1])}))

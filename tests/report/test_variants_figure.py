@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
-from orchestrator.catalogue.reports import compared
+from orchestrator.catalogue.reports import by_place, compared
 from orchestrator.report import style
 from orchestrator.report.variants_figure import can_compare, variants_figure
 from orchestrator.store.files import Home
@@ -34,7 +34,7 @@ def stored(home: Home) -> list[StoredSweep]:
 
 
 def test_one_row_a_variant_on_one_axis_with_ratios_and_a_law(home: Home) -> None:
-    found = compared(stored(home))
+    found = by_place(compared(stored(home)))
     assert can_compare(found)
     figure = variants_figure(found, "How does it grow?")
     style.settle(figure)

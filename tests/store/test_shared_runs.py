@@ -135,6 +135,7 @@ def test_after_a_kill_another_sweep_goes_on_and_the_first_can_be_resumed(
     assert len(ended(tmp_path, sweep_of(tmp_path, "with_prod"))) == 8
 
 
+@pytest.mark.night
 def test_rm_keeps_the_runs_that_another_sweep_refers_to(spaces: Spaces, log: Path, tmp_path: Path) -> None:
     first, second = spaces()
     said(start(tmp_path, "run", first, "--local-debug"))
