@@ -90,7 +90,7 @@ def test_prometheus_reads_its_configuration() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="prometheus is not installed (Debian has it)")
 def test_prometheus_scrapes_a_running_sweep(tmp_path: Path) -> None:
     """A real sweep with the dashboard on, and a real Prometheus that finds Ray's agents by the file they write."""

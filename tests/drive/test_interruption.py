@@ -133,7 +133,7 @@ def test_ctrl_c_leaves_checkpoints_of_all_stacks_under_ray(tmp_path: Path) -> No
     assert trained_once(log, 40)
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.timeout(900)
 def test_ctrl_c_does_not_wait_for_data_under_ray(tmp_path: Path) -> None:
     log = tmp_path / "log"

@@ -101,6 +101,7 @@ def test_four_stacks_share_two_gpus_and_each_sees_its_own(cluster: MakeCluster, 
     assert most_at_once(said) == 4
 
 
+@pytest.mark.night
 def test_unequal_nodes_are_filled_as_far_as_each_goes(cluster: MakeCluster, tmp_path: Path) -> None:
     """One node has three GPUs and two cores, the other one GPU and many cores: two slots here, one there."""
     address = cluster({"num_cpus": 2, "num_gpus": 3}, {"num_cpus": 8, "num_gpus": 1})

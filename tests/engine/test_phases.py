@@ -59,7 +59,7 @@ def scores(home: Path, space: str) -> dict[tuple[str, int, int, int], float]:
     }
 
 
-@pytest.mark.parametrize("engine", [["--local-debug"], pytest.param([], marks=pytest.mark.slow)])
+@pytest.mark.parametrize("engine", [["--local-debug"], pytest.param([], marks=pytest.mark.night)])
 def test_a_later_phase_goes_on_from_the_weights_of_the_one_before(engine: list[str], tmp_path: Path) -> None:
     out = run(write(tmp_path / "first.yaml", ["add", MAX_FIRST]), *engine)
     found = scores(tmp_path, "first")

@@ -91,6 +91,7 @@ def test_a_shared_baseline_is_trained_once_and_the_answer_is_the_same(
     assert table_of(out) == table_of(alone) != []
 
 
+@pytest.mark.night
 def test_fresh_trains_anew_and_says_so(spaces: Spaces, log: Path, tmp_path: Path) -> None:
     first, second = spaces()
     said(start(tmp_path, "run", first, "--local-debug"))
@@ -102,7 +103,7 @@ def test_fresh_trains_anew_and_says_so(spaces: Spaces, log: Path, tmp_path: Path
     assert len(list((tmp_path / "runs").iterdir())) == 8  # Those of the first: a fresh sweep keeps its own.
 
 
-@pytest.mark.parametrize("engine", [["--local-debug"], pytest.param([], marks=pytest.mark.slow)])
+@pytest.mark.parametrize("engine", [["--local-debug"], pytest.param([], marks=pytest.mark.night)])
 def test_two_sweeps_at_once_train_a_run_once(engine: list[str], spaces: Spaces, log: Path, tmp_path: Path) -> None:
     both = [start(tmp_path, "run", space, *engine) for space in spaces(sleep_s=0.1)]
     outs = [said(each) for each in both]

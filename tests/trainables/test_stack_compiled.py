@@ -17,7 +17,7 @@ SMALL = replace(MODEL, n_recurrence=1)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("bias", [pytest.param(False, marks=pytest.mark.night), True])
 def test_compiled_steps_follow_uncompiled_ones_through_a_shrinking_stack(bias: bool) -> None:
     from torch._dynamo.utils import counters
 
