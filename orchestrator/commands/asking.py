@@ -117,7 +117,7 @@ def run_command(
     for spec in specs:
         check_begin(spec, Home(home.resolve()), hardware, resume=None if several else resume, extend=extend)
     if dashboard:
-        from orchestrator.engine.ray.engine import check_dashboard  # Ray takes a second.
+        from orchestrator.engine.ray.session import check_dashboard  # Ray takes a second.
 
         check_dashboard(address)
     again = repeated(

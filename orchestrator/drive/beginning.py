@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from orchestrator.catalogue.lookup import find_sweep
 from orchestrator.engine.base import Engine
@@ -18,6 +20,9 @@ from orchestrator.store.journal import Ended, Journal
 from orchestrator.store.records import Sweep
 from trainables.base import Status
 
+if TYPE_CHECKING:
+    from orchestrator.engine.ray.session import RaySession
+
 
 def engine_for(
     spec: SweepSpec,
@@ -27,15 +32,31 @@ def engine_for(
     address: str | None,
     dashboard: bool,
     transport: Transport,
+    session: RaySession | None,
 ) -> Engine:
-    """What trains the stacks: Ray, of this machine or at ``address``, or with ``local_debug`` this process."""
+    """What trains the stacks: Ray, of this machine or at ``address``, or with ``local_debug`` this process. A
+    ``session`` is Ray as several sweeps share it, by default it is this one's own."""
     if local_debug:
         from orchestrator.engine.local_engine import LocalEngine
 
         return LocalEngine(str(home.root))
     from orchestrator.engine.ray.engine import RayEngine  # Takes a second, and debugging without Ray needs no Ray.
+    from orchestrator.engine.ray.session import RaySession
 
-    return RayEngine(str(home.root), spec.resources, address, dashboard=dashboard, transport=transport)
+    here = session or RaySession(address, dashboard=dashboard)
+    return RayEngine(str(home.root), spec.resources, here, transport=transport)
+
+
+@contextmanager
+def one_ray(*, local_debug: bool, address: str | None, dashboard: bool) -> Iterator[RaySession | None]:
+    """A block whose sweeps share one Ray, which the first of them starts; None where they train in this process."""
+    if local_debug:
+        yield None
+        return
+    from orchestrator.engine.ray.session import RaySession
+
+    with RaySession(address, dashboard=dashboard, kept=True) as session:
+        yield session
 
 
 def resumed_sweep(spec: SweepSpec, home: Home, sweep_id: str, say: Callable[[str], object]) -> Sweep:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -59,6 +60,9 @@ from orchestrator.tracking.recorder import Recorder
 from orchestrator.tracking.system import SystemMonitor
 from trainables.base import Outcome, RunConfig, Status
 
+if TYPE_CHECKING:
+    from orchestrator.engine.ray.session import RaySession
+
 RECORD_TIMEOUT_S, INTERRUPTED_TIMEOUT_S = 60.0, 10.0
 """How long the end of a sweep, and an interruption, wait for the record; the rest stays in the journal."""
 
@@ -75,7 +79,8 @@ class RunOptions:
     same specification, None for a new sweep; ``retry_failed`` trains those of its runs again that failed. ``extend`` is
     the id of one with whose finished runs a new sweep begins. A new sweep takes every run it wants that lies in the
     home already; a ``fresh`` one trains all of its runs. Stacks are sized for ``hardware``, where it is not given for
-    this machine. ``dashboard`` starts Ray's, too; ``transport`` says how what workers train comes here. At the end of
+    this machine. ``dashboard`` starts Ray's, too; ``transport`` says how what workers train comes here;
+    ``session`` is the Ray that several sweeps share (:func:`one_ray`). At the end of
     its time ``limit`` it stops, to be resumed. ``begun`` is called with the sweep as soon as it has its id. ``again``
     is what began it, for a person to repeat.
     """
@@ -91,6 +96,7 @@ class RunOptions:
     dashboard: bool = False
     limit: TimeLimit = field(default_factory=TimeLimit)
     transport: Transport = Transport.AUTO
+    session: RaySession | None = None
     begun: Callable[[Sweep], object] = _ignore
     again: Command = field(default_factory=Command)
 
@@ -116,6 +122,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         address=options.address,
         dashboard=options.dashboard,
         transport=options.transport,
+        session=options.session,
     )
     with engine_of(spec, home) as engine:
         console.print(engine.describe(), markup=False, highlight=False, soft_wrap=True)

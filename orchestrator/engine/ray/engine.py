@@ -5,9 +5,6 @@ The campaign decides what is trained; Tune meets it in :mod:`orchestrator.engine
 
 from __future__ import annotations
 
-import importlib.util
-import logging
-import os
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -24,7 +21,7 @@ from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher,
 from orchestrator.engine.ray.cluster import slots_on
 from orchestrator.engine.ray.metrics import Exporter
 from orchestrator.engine.ray.reach import Reach, reachable
-from orchestrator.engine.ray.starting import start, switch_kept, token_asked, token_file
+from orchestrator.engine.ray.session import RaySession
 from orchestrator.engine.ray.trial import stack_name, trainable
 from orchestrator.engine.ray.watching import Watch
 from orchestrator.engine.transport import Transport
@@ -33,38 +30,22 @@ from orchestrator.space.resources import Resources
 from orchestrator.store.files import Home, SweepFiles
 from orchestrator.terminal.snapshot import Snapshot
 
-TUNE_ENVIRONMENT = {
-    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # CSV, JSON and TensorBoard files nobody reads
-    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # the sweep has its own, which leaves something to resume
-    "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal is the memory
-    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # a failed run's traceback is in its record
-    "RAY_AIR_NEW_OUTPUT": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # who asks for no GPU sees none; StackTrial sees to it elsewhere, too
-}
-
-DASHBOARD_NEEDS = ("aiohttp", "aiohttp_cors", "colorful", "grpc", "opencensus", "prometheus_client")
-"""Modules that ``ray[default]`` installs and the dashboard and its exporters import."""
-
 
 class RayEngine(Engine):
-    """Stacks as trials of one Tuner, on this machine or, with ``address``, on a Ray cluster that is there already."""
+    """Stacks as trials of one Tuner, on the Ray of a session: by default of one that is its own, on this machine."""
 
     def __init__(
         self,
         home: str,
         resources: Resources,
-        address: str | None = None,
+        session: RaySession | None = None,
         *,
-        dashboard: bool = False,
         transport: Transport = Transport.AUTO,
     ) -> None:
         self._home = home
         self._resources = resources
-        self._address = address
+        self._session = session or RaySession()
         self._transport = transport
-        self._with_dashboard = dashboard
-        self._dashboard = ""
-        self._kept = ExitStack()
         self._begins = ExitStack()
         """Holds a watch over Ray until it trains, which has one of its own: much is read and opened meanwhile."""
 
@@ -75,39 +56,25 @@ class RayEngine(Engine):
     def describe(self) -> str:
         nodes = [node for node in ray.nodes() if node["Alive"]]
         totals = ray.cluster_resources()
-        where = f"Ray at {self._address}" if self._address else "Ray on this machine"
+        address = self._session.address
+        where = f"Ray at {address}" if address else "Ray on this machine"
         gpus = f", {totals['GPU']:g} GPUs" if totals.get("GPU") else ""
-        dashboard = self._dashboard or ("none" if self._address else "off (--dashboard starts it)")
+        dashboard = self._session.dashboard or ("none" if address else "off (--dashboard starts it)")
         return (
             f"{where}: {len(nodes)} node{'s' if len(nodes) > 1 else ''}, {totals.get('CPU', 0):g} CPU cores{gpus}, "
             f"{self.slots} stacks at a time; dashboard: {dashboard}"
         )
 
     def exporting(self, sweep_id: str, snapshot: Callable[[], Snapshot]) -> AbstractContextManager[object]:
-        return Exporter(sweep_id, snapshot) if self._dashboard else nullcontext()
+        return Exporter(sweep_id, snapshot) if self._session.dashboard else nullcontext()
 
     def __enter__(self) -> Self:
-        if self._with_dashboard:
-            check_dashboard(self._address)
-        self._kept.enter_context(switch_kept())
-        os.environ.update(TUNE_ENVIRONMENT)
-        try:
-            context = start(self._address, dashboard=self._with_dashboard)
-        except BaseException:
-            self._kept.close()
-            raise
+        self._session.begin()
         self._begins.enter_context(Watch())
-        _protect_token()
-        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # Failed trials are reported by the sweep.
-        self._dashboard = f"http://{context.dashboard_url}" if context.dashboard_url else ""
-        if self._dashboard and (token := token_asked()):
-            # Its page takes the token from nothing but what is typed into it: no address can carry it.
-            self._dashboard += f", which asks for this token, once a browser: {token}"
         if self.slots < 1:
             asked = self._resources
             self._begins.close()
-            ray.shutdown()
-            self._kept.close()
+            self._session.end()
             raise UserError(
                 f"no node has room for a stack: resources.cpu_per_stack is {asked.cpu_per_stack:g} and "
                 f"resources.gpu_per_stack {asked.gpus:g}; lower them or add machines"
@@ -118,13 +85,12 @@ class RayEngine(Engine):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._begins.close()
-        ray.shutdown()
-        self._kept.close()
+        self._session.release(well=kind is None)
 
     def execute(self, campaign: Campaign) -> None:
         files = Home(Path(self._home)).sweep(campaign.sweep.id)
         # Ray's processes on this machine alone are started by this one: they see what it sees.
-        proved = self._address is not None or self._transport is Transport.RAY
+        proved = self._session.address is not None or self._transport is Transport.RAY
         with Watch() as watch, reachable(files, self._transport) if proved else nullcontext() as reach:
             self._begins.close()
             self._fit(campaign, files, reach, watch)
@@ -166,22 +132,3 @@ class RayEngine(Engine):
             watch.look()
             if not campaign.trouble:  # Tune's own files lie on the disk that is full.
                 raise
-
-
-def _protect_token() -> None:
-    """Ray writes the token that guards its ports readable for all users of the machine: keep it to this one."""
-    token = token_file()
-    if token.is_file():
-        token.chmod(0o600)
-
-
-def check_dashboard(address: str | None) -> None:
-    """Raise :class:`UserError` where ``--dashboard`` cannot be had."""
-    if address is not None:
-        raise UserError(f"the cluster at {address} has a dashboard of its own or none; leave --dashboard out")
-    missing = [name for name in DASHBOARD_NEEDS if importlib.util.find_spec(name) is None]
-    if missing:
-        raise UserError(
-            f"Ray's dashboard needs packages that are not installed ({', '.join(missing)}). Install them with "
-            'pip install "ray[default]", or leave --dashboard out.'
-        )
