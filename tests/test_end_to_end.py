@@ -19,7 +19,8 @@ from orchestrator.store.files import Home
 from orchestrator.store.journal import Ended, read_journal
 
 COMMAND = [sys.executable, "-m", "orchestrator", "run"]
-SMOKE = ["add_vs_add_prod", "--profile", "smoke", "--set", "sizes=[4, 8]"]
+# Steps enough to be killed in the middle.
+SMOKE = ["add_vs_add_prod", "--profile", "smoke", "--set", "sizes=[4, 8]", "--set", "settings.training.steps=300"]
 GRID = [*SMOKE, "--set", "search.method=grid"]
 
 
