@@ -27,6 +27,7 @@ from orchestrator.space.plain import plain_settings
 from orchestrator.space.search import DEFAULT_METHOD
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
 from trainables.named import load_family
+from trainables.probes.base import load_probe
 
 SIMPLE: dict[Any, tuple[str, str]] = {
     int: ("a whole number", "integer"),
@@ -223,6 +224,11 @@ def _plain(value: Any) -> str:
     if value is None:
         return "none"
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def said_of_probe(name: str) -> str:
+    """What a built-in probe finds, in the words of its class: its numbers, their formulas, ranges and sources."""
+    return inspect.cleandoc(type(load_probe(name)).__doc__ or "").replace("``", "`")
 
 
 def said_of(kind: Any, name: str) -> str:
