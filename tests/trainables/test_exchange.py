@@ -153,7 +153,9 @@ def noise(seed: int, family: ListOps = TWO) -> TrainedTransformer:
 def test_nothing_added_changes_nothing(changes: dict[str, Any]) -> None:
     family = ListOps(replace(TWO.settings, model=replace(TWO.settings.model, **changes)))
     run, data = every_pair(family, "add")
-    model, rng = noise(0, family), np.random.default_rng(0)
+    model, rng = noise(3, family), np.random.default_rng(0)
+    for name, parameter in model.parameters.items():  # Else the '=', or biases, decide alone.
+        parameter *= 0.1 if name.endswith("bias") else 20 if name == "0.attention_out" else 1
     questions = last_steps(run, data)["add"]
     before = answers(model, questions, 6)
     assert len(np.unique(before)) > 1
