@@ -16,6 +16,7 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import annotated_types
@@ -242,6 +243,7 @@ def said_of(kind: Any, name: str) -> str:
     return ""
 
 
+@cache  # Every field of a class asks for the same source.
 def _below_fields(owner: type) -> dict[str, str]:
     """The texts that stand below the fields of a class, by field."""
     try:
