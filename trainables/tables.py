@@ -27,3 +27,26 @@ class TaskTables:
     def items(self) -> int:
         """N."""
         return int(next(iter(self.values.values())).shape[0])
+
+
+def group_of(codes: Integers, labels: Integers, items: int) -> Integers:
+    """The group of each code of an array of any shape: its label in ``labels`` [N], N = ``items``; what is no item is a
+    group of its own."""
+    count = int(labels.max()) + 1
+    others = np.arange(items, max(items, int(codes.max()) + 1)) - items + count
+    grouped: Integers = np.concatenate([labels, others])[codes]
+    return grouped
+
+
+def respects(table: Integers, labels: Integers, items: int) -> bool:
+    """Whether the group of what comes out of a table [N] * k is a function of the groups of what goes in, and not a
+    constant: whether the task can be done with groups in place of items."""
+    out = group_of(table, labels, items).reshape(-1)
+    count, cells = int(labels.max()) + 1, np.zeros(table.shape, dtype=np.int64)
+    for axis in range(table.ndim):
+        shape = [1] * table.ndim
+        shape[axis] = items
+        cells = cells * count + labels.reshape(shape)
+    first = np.full(count**table.ndim, -1, dtype=np.int64)
+    first[cells.reshape(-1)] = out
+    return bool((first[cells.reshape(-1)] == out).all()) and len(np.unique(out)) > 1

@@ -1,4 +1,4 @@
-"""What can be written in a search space: for a person, and for an editor."""
+"""What can be written in a search space, and what probes find: for a person, and for an editor."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def doc_command(
     family: FamilyOption = "listops",
     debug: Debug = False,
 ) -> None:
-    """Say what a setting of a search space means, what it may be, and its default.
+    """Say what a setting of a search space means, what it may be, and its default; or what a probe finds, and how.
 
     Examples:
 
@@ -33,17 +33,26 @@ def doc_command(
       doc resources               all keys below it
 
       doc --family permutations   every key there is
-    """
-    from orchestrator.space.documentation import entries
 
-    found = [entry for entry in entries(_known(family)) if _fits(entry.path, setting)]
-    if setting is not None and not found:
-        raise unknown("setting", setting, [entry.path for entry in entries(family)])
+      doc probes                  every probe: its numbers with their formulas, ranges and sources
+
+      doc probes.separation       one of them
+    """
+    from orchestrator.space.documentation import entries, said_of_probe
+    from trainables.probes.base import BUILT_IN
+
+    every, probes = entries(_known(family)), {f"probes.{name}": name for name in BUILT_IN}
+    found = [entry for entry in every if _fits(entry.path, setting)]
+    asked = {path: name for path, name in probes.items() if setting is not None and _fits(path, setting)}
+    if setting is not None and not found and not asked:
+        raise unknown("setting", setting, [*(entry.path for entry in every), *probes])
     for entry in found:
         default = f"; by default {entry.default}" if entry.default else ""
         typer.echo(f"{entry.path}: {entry.form}{default}")
         if setting is not None and entry.text:
             typer.echo(textwrap.fill(entry.text, WIDTH, initial_indent="  ", subsequent_indent="  "))
+    for path, name in asked.items():
+        typer.echo(f"\n{path}: a probe\n" + textwrap.indent(said_of_probe(name), "  "))
 
 
 def schema_command(family: FamilyOption = "listops", debug: Debug = False) -> None:

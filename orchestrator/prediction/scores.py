@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trainables.tables import TaskTables
+from trainables.tables import TaskTables, group_of, respects
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -45,7 +45,7 @@ def shared_groupings(target: str, partner: str, tables: TaskTables) -> float:
 def shared_structure(target: str, partner: str, tables: TaskTables) -> float:
     """The share of the target's output entropy that the groupings both respect determine together: H(groups) / H."""
     groups = _joined(
-        [_group_of(tables.values[target], labels, tables.items) for labels in _shared(target, partner, tables)]
+        [group_of(tables.values[target], labels, tables.items) for labels in _shared(target, partner, tables)]
     )
     entropy = _entropy(tables.values[target])
     return 0.0 if groups is None or entropy == 0 else _entropy(groups) / entropy
@@ -113,30 +113,9 @@ def _shared(target: str, partner: str, tables: TaskTables) -> list[Integers]:
     kept = []
     for labels in tables.groupings.values():
         grouped = np.asarray(labels, dtype=np.int64)
-        if all(_respects(tables.values[task], grouped, tables.items) for task in (target, partner)):
+        if all(respects(tables.values[task], grouped, tables.items) for task in (target, partner)):
             kept.append(grouped)
     return kept
-
-
-def _respects(table: Integers, labels: Integers, items: int) -> bool:
-    """Whether the group of what comes out is a function of the groups of what goes in, and not a constant."""
-    out = _group_of(table, labels, items).reshape(-1)
-    count, cells = int(labels.max()) + 1, np.zeros(table.shape, dtype=np.int64)
-    for axis in range(table.ndim):
-        shape = [1] * table.ndim
-        shape[axis] = items
-        cells = cells * count + labels.reshape(shape)
-    first = np.full(count**table.ndim, -1, dtype=np.int64)
-    first[cells.reshape(-1)] = out
-    return bool((first[cells.reshape(-1)] == out).all()) and len(np.unique(out)) > 1
-
-
-def _group_of(table: Integers, labels: Integers, items: int) -> Integers:
-    """The group of each value of a table, of its shape; what is no item is a group of its own."""
-    count = int(labels.max()) + 1
-    others = np.arange(items, max(items, int(table.max()) + 1)) - items + count
-    grouped: Integers = np.concatenate([labels, others])[table]
-    return grouped
 
 
 def _joined(tables: Sequence[Integers]) -> Integers | None:

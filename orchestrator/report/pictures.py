@@ -17,6 +17,7 @@ from orchestrator.report.probe_pictures import (
     draw_attention_share,
     draw_carried,
     draw_components,
+    draw_exchanged,
     draw_manifold,
     draw_spectrum,
 )
@@ -55,6 +56,7 @@ PICTURES: dict[str, Callable[[], Draw]] = {
     "attention_share": lambda: draw_attention_share,
     "carried": lambda: draw_carried,
     "answers": lambda: draw_answers,
+    "exchanged": lambda: draw_exchanged,
 }
 """For the name of an array what makes a function that draws it; one such function serves one thread."""
 

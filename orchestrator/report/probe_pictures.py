@@ -79,6 +79,20 @@ def draw_carried(array: NDArray[Any], title: str, words: Words) -> Figure | None
     return figure
 
 
+def draw_exchanged(array: NDArray[Any], title: str, words: Words) -> Figure | None:
+    """The answers after an exchange (columns) by those before (rows) [n, n], as shares: on the diagonal what stayed."""
+    if array.ndim != 2 or len(array) != array.shape[-1] or not len(array) or not np.isfinite(array).all():
+        return None
+    figure = style.new_figure(PLANE_IN)
+    axes = figure.subplots()
+    image = axes.imshow(array, cmap="Blues", vmin=0, vmax=1)
+    figure.colorbar(image, ax=axes, shrink=0.8, label="share of the answers before")
+    axes.set_xlabel(f"{words.item} answered once an argument's group is exchanged")
+    axes.set_ylabel(f"{words.item} answered before")
+    _finish(figure, axes, title)
+    return figure
+
+
 def _plane(array: NDArray[Any], title: str, across: str, up: str) -> Figure | None:
     if array.ndim != 2 or array.shape[1] < 2 or not len(array) or not np.isfinite(array).all():
         return None

@@ -16,6 +16,7 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import annotated_types
@@ -27,6 +28,7 @@ from orchestrator.space.plain import plain_settings
 from orchestrator.space.search import DEFAULT_METHOD
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
 from trainables.named import load_family
+from trainables.probes.base import load_probe
 
 SIMPLE: dict[Any, tuple[str, str]] = {
     int: ("a whole number", "integer"),
@@ -225,6 +227,11 @@ def _plain(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def said_of_probe(name: str) -> str:
+    """What a built-in probe finds, in the words of its class: its numbers, their formulas, ranges and sources."""
+    return inspect.cleandoc(type(load_probe(name)).__doc__ or "").replace("``", "`")
+
+
 def said_of(kind: Any, name: str) -> str:
     """What the text below a field, or else its class, says of it; ``""`` where neither does."""
     for owner in kind.__mro__:
@@ -236,6 +243,7 @@ def said_of(kind: Any, name: str) -> str:
     return ""
 
 
+@cache  # Every field of a class asks for the same source.
 def _below_fields(owner: type) -> dict[str, str]:
     """The texts that stand below the fields of a class, by field."""
     try:

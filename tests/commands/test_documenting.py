@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import jsonschema
 import pytest
@@ -14,6 +15,7 @@ from orchestrator.space.plain import flatten
 from orchestrator.space.spaces import load_space, open_space
 from tests.commands.program import Program, program
 from tests.test_cli import ROOT
+from trainables.probes.base import BUILT_IN, load_probe
 
 
 @pytest.fixture(name="run")
@@ -72,3 +74,16 @@ def test_the_schema_takes_every_shipped_space_and_refuses_a_misspelt_key(run: Pr
         jsonschema.validate({"settings": {"training": {"learning_rat": 1}}}, schemas["listops"])
     with pytest.raises(jsonschema.ValidationError, match="100000"):
         jsonschema.validate({"seeds": 10**6}, schemas["listops"])
+
+
+def test_doc_prints_what_every_probe_finds_in_the_words_of_its_class(run: Program) -> None:
+    said = run("doc", "probes").out
+    assert said.startswith("probes: a list")
+    for name in BUILT_IN:
+        (own,) = re.findall(rf"^probes\.{name}: a probe\n(.+?)\n*(?=^probes|\Z)", said, re.MULTILINE | re.DOTALL)
+        words = " ".join(own.replace("`", "").split())
+        assert words == " ".join((type(load_probe(name)).__doc__ or "").replace("`", "").split())
+    one = run("doc", "separation").out
+    assert one.strip() in said
+    assert "`GROUPING.p`" in one
+    assert "Did you mean 'probes.separation'?" in run("doc", "probes.seperation").err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from orchestrator.engine.probing import run_probe
-from orchestrator.store.probed import is_due, read_arrays, read_results
+from orchestrator.store.probed import PROBES, is_due, read_arrays, read_results
 from orchestrator.store.records import ARRAYS
 from orchestrator.store.remains import WEIGHTS
 from orchestrator.store.storage import PosixStorage
@@ -63,6 +65,9 @@ class ProbeConformance:
         assert first.numbers or len(arrays) > 1
         assert (first.name, first.version) == (probe.name, probe.version)
         assert all(NAME.fullmatch(name) for name in first.numbers)
+        kept = directory / PROBES / f"{probe.name}.npz"
+        own = np.load(kept).files if kept.is_file() else []
+        assert [name for name in (*first.numbers, *own) if not is_said(name, probe, run)] == []
         assert read_results(directory)[probe.name] == first
         assert not is_due(probe, directory)
         again = run_probe(type(probe)(), family, run, PosixStorage(str(directory.parent)), directory.name, data_cache)
@@ -79,3 +84,15 @@ class ProbeConformance:
         assert f"the probe {probe.name!r} needs" in result.error
         assert read_results(tmp_path) == {probe.name: result}
         assert is_due(probe, tmp_path)
+
+
+def is_said(name: str, probe: Probe, run: RunConfig) -> bool:
+    """Whether the docstring of a probe, which `doc probes` prints, names a number or an array of it: ``TASK`` stands
+    for a task of the run, ``GROUPING`` for a way to divide the items."""
+    stands_for = {"TASK": run.mix.tasks, "GROUPING": family_of(run.settings).groupings()}
+    for pattern in re.findall("``(.+?)``", inspect.getdoc(type(probe)) or ""):
+        for word, names in stands_for.items():
+            pattern = pattern.replace(word, f"({'|'.join(names)})")
+        if re.fullmatch(pattern, name):
+            return True
+    return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.drive.sweep import RunOptions, run_sweep
+from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.validation import InvalidDataError
 from orchestrator.store.files import Home
-from tests.drive.sweeps import ended, spec
+from tests.drive.sweeps import ended, printed, quiet, spec
 from tests.store.counting import trained
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -114,6 +117,23 @@ def test_a_sweep_killed_in_either_phase_is_resumed(phase: int, tmp_path: Path) -
     assert scores(tmp_path, "whole") == found
 
 
+@pytest.mark.night
+def test_a_first_phase_copied_from_another_home_keeps_its_origin(tmp_path: Path) -> None:
+    log = tmp_path / "trained.txt"
+    counted = {"family": "tests.store.counting:CountingFamily", "settings": {"log": str(log), "steps": 6}}
+    asked = spec(mixes=["add", MAX_FIRST], sizes=[32], seeds=1, search={"method": "grid"}, **counted)
+    start = asked.config(Request("max first", 32, 0)).start
+    assert start is not None
+    key = asked.make_family().key(start.donor)
+    run_sweep(asked, RunOptions(home=tmp_path / "theirs", local_debug=True), quiet())
+    shutil.copytree(tmp_path / "theirs" / "runs" / key, tmp_path / "ours" / "runs" / key)
+    said = quiet()
+    run_sweep(asked, RunOptions(home=tmp_path / "ours", local_debug=True), said)
+    assert trained(log) == {"max 32 0": 1, "add 32 0": 4}  # In either home ADD alone, and after MAX.
+    [theirs] = Home(tmp_path / "theirs").sweep_ids()
+    assert f"1 run was there already, trained for {theirs}" in printed(said)
+
+
 TRANSFORMERS = """
 like: add_vs_add_prod
 name: {name}
@@ -166,6 +186,9 @@ def outcomes(home: Path) -> int:
         ({"name": "x", "phases": [{"mix": "add"}, {"mix": "max"}]}, "must hold the target"),
         ({"name": "x", "phases": [{"mix": "min"}, {"mix": "add"}]}, "'min'"),
         ({"name": "x", "phases": []}, "either a mix or phases"),
+        # A phase goes on from the one before it in the same arm: no run of another place can be named.
+        ({"name": "x", "phases": [{"mix": "max", "donor": "/elsewhere/runs/0123"}, {"mix": "add"}]}, "no such key"),
+        ({"name": "x", "phases": [{"mix": "max"}, {"mix": "add", "takes": "/elsewhere/runs/0123"}]}, "the part '/else"),
     ],
 )
 def test_arms_that_cannot_be_trained_are_refused(arm: dict[str, object], said: str) -> None:

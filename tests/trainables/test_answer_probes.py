@@ -62,6 +62,9 @@ def test_last_steps_have_the_arguments_of_their_answers(settings: Any, data_cach
     texts = found.tokens.numpy()
     assert len(np.unique(texts, axis=0)) == len(texts)
     assert (texts[np.arange(len(texts)), found.equals + 1] == found.answers).all()
+    assert [tuple(row[at][[0, 1, -1]]) for row, at in zip(texts, found.places, strict=True)] == list(
+        zip(found.first, found.second, found.last, strict=True)
+    )
     arguments = {
         (a, b, c): case for a, b, c, case in zip(found.first, found.second, found.last, found.cases, strict=True)
     }

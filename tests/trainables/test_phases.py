@@ -83,6 +83,28 @@ def test_a_frozen_run_does_not_touch_its_neighbour(data_cache: Path) -> None:
     assert all(np.array_equal(beside[name], beside_frozen[name]) for name in beside)
 
 
+def test_a_stack_of_later_phases_is_each_of_them_alone(donor: dict[str, NDArray[Any]], data_cache: Path) -> None:
+    runs = [arm(), arm(frozen=("embedding",)), replace(arm(), seed=1), arm(takes=("embedding",))]
+    rng = np.random.default_rng(0)
+    donors = [{name: each + rng.normal(0, 0.05, each.shape) for name, each in donor.items()} for _ in runs]
+    stack = make_learner(runs, data_cache)
+    stack.take_over(dict(enumerate(donors)))
+    together = losses(stack)
+    for place, (run, taken) in enumerate(zip(runs, donors, strict=True)):
+        np.testing.assert_allclose(together[place], losses(begun(run, data_cache, taken))[0], rtol=2e-3)
+    assert len({curve[0] for curve in together.values()}) == len(runs)
+
+
+def losses(learner: TransformerLearner) -> dict[int, list[float]]:
+    """The learning curves of a stack's runs, by their places."""
+    curves: dict[int, list[float]] = {}
+    while reports := learner.advance():
+        for report in reports:
+            assert report.evaluation is not None
+            curves.setdefault(report.index, []).append(report.evaluation.loss)
+    return curves
+
+
 def test_a_later_phase_goes_on_from_its_checkpoint_bit_for_bit(
     donor: dict[str, NDArray[Any]], data_cache: Path, tmp_path: Path
 ) -> None:

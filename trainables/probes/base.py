@@ -80,6 +80,7 @@ BUILT_IN = {
     "carried": "trainables.probes.carried:Carried",
     "reliance": "trainables.probes.reliance:Reliance",
     "destruction": "trainables.probes.destruction:Destruction",
+    "exchange": "trainables.probes.exchange:Exchange",
 }
 """Short names of the probes that come with the project."""
 

@@ -24,13 +24,15 @@ class LastSteps:
     """The last steps of M different test expressions of one task, whose values are one token each.
 
     ``tokens`` [M, T] are the whole worked solutions, ``equals`` [M] the places of the last '=' in them, where the model
-    says the answer, given the right steps before; ``first``, ``second``, ``last`` [M] are arguments of the last step,
-    ``first_two`` [M] what the task makes of the first two alone, ``answers`` [M] the right answers: token ids all.
+    says the answer, given the right steps before. ``places``, an array for each, are those of the arguments of the last
+    step; ``first``, ``second``, ``last`` [M] are three of these arguments, ``first_two`` [M] what the task makes of the
+    first two alone, ``answers`` [M] the right answers: token ids all.
     ``cases`` [M] are equal where the arguments are.
     """
 
     tokens: Tensor
     equals: Integers
+    places: tuple[Integers, ...]
     first: Integers
     second: Integers
     last: Integers
@@ -53,14 +55,19 @@ def _of(examples: Examples, items: int, equals: int, function: Function) -> Last
     # Random samples hold a short question many times.
     kept = np.sort(np.unique(tokens_MT, axis=0, return_index=True)[1])[:ASKED]
     tokens_MT = tokens_MT[kept]
-    places = [np.flatnonzero(row == equals) for row in tokens_MT]
-    steps = [row[at[-2] + 1 if len(at) > 1 else 0 : at[-1]] for row, at in zip(tokens_MT, places, strict=True)]
-    arguments = [step[step < items] for step in steps]
+    ends = [np.flatnonzero(row == equals) for row in tokens_MT]
+    begins = [at[-2] + 1 if len(at) > 1 else 0 for at in ends]
+    places = tuple(
+        begin + np.flatnonzero(row[begin : at[-1]] < items)
+        for row, begin, at in zip(tokens_MT, begins, ends, strict=True)
+    )
+    arguments = [row[at] for row, at in zip(tokens_MT, places, strict=True)]
     first, second, last = (np.array([each[at] for each in arguments]) for at in (0, 1, -1))
     codes = {case: code for code, case in enumerate(sorted({tuple(each.tolist()) for each in arguments}))}
     return LastSteps(
         torch.from_numpy(tokens_MT),
-        np.array([at[-1] for at in places]),
+        np.array([at[-1] for at in ends]),
+        places,
         first,
         second,
         last,

@@ -23,15 +23,15 @@ FEWEST = 4
 class Separation(Probe):
     """Scores of the cosines of the embeddings [n, C], their mean over the items taken off, for n of at least 4.
 
-    * For every grouping of the items that the family knows (parity is ``mod2``; none for a prime modulus, rather than
-      0): the mean cosine of pairs within a group less that of pairs of two groups, in [-2, 2]. Pairs of an item with
-      itself are left out, and groupings without a pair of either kind.
+    * ``GROUPING``, for every grouping of the items that the family knows (parity is ``mod2``; none for a prime modulus,
+      rather than 0): the mean cosine of pairs within a group less that of pairs of two groups, in [-2, 2]. Pairs of an
+      item with itself are left out, and groupings without a pair of either kind.
     * ``order``, where the items stand in an order that means something: Spearman's rank correlation, over pairs, of
       cosines with nearness -|i - j|, in [-1, 1]. 1 on a line, below it on a ring.
 
-    Behind each, with ``.p``, the share of 999 random orders of the items whose score is as large or larger, the one
-    found counted in: a permutation test of no relation (Mantel 1967). With few items few orders differ, and the
-    smallest possible p is large: .1 for parity modulo 6.
+    Behind each, as ``GROUPING.p`` and ``order.p``, the share of 999 random orders of the items whose score is as large
+    or larger, the one found counted in: a permutation test of no relation (Mantel 1967). With few items few orders
+    differ, and the smallest possible p is large: .1 for parity modulo 6.
     """
 
     name: ClassVar[str] = "separation"

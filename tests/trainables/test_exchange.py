@@ -1,0 +1,200 @@
+"""An argument that reads as one of another group: models that compute with groups follow, those that do not stay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from orchestrator.report.pictures import PICTURES
+from tests.trainables.built_by_hand import Units, every_pair, one_application, weights, width_of
+from tests.trainables.stacks import PERMUTATIONS, SETTINGS, config, family_of, make_learner
+from trainables.architecture import parameter_shapes
+from trainables.base import RunConfig, Words
+from trainables.listops.family import ListOps
+from trainables.listops.tokens import Vocabulary
+from trainables.loaded import TrainedTransformer
+from trainables.permutations.family import Permutations
+from trainables.probes.base import Probed, load_probe
+from trainables.probes.exchange import answers, answers_after, drawn, independent
+from trainables.probes.last_steps import last_steps
+from trainables.transformer_family import TransformerFamily
+
+Floats = NDArray[np.float64]
+
+TWO = ListOps(one_application(SETTINGS))
+"""Two numbers modulo 6."""
+NUMBERS = np.arange(6)
+PARITY, THIRD = 2.0 * (NUMBERS % 2) - 1, NUMBERS % 3 - 1.0
+"""1 for odd numbers, -1 for even ones; -1, 0, 1."""
+
+
+def probed(family: TransformerFamily, task: str, features: Floats, units: Units) -> Probed:
+    run, data = every_pair(family, task)
+    model = TrainedTransformer(
+        family.settings.model,
+        width_of(features, units),
+        family.settings.task.alphabet().size,
+        weights(family.settings, features, units),
+    )
+    return load_probe("exchange").run(family, run, model, {}, data)
+
+
+def peak(feature: int, of: int, at: float, width: float, says: Floats) -> list[tuple[Floats, float, Floats]]:
+    """Units that together say ``says`` where a sum of a feature is ``at``, nothing where it is ``width`` away."""
+    slope = np.eye(of)[feature]
+    return [(slope, -at + shift * width, scale * says / width) for shift, scale in ((1, 1), (0, -2), (-1, 1))]
+
+
+def units(*of: tuple[Floats, float, Floats]) -> Units:
+    slopes, offsets, says = zip(*of, strict=True)
+    return Units(np.array(slopes), np.array(offsets), np.array(says))
+
+
+def by_remainders() -> Units:
+    """A sum is odd where its parities are unlike, so that their sum is 0; its third follows from the sum of thirds."""
+    parities = [peak(0, 2, at, 2, np.eye(2)[odd][NUMBERS % 2]) for at, odd in ((-2, 0), (0, 1), (2, 0))]
+    thirds = [peak(1, 2, at, 1, np.eye(3)[(at + 2) % 3][NUMBERS % 3]) for at in range(-2, 3)]
+    return units(*(each for group in (*parities, *thirds) for each in group))
+
+
+def by_heart() -> Units:
+    """A unit for each pair of numbers that knows its sum, and nothing else."""
+    known = []
+    for one in NUMBERS:
+        for other in range(one, 6):
+            slope = np.maximum(np.eye(6)[one], np.eye(6)[other])
+            known.append((slope, -1.0, np.eye(6)[(one + other) % 6] * (2.0 if one == other else 1.0)))
+    return units(*known)
+
+
+def test_a_model_that_adds_remainders_follows_every_exchange_and_keeps_the_rest() -> None:
+    found = probed(TWO, "add", np.stack([PARITY, THIRD], axis=1), by_remainders())
+    numbers = found.numbers
+    assert set(numbers) == {f"add.{what}_mod{d}" for what in ("moved", "random", "kept") for d in (2, 3)}
+    for divisor in (2, 3):
+        assert numbers[f"add.moved_mod{divisor}"] == 1
+        assert numbers[f"add.kept_mod{divisor}"] == 1
+        assert numbers[f"add.random_mod{divisor}"] < 0.35
+    # Another parity, the same third: another number by 3.
+    np.testing.assert_array_equal(found.arrays["exchanged"], np.eye(6)[(NUMBERS + 3) % 6])
+
+
+def test_a_model_that_knows_sums_by_heart_does_not_follow() -> None:
+    numbers = probed(TWO, "add", np.eye(6), by_heart()).numbers
+    assert numbers["add.moved_mod2"] == 0
+    assert numbers["add.kept_mod2"] == 1
+
+
+def test_a_model_that_reads_parity_elsewhere_does_not_follow() -> None:
+    # What separates the groups in the embeddings is there, and no unit reads it.
+    features = np.concatenate([np.eye(6), 5 * PARITY[:, None]], axis=1)
+    known = by_heart()
+    blind = replace(known, slopes=np.pad(known.slopes, ((0, 0), (0, 1))))
+    assert probed(TWO, "add", features, blind).numbers["add.moved_mod2"] == 0
+
+
+def test_a_constant_answer_does_not_move() -> None:
+    constant = units((np.zeros(2), 1.0, np.eye(6)[4]))
+    numbers = probed(TWO, "add", np.stack([PARITY, THIRD], axis=1), constant).numbers
+    assert {numbers[f"add.{what}_mod{d}"] for what in ("moved", "random") for d in (2, 3)} == {0}
+
+
+def test_signs_of_permutations_are_exchanged_as_parities_are() -> None:
+    family = Permutations(one_application(replace(PERMUTATIONS, task=replace(PERMUTATIONS.task, subgroup="A3"))))
+    sign = np.array(family.groupings()["sign"])
+    features = (2.0 * sign - 1)[:, None]
+    even, odd = np.eye(6)[sign.argmin()], np.eye(6)[sign.argmax()]
+    parities = [peak(0, 1, at, 2, says) for at, says in ((-2, even), (0, odd), (2, even))]
+    numbers = probed(family, "product", features, units(*(each for group in parities for each in group))).numbers
+    # An element's order does not follow from those of its factors; the cosets of A3 are the signs.
+    assert set(numbers) == {f"product.{what}_{name}" for what in ("moved", "random") for name in ("sign", "coset")}
+    assert numbers["product.moved_sign"] == numbers["product.moved_coset"] == 1
+    codes = family.settings.task.function("sign", 0)(np.array([[0, 0], [0, sign.argmax()]]))
+    said = np.eye(codes.max() + 1)[codes]
+    parities = [peak(0, 1, at, 2, said[unlike]) for at, unlike in ((-2, 0), (0, 1), (2, 0))]
+    found = probed(family, "sign", features, units(*(each for group in parities for each in group)))
+    assert found.numbers["sign.moved_sign"] == 1
+    assert found.arrays == {}  # Signs are no elements.
+
+
+@pytest.mark.parametrize(
+    ("task", "modulus", "said"),
+    [("max", 6, 0), ("shuffled_add", 6, 0), ("add", 7, 0), ("prod", 12, 11), ("nadd", 6, 6), ("add", 8, 4)],
+)
+def test_only_groups_that_an_operation_respects_are_exchanged(task: str, modulus: int, said: int) -> None:
+    family = ListOps(replace(TWO.settings, task=replace(TWO.settings.task, modulus=modulus)))
+    constant = units((np.zeros(1), 1.0, np.eye(modulus)[0]))  # Right for enough of the questions.
+    assert len(probed(family, task, np.zeros((modulus, 1)), constant).numbers) == said
+
+
+def test_noise_moves_as_much_along_the_groups_directions_as_along_others() -> None:
+    run, data = every_pair(TWO, "add")
+    seen = [load_probe("exchange").run(TWO, run, noise(seed), {}, data).numbers for seed in range(24)]
+    moved, at_random = (np.array([each[f"add.{what}_mod2"] for each in seen]) for what in ("moved", "random"))
+    assert moved.mean() > 0.05
+    # The differences deviate by .09, their mean over 24 by .02.
+    assert abs((moved - at_random).mean()) < 0.06
+
+
+def noise(seed: int, family: ListOps = TWO) -> TrainedTransformer:
+    """A model of random weights."""
+    rng, settings, vocabulary = np.random.default_rng(seed), family.settings.model, len(Vocabulary(6))
+    shapes = parameter_shapes(settings, 12, vocabulary)
+    return TrainedTransformer(settings, 12, vocabulary, {name: rng.normal(size=each) for name, each in shapes.items()})
+
+
+@pytest.mark.parametrize("changes", [{}, {"tied": True, "bias": True, "n_layer": 2}], ids=str)
+def test_nothing_added_changes_nothing(changes: dict[str, Any]) -> None:
+    family = ListOps(replace(TWO.settings, model=replace(TWO.settings.model, **changes)))
+    run, data = every_pair(family, "add")
+    model, rng = noise(3, family), np.random.default_rng(0)
+    for name, parameter in model.parameters.items():  # Else the '=', or biases, decide alone.
+        parameter *= 0.1 if name.endswith("bias") else 20 if name == "0.attention_out" else 1
+    questions = last_steps(run, data)["add"]
+    before = answers(model, questions, 6)
+    assert len(np.unique(before)) > 1
+    asked = drawn(questions, before, NUMBERS % 2, family.settings.task.function("add", 0), rng)
+    after = answers_after(model, questions, asked, 6, np.zeros((len(asked.rows), 12)))
+    np.testing.assert_array_equal(after, before[asked.rows])
+
+
+def test_groups_that_have_equally_many_items_in_common_are_independent() -> None:
+    twelve = np.arange(12)
+    assert independent(twelve % 2, twelve % 3)
+    assert not independent(twelve % 2, twelve % 4)
+    assert not independent(twelve % 2, twelve % 2)
+    assert not independent(twelve % 2, np.arange(12) > 3)
+
+
+def test_a_run_of_a_stack_is_seen_as_alone(data_cache: Path) -> None:
+    run, other = config(steps=20), config("add+prod", seed=1, steps=20)
+    together, alone = (weights_of(runs, data_cache) for runs in ((other, run), (run,)))
+    family = family_of(run.settings)
+    one, two = (
+        load_probe("exchange").run(family, run, family.load(run, each), {}, family.data(run, data_cache)).numbers
+        for each in (together, alone)
+    )
+    assert one.keys() == two.keys()
+    assert "add.moved_mod2" in one
+    assert all(one[name] == pytest.approx(two[name], abs=0.01) for name in one)
+
+
+def weights_of(runs: Sequence[RunConfig], cache: Path) -> dict[str, NDArray[Any]]:
+    """What the last of these runs leaves."""
+    learner = make_learner(runs, cache)
+    left: dict[str, NDArray[Any]] = {}
+    while reports := learner.advance():
+        left = next((dict(each.weights) for each in reports if each.index == len(runs) - 1 and each.outcome), left)
+    return left
+
+
+def test_it_has_a_picture() -> None:
+    draw = PICTURES["exchanged"]()
+    assert draw(np.eye(6), "a run", Words()) is not None
+    assert draw(np.zeros((6, 5)), "a run", Words()) is None

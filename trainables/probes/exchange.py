@@ -1,0 +1,193 @@
+"""Does a model work with the groups of its arguments? One argument is made to read as an item of another group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from trainables.base import Family, RunConfig
+from trainables.expressions.trees import Function
+from trainables.loaded import TrainedTransformer
+from trainables.probes.asking import ASKED, transformer_of
+from trainables.probes.base import Probe, Probed
+from trainables.probes.destruction import random_directions, separating
+from trainables.probes.last_steps import LastSteps, last_steps
+from trainables.probes.trace import traced
+from trainables.tables import group_of, respects
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+FEWEST = 20
+"""Exchanges below which nothing is said: a share of so many deviates by up to .11."""
+DRAWS = 5
+"""Random subspaces that the groups' own is measured against."""
+
+
+class Exchange(Probe):
+    """For every grouping of the items that the family knows (parity is ``mod2``) and every task of the mix that
+    respects it: the group of what the task makes of items is a function of their groups alone (trainables/tables.py;
+    so it is for ADD and parity, not for MAX). Does the model compute it from the groups?
+
+    In the last step of a held-out expression, given the right steps before, one argument of a group g is given the
+    component of another group h: mean(h) - mean(g), the groups' mean embeddings, is added to its embedding, at its
+    place alone. What tells it from others of its group stays. A model that works with groups then answers in the group
+    that the task makes of the arguments with any item of h in this one's place; h is drawn among the groups for which
+    this is another than before. Asked are at most 300 such exchanges, drawn from all arguments of up to 300 different
+    expressions, and at least 20. Only expressions count whose answer lies in the right group as they are, so that
+    ``moved`` would be 0 without a shift.
+
+    * ``TASK.moved_GROUPING``: the share of exchanges after which the answer lies in the group foretold, in [0, 1].
+    * ``TASK.random_GROUPING``: the same share after shifts as long along random directions: the groups' subspace is
+      turned into 5 random ones of its rank; the mean over these.
+    * ``TASK.kept_GROUPING``: the share of exchanges after which the answer lies where it lay before in every other
+      grouping that the task respects and that is independent of this one (all pairs of groups have equally many items
+      in common, as of ``mod3`` and ``mod2`` for 6), in [0, 1]; left out where there is no such grouping.
+
+    The array ``exchanged`` [n, n], float64, holds for the first task and grouping asked, where answers are items, the
+    shares of the answers after an exchange (columns) by the answer before (rows; zeros where there was none).
+
+    How to read it: ``moved`` near 1 with ``random`` near 0 and ``kept`` near 1 says that the model computes with this
+    component and that it stands in these directions. ``moved`` near 0 says that it does not read it there: it has
+    learned by heart, or tells the groups apart by more than their means, or has read the argument elsewhere, in the
+    earlier steps of a nested expression. ``moved`` near 1 / groups with a low ``kept`` or a ``random`` as high says
+    nothing: the shift broke the model. One run is no verdict: its exchanges share few held-out tuples. Over the runs of
+    a sweep `expects` (``finds: higher``, ``number: exchange/add.moved_mod2``, ``than: exchange/add.random_mod2``) gives
+    one with an interval. Interventions of this kind: Geiger et al. 2021 (interchange), arXiv 2106.02997.
+    """
+
+    name: ClassVar[str] = "exchange"
+    needs_model: ClassVar[bool] = True
+    needs_data: ClassVar[bool] = True
+
+    def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
+        model, data = transformer_of(self.name, family, model, data)
+        groupings = {name: np.array(labels) for name, labels in family.groupings().items()}
+        rng = np.random.default_rng(run.seed)
+        numbers: dict[str, float] = {}
+        found: dict[str, NDArray[Any]] = {}
+        for task, questions in (last_steps(run, data) if groupings else {}).items():
+            table = run.settings.task.tables([task], run.seed).values[task]
+            items, codes = len(table), max(len(table), int(table.max()) + 1)
+            known = {name: labels for name, labels in groupings.items() if respects(table, labels, items)}
+            before = answers(model, questions, codes)
+            for name, labels in known.items():
+                asked = drawn(questions, before, labels, run.settings.task.function(task, run.seed), rng)
+                if len(asked.rows) < FEWEST:
+                    continue
+                ask = partial(answers_after, model, questions, asked, codes)
+                shift_MC, directions_KC = shifts(model, asked, labels)
+                after = ask(shift_MC)
+                at_random = [_moved(ask(each), asked, labels) for each in turned(shift_MC, directions_KC, rng)]
+                numbers[f"{task}.moved_{name}"] = _moved(after, asked, labels)
+                numbers[f"{task}.random_{name}"] = float(np.mean(at_random))
+                if others := [each for each in known.values() if independent(each, labels)]:
+                    numbers[f"{task}.kept_{name}"] = _kept(after, before[asked.rows], others)
+                if codes == items:
+                    found.setdefault("exchanged", _shares(before[asked.rows], after, items))
+        return Probed(numbers, found)
+
+
+@dataclass(frozen=True)
+class Exchanges:
+    """M exchanges: in the question ``rows`` [M] the argument at ``places`` [M], of the group ``own`` [M], is given the
+    component of the group ``given`` [M]; the answer's group is then ``foretold`` [M]."""
+
+    rows: Integers
+    places: Integers
+    own: Integers
+    given: Integers
+    foretold: Integers
+
+
+def drawn(
+    questions: LastSteps, before: Integers, labels: Integers, function: Function, rng: np.random.Generator
+) -> Exchanges:
+    """Up to 300 exchanges in the questions whose answer ``before`` [M] lies in the right group; none where the task, of
+    as many arguments as there are, does not respect the groups."""
+    right = group_of(questions.answers, labels, len(labels))
+    groups, first = np.unique(labels, return_index=True)
+    found: list[tuple[int, ...]] = []
+    for row in np.flatnonzero(group_of(before, labels, len(labels)) == right):
+        places = questions.places[row]
+        arguments = questions.tokens[row].numpy()[places]
+        own, each = np.searchsorted(groups, labels[arguments]), np.arange(len(places))
+        exchanged = np.tile(arguments, (len(places), len(groups), 1))
+        exchanged[each, :, each] = first
+        foretold = group_of(function(exchanged), labels, len(labels))
+        if (foretold[each, own] != right[row]).any():
+            return Exchanges(*np.empty((5, 0), np.int64))
+        for place, mine, theirs in zip(places, own, foretold, strict=True):
+            if len(others := np.flatnonzero(theirs != right[row])):
+                given = rng.choice(others)
+                found.append((row, place, groups[mine], groups[given], theirs[given]))
+    chosen = rng.permutation(len(found))[:ASKED]
+    return Exchanges(*np.array(found, np.int64).reshape(-1, 5)[chosen].T)
+
+
+def shifts(model: TrainedTransformer, asked: Exchanges, labels: Integers) -> tuple[Floats, Floats]:
+    """What is added to the embeddings of the arguments [M, C], and the orthonormal directions [K, C] it lies along."""
+    embedding = model.parameters["token"][: len(labels)].double().numpy()
+    groups = np.unique(labels)
+    means = np.stack([embedding[labels == group].mean(axis=0) for group in groups])
+    to, of = np.searchsorted(groups, asked.given), np.searchsorted(groups, asked.own)
+    return means[to] - means[of], separating(embedding, labels)
+
+
+def turned(shift_MC: Floats, directions_KC: Floats, rng: np.random.Generator) -> Iterator[Floats]:
+    """Shifts [M, C] as long, and as alike, along random directions, a few times."""
+    for _ in range(DRAWS):
+        yield shift_MC @ directions_KC.T @ random_directions(directions_KC.shape, rng)
+
+
+def answers(model: TrainedTransformer, questions: LastSteps, codes: int) -> Integers:
+    """The model's most likely answer to each question [M], among the tokens below ``codes``."""
+    logits_MV = model.logits(questions.tokens)[torch.arange(len(questions.equals)), questions.equals]
+    found: Integers = logits_MV[:, :codes].argmax(dim=-1).numpy()
+    return found
+
+
+def answers_after(
+    model: TrainedTransformer, questions: LastSteps, asked: Exchanges, codes: int, shift_MC: Floats
+) -> Integers:
+    """The same [M] where to each exchange's argument, at its place alone, a shift is added."""
+    p, each = model.parameters, torch.arange(len(asked.rows))
+    at, places = torch.from_numpy(questions.equals[asked.rows]), torch.from_numpy(asked.places)
+    tokens_MT = questions.tokens[torch.from_numpy(asked.rows), : int(at.max()) + 1]
+    shifted_MC = p["token"][tokens_MT[each, places]] + torch.from_numpy(shift_MC).float()
+    # A token of its own for each shifted argument, below those of the vocabulary. The head stays as it is.
+    tokens_MT[each, places] = len(p["token"]) + each
+    table, head = torch.cat([p["token"], shifted_MC]), p["token"].T if model.settings.tied else p["head"]
+    with torch.no_grad():
+        logits_MTV = traced(replace(model.settings, tied=False), {**p, "token": table, "head": head}, tokens_MT)
+    found: Integers = logits_MTV[each, at, :codes].argmax(dim=-1).numpy()
+    return found
+
+
+def independent(one: Integers, other: Integers) -> bool:
+    """Whether every group of ``one`` [n] has as many items in common with each group of ``other`` [n]."""
+    pairs = np.stack([one, other])
+    counts = np.unique(pairs, axis=1, return_counts=True)[1]
+    return len(counts) == len(np.unique(one)) * len(np.unique(other)) and bool((counts == counts[0]).all())
+
+
+def _moved(after: Integers, asked: Exchanges, labels: Integers) -> float:
+    return float((group_of(after, labels, len(labels)) == asked.foretold).mean())
+
+
+def _kept(after: Integers, before: Integers, groupings: list[Integers]) -> float:
+    same = [group_of(after, labels, len(labels)) == group_of(before, labels, len(labels)) for labels in groupings]
+    return float(np.all(same, axis=0).mean())
+
+
+def _shares(before: Integers, after: Integers, items: int) -> Floats:
+    counts = np.zeros((items, items))
+    np.add.at(counts, (before, after), 1)
+    shares: Floats = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    return shares
