@@ -173,8 +173,8 @@ class OscillatorSettings:
     method that is caught does not arrive. ``spread`` is the standard deviation of ln coupling.
 
     All that holds of Kuramoto's oscillators, with ``reactive`` at 0. Above it the model is Hopf-Kuramoto (hopf.py): the
-    loss has a second part, ``reactive / 2`` times the square of the pull on each oscillator. Nothing but one phase is then
-    stationary where no edge spans a quarter of a circle, as in an arc below pi / 2.
+    loss has a second part, ``reactive / 2`` times the square of the pull on each oscillator. Nothing but one phase is
+    then stationary where no edge spans a quarter of a circle, as in an arc below pi / 2.
     """
 
     arc: float = 2.8
