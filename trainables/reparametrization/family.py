@@ -31,7 +31,15 @@ class RaceFamily(Family):
 
     size_axis = "nodes"
     divides_examples = False
-    words = Words(task="method", item="node", parameters="unknowns")
+    words = Words(
+        task="method",
+        item="node",
+        parameters="unknowns",
+        score="share won",
+        final_score="share of races won",
+        learn="win",
+        learned="won",
+    )
     settings: ReparametrizationSettings
     numbers: ClassVar[int] = 1
     """Unknowns of a node."""
