@@ -14,7 +14,7 @@ from orchestrator.space.evidence import is_evidence
 from orchestrator.space.searching import searcher_of
 from orchestrator.store.reading import Unreadable
 from orchestrator.terminal.bars import by_size
-from trainables.base import RunConfig
+from trainables.base import RunConfig, Words
 
 UNREADABLE = "unreadable"
 """In the place of a state."""
@@ -65,7 +65,7 @@ class MixStatus:
 @dataclass(frozen=True)
 class SweepStatus:
     """A sweep as ``status`` shows it. Times are ISO 8601 in UTC; ``damage`` says what could not be read,
-    ``note`` and ``tags`` are a person's."""
+    ``note`` and ``tags`` are a person's; ``words`` are the family's."""
 
     id: str
     question: str
@@ -76,6 +76,7 @@ class SweepStatus:
     size_axis: str
     sizes: tuple[int, ...]
     target: str
+    words: Words
     mixes: tuple[MixStatus, ...]
     runs: tuple[RunStatus, ...]
     cost: Cost
@@ -85,7 +86,8 @@ class SweepStatus:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; names are kept from version to version."""
-        return asdict(self) | {"state": self.state.value, "cost": asdict(self.cost) | {"share": self.cost.share}}
+        told = {name: value for name, value in asdict(self).items() if name != "words"}
+        return told | {"state": self.state.value, "cost": asdict(self.cost) | {"share": self.cost.share}}
 
 
 def status_of(stored: StoredSweep) -> SweepStatus:
@@ -102,6 +104,7 @@ def status_of(stored: StoredSweep) -> SweepStatus:
         size_axis=spec.size_axis,
         sizes=spec.sizes,
         target=spec.target,
+        words=found.words,
         mixes=tuple(_mix(stored, found, mix, progress.get(mix.mix), unsearched) for mix in found.mixes),
         runs=tuple(_runs(stored)),
         cost=cost_of(spec, stored.runs),

@@ -64,8 +64,8 @@ def status_view(
     """A sweep, one row a mix, its posterior as the bar that ``run`` shows where ``width`` columns hold it; with
     ``runs`` every run below."""
     axis = f"{status.size_axis} {status.sizes[0]}-{status.sizes[-1]}"
-    bars = [axis] if width >= WITH_BARS else []
-    table = _table("mix", *bars, f"{status.size_axis}*", "parameters*", "done", "learned", "now", "left")
+    bars, words = [axis] if width >= WITH_BARS else [], status.words
+    table = _table("mix", *bars, f"{status.size_axis}*", f"{words.parameters}*", "done", words.learned, "now", "left")
     for mix in status.mixes:
         bar = posterior_bar(status.sizes, mix.posterior, mix.low, mix.high, ascii_only=ascii_only)
         table.add_row(
@@ -101,7 +101,9 @@ def status_view(
     training = [run for run in status.runs if run.status in ("training", "interrupted")]
     parts += [Text(_training_line(run)) for run in training]
     parts.append(Text(wording.cost(status.cost), style="dim"))
-    parts.append(Text(f"* at 80% of the asymptote, with 90% intervals; learned: {status.target} at as much or more"))
+    parts.append(
+        Text(f"* at 80% of the asymptote, with 90% intervals; {words.learned}: {status.target} at as much or more")
+    )
     if runs:
         parts.append(runs_table(status.size_axis, status.target, status.runs))
     return Group(*parts)
@@ -110,10 +112,11 @@ def status_view(
 def comparison_view(compared: Sequence[Compared], width: int) -> RenderableType:
     """One line for each mix of each sweep, and what it saves against its own sweep's baseline: one table where
     ``width`` columns hold that, else one a sweep under its name."""
-    rows = forest_rows(compared)
+    rows, counted = forest_rows(compared), " or ".join({each.answer.words.parameters: None for each in compared})
     if width < WIDE:
-        return Group(*(part for label, group in groupby(rows, lambda row: row.label) for part in _under(label, group)))
-    table = _table("sweep", "mix", "transition", "parameters", "runs", "saving")
+        by_label = groupby(rows, lambda row: row.label)
+        return Group(*(part for label, group in by_label for part in _under(label, counted, group)))
+    table = _table("sweep", "mix", "transition", counted, "runs", "saving")
     last = ""
     for row in rows:
         words = (row.label if row.label != last else "", row.mix, row.size, row.count, str(row.runs), row.saving)
@@ -124,9 +127,9 @@ def comparison_view(compared: Sequence[Compared], width: int) -> RenderableType:
     return Group(table)
 
 
-def _under(label: str, rows: Iterable[ForestRow]) -> Iterator[RenderableType]:
+def _under(label: str, counted: str, rows: Iterable[ForestRow]) -> Iterator[RenderableType]:
     """One sweep of a comparison, for a narrow terminal."""
-    table = _table("mix", "transition", "parameters", "runs")
+    table = _table("mix", "transition", counted, "runs")
     savings = []
     for row in rows:
         table.add_row(*map(Text, (row.mix, row.size, row.count, str(row.runs))))

@@ -184,7 +184,7 @@ class Monitor:
             told = transition(points, spec.sizes)
             tested = [point.size for point in points] or spec.sizes
             words = saying.between(told, min(tested), max(tested))
-            said = saying.line(mix, spec.size_axis, words, told)
+            said = saying.line(mix, spec.size_axis, words, told, spec.family_class.words)
             posterior = () if told.density is None else by_size(told.density, spec.sizes)
             verdict = Verdict(words, said, told.verdict is transition_types.Verdict.FOUND)
             self._judged[mix] = (len(points), posterior, verdict)

@@ -54,7 +54,7 @@ def forest_row(each: Compared, mix: MixAnswer) -> ForestRow:
     found, answer = mix.target.transition, each.answer
     smallest, largest = answer.tested(found)
     size = size_words(answer, found)
-    saving = "" if mix.synergy_total is None else wording.synergy(mix.mix, mix.synergy_total)
+    saving = "" if mix.synergy_total is None else wording.synergy(mix.mix, mix.synergy_total, answer.words.parameters)
     return ForestRow(
         label=each.label,
         mix=mix.mix,

@@ -48,8 +48,9 @@ def _asked(spec: SweepSpec, answer: Answer) -> str:
     mixes = listed([called(mix) for mix in answer.mixes])
     sizes = f"{answer.size_axis} {answer.counts[0].size} to {answer.counts[-1].size}"
     return (
-        f"Asked: {spec.question} For {mixes}, from which {answer.size_axis} on is {answer.target} learned? Sizes tried "
-        f"lie in {sizes}; a transition is where accuracy reaches {LEVEL:.0%} of its asymptote."
+        f"Asked: {spec.question} For {mixes}, from which {answer.size_axis} on is {answer.target} "
+        f"{answer.words.learned}? Sizes tried lie in {sizes}; a transition is where {answer.words.score} reaches "
+        f"{LEVEL:.0%} of its asymptote."
     )
 
 
@@ -64,23 +65,23 @@ def _verdict(answer: Answer, mix: MixAnswer) -> str:
     """One mix's verdict as a sentence without its full stop."""
     found = mix.target.transition
     learned, tried = sum(each.learned for each in found.shares), sum(each.tried for each in found.shares)
-    seeds = f"{learned} of {tried} runs learned it" if tried else "how many runs learned it is not known"
+    won, counted = answer.words.learned, answer.words.parameters
+    seeds = f"{learned} of {tried} runs {won} it" if tried else f"how many runs {won} it is not known"
     smallest, largest = answer.tested(found)
     axis, words = answer.size_axis, size_words(answer, found)
     if not mix.runs:
         return f"Of {called(mix)} no run has ended"
     if found.verdict is Verdict.FOUND:
-        return f"With {called(mix)} it is learned from {axis} {words} on, {count_words(answer, mix.target)} parameters"
+        return f"With {called(mix)} it is {won} from {axis} {words} on, {count_words(answer, mix.target)} {counted}"
     if found.verdict is Verdict.ABOVE:
-        return f"With {called(mix)} it is not learned up to {axis} {largest.size}, the largest tried ({seeds})"
+        return f"With {called(mix)} it is not {won} up to {axis} {largest.size}, the largest tried ({seeds})"
     if found.verdict is Verdict.BELOW:
-        return f"With {called(mix)} it is learned already at {axis} {smallest.size}, the smallest tried ({seeds})"
+        return f"With {called(mix)} it is {won} already at {axis} {smallest.size}, the smallest tried ({seeds})"
     if found.verdict is Verdict.PLATEAU:
-        return (
-            f"With {called(mix)} there is no transition: accuracy levels off ({words}; {seeds}), and size does not help"
-        )
+        levels = f"{answer.words.score} levels off ({words}; {seeds})"
+        return f"With {called(mix)} there is no transition: {levels}, and size does not help"
     if found.verdict is Verdict.NEAR_FLOOR:
-        floor = "the best constant answer is nearly as good as what counts as learned"
+        floor = f"the best constant answer is nearly as good as what counts as {won}"
         return f"With {called(mix)} nothing can be said: {floor}"
     return f"With {called(mix)} it is {words}: its runs are too few, or contradict each other ({seeds})"
 
@@ -92,7 +93,7 @@ def _compared(answer: Answer) -> str:
     for mix in answer.mixes:
         if mix.synergy_total is not None:
             rests = rests_on(answer, mix)
-            words = wording.synergy(called(mix), mix.synergy_total)
+            words = wording.synergy(called(mix), mix.synergy_total, answer.words.parameters)
             said.append(f"Resting on {rests}: {words}." if rests else f"So {words}.")
     return " ".join(said)
 
@@ -108,12 +109,13 @@ def _how_sure(answer: Answer) -> str:
             )
         if found.bimodal:
             said.append(
-                f"single runs of {called(mix)} learn or do not, with little in between, so that luck of the seed counts"
+                f"single runs of {called(mix)} {answer.words.learn} or do not, with little in between, so that luck "
+                "of the seed counts"
             )
         if (benefit := mix.synergy_total and mix.synergy_total.p_benefit) is not None and mix.synergy_total is not None:
-            said.append(f"the probability that {called(mix)} needs fewer parameters is {benefit:.2f}")
+            said.append(f"the probability that {called(mix)} needs fewer {answer.words.parameters} is {benefit:.2f}")
     disagree = [
-        f"{share.learned} of {share.tried} seeds learned {called(mix)} at {share.size}"
+        f"{share.learned} of {share.tried} seeds {answer.words.learned} {called(mix)} at {share.size}"
         for mix in answer.mixes
         for share in mix.target.transition.shares
         if 0 < share.learned < share.tried
@@ -130,7 +132,9 @@ def _what_would_change_it(answer: Answer) -> str:
     for mix in answer.mixes:
         verdict = mix.target.transition.verdict
         if mix.budget_limited:
-            said.append(f"more training of {called(mix)}, a smaller size of which learned with more steps")
+            said.append(
+                f"more training of {called(mix)}, a smaller size of which {answer.words.learned} with more steps"
+            )
         elif mix.budget_limited is None and verdict in (Verdict.ABOVE, Verdict.PLATEAU):
             said.append(f"more training of {called(mix)}, if the budget is what held it back (no longer run was made)")
     failed = sum(mix.failed for mix in answer.mixes)

@@ -51,6 +51,8 @@ def explorer_data(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord]) ->
     data = {
         "axis": answer.size_axis,
         "target": answer.target,
+        "score": answer.words.score,
+        "final": answer.words.final_score,
         "item": spec.family_class.words.item,
         "cyclic": spec.family_class.words.cyclic,
         "sizes": sorted({run.config.size for run in shown}),

@@ -54,7 +54,9 @@ def transitions_figure(
     known = looks(answer)
     series = [series_of(mix.mix, mix.target, known[mix.mix]) for mix in answer.mixes]
     head = spec.question if title is None else title
-    return _figure(answer, series, head, f"test accuracy of {answer.target}", ratios=True, width_in=width_in)
+    return _figure(
+        answer, series, head, f"{answer.words.final_score} of {answer.target}", ratios=True, width_in=width_in
+    )
 
 
 def curve_figure(spec: SweepSpec, answer: Answer, mix: str) -> Figure:
@@ -62,7 +64,7 @@ def curve_figure(spec: SweepSpec, answer: Answer, mix: str) -> Figure:
     found = answer.mix(mix)
     kept = [looks(answer)[mix], *(GREYS[place % len(GREYS)] for place in range(len(found.tasks) - 1))]
     series = [series_of(task.task, task, look) for task, look in zip(found.tasks, kept, strict=True)]
-    return _figure(answer, series, f"{spec.name}: every task of {mix}", "test accuracy")
+    return _figure(answer, series, f"{spec.name}: every task of {mix}", answer.words.final_score)
 
 
 def _figure(

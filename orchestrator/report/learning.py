@@ -63,7 +63,7 @@ def learning_figure(spec: SweepSpec, runs: Sequence[RunRecord], title: str = "")
     for axes in grid[-1]:
         axes.set_xlabel("steps")
     for row in grid:
-        row[0].set_ylabel(f"accuracy of {spec.target}")
+        row[0].set_ylabel(f"{spec.family_class.words.score} of {spec.target}")
     _size_bar(figure, style.title_in(title), spec, scale)
     if title:
         style.title(figure, title)

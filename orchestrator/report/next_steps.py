@@ -28,15 +28,19 @@ def next_steps(spec: SweepSpec, found: Answer) -> list[NextStep]:
     """What would answer what is open, the most telling first; nothing where all is decided."""
     verdicts = {mix.mix: mix.target.transition.verdict for mix in found.mixes}
     beyond = {verdict: [mix for mix, its in verdicts.items() if its is verdict] for verdict in Verdict}
-    steps = []
+    steps, said = [], found.words
     if beyond[Verdict.ABOVE]:
-        steps += _other_size(spec, beyond[Verdict.ABOVE], 2 * spec.sizes[-1], f"not learned up to {spec.sizes[-1]}")
+        steps += _other_size(
+            spec, beyond[Verdict.ABOVE], 2 * spec.sizes[-1], f"not {said.learned} up to {spec.sizes[-1]}"
+        )
     if beyond[Verdict.BELOW] and spec.sizes[0] > 1:
         steps += _other_size(
-            spec, beyond[Verdict.BELOW], spec.sizes[0] // 2, f"learned from {spec.sizes[0]} on already"
+            spec, beyond[Verdict.BELOW], spec.sizes[0] // 2, f"{said.learned} from {spec.sizes[0]} on already"
         )
     if beyond[Verdict.PLATEAU]:
-        why = f"{_listed(beyond[Verdict.PLATEAU])} levels off below what counts as learned; would more steps help?"
+        why = (
+            f"{_listed(beyond[Verdict.PLATEAU])} levels off below what counts as {said.learned}; would more steps help?"
+        )
         steps.append(NextStep(why, ("search.budget_audit=true",) if _audits(spec) else ()))
     undecided = beyond[Verdict.UNDECIDED] or [mix.mix for mix in found.mixes if not steps and _open(mix)]
     if undecided:

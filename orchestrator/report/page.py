@@ -32,19 +32,9 @@ from orchestrator.space.recipes import difference
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.records import RunRecord, Sweep
 from orchestrator.transition.types import LEVEL, PLATEAU, Estimate, Synergy, Verdict
-from trainables.base import Status
+from trainables.base import Status, Words
 
 TEMPLATE = "page.html.j2"
-VERDICTS = {
-    Verdict.FOUND: "sizes below fail, sizes above learn, and the interval says how sharply that is known",
-    Verdict.ABOVE: "censored: nothing up to the largest size tested learned it, so it lies beyond, if anywhere",
-    Verdict.BELOW: "censored: already the smallest size tested learned it",
-    Verdict.PLATEAU: f"accuracy levels off under {PLATEAU:g}: more size did not help, so there is none at this budget",
-    Verdict.NEAR_FLOOR: "the best constant answer is nearly as good as what counts as learned: too near to tell",
-    Verdict.UNDECIDED: "too few runs to say, or runs that contradict each other",
-}
-
-
 FOLLOW_S = 15
 """How often a page that is served asks whether its sweep has changed, in seconds: to make it anew takes some."""
 
@@ -93,7 +83,7 @@ def page(content: PageContent) -> str:
         thresholds=threshold_table(content.answer, spec.make_family()),
         synergies=[_synergy_row(mix) for mix in content.answer.mixes if mix.synergy_total and mix.synergy_core],
         races=[_race_row(found) for found in speed_ups(spec, content.runs)],
-        verdicts={verdict.value: text for verdict, text in VERDICTS.items()},
+        verdicts={verdict.value: text for verdict, text in _verdicts(content.answer.words).items()},
         shown={mix.target.transition.verdict.value for mix in content.answer.mixes},
         level=LEVEL,
         cost=wording.cost(cost_of(spec, content.runs)),
@@ -225,3 +215,17 @@ def _source(environment: dict[str, Any]) -> str:
     if not git:
         return "an installed package, not a checkout"
     return f"commit {git['commit']}" + (", edited" if git["edited"] else "")
+
+
+def _verdicts(words: Words) -> dict[Verdict, str]:
+    """What each verdict means."""
+    learned, so_good = words.learned, f"what counts as {words.learned}"
+    return {
+        Verdict.FOUND: f"sizes below fail, sizes above {words.learn}, and the interval says how sharply that is known",
+        Verdict.ABOVE: f"censored: nothing up to the largest size tested {learned} it, so it lies beyond, if anywhere",
+        Verdict.BELOW: f"censored: already the smallest size tested {learned} it",
+        Verdict.PLATEAU: f"{words.score} levels off under {PLATEAU:g}: more size did not help, so there is none at "
+        "this budget",
+        Verdict.NEAR_FLOOR: f"the best constant answer is nearly as good as {so_good}: too near to tell",
+        Verdict.UNDECIDED: "too few runs to say, or runs that contradict each other",
+    }

@@ -65,28 +65,34 @@ def caption(sweep: Sweep, answer: Answer) -> str:
     said = answer_table(answer)
     found = " ".join(f"{line.strip()}." for line in said.conclusions[:1])
     runs = sum(mix.runs for mix in answer.mixes)
-    subject = f" ({answer.subject})" if answer.subject else ""
+    subject, words = f" ({answer.subject})" if answer.subject else "", answer.words
     return (
-        f"{sweep.spec.question} Test accuracy of {answer.target}{subject} against {answer.size_axis}; every point "
-        f"is one of {runs} runs. Curves: posterior median of mean accuracy with its {answer.confidence:.0%} band; "
-        f"rings: {LEVEL:.0%} of the asymptote. Below: {answer.confidence:.0%} intervals of the transitions with "
-        f"their posteriors, and how many of the seeds tried learned at each size. {found} Sweep {sweep.id}."
+        f"{sweep.spec.question} {_capital(words.final_score)} of {answer.target}{subject} against {answer.size_axis}; "
+        f"every point is one of {runs} runs. Curves: posterior median of mean {words.score} with its "
+        f"{answer.confidence:.0%} band; rings: {LEVEL:.0%} of the asymptote. Below: {answer.confidence:.0%} intervals "
+        f"of the transitions with their posteriors, and how many of the seeds tried {words.learned} at each size. "
+        f"{found} Sweep {sweep.id}."
     ).replace("  ", " ")
 
 
 def variants_caption(sweeps: Sequence[Sweep], compared: Sequence[Compared]) -> str:
     """The same for a figure of the variants of a space."""
-    first = compared[0].answer
+    first, words = compared[0].answer, compared[0].answer.words
     runs = sum(mix.runs for each in compared for mix in each.answer.mixes)
     along = f"; below, transitions against {compared[0].along.rpartition('.')[2]}" if can_scale(compared) else ""
     law = " ".join(f"{said}." for said in scaling_words(compared)) if can_scale(compared) else ""
     return (
-        f"{sweeps[0].spec.question} A row a variant ({', '.join(each.variant for each in compared)}): on the left test "
-        f"accuracy of {first.target} against {first.size_axis}, every point one of {runs} runs, curves the posterior "
-        f"median of mean accuracy with its {first.confidence:.0%} band, bars the transitions; on the right how many "
-        f"times fewer {first.words.parameters} than {first.baseline} are needed{along}. Intervals hold "
+        f"{sweeps[0].spec.question} A row a variant ({', '.join(each.variant for each in compared)}): on the left "
+        f"{words.final_score} of {first.target} against {first.size_axis}, every point one of {runs} runs, curves the "
+        f"posterior median of mean {words.score} with its {first.confidence:.0%} band, bars the transitions; on the "
+        f"right how many times fewer {words.parameters} than {first.baseline} are needed{along}. Intervals hold "
         f"{first.confidence:.0%}. {law} Sweeps {', '.join(sweep.id for sweep in sweeps)}."
     ).replace("  ", " ")
+
+
+def _capital(said: str) -> str:
+    """With its first letter as a sentence begins."""
+    return said[:1].upper() + said[1:]
 
 
 def bibtex(sweep: Sweep) -> str:

@@ -10,6 +10,7 @@ from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer, TaskAnswer
 from orchestrator.search.base import BY_HAND
 from orchestrator.transition.types import LEVEL, SizeShare, Transition, Verdict
+from trainables.words import Words
 
 FEW = 2
 """Runs that have to have learned above a transition before a comparison rests on more than one of them."""
@@ -39,14 +40,17 @@ def count_words(answer: Answer, task: TaskAnswer) -> str:
 
 def verdict_line(answer: Answer, mix: MixAnswer) -> str:
     """A mix's verdict on the target, with how many seeds learned at which sizes, and whether somebody stopped it."""
-    said = line(mix.mix, answer.size_axis, size_words(answer, mix.target.transition), mix.target.transition)
+    said = line(
+        mix.mix, answer.size_axis, size_words(answer, mix.target.transition), mix.target.transition, answer.words
+    )
     return f"{said}; {BY_HAND}" if mix.stopped else said
 
 
-def line(name: str, size_axis: str, words: str, found: Transition) -> str:
+def line(name: str, size_axis: str, where: str, found: Transition, words: Words = wording.COMMON) -> str:
     """``add: n_embed 34.4 [29.5, 44]; learned by 0/1 at 32, 4/4 at 36; half of all seeds learn at 34 [28.9, 41.5]``."""
-    where = f"{size_axis} {words}" if found.verdict in (Verdict.FOUND, Verdict.ABOVE, Verdict.BELOW) else words
-    counted = wording.learned(name, found).removeprefix(f"{name}: ")
+    if found.verdict in (Verdict.FOUND, Verdict.ABOVE, Verdict.BELOW):
+        where = f"{size_axis} {where}"
+    counted = wording.learned(name, found, words).removeprefix(f"{name}: ")
     return f"{name}: {where}; {counted}" if counted else f"{name}: {where}"
 
 
@@ -56,25 +60,25 @@ def rests_on(answer: Answer, mix: MixAnswer) -> str:
     if mix.synergy_total is None or not mix.synergy_total.decided:
         return ""
     compared = (answer.mix(answer.baseline_of(mix)), mix)
-    weak = [_weakness(each.mix, each.target.transition) for each in compared]
+    weak = [_weakness(each.mix, each.target.transition, answer.words.learned) for each in compared]
     weak += [f"a search {BY_HAND} ({each.mix})" for each in compared if each.stopped]
     return " and ".join(filter(None, weak))
 
 
-def _weakness(name: str, found: Transition) -> str:
+def _weakness(name: str, found: Transition, word: str) -> str:
     learned, tried = _counts(found.shares)
-    said = f"{learned} of {tried} seeds learned" if tried else "no counts of seeds are kept"
+    said = f"{learned} of {tried} seeds {word}" if tried else "no counts of seeds are kept"
     if found.verdict is Verdict.PLATEAU:
         return f"a plateau ({name}: {said})"
     if found.verdict is Verdict.ABOVE:
-        return f"lucky seeds ({name}: {said}, yet it counts as not learned)" if learned else ""
+        return f"lucky seeds ({name}: {said}, yet it counts as not {word})" if learned else ""
     if found.verdict is not Verdict.FOUND or found.relative.value is None or not found.shares:
         return ""
     beyond = tuple(share for share in found.shares if share.size >= found.relative.value)
     learned, tried = _counts(beyond)
     if tried < FEW:
-        return f"a single seed above the transition ({name}: {learned} of {tried} learned there)"
-    return f"lucky seeds ({name}: {learned} of {tried} learned above its transition)" if learned < LEVEL * tried else ""
+        return f"a single seed above the transition ({name}: {learned} of {tried} {word} there)"
+    return f"lucky seeds ({name}: {learned} of {tried} {word} above its transition)" if learned < LEVEL * tried else ""
 
 
 def _counts(shares: tuple[SizeShare, ...]) -> tuple[int, int]:

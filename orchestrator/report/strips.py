@@ -98,7 +98,7 @@ def draw(
     axes.set_ylim(len(shown) - 0.3, -0.55)
     axes.set_yticks(range(len(shown)), [name(row, narrow=narrow) for row in shown])
     what = f"transition at {LEVEL:.0%} of the asymptote, {answer.confidence:.0%} interval, posterior shaded"
-    explained = f"   ({what};\nbelow each bar: seeds that learned / seeds tried)"
+    explained = f"   ({what};\nbelow each bar: seeds that {answer.words.learned} / seeds tried)"
     axes.set_xlabel(answer.size_axis + ("" if narrow else explained))
     style.dress(axes, spines=("bottom",))
     axes.tick_params(axis="y", length=0, labelsize=style.TEXT)

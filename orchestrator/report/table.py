@@ -140,7 +140,7 @@ def _absolute_row(answer: Answer, task: TaskAnswer) -> Row:
     smallest, largest = answer.tested(found)
     size = _absolute(found.absolute, smallest.size, largest.size)
     count = _absolute(task.absolute_total, smallest.total, largest.total)
-    return Row((f"{GAP}at accuracy {LEVEL:.1f}", size, count, ""), lead=False)
+    return Row((f"{GAP}at {answer.words.score} {LEVEL:.1f}", size, count, ""), lead=False)
 
 
 def _absolute(found: Estimate, smallest: float, largest: float) -> str:
@@ -188,8 +188,8 @@ def _notes(answer: Answer) -> list[str]:
     ]
     if any(mix.target.transition.shares for mix in answer.mixes):
         notes.append(
-            f"learned: a run at {LEVEL:.0%} of the asymptote or more; the table's sizes are where the mean accuracy "
-            "gets there, not where half of all seeds do"
+            f"{answer.words.learned}: a run at {LEVEL:.0%} of the asymptote or more; the table's sizes are where the "
+            f"mean {answer.words.score} gets there, not where half of all seeds do"
         )
     for mix in answer.mixes:
         for task in mix.tasks:
@@ -207,9 +207,10 @@ def _notes(answer: Answer) -> list[str]:
     notes += [line for mix in answer.mixes if (line := wording.budget_limited(mix.mix, mix.budget_limited))]
     plateaus = [found for mix in answer.mixes if (found := mix.target.transition).verdict is Verdict.PLATEAU]
     if plateaus:
-        notes.append("plateau: accuracy levels off under 0.9, so there is no transition at this budget")
+        notes.append(f"plateau: {answer.words.score} levels off under 0.9, so there is no transition at this budget")
     if any(found.relative.low is not None for found in plateaus):
         notes.append(
-            "a plateau is compared as a transition above the largest size where no size can be learned by most seeds"
+            "a plateau is compared as a transition above the largest size where no size can be "
+            f"{answer.words.learned} by most seeds"
         )
     return notes

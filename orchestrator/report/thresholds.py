@@ -43,18 +43,18 @@ def threshold_table(answer: Answer, family: Family) -> ThresholdTable | None:
         mix.mix: under(mix.target.transition.points, candidates, THRESHOLDS, answer.confidence) for mix in answer.mixes
     }
     compared = [mix for mix in answer.mixes if mix.synergy_total is not None]
-    header = ("counts as learned", *moved, *(f"{mix.mix}, fewer by" for mix in compared))
+    header = (f"counts as {answer.words.learned}", *moved, *(f"{mix.mix}, fewer by" for mix in compared))
     rows = []
     for place, threshold in enumerate(THRESHOLDS):
         at = {mix: found[place] for mix, found in moved.items()}
         sizes = [_size(answer, mix, at[mix.mix]) for mix in answer.mixes]
         ratios = [_ratio(family, at[answer.baseline_of(mix)], at[mix.mix]) for mix in compared]
-        rows.append(ThresholdRow((_words(threshold), *sizes, *ratios), place == 0))
+        rows.append(ThresholdRow((_words(threshold, answer.words.score), *sizes, *ratios), place == 0))
     return ThresholdTable(header, tuple(rows))
 
 
-def _words(threshold: Threshold) -> str:
-    return f"accuracy {threshold.level:.1f}" if threshold.absolute else f"{threshold.level:.0%} of the asymptote"
+def _words(threshold: Threshold, score: str) -> str:
+    return f"{score} {threshold.level:.1f}" if threshold.absolute else f"{threshold.level:.0%} of the asymptote"
 
 
 def _size(answer: Answer, mix: MixAnswer, found: Estimate) -> str:

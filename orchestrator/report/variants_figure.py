@@ -36,7 +36,7 @@ def variants_figure(compared: Sequence[Compared], title: str = "", width_in: flo
     for row, each in enumerate(compared):
         curves = figure.add_subplot(grid[row, 0])
         draw_curves(curves, each.answer, _name(each), span)
-        curves.set_ylabel(f"accuracy of {each.answer.target}")
+        curves.set_ylabel(f"{each.answer.words.score} of {each.answer.target}")
         saved = figure.add_subplot(grid[row, 1]) if findings else None
         if saved is not None:
             draw_savings(saved, findings, each.variant, ratios)

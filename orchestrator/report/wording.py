@@ -9,7 +9,10 @@ from collections.abc import Sequence
 from orchestrator.cost.spent import Cost
 from orchestrator.report.fairness import Standing
 from orchestrator.transition.types import Estimate, SizeShare, Synergy, Transition, Verdict
+from trainables.words import Words
 
+COMMON = Words()
+"""Those of a family that has none of its own."""
 NO_SIZE = (Verdict.PLATEAU, Verdict.NEAR_FLOOR)
 """Verdicts that name no size, so that there is no count of parameters to give either."""
 
@@ -67,7 +70,7 @@ def _bounds(found: Estimate) -> str:
     return "" if found.high is None else f", at most {number(found.high)}"
 
 
-def learned(name: str, found: Transition) -> str:
+def learned(name: str, found: Transition, words: Words = COMMON) -> str:
     """How many of the seeds tried learned, from the last size that none did to the first that all do from there on, and
     where half of all seeds learn; ``""`` where that is not known.
 
@@ -77,8 +80,8 @@ def learned(name: str, found: Transition) -> str:
         return ""
     counts = ", ".join(f"{each.learned}/{each.tried} at {exact(each.size)}" for each in _telling(found.shares))
     half = _half(found.half)
-    said = f"{name}: learned by {counts}" + (f"; half of all seeds learn {half}" if half else "")
-    return f"{said}; single runs learn or do not, with little in between" if found.bimodal else said
+    said = f"{name}: {words.learned} by {counts}" + (f"; half of all seeds {words.learn} {half}" if half else "")
+    return f"{said}; single runs {words.learn} or do not, with little in between" if found.bimodal else said
 
 
 def _telling(shares: Sequence[SizeShare]) -> Sequence[SizeShare]:

@@ -130,10 +130,11 @@ def _memory(spec: SweepSpec, hardware: Hardware, plan: Plan) -> list[str]:
 
 def _budget(spec: SweepSpec) -> str:
     as_much = f"as many examples of {spec.target} as {spec.baseline}"
+    examples = " and examples" if spec.family_class.divides_examples else ""
     return {
-        "total": "the same steps and examples for every mix",
+        "total": f"the same steps{examples} for every mix",
         "target": f"for every mix {as_much}",
-        "both": f"every mix with the same steps and examples, and with {as_much}",
+        "both": f"every mix with the same steps{examples}, and with {as_much}",
     }[spec.budget]
 
 

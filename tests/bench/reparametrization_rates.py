@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -80,12 +81,15 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=tuple(GRIDS))
     parser.add_argument("--rates", type=float, nargs="+", help="in place of those tried otherwise")
     parser.add_argument("--network", action="append", default=[], help="depth=2, in place of all depths tried")
+    parser.add_argument("--set", action="append", default=[], help="oscillators.reactive=0.1, in place of the default")
     asked = parser.parse_args()
     kind = load_family(asked.family)
     base = kind.Settings()
     base = replace(base, race=replace(base.race, counted=asked.counted, steps=asked.steps))
     if hasattr(base, "graph"):
         base = replace(base, graph=replace(base.graph, kind=asked.graph))
+    for part, name, value in (re.split("[.=]", one, maxsplit=2) for one in asked.set):
+        base = replace(base, **{part: replace(getattr(base, part), **{name: yaml.safe_load(value)})})
     fixed = dict(pair.split("=") for pair in asked.network)
     grids = {
         name: [type(NETWORKS[name][0])(yaml.safe_load(fixed[name]))] if name in fixed else NETWORKS[name]

@@ -31,13 +31,24 @@ class RaceFamily(Family):
 
     size_axis = "nodes"
     divides_examples = False
-    words = Words(task="method", item="node", parameters="unknowns")
+    words = Words(
+        task="method",
+        item="node",
+        parameters="unknowns",
+        score="share won",
+        final_score="share of races won",
+        learn="win",
+        learned="won",
+    )
     settings: ReparametrizationSettings
     numbers: ClassVar[int] = 1
     """Unknowns of a node."""
-    problem_at: ClassVar[str]
-    """``module:Class`` of its :class:`Problem`, imported when there is something to race: torch is for racing, not for
-    reading."""
+
+    @property
+    @abstractmethod
+    def problem_at(self) -> str:
+        """``module:Class`` of its :class:`Problem`, imported when there is something to race: torch is for racing, not
+        for reading."""
 
     @abstractmethod
     def graphs(self) -> str:
@@ -63,6 +74,10 @@ class RaceFamily(Family):
     def entries(self) -> float:
         """Entries in a row of a graph's matrices, in the mean."""
         return self.neighbours() + 1
+
+    def entries_of(self, method: str) -> float:
+        """Those that a method propagates with."""
+        return self.entries
 
     def instance(self, nodes: int, seed: int) -> Instance:
         """The problem of one run: the same for every mix."""
@@ -151,7 +166,7 @@ class RaceFamily(Family):
         unit = self.evaluation_flops()
         beyond = (self._flops_a_step(method) - unit) / unit
         product = (self.product_flops() + conjugate_flops(self.numbers)) / unit
-        return Price(setup_flops(method, self.hessian_flops(), self.entries) / unit, 1.0, beyond, product)
+        return Price(setup_flops(method, self.hessian_flops(), self.entries_of(method)) / unit, 1.0, beyond, product)
 
     def _flops_a_step(self, method: str) -> float:
         """Operations of a step, per node, with one look; of Newton's without its products."""
@@ -160,7 +175,7 @@ class RaceFamily(Family):
             return unit + direction_flops(self.numbers)
         if method == "newton":
             return unit + self.hessian_flops()
-        return step_flops(method, self.settings.network, unit, self.entries, self.numbers)
+        return step_flops(method, self.settings.network, unit, self.entries_of(method), self.numbers)
 
     def _problem_class(self) -> type[Problem]:
         module, _, name = self.problem_at.partition(":")

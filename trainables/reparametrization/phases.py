@@ -59,7 +59,7 @@ class PhaseProblem(Problem):
 
     def __init__(self, instances: Sequence[PhaseInstance], device: torch.device) -> None:
         super().__init__(instances, device)
-        incidences = [_incidence(one) for one in instances]
+        incidences = [incidence(one) for one in instances]
         # Sparse products in place of sums by index: these add in one order, whatever the device.
         self._across = joined(incidences, device)
         self._back = joined([one.T.tocsr() for one in incidences], device)
@@ -72,19 +72,26 @@ class PhaseProblem(Problem):
 
     def evaluate(self, x_SND: Tensor) -> tuple[Tensor, Tensor]:
         """With d the difference across an edge, ``1 - cos d`` is ``2 sin(d/2)^2``, in which nothing cancels."""
-        half_E = torch.mv(self._across, x_SND.reshape(-1)) / 2
+        half_E = self._apart(x_SND) / 2
         sine_E, cosine_E = half_E.sin(), half_E.cos()
         loss_S = torch.mv(self._by_run, 2 * self._coupling_E * sine_E.square())
-        gradient = torch.mv(self._back, 2 * self._coupling_E * sine_E * cosine_E)
-        return loss_S, gradient.view_as(x_SND)
+        return loss_S, self._gathered(2 * self._coupling_E * sine_E * cosine_E, x_SND)
 
     def curvature(self, x_SND: Tensor) -> Curvature:
-        bent_E = self._coupling_E * torch.mv(self._across, x_SND.reshape(-1)).cos()
+        bent_E = self._coupling_E * self._apart(x_SND).cos()
 
         def product(v_SND: Tensor) -> Tensor:
-            return torch.mv(self._back, bent_E * torch.mv(self._across, v_SND.reshape(-1))).view_as(v_SND)
+            return self._gathered(bent_E * self._apart(v_SND), v_SND)
 
         return product
+
+    def _apart(self, x_SND: Tensor) -> Tensor:
+        """Differences across edges, [E]."""
+        return torch.mv(self._across, x_SND.reshape(-1))
+
+    def _gathered(self, edge_E: Tensor, like_SND: Tensor) -> Tensor:
+        """What each edge adds to its first end and takes off its second."""
+        return torch.mv(self._back, edge_E).view_as(like_SND)
 
     def picture(self, row: int, x_ND: Floats) -> Picture:
         """Phases, as how far they lie from the mean one, in (-pi, pi]."""
@@ -94,7 +101,7 @@ class PhaseProblem(Problem):
         )
 
 
-def _incidence(instance: PhaseInstance) -> Any:
+def incidence(instance: PhaseInstance) -> Any:
     """The matrix [edges, nodes] that takes phases to their differences across edges."""
     count = len(instance.ends)
     entries = np.tile((1.0, -1.0), count)

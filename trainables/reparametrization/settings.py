@@ -170,16 +170,24 @@ class HeatSettings:
 class OscillatorSettings:
     """Phases begin uniformly in an ``arc`` (radians, up to a full circle). From one shorter than half a circle the
     gradient flow of any connected graph comes to one common phase; from a longer one it may be caught elsewhere, and a
-    method that is caught does not arrive. ``spread`` is the standard deviation of ln coupling."""
+    method that is caught does not arrive. ``spread`` is the standard deviation of ln coupling.
+
+    All that holds of Kuramoto's oscillators, with ``reactive`` at 0. Above it the model is Hopf-Kuramoto (hopf.py): the
+    loss has a second part, ``reactive / 2`` times the square of the pull on each oscillator. Nothing but one phase is
+    then stationary where no edge spans a quarter of a circle, as in an arc below pi / 2.
+    """
 
     arc: float = 2.8
     spread: float = 1.0
+    reactive: float = field(default=0.0, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         if not 0 < self.arc <= 2 * math.pi:
             raise SettingsError(f"arc is {self.arc}; it must be in (0, {2 * math.pi:.4f}]", key="oscillators.arc")
         if self.spread < 0:
             raise SettingsError(f"spread is {self.spread}; it must be 0 or more", key="oscillators.spread")
+        if self.reactive < 0:
+            raise SettingsError(f"reactive is {self.reactive}; it must be 0 or more", key="oscillators.reactive")
 
 
 @dataclass(frozen=True)
