@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
+from orchestrator import supervised
 from orchestrator.engine.base import Engine, TroubleError
 from orchestrator.engine.campaign import Campaign
 from orchestrator.errors import SweepError
@@ -55,21 +56,45 @@ class TimeLimit:
         return timer
 
 
+class _Asks:
+    """How often a process is asked to stop. A signal that is sent to all processes reaches it itself and through its
+    supervisor: it was asked once. The end of a time limit asks as well."""
+
+    def __init__(self, limit: TimeLimit) -> None:
+        self._limit = limit
+        self._limited = 0
+        self._directly = 0
+        self._before = supervised.asked()
+        self._handed_on = 0
+
+    def take(self) -> int:
+        """Take a signal in: how often this process was asked by now."""
+        handed_on = supervised.asked() - self._before
+        if self._limit.reached and not self._limited:
+            self._limited = 1
+        elif handed_on > self._handed_on:
+            self._handed_on = handed_on
+        else:
+            self._directly += 1
+        return self._limited + max(self._directly, self._handed_on)
+
+
 @contextmanager
 def stop_on_interrupt(stop: Callable[[], None], limit: TimeLimit) -> Iterator[None]:
-    """While the block runs, SIGINT and SIGTERM call ``stop``; a second one ends the process at once. So does the end of
-    the time limit, once.
+    """While the block runs, SIGINT and SIGTERM call ``stop``, and so does the end of the time limit; who asks a second
+    time ends the process at once.
 
     Even then no finished run is lost: it is in the journal, or on disk beside it.
     """
-    asked = False
+    asks, stopping = _Asks(limit), False
 
     def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
+        nonlocal stopping
+        if asks.take() > 1:
             os._exit(HARD_EXIT)
-        asked = True
-        stop()
+        if not stopping:
+            stopping = True
+            stop()
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     timer = limit.timer()
