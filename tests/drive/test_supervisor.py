@@ -7,12 +7,15 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from ray.cluster_utils import Cluster
 
+from orchestrator.drive.stopping import AT_ONCE_S
 from orchestrator.drive.supervisor import resuming
 from orchestrator.store import lifecycle
 from orchestrator.store.files import Home
@@ -53,6 +56,7 @@ def drive():
     from orchestrator.drive.stopping import TimeLimit, stop_on_interrupt
     told = 0
     signal.signal(signal.SIGURG, lambda *_: os.write(1, b"alive\\n"))
+    signal.signal(signal.SIGUSR1, lambda *_: [signal.raise_signal(signal.SIGTERM) for _ in range(2)])
     with stop_on_interrupt(lambda: os.write(1, b"stopping\\n"), TimeLimit()):
         os.write(1, b"driver %d\\n" % os.getpid())
         while True:
@@ -115,12 +119,18 @@ def test_a_start_that_does_not_come_to_the_sweep_is_tried_again(
 KEPT = "0 runs of ID are kept. Continue with the same command and --resume ID"
 
 
-def begin(tmp_path: Path, plan: str) -> subprocess.Popen[str]:
-    """The program with this plan."""
+@contextmanager
+def begin(tmp_path: Path, plan: str) -> Iterator[subprocess.Popen[str]]:
+    """A block in which the program with this plan runs, and after which it has ended."""
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "plan").write_text(plan)
     command = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "plan")]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}) as running:
+        try:
+            yield running
+        except BaseException:
+            running.kill()
+            raise
 
 
 def read_until(running: subprocess.Popen[str], words: str) -> str:
@@ -168,13 +178,14 @@ def test_what_asks_all_processes_asks_once_and_who_asks_again_means_at_once(
     with begin(tmp_path, "drives") as running:
         driver = int(read_until(running, "driver"))
         order = [driver, running.pid] if driver_first else [running.pid, driver]
-        os.kill(order[0], signal.SIGTERM)
+        os.kill(order[0], signal.SIGUSR1 if driver_first else signal.SIGTERM)  # Which it takes as two SIGTERM at once.
         read_until(running, "stopping" if driver_first else "handed on 1")
         os.kill(order[1], signal.SIGTERM)
         if driver_first:
             read_until(running, "handed on 1")
         os.kill(driver, signal.SIGURG)
         read_until(running, "alive")
+        time.sleep(AT_ONCE_S)
         os.kill(order[1], signal.SIGTERM)
         assert "stopping" not in (said := rest(running))
     assert said.endswith(f"asked to stop, the sweep has ended at once; {KEPT}\n")
