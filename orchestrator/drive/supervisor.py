@@ -166,8 +166,9 @@ def _listen(line: socket.socket, told: dict[str, Any]) -> None:
 
 
 class Asks:
-    """What asks this process to stop, ``numbers`` of signals. Each is handed, once, to the program that it watches over,
-    as soon as there is one: not as a signal, which that may have got as well (:func:`orchestrator.supervised.asked`)."""
+    """What asks this process to stop, ``numbers`` of signals. Each is handed, once, to the program that it watches
+    over, as soon as there is one: not as a signal, which may have reached that as well
+    (:func:`orchestrator.supervised.asked`)."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []

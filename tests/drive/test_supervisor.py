@@ -125,7 +125,9 @@ def begin(tmp_path: Path, plan: str) -> Iterator[subprocess.Popen[str]]:
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "plan").write_text(plan)
     command = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "plan")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}) as running:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
+    ) as running:
         try:
             yield running
         except BaseException:
@@ -172,9 +174,7 @@ def test_one_that_is_asked_to_stop_between_two_starts_says_how_to_go_on(tmp_path
 
 
 @pytest.mark.parametrize("driver_first", [True, False])
-def test_what_asks_all_processes_asks_once_and_who_asks_again_means_at_once(
-    driver_first: bool, tmp_path: Path
-) -> None:
+def test_what_asks_all_processes_asks_once_and_who_asks_again_means_at_once(driver_first: bool, tmp_path: Path) -> None:
     with begin(tmp_path, "drives") as running:
         driver = int(read_until(running, "driver"))
         order = [driver, running.pid] if driver_first else [running.pid, driver]

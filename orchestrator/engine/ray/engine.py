@@ -21,7 +21,7 @@ from ray import tune
 from orchestrator.engine.base import Engine, check_trouble
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, CampaignStopper, SlotScheduler
-from orchestrator.engine.ray.cluster import slots_on
+from orchestrator.engine.ray.cluster import Room, slots_on
 from orchestrator.engine.ray.metrics import Exporter
 from orchestrator.engine.ray.reach import Reach, reachable
 from orchestrator.engine.ray.starting import start, switch_kept, token_asked, token_file
@@ -37,6 +37,7 @@ TUNE_ENVIRONMENT = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # CSV, JSON and TensorBoard files nobody reads
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # the sweep has its own, which leaves something to resume
     "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal is the memory
+    "TUNE_MAX_PENDING_TRIALS_PG": "1000000",  # CampaignSearcher hands out as many as there is room for
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # a failed run's traceback is in its record
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # who asks for no GPU sees none; StackTrial sees to it elsewhere, too
@@ -135,7 +136,7 @@ class RayEngine(Engine):
 
     def _fit(self, campaign: Campaign, files: SweepFiles, reach: Reach | None, watch: Watch) -> None:
         """Have Tune train whatever the campaign hands out."""
-        adapter = CampaignSearcher(campaign, self._home)
+        adapter = CampaignSearcher(campaign, self._home, Room(self._resources, campaign.say))
         callback = CampaignCallback(campaign)
         shared = {"space": campaign.sweep.spec.to_dict(), "reach": reach}
         needs = {"cpu": self._resources.cpu_per_stack, "gpu": self._resources.gpus}
@@ -145,7 +146,6 @@ class RayEngine(Engine):
                 search_alg=adapter,
                 scheduler=SlotScheduler(),  # type: ignore[no-untyped-call] # its base has no types
                 num_samples=-1,
-                max_concurrent_trials=self.slots,
                 reuse_actors=True,
                 trial_name_creator=lambda trial: stack_name(trial.config["job"]),
                 trial_dirname_creator=lambda trial: str(trial.config["job"]["stack_id"]),
