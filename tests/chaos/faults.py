@@ -149,13 +149,18 @@ class Fault:
     any_time: bool = False
 
 
+def _gone(part: str) -> str:
+    """What is said of a part of Ray that has died: by whoever watches, or by the supervisor, where Ray itself was faster."""
+    return rf"Ray's {part} .* died|Ray ended the program that drives the sweep"
+
+
 FULL = r"the disk of .* is full"
 STOPPED = r"Stopped; \d+ runs are kept|asked to stop, .* \d+ runs of .* are kept"
 FAULTS: dict[str, Fault] = {
     "SIGKILL of the driver": Fault(kill_driver, r"was killed \(SIGKILL\)", any_time=True),
     "SIGKILL of a worker": Fault(kill_worker),
-    "SIGKILL of the raylet": Fault(kill_raylet, r"Ray's raylet .* died", own=True),
-    "SIGKILL of the GCS": Fault(kill_gcs, r"Ray's GCS .* died", own=True),
+    "SIGKILL of the raylet": Fault(kill_raylet, _gone("raylet"), own=True),
+    "SIGKILL of the GCS": Fault(kill_gcs, _gone("GCS"), own=True),
     "SIGKILL of everything": Fault(pull_the_plug, own=True, any_time=True),
     "node lost, another joins": Fault(lose_node, kept=True),
     "SIGTERM": Fault(ask_to_stop, STOPPED),
