@@ -150,7 +150,7 @@ class Fault:
 
 
 def _gone(part: str) -> str:
-    """What is said of a part of Ray that has died: by whoever watches, or by the supervisor, where Ray itself was faster."""
+    """What is said of a part of Ray that has died: by whoever watches, or by the supervisor, where Ray was faster."""
     return rf"Ray's {part} .* died|Ray ended the program that drives the sweep"
 
 
