@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 EMULATION ?= .emulation
 
-.PHONY: help install run test night browser cluster emulate lint bench lock clean
+.PHONY: help install run test night browser chaos cluster emulate lint bench lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 10
@@ -46,6 +46,9 @@ night: $(STAMP) ## Run the longest tests, such as the coverage of intervals over
 
 browser: $(STAMP) ## Look at MLflow's page with Debian's chromium and chromium-driver.
 	$(BIN)/python -m pytest tests/browser -m browser $(ARGS)
+
+chaos: $(STAMP) ## Make faults in the middle of sweeps, and count what they cost: make chaos ARGS="--rounds 10 --seed 10"
+	$(BIN)/python -m tests.chaos $(ARGS)
 
 # Skipped with words where namespaces cannot be made, or Slurm is not installed.
 cluster: $(STAMP) ## Sweeps on three hosts (network namespaces; needs root), and on a Slurm of this machine where there is one.

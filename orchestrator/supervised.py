@@ -1,4 +1,5 @@
-"""What a program that is watched over tells its supervisor (:mod:`orchestrator.drive.supervisor`): JSON lines."""
+"""What a program that is watched over tells its supervisor (:mod:`orchestrator.drive.supervisor`): JSON lines. What it
+hears from there: the number of a signal, a byte, whenever somebody has asked the supervisor to stop."""
 
 from __future__ import annotations
 
@@ -7,16 +8,18 @@ import os
 import signal
 import socket
 import threading
+from contextlib import suppress
 
 LINE = "ORCHESTRATOR_SUPERVISOR"
 """Names the open file by which to tell, in the environment of a program that is watched over."""
 
 
 class _Supervisor:
-    """The supervisor of this process, if it has one."""
+    """The supervisor of this process, if it has one. ``asked`` is how often it has handed on a signal."""
 
     def __init__(self) -> None:
         self._line: socket.socket | None = None
+        self.asked = 0
 
     @property
     def there(self) -> bool:
@@ -34,9 +37,11 @@ class _Supervisor:
         if self._line is not None:
             self._line.sendall(json.dumps(said).encode() + b"\n")
 
-    @staticmethod
-    def _follow(line: socket.socket) -> None:
-        line.recv(1)  # It never says anything: this is its end.
+    def _follow(self, line: socket.socket) -> None:
+        with suppress(ConnectionResetError):  # It was killed before it had read all that it was told.
+            while number := line.recv(1):
+                self.asked += 1
+                os.kill(os.getpid(), number[0])
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -44,13 +49,20 @@ _supervisor = _Supervisor()
 
 
 def begin() -> None:
-    """Called once, first of all. From then on this process ends when its supervisor does, where it has one."""
+    """Called once, first of all. From then on this process ends when its supervisor does, where it has one, and gets
+    the signals that ask the supervisor to stop."""
     _supervisor.begin()
 
 
 def is_supervised() -> bool:
     """Whether somebody watches over this process."""
     return _supervisor.there
+
+
+def asked() -> int:
+    """How often the supervisor has handed on that somebody wants this process to stop: each time just before the signal
+    comes. One that is sent to all processes comes twice, and only once from there."""
+    return _supervisor.asked
 
 
 def tell(**said: object) -> None:

@@ -38,29 +38,31 @@ class Forecast:
 class Forecaster:
     """Keeps :attr:`latest`. :meth:`consider` is called from the driver's thread; ``latest`` may be read from any."""
 
-    def __init__(self, expected: Mapping[int, float], workers: int) -> None:
+    def __init__(self, expected: Mapping[int, float]) -> None:
         self._expected = dict(expected)
-        self._workers = workers
         self._next_at = time.monotonic() + FIRST_AFTER_S
         self._known = -1
         self._thread: threading.Thread | None = None
         self.latest: Forecast | None = None
 
-    def consider(self, searcher: Searcher, running: Sequence[Running], stack: int, slowdown: float = 1.0) -> None:
-        """Begin a forecast, where the last one is over, long enough ago, and something has ended since. ``slowdown``:
-        how many seconds pass while one is computed, more than 1 where other programs want the processor, too."""
+    def consider(
+        self, searcher: Searcher, running: Sequence[Running], workers: int, stack: int, slowdown: float = 1.0
+    ) -> None:
+        """Begin a forecast, where the last one is over, long enough ago, and something has ended since: with so many
+        ``workers``, each of which trains at most ``stack`` runs at a time. ``slowdown``: how many
+        seconds pass while one is computed, more than 1 where other programs want the processor, too."""
         busy = self._thread is not None and self._thread.is_alive()
         if busy or time.monotonic() < self._next_at or len(searcher.results) == self._known:
             return
         self._known = len(searcher.results)
         # A branch of its own: the driver goes on telling and asking meanwhile.
-        asked = searcher.branch(), tuple(running), stack, slowdown
+        asked = searcher.branch(), tuple(running), workers, stack, slowdown
         self._thread = threading.Thread(target=self._work, args=asked, name="forecast", daemon=True)
         self._thread.start()
 
-    def _work(self, searcher: Searcher, running: Sequence[Running], stack: int, slowdown: float) -> None:
+    def _work(self, searcher: Searcher, running: Sequence[Running], workers: int, stack: int, slowdown: float) -> None:
         begun = time.monotonic()
         rng = np.random.default_rng([SEED, len(searcher.results)])
-        found = remaining(searcher, running, self._expected, workers=self._workers, stack=stack, rng=rng)
+        found = remaining(searcher, running, self._expected, workers=workers, stack=stack, rng=rng)
         self.latest = Forecast(found.times(slowdown), begun)
         self._next_at = time.monotonic() + REST * (time.monotonic() - begun)

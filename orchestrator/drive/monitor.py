@@ -43,7 +43,7 @@ class Monitor:
         self._campaign = campaign
         self._warning = warning
         self._expected_s = sum(expected.values()) / len(expected)
-        self._forecaster = Forecaster(expected, campaign.slots)
+        self._forecaster = Forecaster(expected)
         self._begun = time.monotonic()
         spec = campaign.sweep.spec
         self._counts: dict[str, Counter[Status]] = {mix.name: Counter() for mix in spec.mixes}
@@ -101,7 +101,9 @@ class Monitor:
         spec = campaign.sweep.spec
         mixes = tuple(campaign.searcher.progress())
         in_flight = tuple(self._progress(training) for training in campaign.training.values())
-        self._forecaster.consider(campaign.searcher, self._running(), campaign.searcher.stack, self._slowdown())
+        self._forecaster.consider(
+            campaign.searcher, self._running(), campaign.slots, campaign.searcher.stack, self._slowdown()
+        )
         self._latest = Snapshot(
             size_axis=spec.size_axis,
             sizes=spec.sizes,

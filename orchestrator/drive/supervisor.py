@@ -13,8 +13,9 @@ import socket
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -23,6 +24,7 @@ from typing import Any
 from orchestrator.errors import SweepError
 from orchestrator.store.files import Home
 from orchestrator.supervised import LINE
+from orchestrator.terminal.outcry import INTERRUPTED
 
 STARTS = 3
 """How often a sweep is gone on with by itself."""
@@ -53,9 +55,9 @@ class Ending:
 
     @property
     def cut_short(self) -> bool:
-        """Whether it drove a sweep, was asked to stop, and could not do so as it should: it was asked twice, or Ray,
-        asked as well, was gone first."""
-        return self.asked and self.drove and "ended" not in self.told
+        """Whether it was asked to stop, and has said nothing of a sweep: it was asked twice, or Ray, asked as well, was
+        gone first, or it had not come to the sweep."""
+        return self.asked and not (self.drove and "ended" in self.told)
 
     @property
     def failed_before_it_drove(self) -> bool:
@@ -65,8 +67,12 @@ class Ending:
 
     @property
     def exit_code(self) -> int:
-        """As shells have it."""
-        return int(self.told.get("ended", self.code if self.code >= 0 else 128 - self.code))
+        """Its own, where it came to its own end; else as shells have it."""
+        if "ended" in self.told:
+            return int(self.told["ended"])
+        if self.asked:
+            return INTERRUPTED
+        return self.code if self.code >= 0 else 128 - self.code
 
     @property
     def cause(self) -> str:
@@ -88,25 +94,31 @@ def supervise(arguments: Sequence[str], say: Callable[[str], object]) -> int:
     """
     given = list(arguments)
     sweep: dict[str, Any] = {}
-    for start in range(STARTS + 1):
-        ending = _run(given)
-        if ending.regular and not (sweep and ending.failed_before_it_drove):
-            if ending.cut_short:
-                say(f"asked to stop, the sweep has ended at once; {_kept_words(ending.told)}. {_again(ending.told)}")
-            return ending.exit_code
-        if sys.stderr.isatty():
-            sys.stderr.write(SHOW_CURSOR)
-        sweep = ending.told if ending.drove else sweep
-        if not sweep:
-            say(f"{ending.cause}, before a sweep was begun: start it again")
-            return 1
-        kept = f"{ending.cause}; {_kept_words(sweep)}"
-        if _on_cluster(given) or start == STARTS:
-            why = "" if start < STARTS else f" It has died {start + 1} times."
-            say(f"{kept}.{why} {_again(sweep)}")
-            return 1
-        say(f"{kept}. Going on with a new Ray ({start + 1} of {STARTS}).")
-        given = resuming(arguments, "" if sweep.get("several") else sweep["sweep"])
+    with _asks() as asks:
+        for start in range(STARTS + 1):
+            if asks.numbers:
+                if sweep:
+                    say(f"asked to stop before the new start; {_kept_words(sweep)}. {_again(sweep)}")
+                return INTERRUPTED
+            ending = _run(given, asks)
+            failed_again = bool(sweep) and ending.failed_before_it_drove
+            sweep = ending.told if ending.drove else sweep
+            if ending.regular and not failed_again:
+                if sweep and ending.cut_short:
+                    say(f"asked to stop, the sweep has ended at once; {_kept_words(sweep)}. {_again(sweep)}")
+                return ending.exit_code
+            if sys.stderr.isatty():
+                sys.stderr.write(SHOW_CURSOR)
+            if not sweep:
+                say(f"{ending.cause}, before a sweep was begun: start it again")
+                return 1
+            kept = f"{ending.cause}; {_kept_words(sweep)}"
+            if _on_cluster(given) or start == STARTS:
+                why = "" if start < STARTS else f" It has died {start + 1} times."
+                say(f"{kept}.{why} {_again(sweep)}")
+                return 1
+            say(f"{kept}. Going on with a new Ray ({start + 1} of {STARTS}).")
+            given = resuming(arguments, "" if sweep.get("several") else sweep["sweep"])
     raise AssertionError("the last start returns")
 
 
@@ -124,7 +136,7 @@ def resuming(arguments: Sequence[str], sweep_id: str) -> list[str]:
     return [*kept, f"--resume={sweep_id}"]
 
 
-def _run(arguments: Sequence[str]) -> Ending:
+def _run(arguments: Sequence[str], asks: Asks) -> Ending:
     """Run this very program with these arguments, to its end."""
     ours, theirs = socket.socketpair()
     program = sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv) + 1]
@@ -139,11 +151,11 @@ def _run(arguments: Sequence[str]) -> Ending:
     told: dict[str, Any] = {}
     listener = threading.Thread(target=_listen, args=(ours, told), daemon=True)
     listener.start()
-    with _forwarding(child) as asked:
+    with asks.handed_to(ours):
         code = child.wait()
     listener.join(READ_S)
     ours.close()
-    return Ending(code, bool(asked), dict(told))
+    return Ending(code, bool(asks.numbers), dict(told))
 
 
 def _listen(line: socket.socket, told: dict[str, Any]) -> None:
@@ -153,18 +165,46 @@ def _listen(line: socket.socket, told: dict[str, Any]) -> None:
             told.update(json.loads(each))
 
 
+class Asks:
+    """What asks this process to stop, ``numbers`` of signals. Each is handed, once, to the program that it watches
+    over, as soon as there is one: not as a signal, which may have reached that as well
+    (:func:`orchestrator.supervised.asked`)."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self._waiting: deque[int] = deque()
+        self._line: socket.socket | None = None
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """The handler of these signals."""
+        self.numbers.append(number)
+        self._waiting.append(number)
+        self._hand_on()
+
+    @contextmanager
+    def handed_to(self, line: socket.socket) -> Iterator[None]:
+        """A block in which the program at the other end of a line lives."""
+        self._line = line
+        self._hand_on()
+        try:
+            yield
+        finally:
+            self._line = None
+
+    def _hand_on(self) -> None:
+        """A signal may come in the middle of this, and then hand on what this was about to."""
+        with suppress(IndexError, OSError):  # All are handed on; the program has ended.
+            while self._line is not None:
+                self._line.sendall(bytes([self._waiting.popleft()]))
+
+
 @contextmanager
-def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[list[int]]:
-    """A block during which this process hands the child what asks to stop; the numbers of those signals."""
-    asked: list[int] = []
-
-    def forward(number: int, frame: FrameType | None) -> None:
-        asked.append(number)
-        child.send_signal(number)
-
-    before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
+def _asks() -> Iterator[Asks]:
+    """A block in which this process does not end when it is asked to stop."""
+    asks = Asks()
+    before = {number: signal.signal(number, asks.handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield asked
+        yield asks
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -91,7 +91,7 @@ def fill_the_disk(sweep: Disturbed, rng: np.random.Generator) -> bool:
     ballast, since = sweep.home.parent / "ballast", sweep.said
     fill(ballast)
     try:
-        return _in_time(lambda: sweep.says(FULL, since))
+        return in_time(lambda: sweep.says(FULL, since))
     finally:
         ballast.unlink()
 
@@ -104,7 +104,7 @@ def truncate_checkpoint(sweep: Disturbed, rng: np.random.Generator) -> bool:
         victims = [sweep.worker, *([sweep.program.driver] if also_driver else [])]
         return _crash(victims, lambda: _truncate_checkpoints(sweep, rng))
 
-    return _in_time(crash)
+    return in_time(crash)
 
 
 def damage_journal(sweep: Disturbed, rng: np.random.Generator) -> bool:
@@ -137,33 +137,40 @@ def empty_outcome(sweep: Disturbed, rng: np.random.Generator) -> bool:
 @dataclass(frozen=True)
 class Fault:
     """``make`` is called while a sweep is under way, and says whether it happened and did what it does at once;
-    ``said`` (a regular expression) is what the program says of it by the time a further run has ended. ``own`` faults
-    need a Ray that is the sweep's own, ``kept`` ones a cluster; ``disk`` ones a disk that may become full."""
+    ``said`` (a regular expression) is what the program says of it, soon after a further run has ended at the latest.
+    ``own`` faults need a Ray that is the sweep's own, ``kept`` ones a cluster; ``disk`` ones a disk that may become
+    full; ``any_time`` ones can happen while the program starts as well, and are said then, too."""
 
     make: Callable[[Disturbed, np.random.Generator], bool]
     said: str = ""
     own: bool = False
     kept: bool = False
     disk: bool = False
+    any_time: bool = False
+
+
+def _gone(part: str) -> str:
+    """What is said of a part of Ray that has died: by whoever watches, or by the supervisor, where Ray was faster."""
+    return rf"Ray's {part} .* died|Ray ended the program that drives the sweep"
 
 
 FULL = r"the disk of .* is full"
 STOPPED = r"Stopped; \d+ runs are kept|asked to stop, .* \d+ runs of .* are kept"
 FAULTS: dict[str, Fault] = {
-    "SIGKILL of the driver": Fault(kill_driver, r"was killed \(SIGKILL\)"),
+    "SIGKILL of the driver": Fault(kill_driver, r"was killed \(SIGKILL\)", any_time=True),
     "SIGKILL of a worker": Fault(kill_worker),
-    "SIGKILL of the raylet": Fault(kill_raylet, r"Ray's raylet .* died", own=True),
-    "SIGKILL of the GCS": Fault(kill_gcs, r"Ray's GCS .* died", own=True),
-    "SIGKILL of everything": Fault(pull_the_plug, own=True),
+    "SIGKILL of the raylet": Fault(kill_raylet, _gone("raylet"), own=True),
+    "SIGKILL of the GCS": Fault(kill_gcs, _gone("GCS"), own=True),
+    "SIGKILL of everything": Fault(pull_the_plug, own=True, any_time=True),
     "node lost, another joins": Fault(lose_node, kept=True),
     "SIGTERM": Fault(ask_to_stop, STOPPED),
     "preemption: SIGTERM to all, 30 s": Fault(preempt, STOPPED, own=True),
-    "all stand still for 5 s": Fault(stand_still),
+    "all stand still for 5 s": Fault(stand_still, any_time=True),
     "disk full": Fault(fill_the_disk, FULL, disk=True),
     "truncated checkpoint": Fault(
         truncate_checkpoint, r"a checkpoint cannot be read|is damaged .* its runs begin anew"
     ),
-    "damaged journal line": Fault(damage_journal, "is no journal entry"),
+    "damaged journal line": Fault(damage_journal, "is no journal entry", any_time=True),
     "empty outcome, journal's end lost": Fault(empty_outcome, r"is damaged \(outcome\.json.* the run is trained again"),
 }
 
@@ -218,7 +225,8 @@ def _send(process: psutil.Process, number: signal.Signals) -> bool:
     return True
 
 
-def _in_time(seen: Callable[[], bool]) -> bool:
+def in_time(seen: Callable[[], bool]) -> bool:
+    """Whether it is seen within :data:`SEEN_WITHIN_S`."""
     until = time.monotonic() + SEEN_WITHIN_S
     while not (found := seen()) and time.monotonic() < until:
         time.sleep(LOOK_EVERY_S)

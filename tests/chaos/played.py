@@ -44,8 +44,9 @@ def kept(file: Path) -> list[Played]:
 def table(played: Sequence[Played]) -> str:
     """A Markdown table, a row a kind of fault."""
     lines = [
-        "| fault | made and seen | on a Ray of its own | not seen | --resume by hand | s to next run: median, most |",
-        "|---|---|---|---|---|---|",
+        "| fault | made and seen | on a Ray of its own | before it had got over another | not seen | --resume by hand "
+        "| s to next run: median, most |",
+        "|---|---|---|---|---|---|---|",
     ]
     rounds = [each for one in played for each in one.rounds]
     for name in [*FAULTS, "all"]:
@@ -53,8 +54,9 @@ def table(played: Sequence[Played]) -> str:
         if seen := [each for each in of_kind if each.seen]:
             times = [each.seconds for each in seen]
             lines.append(
-                f"| {name} | {len(seen)} | {sum(each.own for each in seen)} | {len(of_kind) - len(seen)} | "
-                f"{sum(each.resumes for each in seen)} | {statistics.median(times):.1f}, {max(times):.1f} |"
+                f"| {name} | {len(seen)} | {sum(each.own for each in seen)} | {sum(each.early for each in seen)} "
+                f"| {len(of_kind) - len(seen)} | {sum(each.resumes for each in seen)} "
+                f"| {statistics.median(times):.1f}, {max(times):.1f} |"
             )
     return "\n".join(lines)
 

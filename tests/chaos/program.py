@@ -130,6 +130,11 @@ def journalled(home: Path) -> list[Ended]:
     return [entry for entry in entries if isinstance(entry, Ended)]
 
 
+def evaluations(home: Path) -> int:
+    """How many the drivers have heard of, in runs that have not ended."""
+    return sum(len(each.read_text().splitlines()) for each in home.glob("sweeps/*/stacks/*/progress.jsonl"))
+
+
 def _lives(process: psutil.Process) -> bool:
     try:
         return bool(process.is_running()) and bool(process.status() != psutil.STATUS_ZOMBIE)

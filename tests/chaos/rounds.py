@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from orchestrator.store import lifecycle
 from orchestrator.store.damage import flaw_of_run
 from orchestrator.store.files import Home
 from tests.chaos.disturbed import Disturbed
-from tests.chaos.faults import FAULTS
+from tests.chaos.faults import FAULTS, in_time
 from tests.chaos.ground import Ground
 from tests.chaos.paced import MIXES, SIZES, SPACE, write_space
 from tests.chaos.program import journalled
@@ -32,6 +33,12 @@ ROUNDS_A_SWEEP = 8
 SEEDS = 4
 RUNS = len(MIXES) * len(SIZES) * SEEDS
 """Of a sweep: three for each fault, of which at most two end between it and the next."""
+EARLY = 0.5
+"""The share of faults that can come at any time which do not wait until the sweep has got over the one before."""
+MOST_TOGETHER = 3
+"""A sweep goes on by itself three times; with more faults it would have to be resumed by hand each time."""
+START_S = 12.0
+"""Between a fault and an early one: about what a sweep takes to train again on an idle machine."""
 SPARE = 4
 """With fewer runs left than that a sweep meets no further fault: one could come after its end."""
 Cell = tuple[str, int, int]
@@ -48,13 +55,15 @@ class Truth:
 @dataclass(frozen=True)
 class Round:
     """A fault. ``seen`` is whether it was made and its effect was there; ``resumes`` is how often ``--resume`` was
-    given until a further run was journalled, ``seconds`` after the fault; ``own`` is whether Ray was its own."""
+    given until the next fault, or until a further run was journalled, ``seconds`` after this one; ``own`` is whether
+    Ray was its own, ``early`` whether it met a sweep that was getting over another one."""
 
     fault: str
     own: bool
     seen: bool
     resumes: int
     seconds: float
+    early: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,28 +110,67 @@ def play(
         write_space(directory, pace_s=PACE_S, seeds=SEEDS), directory / "disk" / "home", directory / "log", ground
     )
     try:
-        for fault in faults:
+        for group in grouped(faults, rng):
             if sweep.runs > RUNS - SPARE:
                 break
             sweep.go_on_until(max(1, sweep.runs) + int(rng.integers(2)))
             time.sleep(float(rng.uniform(0, 3 * PACE_S)))
-            played(_make(fault, sweep, rng))
+            for each in _make(group, sweep, rng):
+                played(each)
         sweep.go_on_to_the_answer()
     finally:
         sweep.program.kill()
     return count(sweep.home, sweep.log, expected)
 
 
-def _make(fault: str, sweep: Disturbed, rng: np.random.Generator) -> Round:
-    """Make a fault, and wait until a further run is journalled."""
-    said, resumes, begun = sweep.said, sweep.resumes, time.monotonic()
-    try:
-        made = FAULTS[fault].make(sweep, rng)
-    except psutil.NoSuchProcess:  # It had ended by itself before anything could be done to it.
-        made = False
+def grouped(faults: Sequence[str], rng: np.random.Generator) -> list[list[str]]:
+    """These faults in order; those in one list happen before the sweep has got over the first of them."""
+    groups: list[list[str]] = []
+    for fault in faults:
+        if groups and len(groups[-1]) < MOST_TOGETHER and FAULTS[fault].any_time and rng.random() < EARLY:
+            groups[-1].append(fault)
+        else:
+            groups.append([fault])
+    return groups
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A fault that was made, or could not be; ``said`` and ``resumes`` are of the time before it."""
+
+    fault: str
+    made: bool
+    said: int
+    resumes: int
+    at: float
+
+
+def _make(faults: Sequence[str], sweep: Disturbed, rng: np.random.Generator) -> list[Round]:
+    """Make these faults, each while the sweep starts again after the one before, and wait until a further run is
+    journalled and all was said that is to be."""
+    own, runs, made = not sweep.ground.words, sweep.runs, list[_Made]()
+    for fault in faults:
+        if made:
+            sweep.go_on_until(runs)
+            time.sleep(float(rng.uniform(0, START_S)))
+        before = sweep.said, sweep.resumes, time.monotonic()
+        try:
+            made.append(_Made(fault, FAULTS[fault].make(sweep, rng), *before))
+        except psutil.NoSuchProcess:  # It had ended by itself before anything could be done to it.
+            made.append(_Made(fault, False, *before))
     sweep.go_on_until(sweep.runs + 1)
-    seen = made and sweep.says(FAULTS[fault].said, said)
-    return Round(fault, not sweep.ground.words, seen, sweep.resumes - resumes, time.monotonic() - begun)
+    ended, resumes = time.monotonic(), [*(each.resumes for each in made[1:]), sweep.resumes]
+    return [
+        Round(
+            each.fault,
+            own,
+            each.made and in_time(partial(sweep.says, FAULTS[each.fault].said, each.said)),
+            after - each.resumes,
+            ended - each.at,
+            early=place > 0,
+        )
+        for place, (each, after) in enumerate(zip(made, resumes, strict=True))
+    ]
 
 
 def count(home: Path, log: Path, expected: Truth) -> Counted:

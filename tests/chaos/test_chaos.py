@@ -15,7 +15,7 @@ from tests.chaos.__main__ import drawn, main, not_seen
 from tests.chaos.faults import FAULTS
 from tests.chaos.played import Played, keep, kept, table, totals
 from tests.chaos.program import journalled
-from tests.chaos.rounds import ROUNDS_A_SWEEP, RUNS, Counted, Round, answer_in, count, truth
+from tests.chaos.rounds import MOST_TOGETHER, ROUNDS_A_SWEEP, RUNS, Counted, Round, answer_in, count, grouped, truth
 
 
 def test_every_kind_of_fault_comes_before_any_comes_again() -> None:
@@ -27,12 +27,24 @@ def test_every_kind_of_fault_comes_before_any_comes_again() -> None:
     assert batches == drawn(2 * len(FAULTS), list(FAULTS), np.random.default_rng(3))
 
 
+def test_some_faults_come_while_the_sweep_starts_again_after_others() -> None:
+    rng = np.random.default_rng(3)
+    faults = [str(each) for each in rng.permutation(list(FAULTS) * 8)]
+    groups = grouped(faults, rng)
+    assert [fault for group in groups for fault in group] == faults
+    assert max(map(len, groups)) == MOST_TOGETHER
+    early = [fault for group in groups for fault in group[1:]]
+    can = [fault for fault in faults if FAULTS[fault].any_time]
+    assert all(FAULTS[fault].any_time for fault in early)
+    assert 0.3 < len(early) / len(can) < 0.7
+
+
 GOOD, BAD = Counted(0, 0, 0, same_answer=True), Counted(2, 1, 3, same_answer=False)
-ROUNDS = (Round("SIGTERM", True, True, 1, 4.0), Round("SIGTERM", False, False, 2, 9.0))
+ROUNDS = (Round("SIGTERM", True, True, 1, 4.0), Round("SIGTERM", False, False, 2, 9.0, early=True))
 
 
 def test_faults_that_nothing_was_seen_of_do_not_count_and_are_made_again() -> None:
-    assert "| SIGTERM | 1 | 1 | 1 | 1 | 4.0, 4.0 |" in table([Played(ROUNDS, GOOD, 30.0)])
+    assert "| SIGTERM | 1 | 1 | 0 | 1 | 1 | 4.0, 4.0 |" in table([Played(ROUNDS, GOOD, 30.0)])
     assert not_seen(["SIGTERM", "SIGTERM", "disk full"], ROUNDS) == ["SIGTERM", "disk full"]
 
 

@@ -7,12 +7,15 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from ray.cluster_utils import Cluster
 
+from orchestrator.drive.stopping import AT_ONCE_S
 from orchestrator.drive.supervisor import resuming
 from orchestrator.store import lifecycle
 from orchestrator.store.files import Home
@@ -36,20 +39,41 @@ def test_the_same_command_is_given_with_resume(given: list[str], expected: list[
 
 
 PROGRAM = """
-import os, signal, sys
+import os, signal, sys, time
 from pathlib import Path
 from orchestrator import supervised
 from orchestrator.drive.supervisor import supervise
 
 supervised.begin()
-if not supervised.is_supervised():
-    sys.exit(supervise(sys.argv[1:], lambda said: print(said, flush=True)))
 plan = Path(sys.argv[1])
+
+def say(said):
+    print(said, flush=True)
+    if "Going on" in said and plan.with_name("asked").exists():
+        os.kill(os.getpid(), signal.SIGTERM)
+
+def drive():
+    from orchestrator.drive.stopping import TimeLimit, stop_on_interrupt
+    told = 0
+    signal.signal(signal.SIGURG, lambda *_: os.write(1, b"alive\\n"))
+    signal.signal(signal.SIGUSR1, lambda *_: [signal.raise_signal(signal.SIGTERM) for _ in range(2)])
+    with stop_on_interrupt(lambda: os.write(1, b"stopping\\n"), TimeLimit()):
+        os.write(1, b"driver %d\\n" % os.getpid())
+        while True:
+            time.sleep(0.02)
+            if supervised.asked() > told:
+                told = supervised.asked()
+                os.write(1, b"handed on %d\\n" % told)
+
+if not supervised.is_supervised():
+    sys.exit(supervise(sys.argv[1:], say))
 now, *later = plan.read_text().split()
 plan.write_text(" ".join(later))
-if now in ("dies", "ends", "waits"):
+if now in ("dies", "ends", "waits", "drives"):
     supervised.tell(home="nowhere", sweep="ID")
-if now == "waits":
+if now == "drives":
+    drive()
+if now in ("waits", "begins"):
     print("waiting", flush=True)
     signal.pause()
 if now == "dies":
@@ -92,20 +116,80 @@ def test_a_start_that_does_not_come_to_the_sweep_is_tried_again(
     assert done.stdout.split() == expected.split()
 
 
-def test_a_sweep_that_was_asked_to_stop_and_could_not_as_it_should_is_not_gone_on_with(tmp_path: Path) -> None:
+KEPT = "0 runs of ID are kept. Continue with the same command and --resume ID"
+
+
+@contextmanager
+def begin(tmp_path: Path, plan: str) -> Iterator[subprocess.Popen[str]]:
+    """A block in which the program with this plan runs, and after which it has ended."""
     (tmp_path / "program.py").write_text(PROGRAM)
-    (tmp_path / "plan").write_text("waits ends")
+    (tmp_path / "plan").write_text(plan)
     command = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "plan")]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as running:
-        assert running.stdout is not None
-        assert running.stdout.readline() == "waiting\n"
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
+    ) as running:
+        try:
+            yield running
+        except BaseException:
+            running.kill()
+            raise
+
+
+def read_until(running: subprocess.Popen[str], words: str) -> str:
+    """What is said up to the line that begins with these words, the rest of that."""
+    assert running.stdout is not None
+    said = ""
+    for line in running.stdout:
+        said += line
+        if line.startswith(words):
+            return line.removeprefix(words).strip()
+    raise AssertionError(f"no {words} in {said!r}")
+
+
+def rest(running: subprocess.Popen[str]) -> str:
+    """What is said from now on, to the end."""
+    assert running.stdout is not None
+    return running.stdout.read()
+
+
+@pytest.mark.parametrize("plan", ["waits ends", "dies begins ends"])
+def test_a_sweep_that_was_asked_to_stop_and_could_not_as_it_should_is_not_gone_on_with(
+    plan: str, tmp_path: Path
+) -> None:
+    with begin(tmp_path, plan) as running:
+        read_until(running, "waiting")
         running.send_signal(signal.SIGTERM)
-        said = running.stdout.read()
-    assert running.returncode == 128 + signal.SIGTERM
-    kept = "0 runs of ID are kept. Continue with the same command and --resume ID"
-    assert said == f"asked to stop, the sweep has ended at once; {kept}\n"
+        assert rest(running) == f"asked to stop, the sweep has ended at once; {KEPT}\n"
+    assert running.returncode == 130
     assert (tmp_path / "plan").read_text() == "ends"
+
+
+def test_one_that_is_asked_to_stop_between_two_starts_says_how_to_go_on(tmp_path: Path) -> None:
+    (tmp_path / "asked").touch()
+    with begin(tmp_path, "dies ends") as running:
+        read_until(running, "the program that drives the sweep was killed (SIGKILL)")
+        assert rest(running) == f"asked to stop before the new start; {KEPT}\n"
+    assert running.returncode == 130
+    assert (tmp_path / "plan").read_text() == "ends"
+
+
+@pytest.mark.parametrize("driver_first", [True, False])
+def test_what_asks_all_processes_asks_once_and_who_asks_again_means_at_once(driver_first: bool, tmp_path: Path) -> None:
+    with begin(tmp_path, "drives") as running:
+        driver = int(read_until(running, "driver"))
+        order = [driver, running.pid] if driver_first else [running.pid, driver]
+        os.kill(order[0], signal.SIGUSR1 if driver_first else signal.SIGTERM)  # Which it takes as two SIGTERM at once.
+        read_until(running, "stopping" if driver_first else "handed on 1")
+        os.kill(order[1], signal.SIGTERM)
+        if driver_first:
+            read_until(running, "handed on 1")
+        os.kill(driver, signal.SIGURG)
+        read_until(running, "alive")
+        time.sleep(AT_ONCE_S)
+        os.kill(order[1], signal.SIGTERM)
+        assert "stopping" not in (said := rest(running))
+    assert said.endswith(f"asked to stop, the sweep has ended at once; {KEPT}\n")
+    assert running.returncode == 130
 
 
 @pytest.fixture

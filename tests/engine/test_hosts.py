@@ -15,7 +15,7 @@ import pytest
 from orchestrator.store.files import Home
 from tests.chaos.ground import QUICK
 from tests.chaos.paced import write_space
-from tests.chaos.program import ENVIRONMENT, GCS, RAYLET, ROOT, Program, journalled
+from tests.chaos.program import ENVIRONMENT, GCS, RAYLET, ROOT, Program, evaluations, journalled
 from tests.chaos.rounds import SEEDS, Counted, count, truth
 from tests.engine.held import FAMILY
 from tests.engine.hosts import Hosts, connected_hosts
@@ -146,8 +146,3 @@ def test_a_link_healed_under_a_ghost_and_a_head_that_moves_cost_nothing(hosts: H
     finally:
         program.kill()
     assert count(home, log, expected) == NOTHING
-
-
-def evaluations(home: Path) -> int:
-    """How many the driver has heard of, in runs that have not ended."""
-    return sum(len(each.read_text().splitlines()) for each in home.glob("sweeps/*/stacks/*/progress.jsonl"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,10 @@ from orchestrator.store.storage import Storage
 from orchestrator.store.trouble import LastingTroubleError
 from tests.chaos.ground import HEAD, QUICK
 from tests.chaos.paced import RUNS, write_space
-from tests.chaos.program import ENVIRONMENT, Program, journalled
+from tests.chaos.program import ENVIRONMENT, Program, evaluations, journalled
 from tests.conformance.storages import StorageConformance, put
 from tests.drive.sweeps import ended, printed, quiet, spec
+from tests.engine.held import FAMILY
 from tests.engine.nodes import OWN_DISK, READ_ONLY, need_namespaces, node_with, wait_for_nodes
 from trainables.base import Status
 
@@ -148,6 +150,47 @@ def test_a_node_that_is_lost_fails_no_run(tmp_path: Path, monkeypatch: pytest.Mo
     lost = r"the node [\d.]+ was lost|a node was lost, or cannot be reached"
     assert re.search(rf"trouble, which is no outcome: ({lost}) .*; tried again in 1 s", said), said
     assert [entry.outcome.status for entry in journalled(tmp_path / "home")] == [Status.FINISHED] * RUNS
+
+
+def test_a_node_that_joins_in_the_middle_trains_and_one_that_leaves_is_not_counted_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the only core there is a run stands still. Another one ends on a node that joins, which then is gone."""
+    for name, value in (ENVIRONMENT | QUICK).items():
+        monkeypatch.setenv(name, value)
+    cluster = Cluster(initialize_head=True, head_node_args=HEAD)
+    cluster.add_node(num_cpus=1)
+    home, log, hold = tmp_path / "home", tmp_path / "said", tmp_path / "16-2"
+    hold.touch()
+    asked: dict[str, Any] = {"mixes": ["add"], "sizes": [16, 64], "seeds": 1, "family": FAMILY}
+    settings = {"steps": 3, "holds": str(tmp_path)}
+    resources = {"max_stack": 1, "cpu_per_stack": 1}
+    space = write_space(tmp_path, pace_s=0, settings=settings, resources=resources, **asked)
+    program = Program(space, home, log, "--address", cluster.address)
+    try:
+        wait_until(lambda: evaluations(home) == 1)
+        joined = cluster.add_node(num_cpus=1)
+        program.wait_for_runs(1)
+        [ended_there] = journalled(home)
+        assert ended_there.request.size == 64
+        cluster.remove_node(joined, allow_graceful=False)
+        wait_until(lambda: "2 nodes, 1 stacks at a time (2 before)" in log.read_text())
+        hold.unlink()
+        assert program.end() == 0, log.read_text()
+    finally:
+        program.kill()
+        cluster.shutdown()
+    assert "the cluster has changed: 3 nodes, 2 stacks at a time (1 before)" in log.read_text()
+    assert [entry.request.size for entry in journalled(home)] == [64, 16]
+
+
+def wait_until(reached: Callable[[], bool]) -> None:
+    """Raises ``TimeoutError``."""
+    until = time.monotonic() + 120
+    while not reached():
+        if time.monotonic() > until:
+            raise TimeoutError
+        time.sleep(0.1)
 
 
 @pytest.fixture(scope="module")

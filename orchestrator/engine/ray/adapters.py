@@ -18,6 +18,7 @@ from ray.tune.search import Searcher
 
 from orchestrator.engine.base import job_of, take_in
 from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.ray.cluster import Room
 from orchestrator.engine.ray.failing import lost_node, traceback_of
 from orchestrator.engine.ray.trial import REPORT
 from orchestrator.engine.reports import StackReport
@@ -31,25 +32,32 @@ class NotPickled:
 
 
 class CampaignSearcher(NotPickled, Searcher):
-    """The one ``ray.tune`` searcher: whatever strategy chooses the runs, Tune sees stacks being suggested."""
+    """The one ``ray.tune`` searcher: whatever strategy chooses the runs, Tune sees stacks being suggested, as many at a
+    time as there is room for."""
 
-    def __init__(self, campaign: Campaign, home: str) -> None:
+    def __init__(self, campaign: Campaign, home: str, room: Room) -> None:
         super().__init__(metric="training_iteration", mode="max")
         self._campaign = campaign
         self._home = home
+        self._room = room
+        self._out: set[str] = set()
+        """The trials that are not over."""
         self.stacks: dict[str, str] = {}
         """The stack that each trial trains, by their ids."""
 
     def suggest(self, trial_id: str) -> Any:
         if self._campaign.done:
             return Searcher.FINISHED
-        stack = self._campaign.next_stack()
+        self._campaign.slots = self._room.slots
+        stack = self._campaign.next_stack() if len(self._out) < self._campaign.slots else None
         if stack is None:
             return Searcher.FINISHED if self._campaign.done else None
         self.stacks[trial_id] = stack.id
+        self._out.add(trial_id)
         return {"job": job_of(self._campaign, self._home, stack).to_config()}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        self._out.discard(trial_id)
         if not error:
             self._campaign.stack_ended(self.stacks[trial_id])
 

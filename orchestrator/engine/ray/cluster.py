@@ -1,7 +1,10 @@
-"""What a Ray cluster has to offer, as Ray counts it: its hardware, by which a profile is chosen, and its slots."""
+"""What a Ray cluster has to offer, as Ray counts it: its hardware, by which a profile is chosen, and its slots, which
+change as nodes join and leave."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 import ray
@@ -10,6 +13,8 @@ from orchestrator.engine.ray.starting import start, switch_kept
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.resources import Resources
 
+COUNT_EVERY_S = 5.0
+"""A node that has joined waits so long at most for its first stack. To ask the cluster takes some milliseconds."""
 ACCELERATOR = "accelerator_type:"
 """Before the name of a node's kind of GPU, among its resources."""
 
@@ -35,6 +40,34 @@ def cluster_hardware(address: str) -> Hardware:
 def slots_on(nodes: list[dict[str, Any]], resources: Resources) -> int:
     """Stacks that fit on these nodes at once, by cores and devices; fractions of one device never span two."""
     return sum(_slots_of(node["Resources"], resources) for node in nodes if node["Alive"])
+
+
+class Room:
+    """The slots of the cluster that this process has joined, counted again every few seconds. ``say`` is told when they
+    have changed."""
+
+    def __init__(self, resources: Resources, say: Callable[[str], object]) -> None:
+        self._resources = resources
+        self._say = say
+        self._counted_at = time.monotonic()
+        self._found = slots_on(ray.nodes(), resources)
+
+    @property
+    def slots(self) -> int:
+        """At least 1: where no node has room now, a stack waits for one to join."""
+        now = time.monotonic()
+        if now - self._counted_at >= COUNT_EVERY_S:
+            self._counted_at = now
+            self._count()
+        return max(1, self._found)
+
+    def _count(self) -> None:
+        nodes = [node for node in ray.nodes() if node["Alive"]]
+        found, before = slots_on(nodes, self._resources), self._found
+        if found != before:
+            self._found = found
+            many = f"{len(nodes)} node{'s' if len(nodes) != 1 else ''}"
+            self._say(f"the cluster has changed: {many}, {found} stacks at a time ({before} before)")
 
 
 def _slots_of(has: dict[str, float], resources: Resources) -> int:

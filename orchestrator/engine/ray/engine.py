@@ -18,7 +18,7 @@ from ray import tune
 from orchestrator.engine.base import Engine, check_trouble
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, CampaignStopper, SlotScheduler
-from orchestrator.engine.ray.cluster import slots_on
+from orchestrator.engine.ray.cluster import Room, slots_on
 from orchestrator.engine.ray.metrics import Exporter
 from orchestrator.engine.ray.reach import Reach, reachable
 from orchestrator.engine.ray.session import RaySession
@@ -101,7 +101,7 @@ class RayEngine(Engine):
 
     def _fit(self, campaign: Campaign, files: SweepFiles, reach: Reach | None, watch: Watch) -> None:
         """Have Tune train whatever the campaign hands out."""
-        adapter = CampaignSearcher(campaign, self._home)
+        adapter = CampaignSearcher(campaign, self._home, Room(self._resources, campaign.say))
         callback = CampaignCallback(campaign)
         shared = {"space": campaign.sweep.spec.to_dict(), "reach": reach}
         needs = {"cpu": self._resources.cpu_per_stack, "gpu": self._resources.gpus}
@@ -111,7 +111,6 @@ class RayEngine(Engine):
                 search_alg=adapter,
                 scheduler=SlotScheduler(),  # type: ignore[no-untyped-call] # its base has no types
                 num_samples=-1,
-                max_concurrent_trials=self.slots,
                 reuse_actors=True,
                 trial_name_creator=lambda trial: stack_name(trial.config["job"]),
                 trial_dirname_creator=lambda trial: str(trial.config["job"]["stack_id"]),

@@ -18,6 +18,7 @@ ENVIRONMENT = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # CSV, JSON and TensorBoard files nobody reads
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # the sweep has its own, which leaves something to resume
     "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal is the memory
+    "TUNE_MAX_PENDING_TRIALS_PG": "1000000",  # CampaignSearcher hands out as many as there is room for
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # a failed run's traceback is in its record
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # who asks for no GPU sees none; StackTrial sees to it elsewhere, too
