@@ -17,6 +17,7 @@ from orchestrator.catalogue.status import MixStatus, RunStatus, SweepStatus, out
 from orchestrator.errors import UserError
 from orchestrator.report import wording
 from orchestrator.report.comparison import Compared, ForestRow, forest_rows
+from orchestrator.report.prose import Prose
 from orchestrator.report.wording import budget_limited
 from orchestrator.space.plain import flatten, plain_settings
 from orchestrator.store.notes import Notes
@@ -90,7 +91,7 @@ def status_view(
         *([Text(str(Notes(status.note, status.tags)), style="cyan")] if status.note or status.tags else []),
         table,
     ]
-    parts += [Text(mix.words) for mix in status.mixes if mix.done]
+    parts += [Prose(mix.words, hanging=True) for mix in status.mixes if mix.done]
     parts += [Text(said) for mix in status.mixes if (said := budget_limited(mix.mix, mix.budget_limited))]
     parts += [Text(f"{mix.mix}: {said}", style="yellow") for mix in status.mixes if (said := _trouble(mix))]
     parts += [
@@ -120,7 +121,7 @@ def comparison_view(compared: Sequence[Compared], width: int) -> RenderableType:
     last = ""
     for row in rows:
         words = (row.label if row.label != last else "", row.mix, row.size, row.count, str(row.runs), row.saving)
-        table.add_row(*map(Text, words))
+        table.add_row(*map(Prose, words))
         last = row.label
     for column in table.columns[2:5]:
         column.no_wrap = True
@@ -132,7 +133,7 @@ def _under(label: str, counted: str, rows: Iterable[ForestRow]) -> Iterator[Rend
     table = _table("mix", "transition", counted, "runs")
     savings = []
     for row in rows:
-        table.add_row(*map(Text, (row.mix, row.size, row.count, str(row.runs))))
+        table.add_row(*map(Prose, (row.mix, row.size, row.count, str(row.runs))))
         savings += [Text(row.saving)] if row.saving else []
     for column in table.columns[1:]:
         column.no_wrap = True

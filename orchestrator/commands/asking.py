@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 from rich.console import Console
 
+from orchestrator.commands import run_options
 from orchestrator.commands.options import (
     DEFAULT_HOME,
     Debug,
@@ -34,6 +35,7 @@ from orchestrator.errors import UserError
 
 if TYPE_CHECKING:
     from orchestrator.cost.plan import Plan
+    from orchestrator.drive.sweep import RunOptions
     from orchestrator.space.hardware import Hardware
     from orchestrator.space.spec import SweepSpec
 
@@ -47,39 +49,17 @@ def run_command(
     gpu_fraction: GpuFraction = None,
     home: HomeOption = DEFAULT_HOME,
     scratch: ScratchOption = None,
-    address: Annotated[str | None, typer.Option(help="Use the Ray cluster at this address.")] = None,
-    transport: Annotated[
-        Transport | None,
-        typer.Option(help="With --address: whether nodes write to --home themselves or send through Ray."),
-    ] = None,
-    resume: Annotated[
-        str | None,
-        typer.Option(metavar="[SWEEP]", help="Continue a sweep; without an id, the newest unfinished one."),
-    ] = None,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="With --resume: train runs that failed again.")
-    ] = False,
-    extend: Annotated[
-        str | None, typer.Option(metavar="SWEEP", help="Start a new sweep that begins with this one's finished runs.")
-    ] = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Train every run anew, also those that lie in the home already.")
-    ] = False,
-    local_debug: Annotated[
-        bool, typer.Option("--local-debug", help="Train in this process, without Ray, to step through in a debugger.")
-    ] = False,
-    dashboard: Annotated[
-        bool, typer.Option("--dashboard", help="Start Ray's dashboard as well, reachable from this machine only.")
-    ] = False,
-    watch: Annotated[
-        bool,
-        typer.Option("--watch", help="Serve the page of all sweeps while this runs, for a browser on this machine."),
-    ] = False,
-    max_time: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Stop after this time, 2h or 45min, as Ctrl-C does: --resume goes on."),
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer alone, when it is there.")] = False,
+    address: run_options.Address = None,
+    transport: run_options.TransportOption = None,
+    resume: run_options.Resume = None,
+    retry_failed: run_options.RetryFailed = False,
+    extend: run_options.Extend = None,
+    fresh: run_options.Fresh = False,
+    local_debug: run_options.LocalDebug = False,
+    dashboard: run_options.Dashboard = False,
+    watch: run_options.Watch = False,
+    max_time: run_options.MaxTime = None,
+    quiet: run_options.Quiet = False,
     debug: Debug = False,
 ) -> None:
     """Run a sweep and print the transitions it finds; a space of several variants is a sweep for each.
@@ -101,17 +81,12 @@ def run_command(
     specs, hardware = load_variants(space, profile, asked, variant, address)
     several = len(specs) > 1
     if several and (resume or extend is not None):
-        option = "--resume" if resume else "--extend"
-        names = ", ".join(spec.variant for spec in specs)
-        raise UserError(f"{option} names one sweep and {space} asks several: give --variant, too ({names})")
+        _refuse_several(specs, space, "--resume" if resume else "--extend")
     for spec in specs:
         _check_gpus(spec, hardware, address)
-    from orchestrator.commands.looking import open_sweep
-    from orchestrator.commands.telling import print_comparison
     from orchestrator.drive.beginning import check_begin
     from orchestrator.drive.stopping import Command, TimeLimit
-    from orchestrator.drive.sweep import RunOptions, run_sweep
-    from orchestrator.drive.variants import run_variants
+    from orchestrator.drive.sweep import RunOptions
     from orchestrator.store.files import Home
 
     for spec in specs:
@@ -148,17 +123,38 @@ def run_command(
     page = _watched(home, console, words_of(kept)) if watch else nullcontext()
     if several:
         with page:
-            ended = run_variants(specs, options, lambda spec: _brief(spec, hardware, home, console), console)
-        stored = [open_sweep(each, home) for each in ended]
-        print_comparison(stored, stored[-1].sweep.directory / "variants.png")
+            _run_variants(specs, options, hardware, console)
         return
     _brief(specs[0], hardware, home, console)
     with page:
-        found = run_sweep(specs[0], options, console)
-    if quiet:
+        _run_one(specs[0], options, console)
+
+
+def _run_one(spec: SweepSpec, options: RunOptions, console: Console) -> None:
+    """Run one sweep; on a quiet console its answer alone is printed."""
+    from orchestrator.drive.sweep import run_sweep
+
+    found = run_sweep(spec, options, console)
+    if console.quiet:
         from orchestrator.report import table
 
         typer.echo(table.plain(table.answer_table(found)))
+
+
+def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hardware, console: Console) -> None:
+    """Run one sweep after the other, and set what they found side by side."""
+    from orchestrator.commands.looking import open_sweep
+    from orchestrator.commands.telling import print_comparison
+    from orchestrator.drive.variants import run_variants
+
+    ended = run_variants(specs, options, lambda spec: _brief(spec, hardware, options.home, console), console)
+    stored = [open_sweep(each, options.home) for each in ended]
+    print_comparison(stored, stored[-1].sweep.directory / "variants.png")
+
+
+def _refuse_several(specs: Sequence[SweepSpec], space: str, option: str) -> NoReturn:
+    names = ", ".join(spec.variant for spec in specs)
+    raise UserError(f"{option} names one sweep and {space} asks several: give --variant, too ({names})")
 
 
 def _check_options(

@@ -36,12 +36,14 @@ def report_command(
 
 def explain_command(sweep: OneSweep, home: HomeOption = DEFAULT_HOME, debug: Debug = False) -> None:
     """Say in plain words what a sweep asked, what it found, how sure that is, and what to run next."""
+    from rich.console import Group
+
     from orchestrator.report.explaining import explain
+    from orchestrator.report.prose import Prose
 
     stored = open_sweep(sweep, home)
-    console = wide_console()
-    for said in explain(stored.spec, stored.answer, stored.runs, stored.state.value):
-        console.print(said, markup=False, highlight=False)
+    paragraphs = explain(stored.spec, stored.answer, stored.runs, stored.state.value)
+    wide_console().print(Group(*map(Prose, paragraphs)))
 
 
 class Style(StrEnum):

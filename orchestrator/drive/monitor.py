@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from orchestrator.cost.spent import cost_of
 from orchestrator.drive.forecast import Forecaster
+from orchestrator.drive.rates import Paced, Rates
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.running import Training
 from orchestrator.report import saying
@@ -42,7 +43,7 @@ class Monitor:
     def __init__(self, campaign: Campaign, warning: Callable[[], str], expected: Mapping[int, float]) -> None:
         self._campaign = campaign
         self._warning = warning
-        self._expected_s = sum(expected.values()) / len(expected)
+        self._rates = Rates(expected)
         self._forecaster = Forecaster(expected)
         self._begun = time.monotonic()
         spec = campaign.sweep.spec
@@ -50,21 +51,23 @@ class Monitor:
         self._points: dict[str, tuple[Point, ...]] = {mix.name: () for mix in spec.mixes}
         self._judged: dict[str, tuple[int, tuple[float, ...], Verdict]] = {}
         self._known: list[RunRecord] = []
-        self._trained = 0
         self._trained_s = 0.0
-        self._passed_s = 0.0
         self._grid: tuple[int, float | None] = (0, None)
         self._steps_ended = 0
-        self._begun_at: dict[str, float] = {}
+        self._whole: dict[int, int] = {}
         self._progressed: deque[tuple[float, int]] = deque()
         self._family = spec.make_family()
         self.refresh()
 
     def snapshot(self) -> Snapshot:
         """The sweep at its last event, with the time that has passed by now and what follows from its runs."""
+        gone = time.monotonic() - self._taken
+        bound = self._latest.left_s
         return replace(
             self._latest,
             elapsed_s=time.monotonic() - self._begun,
+            left_s=None if bound is None else max(bound - gone, 0.0),
+            in_flight=tuple(_later(run, gone) for run in self._latest.in_flight),
             grid_s=self._grid_s(),
             posteriors={mix: found for mix in self._points if (found := self._judge(mix)[0])},
             forecast=None if self._forecaster.latest is None else self._forecaster.latest.now(),
@@ -83,10 +86,10 @@ class Monitor:
         sweep = self._campaign.sweep
         self._known.append(record_of(sweep, SweepFiles(sweep.directory), entry))
         if not entry.reused_from:
-            self._trained += 1
             computed_s = outcome.measures.get("seconds", 0.0)
+            passed_s = outcome.measures.get("wall_seconds", computed_s)
+            self._rates.ended(request.size, self._share(request.size, outcome.steps), computed_s, passed_s)
             self._trained_s += computed_s
-            self._passed_s += outcome.measures.get("wall_seconds", computed_s)
             self._steps_ended += outcome.steps
 
     def changed(self) -> None:
@@ -100,17 +103,18 @@ class Monitor:
         campaign = self._campaign
         spec = campaign.sweep.spec
         mixes = tuple(campaign.searcher.progress())
+        self._rates.look({key: _step(training) for key, training in campaign.training.items()}, self._taken)
         in_flight = tuple(self._progress(training) for training in campaign.training.values())
-        self._forecaster.consider(
-            campaign.searcher, self._running(), campaign.slots, campaign.searcher.stack, self._slowdown()
-        )
+        paced = self._paced()
+        slowdown = self._rates.slowdown(paced)
+        self._forecaster.consider(campaign.searcher, self._running(), campaign.slots, campaign.searcher.stack, slowdown)
         self._latest = Snapshot(
             size_axis=spec.size_axis,
             sizes=spec.sizes,
             mixes=mixes,
             counts={mix: _counts(counted) for mix, counted in self._counts.items()},
             in_flight=in_flight,
-            left_s=self._left_s(sum(mix.runs_left for mix in mixes)),
+            left_s=self._left_s(sum(mix.runs_left for mix in mixes), paced, in_flight),
             trained_s=self._trained_s,
             steps_per_s=self._steps_per_s(self._steps_ended + sum(run.step for run in in_flight)),
             warnings=self._limits(),
@@ -141,14 +145,33 @@ class Monitor:
             for size, most in sorted(self._campaign.limits.items())
         )
 
-    def _left_s(self, runs_left: int) -> float:
-        """The most time left, if the runs to come take as long as those that ended."""
-        each = self._trained_s / self._trained if self._trained else self._expected_s
-        return runs_left * each * self._slowdown() / self._campaign.slots
+    def _paced(self) -> list[Paced]:
+        """The stacks in training."""
+        stacks: dict[str, list[Training]] = {}
+        for training in self._campaign.training.values():
+            stacks.setdefault(training.stack_id, []).append(training)
+        paced = []
+        for runs in stacks.values():
+            steps = {training.ticket.key: self._family.steps(training.ticket.config) for training in runs}
+            size = runs[0].ticket.request.size
+            paced.append(Paced(size, self._share(size, max(steps.values())), steps))
+        return paced
 
-    def _slowdown(self) -> float:
-        """How many seconds passed while one was computed, over the runs trained so far: about 1 on an idle machine."""
-        return max(1.0, self._passed_s / self._trained_s) if self._trained_s else 1.0
+    def _share(self, size: int, steps: int) -> float:
+        """Of the steps that a run of a size takes at most, in which times are expected."""
+        if size not in self._whole:
+            spec = self._campaign.sweep.spec
+            configs = [spec.config(Request(mix.name, size, spec.seed)) for mix in spec.mixes]
+            self._whole[size] = max(map(self._family.steps, configs))
+        return steps / self._whole[size]
+
+    def _left_s(self, runs_left: int, paced: Sequence[Paced], in_flight: Sequence[RunProgress]) -> float | None:
+        """The most time left, if all runs to come are of the dearest size; None before any run's rate is known."""
+        longest = self._rates.longest_s(paced)
+        if longest is None:
+            return None
+        training = max((run.left_s for run in in_flight if run.left_s is not None), default=0.0)
+        return max(runs_left * longest / self._campaign.slots, training)
 
     def _steps_per_s(self, steps: int) -> float | None:
         """Steps a second, of all runs, over the last minute; None before there is anything to compare with."""
@@ -160,12 +183,10 @@ class Monitor:
         return (steps - steps_then) / (now - then) if now > then and steps > steps_then else None
 
     def _progress(self, training: Training) -> RunProgress:
-        request, evaluation = training.ticket.request, training.evaluation
-        step = 0 if evaluation is None else evaluation.step
+        request, evaluation, step = training.ticket.request, training.evaluation, _step(training)
         accuracy = None if evaluation is None else evaluation.accuracy.get(self._campaign.sweep.spec.target)
         steps = self._family.steps(training.ticket.config)
-        took_s = time.monotonic() - self._begun_at.setdefault(training.ticket.key, time.monotonic())
-        left_s = took_s * (steps - step) / step if step else None
+        left_s = self._rates.left_s(training.ticket.key, steps, self._taken)
         return RunProgress(request.mix, request.size, request.seed, step, steps, accuracy, left_s)
 
     def _grid_s(self) -> float | None:
@@ -191,6 +212,16 @@ class Monitor:
             verdict = Verdict(words, said, told.verdict is transition_types.Verdict.FOUND)
             self._judged[mix] = (len(points), posterior, verdict)
         return posterior, verdict
+
+
+def _step(training: Training) -> int:
+    return 0 if training.evaluation is None else training.evaluation.step
+
+
+def _later(run: RunProgress, gone_s: float) -> RunProgress:
+    """The same some seconds later: what takes longer than its rate said is not known to end at any time."""
+    left = None if run.left_s is None or run.left_s <= gone_s else run.left_s - gone_s
+    return replace(run, left_s=left)
 
 
 def _counts(counted: Counter[Status]) -> Counts:

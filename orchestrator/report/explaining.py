@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.panel import panel, sentence
-from orchestrator.report.saying import count_words, rests_on, size_words
+from orchestrator.report.panel import panel
+from orchestrator.report.saying import count_words, finding_line, rests_on, size_words
 from orchestrator.space.evidence import is_evidence
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.records import RunRecord
@@ -88,7 +88,7 @@ def _verdict(answer: Answer, mix: MixAnswer) -> str:
 
 def _compared(answer: Answer) -> str:
     if (several := panel(answer)) is not None:
-        return " ".join(f"{sentence(finding)}." for finding in several.findings)
+        return " ".join(f"{finding_line(answer, finding)}." for finding in several.findings)
     said = []
     for mix in answer.mixes:
         if mix.synergy_total is not None:

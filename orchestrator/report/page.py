@@ -3,7 +3,6 @@ it lacks what one can point at and slide, and nothing else."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -74,7 +73,6 @@ def page(content: PageContent) -> str:
         served=content.served,
         follow_s=FOLLOW_S,
         said=said,
-        whole_numbers=_whole_numbers,
         judged=judged(content.answer, content.runs),
         words=content.answer.words,
         has_core=content.answer.has_core,
@@ -98,11 +96,6 @@ def page(content: PageContent) -> str:
         hardware=content.sweep.environment.get("hardware", "unknown"),
         space=spec.to_yaml(),
     )
-
-
-def _whole_numbers(text: str) -> str:
-    """A text whose numbers, written with thousands apart, no line breaks."""
-    return re.sub(r"(?<=\d) (?=\d{3})", "\N{NO-BREAK SPACE}", text)
 
 
 def _figures(content: PageContent) -> dict[str, Markup | None]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer, TaskAnswer
+from orchestrator.report.panel import Finding, sentence
 from orchestrator.search.base import BY_HAND
 from orchestrator.transition.types import LEVEL, SizeShare, Transition, Verdict
 from trainables.words import Words
@@ -57,28 +58,45 @@ def line(name: str, size_axis: str, where: str, found: Transition, words: Words 
 def rests_on(answer: Answer, mix: MixAnswer) -> str:
     """What a decided comparison of a mix with its baseline rests on, where that is a plateau, lucky seeds or a
     search that was stopped; ``""`` where it rests on transitions that were seen."""
+    return " and ".join(f"{what} ({why})" for what, why in _weaknesses(answer, mix))
+
+
+def finding_line(answer: Answer, finding: Finding) -> str:
+    """What a mix saves under each recipe, in one sentence that begins with the recipes under which that rests on less
+    than it looks, and on what."""
+    under_each = {recipe: answer.under(recipe) for recipe in finding.by_recipe}
+    weak = {recipe: _weaknesses(under, under.mix(finding.mix)) for recipe, under in under_each.items()}
+    named = [f"{recipe}: {' and '.join(what for what, _ in found)}" for recipe, found in weak.items() if found]
+    head = f"resting on less than it looks under {len(named)} ({'; '.join(named)}): " if named else ""
+    return head + sentence(finding)
+
+
+def _weaknesses(answer: Answer, mix: MixAnswer) -> list[tuple[str, str]]:
+    """What a decided comparison rests on, and why that is little."""
     if mix.synergy_total is None or not mix.synergy_total.decided:
-        return ""
+        return []
     compared = (answer.mix(answer.baseline_of(mix)), mix)
     weak = [_weakness(each.mix, each.target.transition, answer.words.learned) for each in compared]
-    weak += [f"a search {BY_HAND} ({each.mix})" for each in compared if each.stopped]
-    return " and ".join(filter(None, weak))
+    weak += [(f"a search {BY_HAND}", each.mix) for each in compared if each.stopped]
+    return [each for each in weak if each is not None]
 
 
-def _weakness(name: str, found: Transition, word: str) -> str:
+def _weakness(name: str, found: Transition, word: str) -> tuple[str, str] | None:
     learned, tried = _counts(found.shares)
     said = f"{learned} of {tried} seeds {word}" if tried else "no counts of seeds are kept"
     if found.verdict is Verdict.PLATEAU:
-        return f"a plateau ({name}: {said})"
+        return "a plateau", f"{name}: {said}"
     if found.verdict is Verdict.ABOVE:
-        return f"lucky seeds ({name}: {said}, yet it counts as not {word})" if learned else ""
+        return ("lucky seeds", f"{name}: {said}, yet it counts as not {word}") if learned else None
     if found.verdict is not Verdict.FOUND or found.relative.value is None or not found.shares:
-        return ""
+        return None
     beyond = tuple(share for share in found.shares if share.size >= found.relative.value)
     learned, tried = _counts(beyond)
     if tried < FEW:
-        return f"a single seed above the transition ({name}: {learned} of {tried} {word} there)"
-    return f"lucky seeds ({name}: {learned} of {tried} {word} above its transition)" if learned < LEVEL * tried else ""
+        return "a single seed above the transition", f"{name}: {learned} of {tried} {word} there"
+    if learned < LEVEL * tried:
+        return "lucky seeds", f"{name}: {learned} of {tried} {word} above its transition"
+    return None
 
 
 def _counts(shares: tuple[SizeShare, ...]) -> tuple[int, int]:

@@ -12,8 +12,9 @@ from rich.text import Text
 from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer, TaskAnswer
 from orchestrator.report.fairness import standing
-from orchestrator.report.panel import Panel, panel, saving, sentence, variation_text
-from orchestrator.report.saying import count_words, rests_on, size_words, verdict_line
+from orchestrator.report.panel import Panel, panel, saving, variation_text
+from orchestrator.report.prose import Prose
+from orchestrator.report.saying import count_words, finding_line, rests_on, size_words, verdict_line
 from orchestrator.search.base import BY_HAND
 from orchestrator.transition.types import LEVEL, Estimate, Verdict
 
@@ -75,16 +76,16 @@ def render(answered: AnswerTable) -> Group:
     for column, title in enumerate(answered.header):
         table.add_column(title, no_wrap=column in (0, 3), overflow="fold")
     for row in answered.rows:
-        table.add_row(*(Text(cell) for cell in row.cells), style="" if row.lead else "dim")
+        table.add_row(*map(Prose, row.cells), style="" if row.lead else "dim")
     return Group(
         Text(answered.head, style="bold"),
         table,
-        *(Text(line) for line in answered.learned),
+        *(Prose(line, hanging=True) for line in answered.learned),
         *(
-            Text(line, style="bold" if " fewer " in line and "undecided" not in line else "")
+            Prose(line, "bold" if " fewer " in line and "undecided" not in line else "", hanging=True)
             for line in answered.conclusions
         ),
-        *(Text(line, style="dim") for line in answered.notes),
+        *(Prose(line, "dim", hanging=True) for line in answered.notes),
     )
 
 
@@ -117,9 +118,7 @@ def _panel_lines(answer: Answer, several: Panel) -> list[str]:
     for finding in several.findings:
         under_each = {recipe: answer.under(recipe) for recipe in finding.by_recipe}
         weak = {recipe: rests_on(under, under.mix(finding.mix)) for recipe, under in under_each.items()}
-        named = [recipe for recipe, rests in weak.items() if rests]
-        head = f"resting on less than it looks under {len(named)} ({', '.join(named)}, see below): " if named else ""
-        lines.append(head + sentence(finding))
+        lines.append(finding_line(answer, finding))
         width = max(len(recipe) for recipe in finding.by_recipe)
         for recipe, found in finding.by_recipe.items():
             rests = f", resting on {weak[recipe]}" if weak[recipe] else ""

@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.cost.plan import Plan
+from orchestrator.report.prose import Prose
 from orchestrator.report.wording import number
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.recipes import difference
@@ -66,7 +67,7 @@ def print_plan(spec: SweepSpec, plan: Plan, console: Console) -> None:
     for size in plan.sizes:
         table.add_row(
             str(size.size),
-            number(size.parameters),
+            Prose(number(size.parameters)),
             f"{size.flops:.1e}",
             rough_duration(size.seconds),
             str(size.stack),

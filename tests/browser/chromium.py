@@ -76,6 +76,15 @@ class Page:
         """Lay the page out as for a printer."""
         self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
 
+    @contextmanager
+    def without_script(self) -> Iterator[None]:
+        """A block in which pages that are opened run no script of theirs."""
+        self._driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+        try:
+            yield
+        finally:
+            self._driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
     def forget(self) -> None:
         """Drop what the page keeps in the browser, open rows, chosen columns, and be a screen again."""
         self._driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

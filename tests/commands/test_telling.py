@@ -1,11 +1,14 @@
-"""``report``, ``compare`` and ``export`` on the command line."""
+"""``report``, ``explain``, ``compare`` and ``export`` on the command line."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from orchestrator.catalogue.reading import read_sweep
+from orchestrator.report.explaining import explain
 from orchestrator.store.files import Home
 from tests.catalogue.fabricated import write_sweep
 from tests.commands.program import Program, program
@@ -65,3 +68,24 @@ def test_tables_are_exported_into_a_new_directory(run: Program, home: Path, tmp_
     assert again.code == 2
     assert "is there already" in again.err
     assert "Missing option '--output'" in run("export", "logistic", "--home", home).err
+
+
+def test_explain_wraps_at_the_terminal_s_width_and_never_within_a_number(
+    run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path)
+    stored = read_sweep(home, write_sweep(home).id)
+    paragraphs = explain(stored.spec, stored.answer, stored.runs, stored.state.value)
+    numbers = {number for said in paragraphs for number in re.findall(r"\d{1,3}(?: \d{3})+", said)}
+    assert numbers
+    monkeypatch.setenv("FORCE_COLOR", "1")  # As on a terminal.
+    for width in (50, 66, 80):
+        monkeypatch.setenv("COLUMNS", str(width))
+        ended = run("explain", "logistic", "--home", tmp_path)
+        assert ended.code == 0, ended.err
+        lines = ended.out.splitlines()
+        assert max(map(len, lines)) <= width
+        assert " ".join(ended.out.split()) == " ".join(paragraphs)
+        for number in numbers:
+            told = sum(line.count(number) for line in lines)
+            assert told == sum(said.count(number) for said in paragraphs)

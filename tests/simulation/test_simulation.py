@@ -140,6 +140,8 @@ def test_the_command_tries_the_methods_of_a_space(capsys: pytest.CaptureFixture[
     assert "1 simulated sweeps of 2 mixes, truths matched" in said
     assert "bisection" in said
     assert "bayes " not in said
+    assert "…" not in said
+    assert max(map(len, said.splitlines())) <= 80, "a terminal of 80 columns would fold it"
 
 
 def test_the_command_replays_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,8 +23,10 @@ from rich.console import Console
 from orchestrator.report.wording import duration, time_range
 from orchestrator.search.base import MixProgress
 from orchestrator.simulation.remaining import Remaining
-from orchestrator.terminal.progress import LiveView, render, status_line
+from orchestrator.terminal.progress import LiveView
 from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot, Verdict
+from orchestrator.terminal.view import render
+from orchestrator.terminal.words import status_line
 
 ROOT = Path(__file__).resolve().parents[2]
 SNAPSHOT = Snapshot(
@@ -122,6 +124,43 @@ def test_the_verdict_is_that_of_the_answer_and_green_only_where_a_transition_was
     assert "\x1b[32m34.4" in console.file.getvalue()  # type: ignore[attr-defined]  # it is the StringIO from above
 
 
+LONG = (
+    "add: n_embed 32.3 [24.2, above 64]; learned by 0/1 at 28, 1/3 at 36, 3/3 at 2 700; half of all seeds learn at "
+    "31.3 [24.9, above]; single runs learn or do not, with little in between"
+)
+
+
+def test_verdicts_are_whole_sentences_at_80_columns() -> None:
+    """Nothing of them is cut, and the searcher's notes go with them where the table has no room for notes."""
+    found = Verdict("32.3 [24.2, above 64]", LONG, found=True)
+    snapshot = replace(SNAPSHOT, verdicts={"add": found, "add+max": replace(found, line="add+max: n_embed 14")})
+    lines = [line.rstrip() for line in shown(80, snapshot)]
+    assert max(map(len, lines)) <= 80
+    assert "…" not in "".join(lines)
+    first = next(place for place, line in enumerate(lines) if line.startswith("add: "))
+    last = next(place for place, line in enumerate(lines) if line.startswith("add+prod: "))
+    assert last - first == 3
+    assert all(line.startswith("  ") for line in lines[first + 1 : last])
+    assert " ".join(line.strip() for line in lines[first:last]) == f"{LONG}; narrowing"
+    assert any("2 700" in line for line in lines)
+    assert lines[last : last + 2] == ["add+prod: looking down", "add+max: n_embed 14; transition bracketed"]
+    wide = [line.rstrip() for line in shown(120, snapshot)]
+    assert wide[1].endswith("narrowing")
+    assert wide[4].startswith("add: n_embed 32.3")
+
+
+def test_verdicts_of_many_mixes_leave_the_view_on_a_small_terminal() -> None:
+    mixes = tuple(MixProgress(f"mix{place}", 8, 96, 3, done=False, note="") for place in range(8))
+    verdicts = {mix.mix: Verdict("32.3", LONG.replace("add", mix.mix), found=True) for mix in mixes}
+    snapshot = replace(SNAPSHOT, mixes=mixes, verdicts=verdicts, counts={})
+    lines = [line.strip() for line in shown(80, snapshot)]
+    assert len(lines) <= 24
+    whole = " ".join(lines).count("with little in between")
+    assert whole >= 1
+    assert f"{8 - whole} more verdicts: `status` has them" in lines
+    assert "mix7" in " ".join(lines)
+
+
 @pytest.mark.parametrize("width", [20, 40, 59])
 def test_narrow_terminals_keep_the_numbers(width: int) -> None:
     lines = shown(width)
@@ -179,6 +218,22 @@ def test_a_forecast_that_is_over_does_not_say_0_s(high: float, training: bool, s
     snapshot = replace(SNAPSHOT, forecast=Remaining(0, 0, high), in_flight=SNAPSHOT.in_flight if training else ())
     (times,) = [part for part in status_line(snapshot).split("; ") if " gone, " in part]
     assert times == f"3 min 20 s gone, {said}"
+    assert "░" not in "".join(shown(80, snapshot)), "a bar that is full says that it is over"
+
+
+@pytest.mark.parametrize(
+    ("left_s", "forecast", "said"),
+    [
+        (100.0, None, "longer than foreseen: up to 1 min 40 s for what trains"),
+        (None, None, "longer than foreseen"),
+        (None, Remaining(0, 0, 0), "longer than foreseen"),
+    ],
+)
+def test_a_time_left_that_has_run_out_says_so(left_s: float | None, forecast: Remaining | None, said: str) -> None:
+    """Also where nobody knows how long what trains still takes."""
+    training = tuple(replace(run, left_s=left_s) for run in SNAPSHOT.in_flight)
+    snapshot = replace(SNAPSHOT, left_s=0.0, forecast=forecast, in_flight=training)
+    assert [line.rstrip() for line in shown(80, snapshot)][-2] == f"3 min 20 s gone, {said}"
 
 
 @pytest.mark.parametrize(
