@@ -50,7 +50,7 @@ EMULATED = (
         "trainables/transformer.py",
         "MOST_ROWS = 65_535",
         "MOST_ROWS = 10**9",
-        f"{STEP}test_no_number_of_rows_is_too_large_for_a_grid[65536-False]",
+        f"{STEP}test_no_number_of_rows_is_too_large_for_a_grid[False-65536]",
         r"CUDA error: invalid configuration argument(.|\n)*BAD-LAUNCH",
     ),
     Defect(

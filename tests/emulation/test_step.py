@@ -19,7 +19,7 @@ from trainables.stack import StackTrainer
 
 pytestmark = [pytest.mark.emulated, pytest.mark.timeout(900)]
 
-MOST_NODES = {False: 189, True: 169}
+MOST_NODES = {False: 189, True: 173}
 """Of the compiled step of the paper's model at n_embed 64 in bf16, without and with the project's own kernels. With two
 layout kernels a block it was 193."""
 
