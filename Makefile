@@ -60,8 +60,10 @@ cluster: $(STAMP) ## Sweeps on three hosts (network namespaces; needs root), and
 	$(BIN)/python -m pytest tests/engine tests/deploy -m cluster $(ARGS)
 
 # The CUDA wheel of torch (4.6 GB) and libraries in front of it that enforce CUDA's rules and compute nothing. Needs g++.
-emulate: ## Check the GPU step without a GPU, against an emulated CUDA: some minutes.
-	test -x $(EMULATION)/python || tests/emulation/build.sh $(EMULATION)
+# Everything else its tests need is .venv's. Kernels of our own are run as well, by Triton's interpreter.
+emulate: $(STAMP) ## Check the GPU path without a GPU, against an emulated CUDA: half an hour.
+	test -x $(EMULATION)/python || tests/emulation/build.sh $(EMULATION) $(BIN)/python
+	PYTHONPATH=. STUB_LOG=$(abspath $(EMULATION))/log TRITON_INTERPRET=1 $(EMULATION)/python -m pytest -m emulated tests/emulation/test_kernels.py -p no:cacheprovider $(ARGS)
 	PYTHONPATH=. STUB_LOG=$(abspath $(EMULATION))/log $(EMULATION)/python -m pytest -m emulated tests/emulation -p no:cacheprovider $(ARGS)
 
 lint: $(STAMP) ## Check style and types.

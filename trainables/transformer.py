@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from trainables import fused
 from trainables.architecture import BIAS, GAIN, Layout, ModelSettings
 
 LARGEST_ONE_HOT = 256
@@ -84,6 +85,8 @@ def _add(stream_SNC: Tensor, x_SNK: Tensor, parameters: Mapping[str, Tensor], na
 def _attention(qkv_SNK: Tensor, rows: int, n_head: int, scale: float) -> Tensor:
     """Causal attention within each row; [S, N, 3C] -> [S, N, C]."""
     stack, tokens, width3 = qkv_SNK.shape
+    if fused.attends(qkv_SNK, tokens // rows, n_head):
+        return fused.attend(qkv_SNK, rows, n_head, scale)
     # Split before anything is folded: compiled with the stack axis free, the gradient is then written once, by one
     # kernel a block instead of two.
     q_BHTD, k_BHTD, v_BHTD = (

@@ -6,10 +6,12 @@ import os
 import socket
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
 import torch
+from packaging.requirements import Requirement
 
 from orchestrator.doctor import machine, places, software, training
 from orchestrator.doctor.findings import Verdict
@@ -33,6 +35,13 @@ def test_this_environment_meets_what_the_project_names() -> None:
     found = software.versions()
     assert found.verdict is not Verdict.WRONG, found.said
     assert found.figures["unmet"] == []
+
+
+def test_the_oldest_torch_allowed_knows_the_limits_that_compiling_sets() -> None:
+    """``torch._dynamo.config.recompile_limit`` was ``cache_size_limit`` up to 2.5 and is unknown there."""
+    project = tomllib.loads((software.LOCK.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    [torch_wanted] = [each for each in map(Requirement, project["dependencies"]) if each.name == "torch"]
+    assert not torch_wanted.specifier.contains("2.5.1")
 
 
 def test_limits_of_a_container_are_read_in_both_versions(tmp_path: Path) -> None:

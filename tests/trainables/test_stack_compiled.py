@@ -59,6 +59,15 @@ def test_a_gpu_without_pythons_headers_runs_uncompiled_and_says_why(
     assert compiled.can_compile(torch.device("cuda"))
 
 
+def test_a_worker_compiles_with_few_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._inductor import config
+
+    monkeypatch.delenv(compiled.COMPILERS, raising=False)
+    with config.patch(compile_threads=64):  # As on a node of so many cores, on which other workers compile, too.
+        compiled.compiled(lambda: None)
+        assert config.compile_threads <= 4
+
+
 @pytest.mark.slow
 def test_what_is_compiled_does_not_depend_on_which_stack_came_first(monkeypatch: pytest.MonkeyPatch) -> None:
     from torch._dynamo.utils import counters
