@@ -28,9 +28,9 @@ def test_a_forecast_is_made_anew_once_it_has_run_out(monkeypatch: pytest.MonkeyP
     searcher = make_searcher("grid", Problem(("add",), (8, 16), (0,)))
     first, second = searcher.ask(2)
     searcher.tell(first, Observation(0.2, 0.1, 0.02))
-    forecaster = Forecaster({8: 0.02, 16: 0.02}, workers=1)
+    forecaster = Forecaster({8: 0.02, 16: 0.02})
     running = [Running((second,), 1.0)]
-    forecaster.consider(searcher, running, 1)
+    forecaster.consider(searcher, running, 1, 1)
     known = made(forecaster, None)
     assert 0 < known.found.middle_s < 1
     until = time.monotonic() + 10
@@ -38,9 +38,9 @@ def test_a_forecast_is_made_anew_once_it_has_run_out(monkeypatch: pytest.MonkeyP
         assert time.monotonic() < until
         time.sleep(0.01)
     # What trains goes a hundred times slower than what has ended; nothing has ended since.
-    forecaster.consider(searcher, running, 1, 100.0)
+    forecaster.consider(searcher, running, 1, 1, 100.0)
     again = made(forecaster, known)
     assert again.found.middle_s == pytest.approx(100 * known.found.middle_s)
-    forecaster.consider(searcher, running, 1, 100.0)
+    forecaster.consider(searcher, running, 1, 1, 100.0)
     time.sleep(0.2)
     assert forecaster.latest is again, "it has not run out, and nothing has ended"
