@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import groupby
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -18,7 +19,7 @@ from orchestrator.store.probed import numbers_of
 from orchestrator.store.records import RunRecord
 
 COLUMNS, MOST = 4, 36
-"""Panels in a row, and at most; the table has all numbers."""
+"""Panels in a row, and at most (:func:`shared_out`); the table has all numbers."""
 PANEL_IN, EDGES_IN = 1.5, 0.75
 CHANCE = ".p"
 """Numbers that end so are the probabilities of others, and are left to the table."""
@@ -31,7 +32,7 @@ def probe_figure(answer: Answer, runs: Sequence[RunRecord], title: str = "") -> 
         for run in runs
         if stands_for_its_size(run.config, run.outcome) and (numbers := numbers_of(run.directory))
     ]
-    names = sorted({name for _, numbers in found for name in numbers if not name.endswith(CHANCE)})[:MOST]
+    names = shared_out({name for _, numbers in found for name in numbers if not name.endswith(CHANCE)})
     if not names:
         return None
     rows = math.ceil(len(names) / COLUMNS)
@@ -49,6 +50,15 @@ def probe_figure(answer: Answer, runs: Sequence[RunRecord], title: str = "") -> 
     if title:
         style.title(figure, title)
     return figure
+
+
+def shared_out(names: Collection[str]) -> list[str]:
+    """Those of the numbers that get a panel, in their order: every probe's first one, every probe's second, and so on,
+    so that a probe with many numbers leaves room for the others."""
+    ranked = []
+    for _, its_names in groupby(sorted(names), key=lambda name: name.split("/")[1]):
+        ranked += [(rank, name) for rank, name in enumerate(its_names)]
+    return sorted(name for _, name in sorted(ranked)[:MOST])
 
 
 def _draw(axes: Axes, answer: Answer, values: Sequence[tuple[RunRecord, float]]) -> None:

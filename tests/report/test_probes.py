@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
+from orchestrator.report.probe_figure import MOST, shared_out
 from orchestrator.report.probes import ProbeTable, probe_notes, probe_tables
 from orchestrator.store.files import Home
 from orchestrator.store.probed import ProbeResult, write_result
 from orchestrator.store.records import RunRecord
 from tests.catalogue.fabricated import write_sweep
 from tests.drive.sweeps import spec
+from trainables.probes.base import BUILT_IN
 
 
 @pytest.fixture(name="stored")
@@ -60,3 +62,13 @@ def test_failures_and_runs_not_looked_at_are_said(stored: StoredSweep) -> None:
         "The probe similarity failed on 2 runs (ValueError: 0); `logs RUN` shows the whole error."
     ]
     assert probe_notes(spec(), stored.runs[:6]) == []
+
+
+def test_every_probe_has_a_panel_however_many_numbers_there_are() -> None:
+    few = ["probe/a/x", "probe/b/x"]
+    assert shared_out(few[::-1]) == few
+    many = [f"probe/{probe}/{number}" for probe in BUILT_IN for number in ("add.moved_mod2", *map(str, range(30)))]
+    shown = shared_out(many)
+    assert len(shown) == MOST
+    assert {name.split("/")[1] for name in shown} == set(BUILT_IN)
+    assert shown == sorted(shown)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +20,16 @@ from trainables.architecture import parameter_shapes
 from trainables.arms import Mix
 from trainables.base import RunConfig
 from trainables.corpus import Dataset, Examples
+from trainables.loaded import TrainedTransformer
 from trainables.transformer_family import TransformerFamily, TransformerSettings
 
 Floats = NDArray[np.float64]
 CONSTANT = 100.0
 TOKENS = 6
 """Those of ``add ( a b ) =``."""
+NUMBERS = np.arange(6)
+PARITY, THIRD = 2.0 * (NUMBERS % 2) - 1, NUMBERS % 3 - 1.0
+"""1 for odd numbers, -1 for even ones; -1, 0, 1."""
 
 
 @dataclass(frozen=True)
@@ -45,19 +48,13 @@ def one_application(settings: TransformerSettings) -> TransformerSettings:
     return replace(settings, task=task, model=replace(settings.model, n_layer=1, n_recurrence=1))
 
 
-def width_of(features: Floats, units: Units) -> int:
-    """Columns of the stream: C."""
-    return 2 * (features.shape[1] + 1 + units.says.shape[1])
-
-
-def weights(settings: TransformerSettings, features: Floats, units: Units) -> dict[str, NDArray[Any]]:
-    """The weights of a model that sums ``features`` [n, F] of the items and answers what the units say loudest."""
+def made(settings: TransformerSettings, features: Floats, units: Units) -> TrainedTransformer:
+    """A model that sums ``features`` [n, F] of the items, answers what the units say loudest, and then ends."""
     of_features, of_answers = features.shape[1], units.says.shape[1]
-    width = width_of(features, units)
-    half = width // 2
-    shapes = parameter_shapes(settings.model, width, settings.task.alphabet().size)
-    found = {name: np.zeros(shape) for name, shape in shapes.items()}
-    columns = np.zeros((len(found["token"]), half))
+    half = of_features + 1 + of_answers + 1
+    width, alphabet = 2 * half, settings.task.alphabet()
+    found = {name: np.zeros(shape) for name, shape in parameter_shapes(settings.model, width, alphabet.size).items()}
+    columns = np.zeros((alphabet.size, half))
     columns[:, of_features] = CONSTANT
     columns[: len(features), :of_features] = features
     found["token"] = np.concatenate([columns, -columns], axis=1)
@@ -74,7 +71,37 @@ def weights(settings: TransformerSettings, features: Floats, units: Units) -> di
     found["0.feed_forward_out"][:count, answer] = units.says
     found["0.feed_forward_out"][:count, half + answer] = -units.says
     found["head"][answer, np.arange(of_answers)] = 1
-    return {name: value.astype(np.float32) for name, value in found.items()}
+    found["position"][TOKENS, [half - 1, width - 1]] = 20, -20  # After the answer comes the end.
+    found["head"][half - 1, alphabet.eos] = 1
+    return TrainedTransformer(settings.model, width, alphabet.size, found)
+
+
+def peak(feature: int, of: int, at: float, width: float, says: Floats) -> list[tuple[Floats, float, Floats]]:
+    """Units that together say ``says`` where a sum of a feature is ``at``, nothing where it is ``width`` away."""
+    slope = np.eye(of)[feature]
+    return [(slope, -at + shift * width, scale * says / width) for shift, scale in ((1, 1), (0, -2), (-1, 1))]
+
+
+def units(*of: tuple[Floats, float, Floats]) -> Units:
+    slopes, offsets, says = zip(*of, strict=True)
+    return Units(np.array(slopes), np.array(offsets), np.array(says))
+
+
+def by_remainders() -> Units:
+    """A sum is odd where its parities are unlike, so that their sum is 0; its third follows from the sum of thirds."""
+    parities = [peak(0, 2, at, 2, np.eye(2)[odd][NUMBERS % 2]) for at, odd in ((-2, 0), (0, 1), (2, 0))]
+    thirds = [peak(1, 2, at, 1, np.eye(3)[(at + 2) % 3][NUMBERS % 3]) for at in range(-2, 3)]
+    return units(*(each for group in (*parities, *thirds) for each in group))
+
+
+def by_heart() -> Units:
+    """A unit for each pair of numbers that knows its sum, and nothing else."""
+    known = []
+    for one in NUMBERS:
+        for other in range(one, 6):
+            slope = np.maximum(np.eye(6)[one], np.eye(6)[other])
+            known.append((slope, -1.0, np.eye(6)[(one + other) % 6] * (2.0 if one == other else 1.0)))
+    return units(*known)
 
 
 def every_pair(family: TransformerFamily, task: str) -> tuple[RunConfig, Dataset]:

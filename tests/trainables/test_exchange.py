@@ -12,7 +12,19 @@ import pytest
 from numpy.typing import NDArray
 
 from orchestrator.report.pictures import PICTURES
-from tests.trainables.built_by_hand import Units, every_pair, one_application, weights, width_of
+from tests.trainables.built_by_hand import (
+    NUMBERS,
+    PARITY,
+    THIRD,
+    Units,
+    by_heart,
+    by_remainders,
+    every_pair,
+    made,
+    one_application,
+    peak,
+    units,
+)
 from tests.trainables.stacks import PERMUTATIONS, SETTINGS, config, family_of, make_learner
 from trainables.architecture import parameter_shapes
 from trainables.base import RunConfig, Words
@@ -29,48 +41,12 @@ Floats = NDArray[np.float64]
 
 TWO = ListOps(one_application(SETTINGS))
 """Two numbers modulo 6."""
-NUMBERS = np.arange(6)
-PARITY, THIRD = 2.0 * (NUMBERS % 2) - 1, NUMBERS % 3 - 1.0
-"""1 for odd numbers, -1 for even ones; -1, 0, 1."""
 
 
 def probed(family: TransformerFamily, task: str, features: Floats, units: Units) -> Probed:
     run, data = every_pair(family, task)
-    model = TrainedTransformer(
-        family.settings.model,
-        width_of(features, units),
-        family.settings.task.alphabet().size,
-        weights(family.settings, features, units),
-    )
+    model = made(family.settings, features, units)
     return load_probe("exchange").run(family, run, model, {}, data)
-
-
-def peak(feature: int, of: int, at: float, width: float, says: Floats) -> list[tuple[Floats, float, Floats]]:
-    """Units that together say ``says`` where a sum of a feature is ``at``, nothing where it is ``width`` away."""
-    slope = np.eye(of)[feature]
-    return [(slope, -at + shift * width, scale * says / width) for shift, scale in ((1, 1), (0, -2), (-1, 1))]
-
-
-def units(*of: tuple[Floats, float, Floats]) -> Units:
-    slopes, offsets, says = zip(*of, strict=True)
-    return Units(np.array(slopes), np.array(offsets), np.array(says))
-
-
-def by_remainders() -> Units:
-    """A sum is odd where its parities are unlike, so that their sum is 0; its third follows from the sum of thirds."""
-    parities = [peak(0, 2, at, 2, np.eye(2)[odd][NUMBERS % 2]) for at, odd in ((-2, 0), (0, 1), (2, 0))]
-    thirds = [peak(1, 2, at, 1, np.eye(3)[(at + 2) % 3][NUMBERS % 3]) for at in range(-2, 3)]
-    return units(*(each for group in (*parities, *thirds) for each in group))
-
-
-def by_heart() -> Units:
-    """A unit for each pair of numbers that knows its sum, and nothing else."""
-    known = []
-    for one in NUMBERS:
-        for other in range(one, 6):
-            slope = np.maximum(np.eye(6)[one], np.eye(6)[other])
-            known.append((slope, -1.0, np.eye(6)[(one + other) % 6] * (2.0 if one == other else 1.0)))
-    return units(*known)
 
 
 def test_a_model_that_adds_remainders_follows_every_exchange_and_keeps_the_rest() -> None:

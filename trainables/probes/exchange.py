@@ -57,9 +57,12 @@ class Exchange(Probe):
     component and that it stands in these directions. ``moved`` near 0 says that it does not read it there: it has
     learned by heart, or tells the groups apart by more than their means, or has read the argument elsewhere, in the
     earlier steps of a nested expression. ``moved`` near 1 / groups with a low ``kept`` or a ``random`` as high says
-    nothing: the shift broke the model. One run is no verdict: its exchanges share few held-out tuples. Over the runs of
-    a sweep `expects` (``finds: higher``, ``number: exchange/add.moved_mod2``, ``than: exchange/add.random_mod2``) gives
-    one with an interval. Interventions of this kind: Geiger et al. 2021 (interchange), arXiv 2106.02997.
+    nothing: the shift broke the model. The fewer items a group has, the more of one item its mean is: with two in each
+    (parity modulo 4) even a model that knows its answers by heart may follow, and ``random`` does not show it.
+
+    One run is no verdict: its exchanges rest on few held-out tuples. Over the runs of a sweep `expects` (``finds:
+    higher``, ``number: exchange/add.moved_mod2``, ``than: exchange/add.random_mod2``) gives yes, no or undecided with
+    an interval. Interventions of this kind: Geiger et al. 2021 (interchange), arXiv 2106.02997.
     """
 
     name: ClassVar[str] = "exchange"

@@ -1,0 +1,40 @@
+"""What probes say of a transformer that is written down: it sums parities and thirds, and answers by both."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.trainables.built_by_hand import PARITY, THIRD, by_remainders, every_pair, made, one_application
+from tests.trainables.stacks import SETTINGS
+from trainables.listops.family import ListOps
+from trainables.probes.base import Probed, load_probe
+
+FAMILY = ListOps(one_application(SETTINGS))
+
+
+def probed(name: str) -> Probed:
+    run, data = every_pair(FAMILY, "add")
+    model = made(FAMILY.settings, np.stack([PARITY, THIRD], axis=1), by_remainders())
+    return load_probe(name).run(FAMILY, run, model, {}, data)
+
+
+def test_it_makes_no_mistakes() -> None:
+    found = probed("mistakes")
+    assert found.numbers == {"add.right": 1, "add.entropy": pytest.approx(1)}
+    np.testing.assert_allclose(found.arrays["answers"], np.full((1, 6), 1 / 6))
+
+
+def test_without_attention_the_sums_are_zero_and_without_feed_forward_nothing_is_said() -> None:
+    numbers = probed("reliance").numbers
+    assert numbers["add.whole"] == 1
+    assert numbers["add.no_attention"] == pytest.approx(1 / 6)  # Odd and 2 modulo 3, always: 5.
+    assert numbers["add.no_feed_forward"] == pytest.approx(1 / 6)  # The first number, always: 0.
+
+
+def test_without_the_directions_of_a_remainder_it_guesses_that_remainder() -> None:
+    numbers = probed("destruction").numbers
+    assert numbers["add.whole"] == 1
+    assert numbers["add.without_mod2"] == pytest.approx(1 / 2)
+    assert numbers["add.without_mod3"] == pytest.approx(1 / 3)
+    assert min(numbers["add.random_mod2"], numbers["add.random_mod3"]) > 0.8
