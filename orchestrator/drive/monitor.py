@@ -107,7 +107,11 @@ class Monitor:
         in_flight = tuple(self._progress(training) for training in campaign.training.values())
         paced = self._paced()
         self._forecaster.consider(
-            campaign.searcher, self._running(), campaign.searcher.stack, self._rates.slowdown(paced)
+            campaign.searcher,
+            self._running(),
+            campaign.searcher.stack,
+            self._rates.slowdown(paced),
+            timed=self._rates.times(paced, self._taken),
         )
         self._latest = Snapshot(
             size_axis=spec.size_axis,
