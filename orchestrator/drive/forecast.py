@@ -46,17 +46,25 @@ class Forecaster:
         self.latest: Forecast | None = None
 
     def consider(
-        self, searcher: Searcher, running: Sequence[Running], workers: int, stack: int, slowdown: float = 1.0
+        self,
+        searcher: Searcher,
+        running: Sequence[Running],
+        workers: int,
+        stack: int,
+        slowdown: float = 1.0,
+        *,
+        timed: bool = False,
     ) -> None:
-        """Begin a forecast, where the last one is over, long enough ago, and something has ended since or the time it
-        foresaw has run out: with so many ``workers``, each of which trains at most ``stack`` runs at a time.
-        ``slowdown``: how many seconds pass while one is computed, more than 1 where other programs want the processor,
-        too."""
+        """Begin a forecast, where the last one is over, long enough ago, and something is known that it did not know:
+        something has ended since, or the time it foresaw has run out while all that trains is ``timed``. Another one
+        that knows no more would put off the end again and again. There are so many ``workers``, each of which trains
+        at most ``stack`` runs at a time. ``slowdown``: how many seconds pass while one is computed, more than 1 where
+        other programs want the processor, too."""
         busy = self._thread is not None and self._thread.is_alive()
         if busy or time.monotonic() < self._next_at:
             return
         run_out = self.latest is not None and not self.latest.now().middle_s
-        if len(searcher.results) == self._known and not run_out:
+        if len(searcher.results) == self._known and not (run_out and timed):
             return
         self._known = len(searcher.results)
         # A branch of its own: the driver goes on telling and asking meanwhile.

@@ -106,8 +106,14 @@ class Monitor:
         self._rates.look({key: _step(training) for key, training in campaign.training.items()}, self._taken)
         in_flight = tuple(self._progress(training) for training in campaign.training.values())
         paced = self._paced()
-        slowdown = self._rates.slowdown(paced)
-        self._forecaster.consider(campaign.searcher, self._running(), campaign.slots, campaign.searcher.stack, slowdown)
+        self._forecaster.consider(
+            campaign.searcher,
+            self._running(),
+            campaign.slots,
+            campaign.searcher.stack,
+            self._rates.slowdown(paced),
+            timed=self._rates.times(paced, self._taken),
+        )
         self._latest = Snapshot(
             size_axis=spec.size_axis,
             sizes=spec.sizes,

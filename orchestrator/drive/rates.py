@@ -14,6 +14,9 @@ differ in what they take by more than is known of them."""
 EVALUATIONS = 6
 """The last evaluations of a run, between which its rate is measured: the time it took to start is not in it."""
 
+OVERDUE = 2.0
+"""An evaluation is overdue after so many times what one took on average."""
+
 
 @dataclass(frozen=True)
 class Paced:
@@ -79,12 +82,20 @@ class Rates:
         now = sum(training) / len(training) if training else ended
         return now if now > CLEARLY * ended else ended
 
+    def times(self, stacks: Iterable[Paced], now: float) -> bool:
+        """Whether the rate of each run of these is known, and none is overdue with its next evaluation."""
+        return all(self._is_timed(key, now) for stack in stacks for key in stack.steps)
+
     def longest_s(self, stacks: Iterable[Paced]) -> float | None:
         """What a run of the dearest size takes, in seconds that pass; None before any run's rate was measured."""
         held = list(stacks)
         if not self._sizes and all(self._slowdown_of(stack) is None for stack in held):
             return None
         return max(map(self._computes_s, self.expected)) * self.slowdown(held)
+
+    def _is_timed(self, key: str, now: float) -> bool:
+        seen = self._seen.get(key, ())
+        return len(seen) > 1 and now - seen[-1][1] <= OVERDUE * (seen[-1][1] - seen[0][1]) / (len(seen) - 1)
 
     def _rate(self, key: str) -> float | None:
         """Steps a second."""

@@ -113,7 +113,9 @@ def _how_sure(answer: Answer) -> str:
                 "of the seed counts"
             )
         if (benefit := mix.synergy_total and mix.synergy_total.p_benefit) is not None and mix.synergy_total is not None:
-            said.append(f"the probability that {called(mix)} needs fewer {answer.words.parameters} is {benefit:.2f}")
+            said.append(
+                f"the probability that {called(mix)} needs fewer {answer.words.parameters} is {_probability(benefit)}"
+            )
     disagree = [
         f"{share.learned} of {share.tried} seeds {answer.words.learned} {called(mix)} at {share.size}"
         for mix in answer.mixes
@@ -123,6 +125,13 @@ def _how_sure(answer: Answer) -> str:
     if disagree:
         said.append(f"runs disagree where {listed(disagree)}")
     return f"How sure, by {answer.confidence:.0%} intervals: {'; '.join(said)}." if said else ""
+
+
+def _probability(share: float) -> str:
+    """Never certain: ``0.97``, ``above 0.99``."""
+    if share > 0.995:
+        return "above 0.99"
+    return "under 0.01" if share < 0.005 else f"{share:.2f}"
 
 
 def _what_would_change_it(answer: Answer) -> str:

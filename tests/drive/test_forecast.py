@@ -37,10 +37,14 @@ def test_a_forecast_is_made_anew_once_it_has_run_out(monkeypatch: pytest.MonkeyP
     while known.now().middle_s:
         assert time.monotonic() < until
         time.sleep(0.01)
-    # What trains goes a hundred times slower than what has ended; nothing has ended since.
-    forecaster.consider(searcher, running, 1, 1, 100.0)
+    # Nothing has ended since, and nothing is known of what trains: another forecast would only say the same again.
+    forecaster.consider(searcher, running, 1, 1)
+    time.sleep(0.2)
+    assert forecaster.latest is known
+    # What trains goes a hundred times slower than what has ended.
+    forecaster.consider(searcher, running, 1, 1, 100.0, timed=True)
     again = made(forecaster, known)
     assert again.found.middle_s == pytest.approx(100 * known.found.middle_s)
-    forecaster.consider(searcher, running, 1, 1, 100.0)
+    forecaster.consider(searcher, running, 1, 1, 100.0, timed=True)
     time.sleep(0.2)
     assert forecaster.latest is again, "it has not run out, and nothing has ended"

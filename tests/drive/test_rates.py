@@ -72,6 +72,17 @@ def test_what_trains_outvotes_what_has_ended_only_where_it_is_clearly_slower() -
     assert trained((10.0, 300), (20.0, 400), rates=rates).slowdown(stack) > 3.0
 
 
+def test_a_run_whose_evaluation_is_overdue_is_not_timed() -> None:
+    """Evaluations 5 s apart: after 10 s without one nobody knows its rate."""
+    stack = [Paced(8, 1.0, {"a": 1000})]
+    assert not trained((0.0, 0), (25.0, 100)).times(stack, 25.0)
+    rates = trained((0.0, 0), (25.0, 100), (30.0, 200), (35.0, 300))
+    assert rates.times(stack, 44.0)
+    assert not rates.times(stack, 46.0)
+    assert not rates.times([*stack, Paced(8, 1.0, {"b": 1000})], 36.0)
+    assert rates.times([], 36.0)
+
+
 def test_runs_in_training_no_more_are_forgotten() -> None:
     rates = trained((0.0, 100), (5.0, 200))
     rates.look({"b": 100}, 6.0)

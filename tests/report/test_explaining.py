@@ -89,6 +89,15 @@ def test_every_kind_of_comparison(synergy: Synergy, said: str) -> None:
     assert ("probability that add+prod needs fewer parameters is 0.99" in text) == (synergy.p_benefit is not None)
 
 
+@pytest.mark.parametrize(
+    ("benefit", "said"), [(1.0, "above 0.99"), (0.9949, "0.99"), (0.4, "0.40"), (0.0, "under 0.01")]
+)
+def test_no_probability_is_said_to_be_certain(benefit: float, said: str) -> None:
+    mine = replace(transition(Verdict.FOUND, FOUND), shares=SHARES)
+    text = told(make_answer(mine, mine, Synergy(0.9, 0.5, 1.7, decided=False, p_benefit=benefit)))
+    assert f"the probability that add+prod needs fewer parameters is {said}" in text
+
+
 def test_a_comparison_that_rests_on_a_plateau_says_so() -> None:
     levelled = replace(transition(Verdict.PLATEAU, Estimate(None, 64.0, None)), shares=LUCKY)
     mine = replace(transition(Verdict.FOUND, FOUND), shares=(SHARES[0], replace(SHARES[2], size=40), SHARES[2]))
