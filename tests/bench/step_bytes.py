@@ -15,11 +15,12 @@ import argparse
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import torch._inductor.config
-import torch._inductor.metrics as counted
 import torch._logging
+from torch._inductor.graph import GraphLowering
 
 from tests.bench.cases import SHAPES, Case
 from trainables import fused
@@ -35,13 +36,18 @@ def kind(node: Any) -> str:
 
 def by_kind(case: Case, stack: int) -> Counter[str]:
     """Bytes that forward and backward pass of such a stack move, by kind of kernel. Compiles them."""
+    found: Counter[str] = Counter()
+    count_bytes = GraphLowering.count_bytes
+
+    def noted(graph: GraphLowering) -> Any:
+        for node in graph.scheduler.nodes:
+            found[kind(node)] += stack * moved(node) // CANONICAL_STACK
+        return count_bytes(graph)
+
     torch._logging.set_logs(inductor_metrics=True)  # Counted only where it is logged.
     torch._inductor.config.force_disable_caches = True  # What comes out of a cache is not counted.
-    counted.reset()
-    case.stack(stack, compile_step=True)
-    found: Counter[str] = Counter()
-    for node, _ in counted.node_runtimes:
-        found[kind(node)] += stack * moved(node) // CANONICAL_STACK
+    with patch.object(GraphLowering, "count_bytes", noted):
+        case.stack(stack, compile_step=True)
     return found
 
 

@@ -83,7 +83,18 @@ def test_a_learner_sums_its_weights_gradients_in_float32(tmp_path: Path) -> None
 
 def test_tests_marked_gpu_end_without_an_error(emulation: Emulation) -> None:
     """What they find is worth nothing here; that they come to an end is."""
-    words = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-k", "less_precision and tf32", "-p", "no:cacheprovider"]
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        "gpu",
+        "-k",
+        "less_precision and tf32",
+        "-p",
+        "no:cacheprovider",
+    ]
     words.append("tests/trainables/test_stack_capture.py")
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=500)
     [*_, last] = done.stdout.strip().splitlines()

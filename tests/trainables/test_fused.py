@@ -21,6 +21,7 @@ NEAR = 1.5 * 2**-7
         (100, 24, 3, torch.bfloat16, 9, True, True),
         (129, 64, 1, torch.bfloat16, 9, True, False),
         (128, 72, 1, torch.bfloat16, 9, True, False),
+        (128, 64, 6, torch.bfloat16, 9, True, False),
         (128, 64, 1, torch.float32, 9, True, False),
         (128, 64, 1, torch.bfloat16, 8, True, False),
         (128, 64, 1, torch.bfloat16, 9, False, False),

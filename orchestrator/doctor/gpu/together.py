@@ -29,7 +29,10 @@ def two_processes() -> Finding:
     figures = {"alone": alone, "both": both, "runs_x_steps_a_second_ratio": both / alone}
     said = f"two stacks of {half.sample.runs} in two processes take {both / alone:.2f} times the steps of one of 32"
     if both < PAYS * alone:
-        return slow(said, "--gpu-fraction 1 is as quick here, with more memory; MPS may help", **figures)
+        todo = (
+            "--gpu-fraction 1 is as quick here, with more memory; where MPS runs (nvidia-cuda-mps-control -d), more pay"
+        )
+        return slow(said, todo, **figures)
     return ok(said, **figures)
 
 
