@@ -86,7 +86,8 @@ def views(sweep: Sweep) -> list[View]:
     others = [metric_name(mix.name) for mix in spec.mixes if mix != spec.baseline]
     tasks = sorted({task for mix in spec.mixes for task in mix.tasks}, key=lambda task: (task != spec.target, task))
     found = ("transition", "low", "high", "synergy", "runs")
-    counted, target, kept = spec.family_class.words.parameters, metric_name(spec.target), spec.mixes[:MOST_BARS]
+    counted, score = spec.family_class.words.parameters, spec.family_class.words.score
+    target, kept = metric_name(spec.target), spec.mixes[:MOST_BARS]
     accuracies = (f"test_accuracy/{metric_name(task)}" for task in tasks)
     answers = (*(f"transition/{mix}" for mix in mixes), *(f"synergy_low/{mix}" for mix in others))
     return [
@@ -117,8 +118,8 @@ def views(sweep: Sweep) -> list[View]:
             ),
             "metrics.`parameters`",
             charts=(
-                Points(f"{spec.target}: accuracy against {counted}", "parameters", f"test_accuracy/{target}"),
-                Curves(f"{spec.target}: accuracy while training", f"accuracy/{target}"),
+                Points(f"{spec.target}: {score} against {counted}", "parameters", f"test_accuracy/{target}"),
+                Curves(f"{spec.target}: {score} while training", f"accuracy/{target}"),
                 Curves("loss while training", "loss"),
                 Bars("seconds of training", "seconds"),
             ),

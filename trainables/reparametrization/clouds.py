@@ -5,9 +5,11 @@ length of an edge of the minimum spanning tree (trees.py), so the loss is differ
 gradient is that of springs of length t along the tree, which changes as points move (Gabrielsson et al. 2020, AISTATS,
 PMLR 108, 1553; Carriere et al. 2021, ICML, PMLR 139, 1294). Where the tree changes two edges are equally long, and
 the loss is continuous. It is 0 where all deaths are t, as for points t apart on a line, and nowhere less: the solution
-is known. (Loops, H1, have neither: what a few loops ask for depends on a few points at a time, and there is no solution
-to judge by that a cloud is known to come to.) As long as a tree stays, nothing else is stationary: the one edge of a leaf pulls at it unless it is t long,
+is known. As long as a tree stays, nothing else is stationary: the one edge of a leaf pulls at it unless it is t long,
 then that of a leaf of the rest does, and so on.
+
+Loops (H1) have neither: what a few of them ask for depends on a few points at a time, and there is no solution to judge
+by that a cloud is known to come to.
 
 Shapes as in stacked.py, D = 2; E edges of a tree.
 """
