@@ -116,7 +116,7 @@ def drawn(
     as many arguments as there are, does not respect the groups."""
     right = group_of(questions.answers, labels, len(labels))
     groups, first = np.unique(labels, return_index=True)
-    found: list[tuple[int, ...]] = []
+    found: list[Integers] = []
     for row in np.flatnonzero(group_of(before, labels, len(labels)) == right):
         places = questions.places[row]
         arguments = questions.tokens[row].numpy()[places]
@@ -129,7 +129,7 @@ def drawn(
         for place, mine, theirs in zip(places, own, foretold, strict=True):
             if len(others := np.flatnonzero(theirs != right[row])):
                 given = rng.choice(others)
-                found.append((row, place, groups[mine], groups[given], theirs[given]))
+                found.append(np.array([row, place, groups[mine], groups[given], theirs[given]]))
     chosen = rng.permutation(len(found))[:ASKED]
     return Exchanges(*np.array(found, np.int64).reshape(-1, 5)[chosen].T)
 
