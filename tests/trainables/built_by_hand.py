@@ -20,6 +20,7 @@ from trainables.architecture import parameter_shapes
 from trainables.arms import Mix
 from trainables.base import RunConfig
 from trainables.corpus import Dataset, Examples
+from trainables.expressions.task import ExpressionTask
 from trainables.loaded import TrainedTransformer
 from trainables.transformer_family import TransformerFamily, TransformerSettings
 
@@ -44,6 +45,7 @@ class Units:
 
 def one_application(settings: TransformerSettings) -> TransformerSettings:
     """These settings with two arguments, and a block that is applied once."""
+    assert isinstance(settings.task, ExpressionTask)
     task = replace(settings.task, max_arguments=2, depth=1, nesting=0.0, held_out_fraction=0.4)
     return replace(settings, task=task, model=replace(settings.model, n_layer=1, n_recurrence=1))
 
@@ -107,9 +109,11 @@ def by_heart() -> Units:
 def every_pair(family: TransformerFamily, task: str) -> tuple[RunConfig, Dataset]:
     """A run of a task, and all its questions of two arguments as test expressions."""
     settings: TransformerSettings = family.settings
-    words, count = settings.task.vocabulary(), settings.task.value_count
+    asked = settings.task
+    assert isinstance(asked, ExpressionTask)
+    words, count = asked.vocabulary(), asked.value_count
     pairs = np.stack(np.meshgrid(np.arange(count), np.arange(count), indexing="ij"), axis=-1).reshape(-1, 2)
-    answers = settings.task.function(task, 0)(pairs)
+    answers = asked.function(task, 0)(pairs)
     sides = [[words.operation(task), words.open], [words.close, words.equals]]
     before, after = (np.tile(side, (len(pairs), 1)) for side in sides)
     ends = np.full((len(pairs), 1), words.eos)

@@ -49,19 +49,22 @@ class Exchange(Probe):
     * ``TASK.kept_GROUPING``: the share of exchanges after which the answer lies where it lay before in every other
       grouping that the task respects and that is independent of this one (all pairs of groups have equally many items
       in common, as of ``mod3`` and ``mod2`` for 6), in [0, 1]; left out where there is no such grouping.
+    * ``TASK.only_GROUPING``: the share of exchanges after which both hold: the answer has moved as foretold, and in
+      nothing else. Left out with ``kept``.
 
     The array ``exchanged`` [n, n], float64, holds for the first task and grouping asked, where answers are items, the
     shares of the answers after an exchange (columns) by the answer before (rows; zeros where there was none).
 
-    How to read it: ``moved`` near 1 with ``random`` near 0 and ``kept`` near 1 says that the model computes with this
-    component and that it stands in these directions. ``moved`` near 0 says that it does not read it there: it has
-    learned by heart, or tells the groups apart by more than their means, or has read the argument elsewhere, in the
-    earlier steps of a nested expression. ``moved`` near 1 / groups with a low ``kept`` or a ``random`` as high says
-    nothing: the shift broke the model. The fewer items a group has, the more of one item its mean is: with two in each
+    How to read it: ``only`` near 1 with ``random`` near 0 says that the model computes with this component and that it
+    stands in these directions. ``moved`` near 0 says that it does not read it there: it has learned by heart, or tells
+    the groups apart by more than their means, or has read the argument elsewhere, in the earlier steps of a nested
+    expression. ``moved`` well above ``random`` with a low ``kept`` says that the shift does something else besides: on
+    a ring of numbers a step to the next one changes parity, too. ``moved`` near 1 / groups with ``random`` as high says
+    nothing: any shift breaks the model. The fewer items a group has, the more of one item its mean is: with two in each
     (parity modulo 4) even a model that knows its answers by heart may follow, and ``random`` does not show it.
 
     One run is no verdict: its exchanges rest on few held-out tuples. Over the runs of a sweep `expects` (``finds:
-    higher``, ``number: exchange/add.moved_mod2``, ``than: exchange/add.random_mod2``) gives yes, no or undecided with
+    higher``, ``number: exchange/add.only_mod2``, ``than: exchange/add.random_mod2``) gives yes, no or undecided with
     an interval. Interventions of this kind: Geiger et al. 2021 (interchange), arXiv 2106.02997.
     """
 
@@ -88,10 +91,11 @@ class Exchange(Probe):
                 shift_MC, directions_KC = shifts(model, asked, labels)
                 after = ask(shift_MC)
                 at_random = [_moved(ask(each), asked, labels) for each in turned(shift_MC, directions_KC, rng)]
-                numbers[f"{task}.moved_{name}"] = _moved(after, asked, labels)
-                numbers[f"{task}.random_{name}"] = float(np.mean(at_random))
+                seen = {"moved": _moved(after, asked, labels), "random": np.concatenate(at_random)}
                 if others := [each for each in known.values() if independent(each, labels)]:
-                    numbers[f"{task}.kept_{name}"] = _kept(after, before[asked.rows], others)
+                    seen["kept"] = _kept(after, before[asked.rows], others)
+                    seen["only"] = seen["moved"] & seen["kept"]
+                numbers |= {f"{task}.{number}_{name}": float(each.mean()) for number, each in seen.items()}
                 if codes == items:
                     found.setdefault("exchanged", _shares(before[asked.rows], after, items))
         return Probed(numbers, found)
@@ -116,7 +120,7 @@ def drawn(
     as many arguments as there are, does not respect the groups."""
     right = group_of(questions.answers, labels, len(labels))
     groups, first = np.unique(labels, return_index=True)
-    found: list[tuple[int, ...]] = []
+    found: list[Integers] = []
     for row in np.flatnonzero(group_of(before, labels, len(labels)) == right):
         places = questions.places[row]
         arguments = questions.tokens[row].numpy()[places]
@@ -129,7 +133,7 @@ def drawn(
         for place, mine, theirs in zip(places, own, foretold, strict=True):
             if len(others := np.flatnonzero(theirs != right[row])):
                 given = rng.choice(others)
-                found.append((row, place, groups[mine], groups[given], theirs[given]))
+                found.append(np.array([row, place, groups[mine], groups[given], theirs[given]]))
     chosen = rng.permutation(len(found))[:ASKED]
     return Exchanges(*np.array(found, np.int64).reshape(-1, 5)[chosen].T)
 
@@ -180,13 +184,17 @@ def independent(one: Integers, other: Integers) -> bool:
     return len(counts) == len(np.unique(one)) * len(np.unique(other)) and bool((counts == counts[0]).all())
 
 
-def _moved(after: Integers, asked: Exchanges, labels: Integers) -> float:
-    return float((group_of(after, labels, len(labels)) == asked.foretold).mean())
+def _moved(after: Integers, asked: Exchanges, labels: Integers) -> NDArray[np.bool_]:
+    """Whether each answer [M] lies in the group foretold."""
+    found: NDArray[np.bool_] = group_of(after, labels, len(labels)) == asked.foretold
+    return found
 
 
-def _kept(after: Integers, before: Integers, groupings: list[Integers]) -> float:
+def _kept(after: Integers, before: Integers, groupings: list[Integers]) -> NDArray[np.bool_]:
+    """Whether each answer [M] lies where the one before lay, in all of these groupings."""
     same = [group_of(after, labels, len(labels)) == group_of(before, labels, len(labels)) for labels in groupings]
-    return float(np.all(same, axis=0).mean())
+    found: NDArray[np.bool_] = np.all(same, axis=0)
+    return found
 
 
 def _shares(before: Integers, after: Integers, items: int) -> Floats:
