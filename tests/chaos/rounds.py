@@ -152,6 +152,7 @@ def _make(faults: Sequence[str], sweep: Disturbed, rng: np.random.Generator) -> 
     for fault in faults:
         if made:
             sweep.go_on_until(runs)
+            _was_said(made[-1], sweep)  # Who is to say it may be what the next one ends.
             time.sleep(float(rng.uniform(0, START_S)))
         before = sweep.said, sweep.resumes, time.monotonic()
         try:
@@ -164,13 +165,18 @@ def _make(faults: Sequence[str], sweep: Disturbed, rng: np.random.Generator) -> 
         Round(
             each.fault,
             own,
-            each.made and in_time(partial(sweep.says, FAULTS[each.fault].said, each.said)),
+            _was_said(each, sweep),
             after - each.resumes,
             ended - each.at,
             early=place > 0,
         )
         for place, (each, after) in enumerate(zip(made, resumes, strict=True))
     ]
+
+
+def _was_said(fault: _Made, sweep: Disturbed) -> bool:
+    """Whether a fault was made, and the program says of it what it should."""
+    return fault.made and in_time(partial(sweep.says, FAULTS[fault.fault].said, fault.said))
 
 
 def count(home: Path, log: Path, expected: Truth) -> Counted:
