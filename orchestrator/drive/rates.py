@@ -94,12 +94,12 @@ class Rates:
         return max(map(self._computes_s, self.expected)) * self.slowdown(held)
 
     def _is_timed(self, key: str, now: float) -> bool:
-        seen = self._seen.get(key, ())
+        seen = self._seen.get(key, deque())
         return len(seen) > 1 and now - seen[-1][1] <= OVERDUE * (seen[-1][1] - seen[0][1]) / (len(seen) - 1)
 
     def _rate(self, key: str) -> float | None:
         """Steps a second."""
-        seen = self._seen.get(key, ())
+        seen = self._seen.get(key, deque())
         if len(seen) < 2 or seen[-1][1] <= seen[0][1]:
             return None
         return (seen[-1][0] - seen[0][0]) / (seen[-1][1] - seen[0][1])

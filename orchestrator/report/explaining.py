@@ -112,7 +112,7 @@ def _how_sure(answer: Answer) -> str:
                 f"single runs of {called(mix)} {answer.words.learn} or do not, with little in between, so that luck "
                 "of the seed counts"
             )
-        if (benefit := mix.synergy_total and mix.synergy_total.p_benefit) is not None and mix.synergy_total is not None:
+        if mix.synergy_total is not None and (benefit := mix.synergy_total.p_benefit) is not None:
             said.append(
                 f"the probability that {called(mix)} needs fewer {answer.words.parameters} is {_probability(benefit)}"
             )

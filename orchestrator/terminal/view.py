@@ -97,9 +97,8 @@ class _View:
     def _below(self) -> list[RenderableType]:
         """What trains now, what is wrong, the last run that ended, times and cost."""
         snapshot, cut = self.snapshot, self.cut
-        training = [Text(), _in_training(snapshot, cut, narrow=self.narrow)] if snapshot.in_flight else []
         return [
-            *training,
+            *((Text(), _in_training(snapshot, cut, narrow=self.narrow)) if snapshot.in_flight else ()),
             *(Text(_counted(name, counts), style="yellow") for name, counts in snapshot.counts.items() if _bad(counts)),
             *(Text(warning, style="yellow") for warning in snapshot.warnings),
             *([Text(f"last: {self.last}", style="dim", no_wrap=True, overflow=cut)] if self.last else []),

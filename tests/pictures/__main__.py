@@ -55,8 +55,9 @@ def find_sweep(name: str, homes: Sequence[Path]) -> tuple[Path, StoredSweep]:
     space, profile = FIGURES[name]
     for home in homes:
         for found in read_sweeps(Home(home.resolve())):
-            finished = isinstance(found, StoredSweep) and found.state is State.FINISHED
-            if finished and (found.spec.name, found.spec.profile) == (space, profile):
+            if not isinstance(found, StoredSweep) or found.state is not State.FINISHED:
+                continue
+            if (found.spec.name, found.spec.profile) == (space, profile):
                 return home.resolve(), found
     raise LookupError(f"no finished sweep of {space}, profile {profile}, in {', '.join(map(str, homes))}")
 
