@@ -20,7 +20,7 @@ SMALLEST_TILE = 16
 """Along every axis of a product on matrix units."""
 
 
-@triton.jit  # type: ignore[misc]
+@triton.jit  # type: ignore[untyped-decorator]
 def _dot(a, b, WIDE: tl.constexpr):  # type: ignore[no-untyped-def]
     """A product summed in float32; ``WIDE``: of float32 numbers, too."""
     if WIDE:
@@ -31,7 +31,7 @@ def _dot(a, b, WIDE: tl.constexpr):  # type: ignore[no-untyped-def]
         return tl.dot(a, b)
 
 
-@triton.jit  # type: ignore[misc]
+@triton.jit  # type: ignore[untyped-decorator]
 def _weights(q, k, scale, t, WIDE: tl.constexpr):  # type: ignore[no-untyped-def]
     """exp(score - largest score) [T, T], 0 for what comes later, and its sum over every query's row [T]."""
     score = _dot(q, tl.trans(k), WIDE) * scale
@@ -40,7 +40,7 @@ def _weights(q, k, scale, t, WIDE: tl.constexpr):  # type: ignore[no-untyped-def
     return weight, tl.sum(weight, 1)
 
 
-@triton.jit  # type: ignore[misc]
+@triton.jit  # type: ignore[untyped-decorator]
 def _forward(  # type: ignore[no-untyped-def]
     qkv_pointer,
     mixed_pointer,
@@ -69,7 +69,7 @@ def _forward(  # type: ignore[no-untyped-def]
     tl.store(to, mixed.to(v.dtype), mask=inside)
 
 
-@triton.jit  # type: ignore[misc]
+@triton.jit  # type: ignore[untyped-decorator]
 def _backward(  # type: ignore[no-untyped-def]
     qkv_pointer,
     upstream_pointer,

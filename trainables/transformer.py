@@ -86,7 +86,8 @@ def _attention(qkv_SNK: Tensor, rows: int, n_head: int, scale: float) -> Tensor:
     """Causal attention within each row; [S, N, 3C] -> [S, N, C]."""
     stack, tokens, width3 = qkv_SNK.shape
     if fused.attends(qkv_SNK, tokens // rows, n_head):
-        return fused.attend(qkv_SNK, rows, n_head, scale)
+        mixed_SNC: Tensor = fused.attend(qkv_SNK, rows, n_head, scale)
+        return mixed_SNC
     # Split before anything is folded: compiled with the stack axis free, the gradient is then written once, by one
     # kernel a block instead of two.
     q_BHTD, k_BHTD, v_BHTD = (

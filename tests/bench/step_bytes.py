@@ -44,7 +44,8 @@ def by_kind(case: Case, stack: int) -> Counter[str]:
             found[kind(node)] += stack * moved(node) // CANONICAL_STACK
         return count_bytes(graph)
 
-    torch._logging.set_logs(inductor_metrics=True)  # Counted only where it is logged.
+    # Counted only where it is logged.
+    torch._logging.set_logs(inductor_metrics=True)  # type: ignore[attr-defined]
     torch._inductor.config.force_disable_caches = True  # What comes out of a cache is not counted.
     with patch.object(GraphLowering, "count_bytes", noted):
         case.stack(stack, compile_step=True)

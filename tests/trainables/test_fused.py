@@ -48,7 +48,7 @@ def test_kernels_are_taken_for_what_they_were_made_for(
 @pytest.mark.gpu
 @pytest.mark.parametrize(("positions", "depth", "n_head"), SHAPES)
 def test_on_a_gpu_attention_is_the_plain_paths(positions: int, depth: int, n_head: int) -> None:
-    given = sample(positions, depth, n_head, torch.bfloat16)
-    expected = exact(*given, n_head)
-    for found, right in zip(by_kernel(*(each.cuda() for each in given), n_head), expected, strict=True):
+    qkv_SNK, upstream_SNC = sample(positions, depth, n_head, torch.bfloat16)
+    expected = exact(qkv_SNK, upstream_SNC, n_head)
+    for found, right in zip(by_kernel(qkv_SNK.cuda(), upstream_SNC.cuda(), n_head), expected, strict=True):
         assert farthest(found, right) <= NEAR

@@ -65,7 +65,9 @@ def test_a_worker_compiles_with_few_processes(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delenv(compiled.COMPILERS, raising=False)
     with config.patch(compile_threads=64):  # As on a node of so many cores, on which other workers compile, too.
         compiled.compiled(lambda: None)
-        assert config.compile_threads <= 4
+        threads = config.compile_threads
+    assert threads is not None
+    assert threads <= 4
 
 
 @pytest.mark.slow
