@@ -57,6 +57,8 @@ def test_a_space_goes_to_the_report_in_its_own_words(tmp_path: Path, monkeypatch
     _, recorded = runs_in_mlflow(tmp_path, "races")
     assert len(recorded) == len(runs)
     assert all("arrived_hessian" in run.data.metrics for run in recorded)
+    notes = [run.data.tags["mlflow.note.content"].replace("`accuracy/...`", "") for run in recorded]  # A metric's name.
+    assert all("One race of nodes" in note and not FOREIGN.search(note) for note in notes), notes
 
 
 @pytest.mark.parametrize("space", ["reparametrization_heat", "reparametrization_homology"])
