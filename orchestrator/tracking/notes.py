@@ -21,9 +21,8 @@ def experiment(spec: SweepSpec) -> str:
 One run a sweep (tag `kind` = `sweep`); under each, one for every {spec.family_class.words.run} (`run`) and one for
 every mix's transition (`transition`). The plus before a sweep's name opens it. To compare transitions, of one sweep or
 of many, choose *Transitions* under *Views* above, or search for `tags.kind = "transition"`; sort or chart by the
-metrics
-`transition`, `low`, `high` and `synergy`, or tick some and press Compare. The views *Runs* and *Sweeps* show the other
-records with the columns that matter.
+metrics `transition`, `low`, `high` and `synergy`, or tick some and press Compare. The views *Runs* and *Sweeps* show
+the other records with the columns that matter.
 """
 
 
