@@ -57,11 +57,20 @@ def test_a_space_goes_to_the_report_in_its_own_words(tmp_path: Path, monkeypatch
     _, recorded = runs_in_mlflow(tmp_path, "races")
     assert len(recorded) == len(runs)
     assert all("arrived_hessian" in run.data.metrics for run in recorded)
+    notes = [run.data.tags["mlflow.note.content"].replace("`accuracy/...`", "") for run in recorded]  # A metric's name.
+    assert all("One race of nodes" in note and not FOREIGN.search(note) for note in notes), notes
 
 
-@pytest.mark.parametrize("space", ["reparametrization_heat", "reparametrization_homology"])
-@pytest.mark.parametrize("variant", ["work", "steps", "work_10x", "steps_10x"])
-def test_what_is_chosen_is_in_the_space(variant: str, space: str) -> None:
+ASKED = ("work", "steps", "work_10x", "steps_10x")
+VARIANTS = {
+    "reparametrization_heat": ASKED,
+    "reparametrization_homology": ASKED,
+    "reparametrization_sync": (*ASKED, "hopf_work", "hopf_steps"),
+}
+
+
+@pytest.mark.parametrize(("space", "variant"), [(name, one) for name, each in VARIANTS.items() for one in each])
+def test_what_is_chosen_is_in_the_space(space: str, variant: str) -> None:
     """Rates of all methods are written out, in every profile alike, and no sweep uses the seeds they were chosen on."""
     written = [load_space(space, profile, variant=variant) for profile in ("smoke", "laptop", "paper")]
     assert len({str(spec.settings.rates) for spec in written}) == 1

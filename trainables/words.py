@@ -12,9 +12,9 @@ class Words:
     ``task`` is one of the things that a mix is made of; ``outside_core`` what core parameters leave out; ``item`` what
     a row of the arrays kept of a model stands for. All in the form that fits after "unknown" or "without".
     ``cyclic`` says that rows stand for the numbers modulo their count, so that a number's residues mean something;
-    ``parameters`` are what :class:`trainables.runs.Parameters` counts. ``score`` is a share of 1 that says how
-    good a run is, ``final_score`` that by which it is judged in the end; to come to enough of it is to ``learn``, to
-    have come there ``learned``.
+    ``run`` is what one run makes; ``parameters`` are what :class:`trainables.runs.Parameters` counts. ``score`` is a
+    share of 1 that says how good a run is, ``final_score`` that by which it is judged in the end; to come to enough of
+    it is to ``learn``, to have come there ``learned``.
     """
 
     task: str = "task"
@@ -22,6 +22,7 @@ class Words:
     item: str = "item"
     cyclic: bool = False
     parameters: str = "parameters"
+    run: str = "model"
     score: str = "accuracy"
     final_score: str = "test accuracy"
     learn: str = "learn"

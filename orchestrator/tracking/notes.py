@@ -18,26 +18,26 @@ def experiment(spec: SweepSpec) -> str:
     """What the experiment of a search space holds, and how to compare in it."""
     return f"""**{spec.question}**
 
-One run a sweep (tag `kind` = `sweep`); under each, one for every model trained (`run`) and one for every mix's
-transition (`transition`). The plus before a sweep's name opens it. To compare transitions, of one sweep or of many,
-choose *Transitions* under *Views* above, or search for `tags.kind = "transition"`; sort or chart by the metrics
-`transition`, `low`, `high` and `synergy`, or tick some and press Compare. The views *Runs* and *Sweeps* show the other
-records with the columns that matter.
+One run a sweep (tag `kind` = `sweep`); under each, one for every {spec.family_class.words.run} (`run`) and one for
+every mix's transition (`transition`). The plus before a sweep's name opens it. To compare transitions, of one sweep or
+of many, choose *Transitions* under *Views* above, or search for `tags.kind = "transition"`; sort or chart by the
+metrics `transition`, `low`, `high` and `synergy`, or tick some and press Compare. The views *Runs* and *Sweeps* show
+the other records with the columns that matter.
 """
 
 
 def sweep(sweep: Sweep) -> str:
     """What a sweep asks and how its record is arranged."""
     spec = sweep.spec
-    mixes = ", ".join(f"`{mix.name}`" for mix in spec.mixes)
+    mixes, words = ", ".join(f"`{mix.name}`" for mix in spec.mixes), spec.family_class.words
     return f"""**{spec.question}**
 
-This sweep looks for the smallest model that learns the target `{spec.target}`, for each of the mixes {mixes}:
-the size (`{spec.size_axis}`) at which test accuracy reaches {LEVEL:.0%} of its asymptote.
+This sweep looks for the size (`{spec.size_axis}`) from which on the target `{spec.target}` is {words.learned}, for each
+of the mixes {mixes}: where {words.final_score} reaches {LEVEL:.0%} of its asymptote.
 Profile `{spec.profile or "none"}`, searched by {spec.search.method}, sizes {spec.sizes[0]} to {spec.sizes[-1]},
 up to {spec.seeds} seeds a size.
 
-Nested below are one run for every model trained (tag `kind` = `run`) and one for every mix's transition
+Nested below are one run for every {words.run} (tag `kind` = `run`) and one for every mix's transition
 (`kind` = `transition`). `search_space.yaml` among the artifacts reproduces the sweep:
 `python -m orchestrator run search_space.yaml`.
 """
@@ -52,8 +52,9 @@ def ended(about: Sweep, table: str, state: str) -> str:
 def run(about: Sweep, record: RunRecord, parameters: Parameters) -> str:
     """What one run trained and what came of it."""
     spec, config, outcome = about.spec, record.config, record.outcome
+    words = spec.family_class.words
     who = (
-        f"One model of {spec.size_axis} {config.size} ({wording.exact(parameters.total)} parameters), trained on "
+        f"One {words.run} of {spec.size_axis} {config.size} ({wording.exact(parameters.total)} {words.parameters}), of "
         f"`{config.label}` with seed {config.seed}, for the sweep `{about.id}`."
     )
     if outcome.status is Status.FAILED:
@@ -63,18 +64,18 @@ def run(about: Sweep, record: RunRecord, parameters: Parameters) -> str:
         for task, share in sorted(outcome.accuracy.items())
     )
     ending = (
-        "Its loss stopped being finite (**diverged**), so it counts as having learned nothing."
+        f"Its loss stopped being finite (**diverged**), so it counts as not having {words.learned}."
         if outcome.status is Status.DIVERGED
         else "It finished."
     )
     return f"""{who} {ending} Steps: {outcome.steps}.
 
-| task | test accuracy | best constant answer |
+| {words.task} | {words.final_score} | best constant answer |
 |---|---|---|
 {rows}
 
-`accuracy/...` are validation accuracies while training, `measure/...` what else was measured meanwhile, `probe/...`
-what probes found in the trained model. `arrays.npz` holds what was kept of it, `probes/` what probes made of it.
+`accuracy/...` is its {words.score} at every evaluation, `measure/...` what else was measured meanwhile, `probe/...`
+what probes found in the end. `arrays.npz` holds what was kept of it, `probes/` what probes made of it.
 """
 
 
@@ -117,10 +118,11 @@ def transition(about: Sweep, answer: Answer, mix: MixAnswer) -> str:
     for point in found.points:
         by_size.setdefault(point.size, []).append(f"{point.accuracy:.2f}")
     rows = "\n".join(f"| {size} | {', '.join(shares)} |" for size, shares in by_size.items())
-    return f"""Where `{answer.target}` becomes learnable when `{mix.mix}` is trained, from {mix.runs} runs of the sweep
-`{about.id}`: {answer.size_axis} **{size}**, parameters **{total}** ({level}).{saving}
+    words = answer.words
+    return f"""From where on `{answer.target}` is {words.learned} with `{mix.mix}`, from {mix.runs} runs of the sweep
+`{about.id}`: {answer.size_axis} **{size}**, {words.parameters} **{total}** ({level}).{saving}
 
-| {answer.size_axis} | test accuracy of `{answer.target}`, seed by seed |
+| {answer.size_axis} | {words.final_score} of `{answer.target}`, seed by seed |
 |---|---|
 {rows}
 

@@ -35,6 +35,7 @@ class RaceFamily(Family):
         task="method",
         item="node",
         parameters="unknowns",
+        run="race",
         score="share won",
         final_score="share of races won",
         learn="win",
