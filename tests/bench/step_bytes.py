@@ -5,8 +5,8 @@
     PYTHONPATH=. TRANSITION_SWEEPS_FUSED=0 .emulation/python -m tests.bench.step_bytes --width 64
 
 Of forward and backward pass, whose traffic is all but the optimizer's. Inductor counts every buffer that a kernel reads
-or writes once; what torch's attention kernels move between their own parts is in nobody's count and comes on top, and what
-an own kernel fills it takes for read, too. The count is of the canonical stack, to which a step's traffic is
+or writes once. What torch's attention kernels move between their own parts is in nobody's count and comes on top; what
+an own kernel fills, it takes for read, too. The count is of the canonical stack, to which a step's traffic is
 proportional.
 """
 
