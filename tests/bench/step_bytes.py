@@ -5,8 +5,9 @@
     PYTHONPATH=. TRANSITION_SWEEPS_FUSED=0 .emulation/python -m tests.bench.step_bytes --width 64
 
 Of forward and backward pass, whose traffic is all but the optimizer's. Inductor counts every buffer that a kernel reads
-or writes once; what torch's attention kernels move between their own parts is in nobody's count and comes on top. The
-count is that of the canonical stack, to which a step's traffic is proportional.
+or writes once. What torch's attention kernels move between their own parts is in nobody's count and comes on top; what
+an own kernel fills, it takes for read, too. The count is of the canonical stack, to which a step's traffic is
+proportional.
 """
 
 from __future__ import annotations
@@ -15,12 +16,11 @@ import argparse
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
-from unittest.mock import patch
 
 import torch
 import torch._inductor.config
+import torch._inductor.metrics as counted
 import torch._logging
-from torch._inductor.graph import GraphLowering
 
 from tests.bench.cases import SHAPES, Case
 from trainables import fused
@@ -36,27 +36,15 @@ def kind(node: Any) -> str:
 
 def by_kind(case: Case, stack: int) -> Counter[str]:
     """Bytes that forward and backward pass of such a stack move, by kind of kernel. Compiles them."""
-    found: Counter[str] = Counter()
-    count_bytes = GraphLowering.count_bytes
-
-    def noted(graph: GraphLowering) -> Any:
-        for node in graph.scheduler.nodes:
-            found[kind(node)] += stack * moved(node) // CANONICAL_STACK
-        return count_bytes(graph)
-
     # Counted only where it is logged.
     torch._logging.set_logs(inductor_metrics=True)  # type: ignore[attr-defined]
     torch._inductor.config.force_disable_caches = True  # What comes out of a cache is not counted.
-    with patch.object(GraphLowering, "count_bytes", noted):
-        case.stack(stack, compile_step=True)
+    counted.reset()
+    case.stack(stack, compile_step=True)
+    found: Counter[str] = Counter()
+    for node, _ in counted.node_runtimes:
+        found[kind(node)] += stack * node.get_read_write_buffers_sizes() // CANONICAL_STACK
     return found
-
-
-def moved(node: Any) -> int:
-    """Bytes that a kernel reads and writes. Inductor takes what a kernel fills for read, too."""
-    read = node.get_read_write_buffer_accesses(include_reads=True, include_writes=False)
-    filled = sum(size for name, size in read.items() if name in node.get_mutations())
-    return int(node.get_read_write_buffers_sizes() - filled)
 
 
 def main(arguments: Sequence[str] | None = None) -> Counter[str]:
