@@ -32,7 +32,7 @@ def run_cells(sources: Iterable[str], names: dict[str, Any]) -> Iterator[list[di
             if isinstance(last, ast.Expr):
                 shown = eval(compile(ast.Expression(last.value), NOTEBOOK.name, "eval"), names)
         outputs: list[dict[str, Any]] = []
-        if said := printed.getvalue():
+        if said := printed.getvalue().replace(f"{Path.cwd()}/", ""):  # No place of this machine.
             outputs.append({"name": "stdout", "output_type": "stream", "text": said.splitlines(keepends=True)})
         if shown is not None:
             data = _shown(shown)
