@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 EMULATION ?= .emulation
 
-.PHONY: help install run test night browser pictures chaos cluster emulate lint bench lock clean
+.PHONY: help install run test night browser pictures notebook chaos cluster emulate lint bench lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 10
@@ -51,6 +51,9 @@ browser: $(STAMP) ## Look at MLflow's page with Debian's chromium and chromium-d
 # From sweeps that are there: an evening's and one over recipes in the first of HOMES, a laptop's in any.
 pictures: $(STAMP) ## Draw the README's pictures anew: make pictures HOMES="results" ARGS="--only live"
 	$(BIN)/python -m tests.pictures $(HOMES) $(ARGS)
+
+notebook: $(STAMP) ## Run the example notebook and write what it shows into it.
+	$(BIN)/python -m tests.pictures.notebook
 
 chaos: $(STAMP) ## Make faults in the middle of sweeps, and count what they cost: make chaos ARGS="--rounds 10 --seed 10"
 	$(BIN)/python -m tests.chaos $(ARGS)
