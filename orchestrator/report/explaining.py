@@ -13,7 +13,7 @@ from orchestrator.report.saying import count_words, finding_line, rests_on, size
 from orchestrator.space.evidence import is_evidence
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.records import RunRecord
-from orchestrator.transition.types import LEVEL, Density, Transition, Verdict
+from orchestrator.transition.types import LEVEL, Density, SizeShare, Transition, Verdict
 
 NARROW = 1.4
 """An interval whose ends are less than this factor apart (the searcher's own precision, e to the .33) needs no more."""
@@ -118,6 +118,7 @@ def _how_sure(answer: Answer) -> str:
             )
     disagree = [
         f"{share.learned} of {share.tried} seeds {answer.words.learned} {called(mix)} at {share.size}"
+        f"{_named_seeds(mix.target.transition, share)}"
         for mix in answer.mixes
         for share in mix.target.transition.shares
         if 0 < share.learned < share.tried
@@ -125,6 +126,18 @@ def _how_sure(answer: Answer) -> str:
     if disagree:
         said.append(f"runs disagree where {listed(disagree)}")
     return f"How sure, by {answer.confidence:.0%} intervals: {'; '.join(said)}." if said else ""
+
+
+def _named_seeds(found: Transition, share: SizeShare) -> str:
+    """Which of the seeds at a size did not learn, or which did where those are fewer: `` (not seed 2)``, `` (only seeds
+    0 and 3)``; ``""`` in answers of earlier versions, which do not say what counts as learned."""
+    if found.level is None:
+        return ""
+    here = [point for point in found.points if point.size == share.size]
+    won = sorted(point.seed for point in here if point.accuracy >= found.level)
+    lost = sorted(point.seed for point in here if point.accuracy < found.level)
+    word, seeds = ("not", lost) if len(lost) <= len(won) else ("only", won)
+    return f" ({word} seed{'s' if len(seeds) > 1 else ''} {listed([str(seed) for seed in seeds])})"
 
 
 def _probability(share: float) -> str:

@@ -9,7 +9,8 @@ import pytest
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.explaining import explain
 from orchestrator.report.table import answer_table
-from orchestrator.transition.types import Estimate, SizeShare, Synergy, Transition, Verdict
+from orchestrator.transition.shares import size_shares
+from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Transition, Verdict
 from tests.report.samples import FOUND, NOWHERE, bracketed, make_answer, make_spec, transition
 
 SHARES = tuple(SizeShare(size, learned, 4, 0.0, 1.0) for size, learned in ((8, 0), (32, 1), (64, 4)))
@@ -138,3 +139,19 @@ def test_a_transition_alone_has_no_comparison() -> None:
     text = told(replace(both, mixes=both.mixes[:1]))
     assert "So " not in text
     assert "fewer" not in text
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "said"),
+    [
+        ((0.99, 0.81, 0.36), "2 of 3 seeds learned add at 32 (not seed 2)"),
+        ((0.99, 0.3, 0.36, 0.8), "2 of 4 seeds learned add at 32 (not seeds 1 and 2)"),
+        ((0.1, 0.3, 0.9, 0.2), "1 of 4 seeds learned add at 32 (only seed 2)"),
+    ],
+)
+def test_the_seeds_that_disagree_are_named(accuracies: tuple[float, ...], said: str) -> None:
+    points = tuple(Point(32, seed, accuracy, 0.1) for seed, accuracy in enumerate(accuracies))
+    level = 0.8  # A run at the level itself has learned.
+    mixed = replace(transition(Verdict.FOUND, FOUND), points=points, level=level, shares=size_shares(points, level, 0.9))
+    alike = replace(transition(Verdict.FOUND, FOUND), shares=(SHARES[0], SHARES[2]))
+    assert f"runs disagree where {said}." in told(make_answer(mixed, alike, UNKNOWN))
