@@ -57,7 +57,7 @@ def explorer_data(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord]) ->
         "cyclic": spec.family_class.words.cyclic,
         "sizes": sorted({run.config.size for run in shown}),
         "mixes": [{"name": mix.mix, "colour": known[mix.mix].colour} for mix in answer.mixes],
-        "runs": [_run(run, answer.target, places) for run in shown],
+        "runs": [_run(run, answer, places) for run in shown],
         "maps": _maps(shown, answer.target),
         "posterior": [
             _steps([run for run in shown if run.config.label == mix.mix], spec, answer, order) for mix in answer.mixes
@@ -67,11 +67,12 @@ def explorer_data(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord]) ->
     return Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"))
 
 
-def _run(run: RunRecord, target: str, places: dict[str, int]) -> dict[str, Any]:
+def _run(run: RunRecord, answer: Answer, places: dict[str, int]) -> dict[str, Any]:
     curve = run.outcome.curve
     kept = curve[:: -(-len(curve) // MOST_POINTS) or 1]
     if curve and kept[-1] is not curve[-1]:
         kept = (*kept, curve[-1])
+    accuracy, level = _point(run, answer.target).accuracy, answer.mix(run.config.label).target.transition.level
     numbers = {name.removeprefix("probe/"): float(f"{value:.3g}") for name, value in numbers_of(run.directory).items()}
     return {
         "key": run.key,
@@ -79,9 +80,10 @@ def _run(run: RunRecord, target: str, places: dict[str, int]) -> dict[str, Any]:
         "size": run.config.size,
         "seed": run.config.seed,
         "status": run.outcome.status.value,
-        "accuracy": round(_point(run, target).accuracy, 3),
+        "accuracy": round(accuracy, 3),
+        "learned": level is not None and accuracy >= level,
         "steps": [point.step for point in kept],
-        "curve": [round(point.accuracy[target], 3) for point in kept],
+        "curve": [round(point.accuracy[answer.target], 3) for point in kept],
         "probes": numbers,
     }
 

@@ -200,3 +200,15 @@ def test_another_threshold_moves_the_transition_the_right_way(whole: tuple[PageC
         assert sizes["80% of the asymptote"] == pytest.approx(mix.target.transition.relative.value, rel=0.01)
         assert sizes["60% of the asymptote"] < sizes["80% of the asymptote"] < sizes["90% of the asymptote"]
     assert "If something else counted as learned" in outline(html).text
+
+
+def test_the_script_fills_the_runs_that_the_page_counts_as_learned(whole: tuple[PageContent, str]) -> None:
+    told, html = whole
+    runs = told_by(html)["runs"]
+    assert {run["learned"] for run in runs} == {True, False}
+    for place, mix in enumerate(told.answer.mixes):
+        for share in mix.target.transition.shares:
+            here = [run["learned"] for run in runs if (run["mix"], run["size"]) == (place, share.size)]
+            assert (sum(here), len(here)) == (share.learned, share.tried)
+    text = outline(html).text
+    assert "filled where a run learned by the rule of the whole page, 80 % or more of its mix's asymptote" in text
