@@ -28,7 +28,8 @@ class ThresholdRow:
 
 @dataclass(frozen=True)
 class ThresholdTable:
-    """A row a threshold: each mix's transition, and the ratio of parameters where both are known."""
+    """A row a threshold: each mix's transition, and how many times more or fewer parameters than the baseline it needs
+    where both are known."""
 
     header: tuple[str, ...]
     rows: tuple[ThresholdRow, ...]
@@ -43,7 +44,8 @@ def threshold_table(answer: Answer, family: Family) -> ThresholdTable | None:
         mix.mix: under(mix.target.transition.points, candidates, THRESHOLDS, answer.confidence) for mix in answer.mixes
     }
     compared = [mix for mix in answer.mixes if mix.synergy_total is not None]
-    header = (f"counts as {answer.words.learned}", *moved, *(f"{mix.mix}, fewer by" for mix in compared))
+    counted = answer.words.parameters
+    header = (f"counts as {answer.words.learned}", *moved, *(f"{mix.mix}, {counted}" for mix in compared))
     rows = []
     for place, threshold in enumerate(THRESHOLDS):
         at = {mix: found[place] for mix, found in moved.items()}
@@ -70,4 +72,4 @@ def _size(answer: Answer, mix: MixAnswer, found: Estimate) -> str:
 def _ratio(family: Family, baseline: Estimate, mix: Estimate) -> str:
     if baseline.value is None or mix.value is None:
         return "-"
-    return wording.times(family.parameters(baseline.value).total / family.parameters(mix.value).total)
+    return wording.compared(family.parameters(baseline.value).total / family.parameters(mix.value).total)

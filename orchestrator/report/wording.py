@@ -161,17 +161,17 @@ def _undecided(found: Synergy) -> str:
     if found.low is None and found.high is None:
         return " (no transition to compare)" if found.value is None else f" ({times(found.value)}, no interval)"
     if found.low is not None and found.high is not None:
-        span = f"between {_compared(found.low)} and {_compared(found.high)}"
+        span = f"between {compared(found.low)} and {compared(found.high)}"
     elif found.low is not None:
-        span = f"{'at most' if found.low < 1 else 'at least'} {_compared(found.low)}"
+        span = f"{'at most' if found.low < 1 else 'at least'} {compared(found.low)}"
     else:
         assert found.high is not None
-        span = f"{'at least' if found.high < 1 else 'at most'} {_compared(found.high)}"
+        span = f"{'at least' if found.high < 1 else 'at most'} {compared(found.high)}"
     one_sided = (found.low is not None and found.low > 1) or (found.high is not None and found.high < 1)
     return f" ({span}{'; at absolute accuracy 0.8 it looks otherwise' if one_sided else ''})"
 
 
-def _compared(ratio: float) -> str:
+def compared(ratio: float) -> str:
     """``1.8x more`` for a ratio of 0.55, ``3.6x fewer`` for one of 3.6."""
     return f"{times(1 / ratio)} more" if ratio < 1 else f"{times(ratio)} fewer"
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from orchestrator.catalogue.reading import read_sweep
-from orchestrator.report import explorer, table
+from orchestrator.report import explorer, table, wording
 from orchestrator.report.explaining import judged
 from orchestrator.report.page import PageContent, page
 from orchestrator.report.panels import similarity_of
@@ -212,3 +212,14 @@ def test_the_script_fills_the_runs_that_the_page_counts_as_learned(whole: tuple[
             assert (sum(here), len(here)) == (share.learned, share.tried)
     text = outline(html).text
     assert "filled where a run learned by the rule of the whole page, 80 % or more of its mix's asymptote" in text
+
+
+def test_a_ratio_below_one_is_told_as_more_not_as_a_saving(whole: tuple[PageContent, str]) -> None:
+    told, html = whole
+    assert wording.compared(0.89) == "1.1x more"
+    assert wording.compared(2.8) == "2.8x fewer"
+    found = threshold_table(told.answer, told.sweep.spec.make_family())
+    assert found is not None
+    assert found.header[-1] == "add+prod, parameters"
+    assert all(re.fullmatch(r"[\d.]+x (more|fewer)", row.cells[-1]) for row in found.rows)
+    assert "fewer by" not in outline(html).text
