@@ -94,7 +94,7 @@ def _rows(answer: Answer) -> list[Row]:
     rows: list[Row] = []
     for mix in answer.mixes:
         rows.append(_row(answer, mix, mix.target, lead=True))
-        rows += [_absolute_row(answer, mix.target)] if _differs(mix.target) else []
+        rows += [_absolute_row(answer, mix)] if _differs(mix.target) else []
     for mix in answer.mixes:
         rows += [_row(answer, mix, task, lead=False) for task in mix.tasks[1:]]
     return rows
@@ -134,12 +134,12 @@ def _row(answer: Answer, mix: MixAnswer, task: TaskAnswer, *, lead: bool) -> Row
     return Row((name, size, count, _runs(mix) if lead else ""), lead)
 
 
-def _absolute_row(answer: Answer, task: TaskAnswer) -> Row:
-    found = task.transition
+def _absolute_row(answer: Answer, mix: MixAnswer) -> Row:
+    task, found = mix.target, mix.target.transition
     smallest, largest = answer.tested(found)
     size = _absolute(found.absolute, smallest.size, largest.size)
     count = _absolute(task.absolute_total, smallest.total, largest.total)
-    return Row((f"{GAP}at {answer.words.score} {LEVEL:.1f}", size, count, ""), lead=False)
+    return Row((f"{GAP}{mix.mix} at {answer.words.score} {LEVEL:.1f}", size, count, ""), lead=False)
 
 
 def _absolute(found: Estimate, smallest: float, largest: float) -> str:

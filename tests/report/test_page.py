@@ -223,3 +223,21 @@ def test_a_ratio_below_one_is_told_as_more_not_as_a_saving(whole: tuple[PageCont
     assert found.header[-1] == "add+prod, parameters"
     assert all(re.fullmatch(r"[\d.]+x (more|fewer)", row.cells[-1]) for row in found.rows)
     assert "fewer by" not in outline(html).text
+
+
+def test_links_at_the_top_are_called_as_the_headings_they_lead_to(whole: tuple[PageContent, str]) -> None:
+    _, html = whole
+    (nav,) = re.findall(r"<nav.*?</nav>", html)
+    links = re.findall(r'<a href="#(\w+)"[^>]*>([^<]+)</a>', nav)
+    headings = dict(re.findall(r'<section id="(\w+)"[^>]*>\s*<h2>([^<]+)</h2>', html))
+    assert len(links) >= 5
+    assert {target: headings[target] for target, _ in links} == dict(links)
+
+
+def test_how_sure_says_that_there_is_something_to_mind(tmp_path: Path, whole: tuple[PageContent, str]) -> None:
+    assert "to mind besides" not in outline(whole[1]).text  # Nothing is noted there.
+    runs = runs_of(spec())
+    bad = page(content(Home(tmp_path), outcomes={0: failed(), 1: diverged(runs[1])}))
+    assert 'There are 2 things <a href="#notes">to mind</a> besides.' in bad
+    sure = bad.index("How sure, by")
+    assert bad.index("to mind</a> besides.") < bad.index("</p>", sure)

@@ -162,7 +162,7 @@ def test_the_absolute_criterion_is_shown_where_it_differs() -> None:
     apart = transition(Verdict.FOUND, FOUND, Estimate(45.0, 41.0, 49.0))
     close = transition(Verdict.FOUND, FOUND, Estimate(37.9, 33.0, 41.0))
     assert cells(lines(apart, transition(Verdict.FOUND, SMALLER))[3]) == [
-        "at accuracy 0.8",
+        "add at accuracy 0.8",
         "45 [41, 49]",
         "450 [410, 490]",
     ]
