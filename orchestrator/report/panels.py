@@ -90,7 +90,8 @@ def similarities_figure(answer: Answer, runs: Sequence[RunRecord], title: str = 
             images.append(heat_map(heat, matrix, names, "", values=False))
             Plane(plane, names, small=True, cyclic=answer.words.cyclic).show(matrix)
             accuracy = run.outcome.accuracy[answer.target]
-            said = f"{pair.mix}, {word}: {answer.size_axis} {run.config.size}, {answer.target} {accuracy:.2f}"
+            at = f"{answer.size_axis} {run.config.size}, seed {run.config.seed}"
+            said = f"{pair.mix}, {word}: {at}, {answer.target} {accuracy:.2f}"
             heat.set_title(said, fontsize=style.SMALL + 0.5, loc="left", color=style.INK)
     if images:
         beside = style.panel(figure, 1.3, top_in + len(rows) * ROW_IN + 0.06, 4.4, 0.1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations
 from pathlib import Path
 
@@ -58,7 +59,7 @@ def test_panels_name_size_and_accuracy_and_share_a_scale(stored: StoredSweep) ->
     figure = similarities_figure(stored.answer, stored.runs, "title")
     assert figure is not None
     said = texts(figure) + "".join(axes.get_title(loc="left") for axes in figure.axes)
-    assert "add+prod, above: units" in said
+    assert re.search(r"add\+prod, above: units \d+, seed \d+, add \d\.\d\d", said)
     assert "cosine similarity" in said
     assert "PC 1 (" in said
     assert {image.get_clim() for axes in figure.axes for image in axes.images} == {(-1.0, 1.0)}
