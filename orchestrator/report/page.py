@@ -19,7 +19,7 @@ from orchestrator.report.learning import learning_figure
 from orchestrator.report.main_figure import main_figure, narrow_figure
 from orchestrator.report.panels import similarities_figure
 from orchestrator.report.probe_figure import probe_figure
-from orchestrator.report.probes import probe_notes, probe_tables
+from orchestrator.report.probes import probe_notes, probe_tables, probe_texts
 from orchestrator.report.race_field import field_figure
 from orchestrator.report.race_figure import race_figure
 from orchestrator.report.speedup import SpeedUp, speed_ups
@@ -64,6 +64,7 @@ def page(content: PageContent) -> str:
     """The HTML of a sweep's report. The same content gives the same text."""
     spec = content.sweep.spec
     said = table.answer_table(content.answer)
+    tables = probe_tables(spec.size_axis, content.runs)
     return render(
         TEMPLATE,
         sweep=content.sweep,
@@ -86,7 +87,8 @@ def page(content: PageContent) -> str:
         level=LEVEL,
         cost=wording.cost(cost_of(spec, content.runs)),
         fresh=content.sweep.fresh,
-        probes=probe_tables(spec.size_axis, content.runs),
+        probes=tables,
+        probe_texts=probe_texts(tables),
         warnings=[*spec.warnings(), *_run_warnings(content.runs), *probe_notes(spec, content.runs)],
         asked=_asked(spec),
         settings=flatten(spec.to_dict()["settings"]),

@@ -13,7 +13,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from orchestrator.report import style
 from orchestrator.report.answer import Answer
 from orchestrator.report.looks import looks
-from orchestrator.report.probes import PREFIX
+from orchestrator.report.probes import CHANCE, PREFIX
 from orchestrator.space.evidence import stands_for_its_size
 from orchestrator.store.probed import numbers_of
 from orchestrator.store.records import RunRecord
@@ -21,8 +21,6 @@ from orchestrator.store.records import RunRecord
 COLUMNS, MOST = 4, 36
 """Panels in a row, and at most (:func:`shared_out`); the table has all numbers."""
 PANEL_IN, EDGES_IN = 1.5, 0.75
-CHANCE = ".p"
-"""Numbers that end so are the probabilities of others, and are left to the table."""
 
 
 def probe_figure(answer: Answer, runs: Sequence[RunRecord], title: str = "") -> Figure | None:
@@ -32,6 +30,7 @@ def probe_figure(answer: Answer, runs: Sequence[RunRecord], title: str = "") -> 
         for run in runs
         if stands_for_its_size(run.config, run.outcome) and (numbers := numbers_of(run.directory))
     ]
+    # Probabilities of other numbers are left to the table.
     names = shared_out({name for _, numbers in found for name in numbers if not name.endswith(CHANCE)})
     if not names:
         return None

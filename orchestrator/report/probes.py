@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from orchestrator.space.documentation import said_of_probe
 from orchestrator.space.evidence import stands_for_its_size
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.probed import failures, numbers_of, read_results
 from orchestrator.store.records import RunRecord
 from trainables.base import Status
-from trainables.probes.base import load_probe
+from trainables.probes.base import BUILT_IN, load_probe
 
 PREFIX = "probe/"
+CHANCE = ".p"
+"""Numbers that end so are the probabilities of others."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,11 @@ class ProbeTable:
     probe: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+    @property
+    def has_chances(self) -> bool:
+        """Whether some of its numbers are the probabilities of others."""
+        return any(name.endswith(CHANCE) for name in self.header)
 
 
 def probe_tables(size_axis: str, runs: Sequence[RunRecord]) -> tuple[ProbeTable, ...]:
@@ -38,6 +46,11 @@ def probe_tables(size_axis: str, runs: Sequence[RunRecord]) -> tuple[ProbeTable,
     names = sorted({name for found in cells.values() for numbers in found for name in numbers})
     probes = dict.fromkeys(name.partition("/")[0] for name in names)
     return tuple(_table(size_axis, probe, [name for name in names if _of(name, probe)], cells) for probe in probes)
+
+
+def probe_texts(tables: Sequence[ProbeTable]) -> dict[str, str]:
+    """By probe what each of its numbers is, as ``doc probes.NAME`` says it, of those that come with the project."""
+    return {table.probe: said_of_probe(table.probe) for table in tables if table.probe in BUILT_IN}
 
 
 def _table(

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
+from orchestrator.report.page import PageContent, page
 from orchestrator.report.probe_figure import MOST, shared_out
-from orchestrator.report.probes import ProbeTable, probe_notes, probe_tables
+from orchestrator.report.probes import ProbeTable, probe_notes, probe_tables, probe_texts
 from orchestrator.store.files import Home
 from orchestrator.store.probed import ProbeResult, write_result
 from orchestrator.store.records import RunRecord
@@ -72,3 +73,21 @@ def test_every_probe_has_a_panel_however_many_numbers_there_are() -> None:
     assert len(shown) == MOST
     assert {name.split("/")[1] for name in shown} == set(BUILT_IN)
     assert shown == sorted(shown)
+
+
+def test_what_each_number_is_stands_by_its_table(stored: StoredSweep) -> None:
+    run = stored.runs[0]
+    for name, numbers in (("separation", {"mod2": 0.5, "mod2.p": 0.1}), ("similarity", {"ring": 0.5}), ("own", {})):
+        write_result(run.runs, run.key, ProbeResult(name, 1, {**numbers, "more": 1.0}), {})
+    tables = probe_tables("units", stored.runs)
+    assert [(table.probe, table.has_chances) for table in tables] == [
+        ("own", False),
+        ("separation", True),
+        ("similarity", False),
+    ]
+    texts = probe_texts(tables)
+    assert texts.keys() == {"separation", "similarity"}  # Of a probe from outside the project nothing is known.
+    assert "`ring`: the mean cosine of neighbours on the ring" in texts["similarity"]
+    html = page(PageContent(stored.sweep, stored.state.value, stored.answer, stored.runs))
+    assert "says what each number is" in html
+    assert html.count("a name that ends in <code>.p</code>") == 1
