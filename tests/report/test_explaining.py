@@ -152,6 +152,7 @@ def test_a_transition_alone_has_no_comparison() -> None:
 def test_the_seeds_that_disagree_are_named(accuracies: tuple[float, ...], said: str) -> None:
     points = tuple(Point(32, seed, accuracy, 0.1) for seed, accuracy in enumerate(accuracies))
     level = 0.8  # A run at the level itself has learned.
-    mixed = replace(transition(Verdict.FOUND, FOUND), points=points, level=level, shares=size_shares(points, level, 0.9))
+    shares = size_shares(points, level, 0.9)
+    mixed = replace(transition(Verdict.FOUND, FOUND), points=points, level=level, shares=shares)
     alike = replace(transition(Verdict.FOUND, FOUND), shares=(SHARES[0], SHARES[2]))
     assert f"runs disagree where {said}." in told(make_answer(mixed, alike, UNKNOWN))

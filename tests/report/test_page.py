@@ -107,7 +107,7 @@ def test_every_part_is_there(whole: tuple[PageContent, str]) -> None:
     told, html = whole
     found = outline(html)
     assert found.seen.count("svg") == 4 + 3  # Drawn, one of them for phones, too, and those that the script fills.
-    assert "each pair of pictures is one run, named above it by its mix, units, seed and test accuracy of add" in found.text.lower()
+    assert "named above it by its mix, units, seed and test accuracy of add: left how alike any two items" in found.text
     for part in ("Similarities below and above", "Learning curves", "What each mix saves", "How to reproduce it"):
         assert part in found.text
     assert "curve.midpoint" in found.text
