@@ -77,7 +77,11 @@ def test_every_probe_has_a_panel_however_many_numbers_there_are() -> None:
 
 def test_what_each_number_is_stands_by_its_table(stored: StoredSweep) -> None:
     run = stored.runs[0]
-    for name, numbers in (("separation", {"mod2": 0.5, "mod2.p": 0.1}), ("similarity", {"ring": 0.5}), ("own", {"less": 0.0})):
+    for name, numbers in (
+        ("separation", {"mod2": 0.5, "mod2.p": 0.1}),
+        ("similarity", {"ring": 0.5}),
+        ("own", {"less": 0.0}),
+    ):
         write_result(run.runs, run.key, ProbeResult(name, 1, {**numbers, "more": 1.0}), {})
     tables = probe_tables("units", stored.runs)
     assert [(table.probe, table.has_chances) for table in tables] == [
