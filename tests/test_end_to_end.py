@@ -106,7 +106,7 @@ def test_the_record_holds_sweep_runs_and_transitions(smoke: tuple[Path, str]) ->
     assert "<h3>similarity</h3>" in page
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_a_killed_driver_resumes_to_the_same_set_of_runs(smoke: tuple[Path, str], tmp_path: Path) -> None:
     one_by_one = [*GRID, "--set", "resources.max_stack=1"]  # Or all runs of a size would end at once.
     log = (tmp_path / "log").open("w")

@@ -12,6 +12,7 @@ from tests.bench.search import Scenario, grid_cost, main, measure, scenarios
 from tests.bench.search_report import figures, goals, print_goals
 
 
+@pytest.mark.night
 def test_one_command_prints_and_writes_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["--truths", "2", "--only", "bisection", "--kinds", "matched,below", "--replays", "1", "--out", str(tmp_path)])
     printed = capsys.readouterr().out

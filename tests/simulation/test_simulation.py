@@ -104,6 +104,7 @@ def test_a_table_with_a_gap_is_refused() -> None:
         table_problem(outcomes)
 
 
+@pytest.mark.night
 def test_replays_are_held_against_the_whole_table() -> None:
     outcomes = table()
     references = references_of(PROBLEM, outcomes, seed=0)
