@@ -1,94 +1,14 @@
-"""The program: its commands put together, and how it exits."""
+"""The program: who drives a sweep, and how it exits."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from itertools import zip_longest
-from typing import Annotated
-
-import typer
 
 from orchestrator import supervised
-from orchestrator.commands import (
-    asking,
-    checking,
-    doctoring,
-    documenting,
-    keeping,
-    looking,
-    predicting,
-    probing,
-    recording,
-    reproducing,
-    simulating,
-    stopping,
-    telling,
-)
 from orchestrator.drive.supervisor import supervise
 from orchestrator.terminal.outcry import exit_code_of, say
-
-app = typer.Typer(
-    help="Finds the smallest model that learns a task, alone and together with other tasks.",
-    add_completion=True,
-    rich_markup_mode=None,
-)
-
-
-def _version(asked: bool) -> None:
-    """Print the version and end, where it is asked for."""
-    if asked:
-        typer.echo(f"transition-sweeps {version('transition-sweeps')}")
-        raise typer.Exit
-
-
-@app.callback()
-def _program(
-    version_: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    """Finds the smallest model that learns a task, alone and together with other tasks.
-
-    Begin with: list, plan add_vs_add_prod, run add_vs_add_prod --profile smoke. Then: status, report, ui.
-    """
-
-
-app.command("run", short_help="Run a sweep and print the transitions it finds.")(asking.run_command)
-app.command("reproduce", short_help="Run all experiments and set them beside what is expected.")(
-    reproducing.reproduce_command
-)
-app.command("list", short_help="List the search spaces that come with the project.")(asking.list_command)
-app.command("show", short_help="Print a resolved search space as YAML that can be run.")(asking.show_command)
-app.command("plan", short_help="Print what a sweep would cost, without starting it.")(asking.plan_command)
-app.command("predict", short_help="Before any training, score which mixes should help.")(predicting.predict_command)
-app.command("doc", short_help="Say what a setting means, may be and is by default.")(documenting.doc_command)
-app.command("schema", short_help="Print a JSON schema by which editors check search spaces.")(
-    documenting.schema_command
-)
-app.command("simulate", short_help="Try the searchers without training: cost, error, coverage.")(
-    simulating.simulate_command
-)
-app.command("sweeps", short_help="List all sweeps: state, what they found, size on disk.")(looking.sweeps_command)
-app.command("status", short_help="Show how far a sweep is, and whether it is still running.")(looking.status_command)
-app.command("logs", short_help="Show one run: settings, learning curve, why it failed.")(looking.logs_command)
-app.command("probe", short_help="Run probes on the trained models of a sweep.")(probing.probe_command)
-app.command("explain", short_help="Say in plain words what a sweep found and how sure it is.")(telling.explain_command)
-app.command("report", short_help="Write what a sweep found as one self-contained HTML file.")(telling.report_command)
-app.command("figure", short_help="Draw a sweep's figure, for a screen or a paper.")(telling.figure_command)
-app.command("compare", short_help="Compare the transitions of several sweeps.")(telling.compare_command)
-app.command("export", short_help="Write runs, curves and transitions as Parquet and CSV.")(telling.export_command)
-app.command("stop", short_help="Stop a sweep that runs elsewhere, or a mix or run of it.")(stopping.stop_command)
-app.command("note", short_help="Write a note and tags for a sweep.")(keeping.note_command)
-app.command("rm", short_help="Delete a sweep from disk and from MLflow.")(keeping.rm_command)
-app.command("upgrade", short_help="Let sweeps made by an earlier version share their runs.")(keeping.upgrade_command)
-app.command("check-family", short_help="Try whether a family of models keeps its contract.")(
-    checking.check_family_command
-)
-app.command("ui", short_help="Serve a page of all sweeps, and MLflow's beside it.")(recording.ui_command)
-app.command("sync", short_help="Write to MLflow what is missing there after an outage.")(recording.sync_command)
-app.command("doctor", short_help="Try out everything a sweep needs of this machine.")(doctoring.doctor_command)
 
 
 def with_bare_resume(arguments: Sequence[str]) -> list[str]:
@@ -110,6 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(supervise(given, say))
 
     def command() -> int:
+        # Not above: all that commands need takes seconds to import, and a supervisor needs none of it.
+        from orchestrator.commands.program import app
+
         code = app(with_bare_resume(given), prog_name="orchestrator", standalone_mode=False)
         return code if isinstance(code, int) else 0
 

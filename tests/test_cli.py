@@ -158,6 +158,14 @@ def test_help_and_list_start_without_heavy_imports() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_a_supervisor_starts_without_what_the_commands_need() -> None:
+    code = (
+        "import sys, orchestrator.cli\nprint([name for name in ('numpy', 'scipy', 'pydantic') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[]"]
+
+
 def test_a_sweep_of_an_outside_family_runs_resumes_extends_and_syncs(run: Run, units: str, tmp_path: Path) -> None:
     first = run("run", units, "--local-debug")
     assert first.code == 0, first.err

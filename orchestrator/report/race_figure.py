@@ -19,6 +19,8 @@ from orchestrator.transition.types import Estimate
 
 GAP = "gap_"
 HEIGHT_IN = 5.6
+EDGES_IN, GAPS_IN = (0.62, 0.08, 0.3, 0.45), (0.62, 0.72)
+"""Inches: left of the panels, right of, above (a title apart) and below them; between them, across and down."""
 SMALLEST = 1e-12
 """Gaps below it are drawn there."""
 
@@ -29,8 +31,8 @@ def race_figure(spec: SweepSpec, runs: Sequence[RunRecord], found: Sequence[Spee
     size, for every mix, in what was spent and in seconds. None where there are no races."""
     if not found:
         return None
-    figure = style.new_figure(HEIGHT_IN)
-    (spent, seconds), (left, right) = figure.subplots(2, 2)
+    figure = style.fixed_figure(HEIGHT_IN + style.title_in(title))
+    (spent, seconds), (left, right) = _four(figure, style.title_in(title))
     fullest = max({one.mix for one in found}, key=lambda mix: len(spec.mix_named[mix].tasks))
     largest = max(one.size for one in found if one.mix == fullest)
     shown = [run for run in races(runs, fullest) if run.config.size == largest]
@@ -52,6 +54,20 @@ def race_figure(spec: SweepSpec, runs: Sequence[RunRecord], found: Sequence[Spee
     if title:
         style.title(figure, title)
     return figure
+
+
+def _four(figure: Figure, title_in: float) -> list[list[Axes]]:
+    """Two rows of two panels, with room for what is written beside them."""
+    width, height = figure.get_size_inches()
+    (left, right, above, below), (across, down) = EDGES_IN, GAPS_IN
+    wide, high = (width - left - right - across) / 2, (height - title_in - above - below - down) / 2
+    return [
+        [
+            style.panel(figure, left + (wide + across) * x, title_in + above + (high + down) * y, wide, high)
+            for x in (0, 1)
+        ]
+        for y in (0, 1)
+    ]
 
 
 def _draw_losses(axes: Axes, runs: Sequence[RunRecord], against: str) -> None:

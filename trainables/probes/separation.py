@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from trainables.probes.base import Probe, Probed
 from trainables.probes.similarity import cosines
 
 Floats = NDArray[np.float64]
+Pairs = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 SHUFFLES = 999
 """Orders of the items that a score is measured against."""
@@ -43,44 +44,50 @@ class Separation(Probe):
         if count < FEWEST:
             return Probed()
         similarity = cosines(embedding - embedding.mean(axis=0))
-        scores: dict[str, Callable[[Floats], float]] = {
-            name: grouped(np.array(labels)) for name, labels in family.groupings().items() if _has_both(labels)
+        pairs = np.triu_indices(count, 1)
+        scores: dict[str, tuple[Floats, Floats]] = {
+            name: (similarity, _same_or_not(np.array(labels), pairs))
+            for name, labels in family.groupings().items()
+            if _has_both(labels)
         }
         if family.items_in_order():
-            scores["order"] = ordered(count)
+            scores["order"] = _ranked(similarity, pairs), _nearness(pairs)
         rng = np.random.default_rng(0)
-        orders = [rng.permutation(count) for _ in range(SHUFFLES)]
+        orders = np.array([np.arange(count), *(rng.permutation(count) for _ in range(SHUFFLES))])
         numbers: dict[str, float] = {}
-        for name, score in scores.items():
-            found = score(similarity)
-            as_large = sum(score(similarity[np.ix_(order, order)]) >= found - 1e-12 for order in orders)
-            numbers |= {name: found, f"{name}.p": (1 + as_large) / (1 + SHUFFLES)}
+        for name, (values, weights) in scores.items():
+            found, *by_chance = values[orders[:, pairs[0]], orders[:, pairs[1]]] @ weights
+            as_large = int((np.array(by_chance) >= found - 1e-12).sum())
+            numbers |= {name: float(found), f"{name}.p": (1 + as_large) / (1 + SHUFFLES)}
         return Probed(numbers)
 
 
-def grouped(labels: NDArray[Any]) -> Callable[[Floats], float]:
-    """The mean of a similarity matrix [n, n] within the groups of ``labels`` [n] less that between them."""
-    first, second = np.triu_indices(len(labels), 1)
-    same = labels[first] == labels[second]
-
-    def score(similarity: Floats) -> float:
-        pairs = similarity[first, second]
-        return float(pairs[same].mean() - pairs[~same].mean())
-
-    return score
+# Both scores are weighted sums over pairs of items, and another order of the items moves values between the weights.
 
 
-def ordered(count: int) -> Callable[[Floats], float]:
-    """Spearman's rank correlation of a similarity matrix [n, n], over pairs, with nearness in the order of its rows."""
-    first, second = np.triu_indices(count, 1)
-    near = _ranks(-(second - first).astype(np.float64))
+def _same_or_not(labels: NDArray[Any], pairs: Pairs) -> Floats:
+    """Weights with which a sum over pairs is the mean within the groups of ``labels`` [n] less that between them."""
+    same = labels[pairs[0]] == labels[pairs[1]]
+    weights: Floats = np.where(same, 1 / same.sum(), -1 / (~same).sum())
+    return weights
 
-    def score(similarity: Floats) -> float:
-        ranks = _ranks(similarity[first, second])
-        spread = float(ranks.std() * near.std())
-        return float(((ranks - ranks.mean()) * (near - near.mean())).mean() / spread) if spread else 0.0
 
-    return score
+def _nearness(pairs: Pairs) -> Floats:
+    """Weights with which a sum over standard ranks of pairs is their correlation with the ranks of -|i - j|."""
+    return _standard(_ranks(-(pairs[1] - pairs[0]).astype(np.float64))) / len(pairs[0])
+
+
+def _ranked(similarity: Floats, pairs: Pairs) -> Floats:
+    """The standard rank of every pair's similarity, as a symmetric matrix [n, n]."""
+    ranks = np.zeros_like(similarity)
+    ranks[pairs] = _standard(_ranks(similarity[pairs]))
+    return ranks + ranks.T
+
+
+def _standard(values: Floats) -> Floats:
+    """These less their mean, over their standard deviation; 0 where there is none."""
+    spread = values.std()
+    return (values - values.mean()) / spread if spread else np.zeros_like(values)
 
 
 def _ranks(values: Floats) -> Floats:
