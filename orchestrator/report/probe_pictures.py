@@ -13,6 +13,8 @@ from orchestrator.report import style
 from trainables.base import Words
 
 BARS_IN, PLANE_IN = 2.6, 4.6
+LEFT_IN, RIGHT_IN, NAMES_IN, ABOVE_IN, BELOW_IN = 0.75, 0.12, 1.45, 0.08, 0.5
+"""Inches: left of the panel, right of it without names and with them, between a title and the panel, and below it."""
 CARRIED = ("first argument", "second argument", "last argument", "first two", "answer", "answer's group")
 """The rows of the array ``carried`` (trainables/probes/carried.py, which needs torch)."""
 
@@ -47,8 +49,7 @@ def draw_answers(array: NDArray[Any], title: str, words: Words) -> Figure | None
     share."""
     if array.ndim != 2 or not array.size or not np.isfinite(array).all():
         return None
-    figure = style.new_figure(BARS_IN)
-    axes = figure.subplots()
+    figure, axes = _panel(BARS_IN, title)
     for place, shares in enumerate(array):
         colour, marker = style.COLOURS[place % len(style.COLOURS)], style.MARKERS[place % len(style.MARKERS)]
         axes.plot(shares, color=colour, marker=marker, linewidth=1, label=f"{words.task} {place + 1}")
@@ -57,7 +58,7 @@ def draw_answers(array: NDArray[Any], title: str, words: Words) -> Figure | None
     axes.set_xlabel(words.item)
     axes.set_ylabel("share of answers")
     axes.legend(frameon=False, fontsize=style.SMALL)
-    _finish(figure, axes, title)
+    style.dress(axes)
     return figure
 
 
@@ -65,8 +66,7 @@ def draw_carried(array: NDArray[Any], title: str, words: Words) -> Figure | None
     """What linear probes read off the stream [6, 1 + applications]: a line for each thing that is read."""
     if array.ndim != 2 or len(array) != len(CARRIED) or not np.isfinite(array).any():
         return None
-    figure = style.new_figure(PLANE_IN)
-    axes = figure.subplots()
+    figure, axes = _panel(PLANE_IN, title, right_in=NAMES_IN)
     for place, (name, row) in enumerate(zip(CARRIED, array, strict=True)):
         if np.isfinite(row).all():
             colour, marker = style.COLOURS[place % len(style.COLOURS)], style.MARKERS[place % len(style.MARKERS)]
@@ -75,7 +75,7 @@ def draw_carried(array: NDArray[Any], title: str, words: Words) -> Figure | None
     axes.set_xlabel("applications of a block before it is read")
     axes.set_ylabel("accuracy of a linear probe\nbeyond that for shuffled labels")
     axes.legend(frameon=False, fontsize=style.SMALL, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    _finish(figure, axes, title)
+    style.dress(axes)
     return figure
 
 
@@ -83,21 +83,19 @@ def draw_exchanged(array: NDArray[Any], title: str, words: Words) -> Figure | No
     """The answers after an exchange (columns) by those before (rows) [n, n], as shares: on the diagonal what stayed."""
     if array.ndim != 2 or len(array) != array.shape[-1] or not len(array) or not np.isfinite(array).all():
         return None
-    figure = style.new_figure(PLANE_IN)
-    axes = figure.subplots()
+    figure, axes = _panel(PLANE_IN, title)
     image = axes.imshow(array, cmap="Blues", vmin=0, vmax=1)
     figure.colorbar(image, ax=axes, shrink=0.8, label="share of the answers before")
     axes.set_xlabel(f"{words.item} answered once an argument's group is exchanged")
     axes.set_ylabel(f"{words.item} answered before")
-    _finish(figure, axes, title)
+    style.dress(axes)
     return figure
 
 
 def _plane(array: NDArray[Any], title: str, across: str, up: str) -> Figure | None:
     if array.ndim != 2 or array.shape[1] < 2 or not len(array) or not np.isfinite(array).all():
         return None
-    figure = style.new_figure(PLANE_IN)
-    axes = figure.subplots()
+    figure, axes = _panel(PLANE_IN, title)
     axes.plot(array[:, 0], array[:, 1], color=style.FAINT, linewidth=0.8, zorder=1)
     axes.scatter(array[:, 0], array[:, 1], s=150, color=style.COLOURS[0], zorder=2)
     for item, (x, y) in enumerate(array[:, :2]):
@@ -106,15 +104,14 @@ def _plane(array: NDArray[Any], title: str, across: str, up: str) -> Figure | No
     axes.margins(0.1)
     axes.set_xlabel(across)
     axes.set_ylabel(up)
-    _finish(figure, axes, title)
+    style.dress(axes)
     return figure
 
 
 def _bars(array: NDArray[Any], title: str, across: str, up: str, *, first: int, even: bool) -> Figure | None:
     if array.ndim != 1 or not len(array) or not np.isfinite(array).all():
         return None
-    figure = style.new_figure(BARS_IN)
-    axes = figure.subplots()
+    figure, axes = _panel(BARS_IN, title)
     places = np.arange(first, first + len(array))
     axes.bar(places, array, color=style.COLOURS[0], width=0.7)
     axes.set_xticks(places[:: max(1, len(places) // 16)])
@@ -122,10 +119,14 @@ def _bars(array: NDArray[Any], title: str, across: str, up: str, *, first: int, 
         axes.axhline(1 / len(array), color=style.GREY, linewidth=0.8, linestyle=(0, (4, 3)))
     axes.set_xlabel(across)
     axes.set_ylabel(up)
-    _finish(figure, axes, title)
+    style.dress(axes)
     return figure
 
 
-def _finish(figure: Figure, axes: Axes, title: str) -> None:
-    style.dress(axes)
+def _panel(height_in: float, title: str, right_in: float = RIGHT_IN) -> tuple[Figure, Axes]:
+    """A figure under this title with one panel."""
+    figure = style.fixed_figure(height_in)
     style.title(figure, title)
+    top_in = style.title_in(title) + ABOVE_IN
+    width_in = style.WIDTH_IN - LEFT_IN - right_in
+    return figure, style.panel(figure, LEFT_IN, top_in, width_in, height_in - top_in - BELOW_IN)

@@ -26,7 +26,7 @@ data of its runs, whose digest is the tag ``data`` of the runs.
 
 Artifacts: of a run ``arrays.npz`` (what its family keeps of the model), ``probes/PROBE.npz``, and for the first seed of
 each size a picture ``ARRAY.png`` of every array that has one (orchestrator/report/pictures.py), or ``traceback.txt``;
-of a transition ``curve.png`` and ``.svg``, ``runs.csv`` (the runs it rests on), ``points.json``, ``fit.json``,
+of a transition ``curve.png``, ``runs.csv`` (the runs it rests on), ``points.json``, ``fit.json``,
 ``posterior.json`` and ``transition.json`` (the estimates); of a sweep ``report.html``, ``transitions.png`` and
 ``.svg``, ``answer.txt`` and ``.json``, ``environment.json`` and ``search_space.yaml``, which ``run`` takes as it is.
 """

@@ -41,6 +41,7 @@ from orchestrator.tracking.system import SystemSample
 from trainables.base import Status
 
 DIGEST = "digest"
+CURVE = "curve.png"
 SYSTEM = "system"
 """What MLflow's page shows in its tab of system metrics begins with it."""
 ENDINGS = {Ending.FINISHED: "FINISHED", Ending.INTERRUPTED: "KILLED", Ending.FAILED: "FAILED"}
@@ -172,7 +173,7 @@ class MlflowTracker(Tracker):
         recorded = transition_content.transition_content(sweep, answer, mix)
         if not self._holds(sweep, recorded, {"mix": mix.mix}):
             figure = figures.curve_figure(sweep.spec, answer, mix.mix)
-            files = {path.name: path for path in figures.save_both(figure, drawn, "curve")}
+            files = {CURVE: figures.save(figure, drawn / CURVE)}
             self._write(sweep, replace(recorded, files=files), "FINISHED", end_ms)
 
     def _provisional(self, sweep: Sweep, recorded: Content) -> None:

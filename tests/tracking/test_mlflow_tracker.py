@@ -279,7 +279,6 @@ def test_a_transition_run_holds_the_curve(kept: Record) -> None:
     assert (run.data.metrics["runs"], run.data.metrics["failed"]) == (3, 1)
     assert kept.artifacts(run) == {
         "curve.png",
-        "curve.svg",
         "fit.json",
         "points.json",
         "posterior.json",
