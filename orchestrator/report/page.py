@@ -163,7 +163,7 @@ def _asked(spec: SweepSpec) -> dict[str, str]:
         **{f"recipe {name}": difference(spec.settings, found) for name, found in spec.recipe_settings.items()},
         spec.size_axis: " ".join(map(str, spec.sizes)),
         "seeds": " ".join(map(str, spec.seed_list)),
-        "search": ", ".join([spec.search.method, *(f"{key} {value}" for key, value in spec.search.settings.items())]),
+        "search": wording.search(spec.search.method, spec.search.settings),
         "budget": spec.budget,
         "probes": ", ".join(spec.probes) or "none",
         "family": spec.family,

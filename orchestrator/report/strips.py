@@ -172,15 +172,17 @@ def _draw_counts(axes: Axes, series: Series, row: int, gap: float, heights: Sequ
 
 
 def _draw_ratio(axes: Axes, row: Ratio, answer: Answer, place: int) -> None:
-    """From the baseline's transition to the mix's: solid where it is decided, dotted and grey where it is not; none
-    where one of them is not known at all."""
+    """From the baseline's transition to the mix's: an arrow where it is decided, a dotted grey line that points nowhere
+    where it is not; none where one of them is not known at all."""
     start, end = (_place(each.transition, answer) for each in (row.baseline, row.mix))
     if start is not None and end is not None and start != end:
-        look = {"color": row.mix.colour if row.found.decided else style.GREY, "linewidth": 1.8}
-        look |= {} if row.found.decided else {"linestyle": (0, (2, 2))}
-        arrow = {"arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0, "mutation_scale": 12, **look}
-        axes.annotate("", xy=(end, place), xytext=(start, place), arrowprops=arrow)
-        axes.plot(start, place, marker="|", color=look["color"], markersize=8, markeredgewidth=1.6, zorder=3)
+        if not row.found.decided:
+            (line,) = axes.plot([start, end], [place, place], color=style.GREY, linewidth=1.8, linestyle=(0, (1, 2)))
+            line.set(marker="|", markersize=8, markeredgewidth=1.6, zorder=3)
+            return
+        arrow = {"arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0, "mutation_scale": 12, "linewidth": 1.8}
+        axes.annotate("", xy=(end, place), xytext=(start, place), arrowprops={"color": row.mix.colour, **arrow})
+        axes.plot(start, place, marker="|", color=row.mix.colour, markersize=8, markeredgewidth=1.6, zorder=3)
 
 
 def _place(found: Transition, answer: Answer) -> float | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from orchestrator.cost.spent import Cost
 from orchestrator.report.fairness import Standing
@@ -186,6 +187,14 @@ def bare(ratio: float) -> str:
     if ratio >= 10:
         return f"{ratio:.0f}"
     return f"{ratio:.1f}" if ratio >= 1 else f"{ratio:.2f}"
+
+
+def search(method: str, settings: Mapping[str, Any]) -> str:
+    """A searcher with what is set of it: ``bayes (precision 0.33, max_cost 420 s a mix)``."""
+    said = {"max_runs": " a mix", "max_cost": " s a mix"}
+    values = ((name, f"{value:g}" if isinstance(value, float) else value) for name, value in settings.items())
+    listed = ", ".join(f"{name} {value}{said.get(name, '')}" for name, value in values)
+    return f"{method} ({listed})" if listed else method
 
 
 def cost(found: Cost) -> str:

@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.cost.plan import Plan
+from orchestrator.report import wording
 from orchestrator.report.prose import Prose
 from orchestrator.report.wording import number
 from orchestrator.space.hardware import Hardware
@@ -43,7 +44,7 @@ def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Con
         ("budget", _budget(spec)),
         (spec.size_axis, " ".join(map(str, spec.sizes))),
         ("seeds", " ".join(map(str, spec.seed_list))),
-        ("search", _search(spec)),
+        ("search", wording.search(spec.search.method, spec.search.settings)),
         *([("tune", asked_text(spec.tune))] if spec.tune is not None else []),
         *(("tuned", found_text(mix, found, spec.tune)) for mix, found in spec.tuned.items()),
         ("profile", f"{spec.profile} ({spec.profile_reason})" if spec.profile else "none"),
@@ -137,12 +138,6 @@ def _budget(spec: SweepSpec) -> str:
         "target": f"for every mix {as_much}",
         "both": f"every mix with the same steps{examples}, and with {as_much}",
     }[spec.budget]
-
-
-def _search(spec: SweepSpec) -> str:
-    said = {"max_runs": "max_runs a mix", "max_cost": "max_cost a mix"}
-    settings = ", ".join(f"{said.get(name, name)} {value}" for name, value in spec.search.settings.items())
-    return f"{spec.search.method} ({settings})" if settings else spec.search.method
 
 
 def _source(plan: Plan) -> str:

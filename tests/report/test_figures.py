@@ -23,6 +23,7 @@ from orchestrator.report.labels import placed
 from orchestrator.report.looks import looks, looks_of
 from orchestrator.report.plane import principal_components, residue_classes
 from orchestrator.report.similarity import SimilarityPicture
+from orchestrator.report.style import GREY
 from orchestrator.transition.types import Estimate, Synergy, Verdict
 from tests.report.samples import NOWHERE, bracketed, make_answer, make_spec, transition
 
@@ -105,6 +106,14 @@ def test_seeds_are_counted_at_every_size_and_the_saving_is_an_arrow(found: Answe
     values = [mix.target.transition.relative.value for mix in found.mixes]
     # Matplotlib's arrow is of the text, which stands where it starts.
     assert [arrow.xyann[0], arrow.xy[0]] == pytest.approx(values)
+
+
+def test_a_saving_that_is_undecided_points_nowhere() -> None:
+    alone, helped = (transition(Verdict.FOUND, Estimate(value, 8.0, 64.0)) for value in (33.0, 20.0))
+    told = make_answer(alone, helped, Synergy(1.6, 0.5, 8.0, decided=False))
+    below = transitions_figure(make_spec(), told).axes[1]
+    assert not [text for text in below.texts if getattr(text, "arrow_patch", None) is not None]
+    assert [list(np.asarray(line.get_xdata())) for line in below.lines if line.get_color() == GREY] == [[33.0, 20.0]]
 
 
 def test_nothing_inside_the_panel_looks_like_data_and_is_none(found: Answer) -> None:
