@@ -21,7 +21,7 @@ from orchestrator.report.similarity import similarity_figure
 from orchestrator.report.style import save, save_both
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.posterior_curve import PosteriorCurve, posterior_curve
-from orchestrator.transition.types import LEVEL, Transition, Verdict
+from orchestrator.transition.types import LEVEL, Point, Transition, Verdict
 
 __all__ = ["curve_figure", "save", "save_both", "similarity_figure", "transitions_figure"]
 
@@ -41,6 +41,9 @@ MARK_GAP = 0.2
 """The least distance between marks that are named, as a share of the axis (of ln size)."""
 LABEL_GAP = 0.055
 """Least distance between lines of the names of two curves, in accuracy."""
+DOT, ALIKE, ROOM = 0.012, 0.03, 0.5
+"""Runs of a size whose accuracies are within the second of each other stand side by side, so far apart as a share of
+the axis (of ln size); all of them within the third of the way to the next size."""
 USUAL_NAME, LETTER_IN, PANEL_IN = 15, 0.075, 4.6
 """Characters of a row's name for which figures have room, the width of one more in inches, and what is left for the
 panel in inches."""
@@ -120,7 +123,7 @@ def draw_runs(axes: Axes, series: Series, answer: Answer, *, named: bool = False
     of its asymptote, ``named`` with its size."""
     found = series.transition
     axes.scatter(
-        [point.size for point in found.points],
+        _beside(found.points, size_span(answer)),
         [point.accuracy for point in found.points],
         s=30,
         marker=series.marker,
@@ -150,6 +153,22 @@ def draw_runs(axes: Axes, series: Series, answer: Answer, *, named: bool = False
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.8},
             zorder=5,
         )
+
+
+def _beside(points: Sequence[Point], span: tuple[float, float]) -> list[float]:
+    """Where along the axis each run is drawn: at its size, and side by side where several are as accurate."""
+    sizes = sorted({point.size for point in points})
+    room = min((np.log(high / low) for low, high in pairwise(sizes)), default=np.inf)
+    crowds: dict[tuple[int, int], list[Point]] = {}
+    for point in points:
+        crowds.setdefault((point.size, round(point.accuracy / ALIKE)), []).append(point)
+    step = min(DOT * np.log(span[1] / span[0]), ROOM * room / max(map(len, crowds.values()), default=1))
+    places = {
+        point: point.size * float(np.exp(step * (place - (len(crowd) - 1) / 2)))
+        for crowd in crowds.values()
+        for place, point in enumerate(crowd)
+    }
+    return [places[point] for point in points]
 
 
 def _apart(series: Sequence[Series], span: tuple[float, float]) -> bool:

@@ -24,7 +24,7 @@ from orchestrator.report.looks import looks, looks_of
 from orchestrator.report.plane import principal_components, residue_classes
 from orchestrator.report.similarity import SimilarityPicture
 from orchestrator.report.style import GREY
-from orchestrator.transition.types import Estimate, Synergy, Verdict
+from orchestrator.transition.types import Estimate, Point, Synergy, Verdict
 from tests.report.samples import NOWHERE, bracketed, make_answer, make_spec, transition
 
 
@@ -66,6 +66,18 @@ def test_every_run_is_a_point_and_every_transition_is_said(found: Answer) -> Non
     assert "\nparameters\n" in said
     assert "best constant answer to add" in said
     assert make_spec().question in said
+
+
+def test_runs_that_are_as_accurate_stand_side_by_side() -> None:
+    runs = [Point(16, seed, 0.99, 0.1) for seed in range(5)] + [Point(32, 0, 0.99, 0.1), Point(32, 1, 0.2, 0.1)]
+    told = replace(transition(Verdict.ABOVE), points=tuple(runs))
+    figure = transitions_figure(make_spec(), make_answer(told, told, Synergy(None, None, None, decided=False)))
+    (first, *_) = [each for each in figure.axes[0].collections if isinstance(each, PathCollection)]
+    *crowd, alone, other = (float(x) for x, _ in np.asarray(first.get_offsets()))
+    assert [alone, other] == [32, 32]
+    assert len(set(crowd)) == 5
+    assert np.exp(np.mean(np.log(crowd))) == pytest.approx(16)
+    assert 16 / 2**0.25 < min(crowd) < 16 < max(crowd) < 16 * 2**0.25
 
 
 def test_a_long_question_is_wrapped(found: Answer) -> None:
