@@ -244,7 +244,7 @@ def test_the_baseline_is_the_same_run_under_every_budget(space: str) -> None:
 
 
 def test_a_budget_too_small_for_the_other_settings_is_refused() -> None:
-    with pytest.raises(UserError, match=r"training.warmup_steps.*mix add\+prod x0.05.*less than steps \(6\)"):
+    with pytest.raises(UserError, match=r"training.warmup_steps.*mix add\+prod x0.05.*less than steps \(3\)"):
         load_space("add_vs_add_prod", "smoke", ["mixes=[add, add+prod x0.05]"])
 
 
