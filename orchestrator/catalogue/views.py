@@ -11,30 +11,21 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.catalogue.lookup import RunPlace
 from orchestrator.catalogue.reading import Outline, State, StoredSweep
 from orchestrator.catalogue.status import MixStatus, RunStatus, SweepStatus, outlined_runs, transition_words
-from orchestrator.errors import UserError
 from orchestrator.report import wording
 from orchestrator.report.comparison import Compared, ForestRow, forest_rows
 from orchestrator.report.prose import Prose
 from orchestrator.report.wording import budget_limited
-from orchestrator.space.plain import flatten, plain_settings
 from orchestrator.store.notes import Notes
-from orchestrator.store.probed import failures, numbers_of
 from orchestrator.store.reading import Unreadable
-from orchestrator.store.records import RunRecord
 from orchestrator.terminal.bars import posterior_bar
-from trainables.base import Evaluation, Outcome
 
 STATE_STYLES = {State.RUNNING: "yellow", State.FINISHED: "green", State.INTERRUPTED: "", State.FAILED: "red"}
-BLOCKS, ASCII_BLOCKS = "▁▂▃▄▅▆▇█", "_.-=*#"
 WIDE = 120
 """From this many columns on a sweep takes one line."""
 WITH_BARS = 100
 """From this many columns on ``status`` has room for posteriors."""
-SPARKS = 24
-"""The most characters of a learning curve."""
 
 
 def sweeps_view(sweeps: Sequence[StoredSweep | Outline | Unreadable], width: int) -> RenderableType:
@@ -66,7 +57,9 @@ def status_view(
     ``runs`` every run below."""
     axis = f"{status.size_axis} {status.sizes[0]}-{status.sizes[-1]}"
     bars, words = [axis] if width >= WITH_BARS else [], status.words
-    table = _table("mix", *bars, f"{status.size_axis}*", f"{words.parameters}*", "done", words.learned, "now", "left")
+    table = plain_table(
+        "mix", *bars, f"{status.size_axis}*", f"{words.parameters}*", "done", words.learned, "now", "left"
+    )
     for mix in status.mixes:
         bar = posterior_bar(status.sizes, mix.posterior, mix.low, mix.high, ascii_only=ascii_only)
         table.add_row(
@@ -117,7 +110,7 @@ def comparison_view(compared: Sequence[Compared], width: int) -> RenderableType:
     if width < WIDE:
         by_label = groupby(rows, lambda row: row.label)
         return Group(*(part for label, group in by_label for part in _under(label, counted, group)))
-    table = _table("sweep", "mix", "transition", counted, "runs", "saving")
+    table = plain_table("sweep", "mix", "transition", counted, "runs", "saving")
     last = ""
     for row in rows:
         words = (row.label if row.label != last else "", row.mix, row.size, row.count, str(row.runs), row.saving)
@@ -130,7 +123,7 @@ def comparison_view(compared: Sequence[Compared], width: int) -> RenderableType:
 
 def _under(label: str, counted: str, rows: Iterable[ForestRow]) -> Iterator[RenderableType]:
     """One sweep of a comparison, for a narrow terminal."""
-    table = _table("mix", "transition", counted, "runs")
+    table = plain_table("mix", "transition", counted, "runs")
     savings = []
     for row in rows:
         table.add_row(*map(Prose, (row.mix, row.size, row.count, str(row.runs))))
@@ -145,75 +138,11 @@ def _under(label: str, counted: str, rows: Iterable[ForestRow]) -> Iterator[Rend
 
 def runs_table(size_axis: str, target: str, runs: Sequence[RunStatus]) -> Table:
     """One line a run, by mix, size and seed."""
-    table = _table("run", "mix", size_axis, "seed", "status", "step", target)
+    table = plain_table("run", "mix", size_axis, "seed", "status", "step", target)
     for run in sorted(runs, key=lambda run: (run.mix, run.size, run.seed)):
         accuracy = "-" if run.accuracy is None else f"{run.accuracy:.2f}"
         table.add_row(run.key, Text(run.mix), str(run.size), str(run.seed), run.status, _steps(run), accuracy)
     return table
-
-
-def run_view(stored: StoredSweep, place: RunPlace, *, ascii_only: bool = False) -> RenderableType:
-    """One run of a sweep: what it was asked, how it ended, its learning curve, its traceback."""
-    spec = stored.spec
-    ended = {run.key: run for run in stored.runs}.get(place.key)
-    begun = {run.key: run for run in stored.training}.get(place.key)
-    config = ended.config if ended else begun.config if begun else None
-    if config is None:
-        raise UserError(f"run {place.key} ended while it was being read; ask again")
-    facts = {
-        "run": place.key,
-        "sweep": ", ".join(place.sweeps),
-        "mix": config.label,
-        spec.size_axis: str(config.size),
-        "seed": str(config.seed),
-        "status": _status_words(stored, ended),
-    }
-    if ended is not None:
-        facts |= _outcome_facts(ended.outcome)
-        facts |= {name: f"{value:.3g}" for name, value in numbers_of(ended.directory).items()}
-        facts["files"] = str(ended.directory) if ended.directory.is_dir() else "none"
-    facts |= {key: str(value) for key, value in flatten(plain_settings(config.settings)).items()}
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for label, value in facts.items():
-        table.add_row(label, Text(value))
-    curve = ended.outcome.curve if ended else begun.curve if begun else ()
-    parts: list[RenderableType] = [table, Text(), curve_table(curve, ascii_only=ascii_only)]
-    if ended is not None and ended.outcome.error:
-        parts += [Text(), Text(ended.outcome.error.strip(), style="red")]
-    for _, result in failures([ended] if ended is not None else []):
-        parts += [Text(), Text(f"the probe {result.name} failed:\n{result.error.strip()}", style="red")]
-    return Group(*parts)
-
-
-def curve_table(curve: Sequence[Evaluation], *, ascii_only: bool = False) -> RenderableType:
-    """A learning curve: a line of small bars for each task, and a row for each evaluation."""
-    if not curve:
-        return Text("no evaluation yet")
-    tasks = sorted(curve[-1].accuracy)
-    blocks = ASCII_BLOCKS if ascii_only else BLOCKS
-    sparks = [Text(f"{task} {sparkline([point.accuracy[task] for point in curve], blocks)}") for task in tasks]
-    measures = sorted({name for point in curve for name in point.measures})
-    table = _table("step", "loss", *tasks, *(f"measure/{name}" for name in measures))
-    for point in curve:
-        measured = (f"{point.measures[name]:.4g}" if name in point.measures else "" for name in measures)
-        accuracies = (f"{point.accuracy[task]:.2f}" for task in tasks)
-        table.add_row(str(point.step), f"{point.loss:.4f}", *accuracies, *measured)
-    for column in table.columns:
-        column.justify = "right"
-    return Group(*sparks, table)
-
-
-def sparkline(shares: Sequence[float], blocks: str = BLOCKS) -> str:
-    """Shares in [0, 1] as small bars, at most :data:`SPARKS` of them: means of neighbours where there are more."""
-    count = min(len(shares), SPARKS)
-    bars = []
-    for place in range(count):
-        held = shares[place * len(shares) // count : (place + 1) * len(shares) // count]
-        share = min(max(sum(held) / len(held), 0.0), 1.0)
-        bars.append(blocks[round(share * (len(blocks) - 1))])
-    return "".join(bars)
 
 
 def sweep_words(stored: StoredSweep | Outline) -> str:
@@ -236,6 +165,14 @@ def moment(when: datetime) -> str:
     return f"{when.astimezone():%Y-%m-%d %H:%M}"
 
 
+def plain_table(*headers: str) -> Table:
+    """A table without lines, whose cells fold."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for header in headers:
+        table.add_column(header, overflow="fold")
+    return table
+
+
 def _unread(sweeps: Iterable[StoredSweep | Outline | Unreadable]) -> Iterator[str]:
     """What of these sweeps cannot be read, a line each."""
     for each in sweeps:
@@ -248,7 +185,7 @@ def _unread(sweeps: Iterable[StoredSweep | Outline | Unreadable]) -> Iterator[st
 
 
 def _sweeps_table(sweeps: Iterable[StoredSweep | Outline]) -> Table:
-    table = _table("sweep", "profile", "state", "runs", "transitions", "disk", "begun")
+    table = plain_table("sweep", "profile", "state", "runs", "transitions", "disk", "begun")
     for each in sweeps:
         table.add_row(
             Text(f"{each.id}\n  {each.notes}" if str(each.notes) else each.id),
@@ -278,27 +215,6 @@ def _sweep_paragraph(each: StoredSweep | Outline) -> RenderableType:
         f"\n{each.notes}" if str(each.notes) else "",
     )
     return Group(Text(each.id, style="bold"), Padding(said, (0, 0, 0, 2)))
-
-
-def _status_words(stored: StoredSweep, ended: RunRecord | None) -> str:
-    if ended is None:
-        return "training" if stored.state is State.RUNNING else "interrupted; `run --resume` goes on with it"
-    reused = ended.found_in
-    return f"{ended.outcome.status}" + (f", trained in {reused}" if reused else "")
-
-
-def _outcome_facts(outcome: Outcome) -> dict[str, str]:
-    facts = {"steps": str(outcome.steps)}
-    for task, accuracy in outcome.accuracy.items():
-        facts[f"test accuracy of {task}"] = f"{accuracy:.3f} (best constant answer {outcome.floor[task]:.3f})"
-    return facts | {name: f"{value:.6g}" for name, value in outcome.measures.items()}
-
-
-def _table(*headers: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for header in headers:
-        table.add_column(header, overflow="fold")
-    return table
 
 
 def _left(mix: MixStatus) -> str:

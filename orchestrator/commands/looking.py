@@ -136,7 +136,7 @@ def logs_command(
     """Show one run: its settings, its learning curve, and why it failed if it did."""
     from orchestrator.catalogue.lookup import find_run
     from orchestrator.catalogue.reading import read_sweep
-    from orchestrator.catalogue.views import run_view
+    from orchestrator.catalogue.run_view import run_view
     from orchestrator.store.files import Home
     from orchestrator.store.reading import read
     from orchestrator.store.records import Sweep

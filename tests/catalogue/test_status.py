@@ -14,17 +14,9 @@ from rich.console import Console, RenderableType
 
 from orchestrator.catalogue.lookup import find_run
 from orchestrator.catalogue.reading import read_sweep
+from orchestrator.catalogue.run_view import ASCII_BLOCKS, BLOCKS, SPARKS, run_view, sparkline
 from orchestrator.catalogue.status import status_of
-from orchestrator.catalogue.views import (
-    ASCII_BLOCKS,
-    BLOCKS,
-    SPARKS,
-    run_view,
-    size_on_disk,
-    sparkline,
-    status_view,
-    sweeps_view,
-)
+from orchestrator.catalogue.views import size_on_disk, status_view, sweeps_view
 from orchestrator.cost.spent import cost_of
 from orchestrator.store import lifecycle
 from orchestrator.store.files import Home
