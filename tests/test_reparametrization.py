@@ -13,7 +13,7 @@ from tests.test_outside_family import command, runs_in_mlflow
 
 FOREIGN = re.compile(
     r"accura|(?<!scikit-)learn(?:s|ed)?\b|examples|held-out|operation|n_embed|embedd|transformer|listops|token|"
-    r"number line|core parameters",
+    r"number line|core parameters|baseline|fewer",  # Of its mixes none is the one the others are measured by.
     re.IGNORECASE,
 )
 SPACE = """
@@ -38,6 +38,7 @@ def test_a_space_goes_to_the_report_in_its_own_words(tmp_path: Path, monkeypatch
         ("report", sweep, "--output", "report.html"),
         ("status", sweep),
         ("explain", sweep),
+        ("compare", sweep),
     ):
         ended = command(*words)
         assert ended.code == 0, ended.err

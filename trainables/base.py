@@ -103,6 +103,8 @@ class Family(ABC):
     """Those of them that a phase may take over from a model of another size."""
     divides_examples: ClassVar[bool] = True
     """Whether the tasks of a mix share its examples, so that each sees fewer of its own the more there are."""
+    compares_mixes: ClassVar[bool] = True
+    """Whether a mix's transition is set against the first mix's. Not where each mix is a question of its own."""
     words: ClassVar[Words] = Words()
     """What its things are called."""
     probes: ClassVar[tuple[str, ...]] = ()

@@ -110,11 +110,12 @@ def comparison_view(compared: Sequence[Compared], width: int) -> RenderableType:
     if width < WIDE:
         by_label = groupby(rows, lambda row: row.label)
         return Group(*(part for label, group in by_label for part in _under(label, counted, group)))
-    table = plain_table("sweep", "mix", "transition", counted, "runs", "saving")
+    saves = ["saving"] if any(row.saving for row in rows) else []
+    table = plain_table("sweep", "mix", "transition", counted, "runs", *saves)
     last = ""
     for row in rows:
-        words = (row.label if row.label != last else "", row.mix, row.size, row.count, str(row.runs), row.saving)
-        table.add_row(*map(Prose, words))
+        words = [row.label if row.label != last else "", row.mix, row.size, row.count, str(row.runs)]
+        table.add_row(*map(Prose, [*words, row.saving] if saves else words))
         last = row.label
     for column in table.columns[2:5]:
         column.no_wrap = True

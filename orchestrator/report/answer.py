@@ -39,7 +39,8 @@ class TaskAnswer:
 
 @dataclass(frozen=True)
 class MixAnswer:
-    """What one mix came to. ``tasks`` holds the target first; the synergies are None for the baseline itself.
+    """What one mix came to. ``tasks`` holds the target first. Synergies are None for the baseline itself, and for all
+    mixes of a family that compares none.
 
     ``finished`` runs include those that learned nothing; ``diverged`` runs count as the floor, ``failed`` ones are
     no evidence. ``budget_limited`` says whether a run below the target's transition (at any size, where no size
@@ -179,6 +180,7 @@ def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]], stopp
         statuses = Counter(outcome.status for _, outcome in ended[mix.name])
         found = tasks[mix.name][0].transition
         baseline = spec.baseline_of(mix)
+        compared = family.compares_mixes and mix != baseline
         reference = tasks[baseline.name][0].transition
         mixes.append(
             MixAnswer(
@@ -187,8 +189,8 @@ def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]], stopp
                 diverged=statuses[Status.DIVERGED],
                 failed=statuses[Status.FAILED],
                 tasks=tasks[mix.name],
-                synergy_total=None if mix == baseline else synergy(reference, found, total),
-                synergy_core=None if mix == baseline else synergy(reference, found, core),
+                synergy_total=synergy(reference, found, total) if compared else None,
+                synergy_core=synergy(reference, found, core) if compared else None,
                 budget_limited=_budget_limited(_points(longer[mix.name], spec.target), found),
                 recipe=mix.recipe,
                 plain=mix.plain_name,

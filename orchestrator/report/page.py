@@ -159,7 +159,7 @@ def _ratio(found: Synergy) -> str:
 def _asked(spec: SweepSpec) -> dict[str, str]:
     return {
         "target": spec.target,
-        "mixes": ", ".join([f"{spec.plain_mixes[0]} (baseline)", *spec.plain_mixes[1:]]),
+        "mixes": wording.mixes(spec),
         **{f"recipe {name}": difference(spec.settings, found) for name, found in spec.recipe_settings.items()},
         spec.size_axis: " ".join(map(str, spec.sizes)),
         "seeds": " ".join(map(str, spec.seed_list)),

@@ -207,7 +207,8 @@ def _notes(answer: Answer) -> list[str]:
     plateaus = [found for mix in answer.mixes if (found := mix.target.transition).verdict is Verdict.PLATEAU]
     if plateaus:
         notes.append(f"plateau: {answer.words.score} levels off under 0.9, so there is no transition at this budget")
-    if any(found.relative.low is not None for found in plateaus):
+    compares = any(mix.synergy_total is not None for mix in answer.mixes)
+    if compares and any(found.relative.low is not None for found in plateaus):
         notes.append(
             "a plateau is compared as a transition above the largest size where no size can be "
             f"{answer.words.learned} by most seeds"

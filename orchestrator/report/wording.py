@@ -9,6 +9,7 @@ from typing import Any
 
 from orchestrator.cost.spent import Cost
 from orchestrator.report.fairness import Standing
+from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import Estimate, SizeShare, Synergy, Transition, Verdict
 from trainables.words import Words
 
@@ -192,9 +193,16 @@ def bare(ratio: float) -> str:
 def search(method: str, settings: Mapping[str, Any]) -> str:
     """A searcher with what is set of it: ``bayes (precision 0.33, max_cost 420 s a mix)``."""
     said = {"max_runs": " a mix", "max_cost": " s a mix"}
-    values = ((name, f"{value:g}" if isinstance(value, float) else value) for name, value in settings.items())
+    given = ((name, value) for name, value in settings.items() if value is not None)
+    values = ((name, f"{value:g}" if isinstance(value, float) else value) for name, value in given)
     listed = ", ".join(f"{name} {value}{said.get(name, '')}" for name, value in values)
     return f"{method} ({listed})" if listed else method
+
+
+def mixes(spec: SweepSpec) -> str:
+    """The mixes of a sweep, and which of them the others are compared with: ``add (baseline), add+prod``."""
+    first, *others = spec.plain_mixes
+    return ", ".join([f"{first} (baseline)" if spec.family_class.compares_mixes and others else first, *others])
 
 
 def cost(found: Cost) -> str:

@@ -36,7 +36,7 @@ def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Con
     table.add_column(overflow="fold")
     for label, value in (
         ("target", f"{spec.target}, {subject}" if subject else spec.target),
-        ("mixes", ", ".join([f"{spec.plain_mixes[0]} (baseline)", *spec.plain_mixes[1:]])),
+        ("mixes", wording.mixes(spec)),
         *(
             ("recipe", f"{name} ({difference(spec.settings, settings)})")
             for name, settings in spec.recipe_settings.items()

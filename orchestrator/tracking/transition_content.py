@@ -98,8 +98,14 @@ def words(answer: Answer, mix: MixAnswer) -> dict[str, str]:
         "found": size_words(answer, mix.target.transition),
         "found_parameters": count_words(answer, mix.target),
         "seeds_learned": _seeds(mix.target.transition),
-        "saving": "the baseline" if mix.synergy_total is None else saving(mix.synergy_total),
+        "saving": _saving(answer, mix),
     }
+
+
+def _saving(answer: Answer, mix: MixAnswer) -> str:
+    if mix.synergy_total is not None:
+        return saving(mix.synergy_total)
+    return "the baseline" if mix.mix == answer.baseline_of(mix) else "not compared"
 
 
 def answer_words(answer: Answer) -> str:

@@ -83,19 +83,20 @@ def views(sweep: Sweep) -> list[View]:
     """
     spec = sweep.spec
     mixes = [metric_name(mix.name) for mix in spec.mixes]
-    others = [metric_name(mix.name) for mix in spec.mixes if mix != spec.baseline]
+    compared = [mix for mix in spec.mixes if spec.family_class.compares_mixes and mix != spec.baseline]
     tasks = sorted({task for mix in spec.mixes for task in mix.tasks}, key=lambda task: (task != spec.target, task))
-    found = ("transition", "low", "high", "synergy", "runs")
+    found = ("transition", "low", "high", *(["synergy"] if compared else []), "runs")
+    said = ("mix", "found", *(["saving"] if compared else []), "found_parameters", "seeds_learned", "sweep")
     counted, score = spec.family_class.words.parameters, spec.family_class.words.score
     target, kept = metric_name(spec.target), spec.mixes[:MOST_BARS]
     accuracies = (f"test_accuracy/{metric_name(task)}" for task in tasks)
-    answers = (*(f"transition/{mix}" for mix in mixes), *(f"synergy_low/{mix}" for mix in others))
+    answers = (*(f"transition/{mix}" for mix in mixes), *(f"synergy_low/{metric_name(mix.name)}" for mix in compared))
     return [
         View(
             TRANSITIONS,
             "Transitions",
             "transition",
-            (*_tags("mix", "found", "saving", "found_parameters", "seeds_learned", "sweep"), *_metrics(*found)),
+            (*_tags(*said), *_metrics(*found)),
             "metrics.`transition`",
             charts=(
                 Bars(f"{spec.size_axis} at the transition", "transition"),
@@ -105,7 +106,7 @@ def views(sweep: Sweep) -> list[View]:
                     ("low", "transition", "high"),
                 ),
                 Bars(f"{counted} at the transition", "transition_parameters"),
-                Bars(f"times fewer {counted} than the baseline", "synergy"),
+                *([Bars(f"times fewer {counted} than the baseline", "synergy")] if compared else []),
             ),
         ),
         View(
@@ -139,7 +140,7 @@ def views(sweep: Sweep) -> list[View]:
                 *(
                     Bars(f"{mix.name}: times fewer {counted}", f"synergy/{metric_name(mix.name)}")
                     for mix in kept
-                    if mix != spec.baseline
+                    if mix in compared
                 ),
             ),
         ),

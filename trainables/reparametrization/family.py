@@ -31,6 +31,7 @@ class RaceFamily(Family):
 
     size_axis = "nodes"
     divides_examples = False
+    compares_mixes = False  # A mix is a race against rivals of its own: who is ahead there is a question by itself.
     words = Words(
         task="method",
         item="node",
