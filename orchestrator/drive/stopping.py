@@ -22,7 +22,7 @@ from orchestrator.report.wording import duration
 from orchestrator.search.base import BY_HAND
 from orchestrator.store.files import SweepFiles
 from orchestrator.store.stop_requests import StopRequest, asked_to_stop
-from orchestrator.store.trouble import trouble_in, trouble_words
+from orchestrator.store.trouble import trouble_words
 
 AT_ONCE_S = 0.2
 """Nobody presses Ctrl-C again sooner."""
@@ -148,10 +148,9 @@ def stop_on_trouble(files: SweepFiles, again: Command) -> Iterator[None]:
     except TroubleError as error:
         raise SweepError(stopped_words(files.directory.name, f"{error}. What finished is kept", again)) from error
     except OSError as error:
-        number = trouble_in(error)
-        if number is None:
+        trouble = trouble_words(error, files.directory)
+        if not trouble:
             raise
-        trouble = trouble_words(number, error.filename or files.directory)
         raise SweepError(stopped_words(files.directory.name, f"{trouble}. What finished is kept", again)) from error
 
 
