@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray

@@ -20,6 +20,7 @@ from orchestrator.engine.campaign import Campaign
 from orchestrator.errors import SweepError
 from orchestrator.report.wording import duration
 from orchestrator.search.base import BY_HAND
+from orchestrator.store.driving import check_held
 from orchestrator.store.files import SweepFiles
 from orchestrator.store.stop_requests import StopRequest, asked_to_stop
 from orchestrator.store.trouble import trouble_words
@@ -184,8 +185,9 @@ LOOK_EVERY_S = 0.5
 
 class Heed:
     """Does what people ask of a sweep that is driven here (:mod:`orchestrator.store.stop_requests`), each thing once.
-    Called often, from the driver's thread. ``stop`` stops the whole campaign; while a sweep's settings are tuned
-    nothing less can be (``whole``), and what is asked then of a mix or run is done when the sweep begins."""
+    Raises ``OSError`` (trouble) where another machine has taken the sweep over. Called often, from the driver's thread.
+    ``stop`` stops the whole campaign; while a sweep's settings are tuned nothing less can be (``whole``), and what is
+    asked then of a mix or run is done when the sweep begins."""
 
     def __init__(
         self, campaign: Campaign, stop: Callable[[], None], say: Callable[[str], object], *, whole: bool = False
@@ -203,6 +205,7 @@ class Heed:
         if now - self._looked_at < LOOK_EVERY_S or self._campaign.stopping:
             return
         self._looked_at = now
+        check_held(self._files)
         asked = asked_to_stop(self._files)
         for each in asked[self._done :]:
             self._heed(each)

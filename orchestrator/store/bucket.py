@@ -73,7 +73,8 @@ class Bucket:
         self._prefix = f"{prefix}/" if prefix else ""
 
     def check(self) -> None:
-        """Ask the store whether it is there. Raises :class:`UserError` for a bucket that is not, and where it refuses."""
+        """Ask the store whether it is there. Raises :class:`UserError` for a bucket that is not, and where it
+        refuses."""
         from botocore.exceptions import ClientError, NoCredentialsError, PartialCredentialsError
 
         try:

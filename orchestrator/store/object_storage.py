@@ -1,4 +1,4 @@
-"""A storage in an object store: every directory one object, a tar file. Whoever asks for one reads a copy on its machine.
+"""A storage in an object store: every directory one object, a tar file. Whoever asks reads a copy on its machine.
 
 A store shows an object whole or not at all, and puts one on the condition that none is there: more a storage does not
 need. A writer that dies leaves nothing there, but for the parts of a large object.

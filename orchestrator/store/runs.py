@@ -18,8 +18,8 @@ from pathlib import Path
 from filelock import FileLock
 
 from orchestrator.store.damage import Say, is_whole
+from orchestrator.store.driving import is_driven
 from orchestrator.store.files import Home, SweepFiles, write_whole
-from orchestrator.store.lifecycle import is_driven
 from orchestrator.store.remains import WEIGHTS, read_origin, read_outcome
 from orchestrator.store.storage import Storage, kept_runs, storage_at
 from trainables.base import Outcome
