@@ -24,6 +24,7 @@ from orchestrator.store.driving import is_driven as is_driven
 from orchestrator.store.environment import describe_environment
 from orchestrator.store.files import Home, SweepFiles, write_whole
 from orchestrator.store.journal import Answered, BadLine, Ended, Journal, Stopped, no_flaw, read_journal
+from orchestrator.store.mirrored import home_words
 from orchestrator.store.reading import SCHEMA, Unreadable, UnreadableError
 from orchestrator.store.records import RunRecord, Sweep
 from orchestrator.store.remains import (
@@ -78,8 +79,8 @@ def load(home: Home, sweep_id: str) -> Sweep:
     ids = home.sweep_ids()
     if sweep_id not in ids:
         if not ids:
-            raise UserError(f"there is no sweep {sweep_id!r}: {home.root} holds none yet")
-        raise unknown("sweep", sweep_id, ids, where=str(home.root))
+            raise UserError(f"there is no sweep {sweep_id!r}: {home_words(home.root)} holds none yet")
+        raise unknown("sweep", sweep_id, ids, where=home_words(home.root))
     found = reading.read(home, sweep_id)
     if isinstance(found, Unreadable):
         raise UnreadableError(found)
@@ -118,7 +119,7 @@ def find_unfinished(spec: SweepSpec, home: Home, say: Callable[[str], object] = 
     if answered is not None:
         say(f"{answered.id} has its answer already; here it is again")
         return answered
-    raise UserError(f"no unfinished sweep of {spec.name} with these settings lies in {home.root}.{closest}")
+    raise UserError(f"no unfinished sweep of {spec.name} with these settings lies in {home_words(home.root)}.{closest}")
 
 
 def newest(spec: SweepSpec, home: Home, say: Callable[[str], object] = warnings.warn) -> Sweep | None:

@@ -55,6 +55,7 @@ class Mirror:
         self.say = say
         self._own = root / DIRECTORY
         self._own.mkdir(parents=True, exist_ok=True)
+        write_whole(root / "storage", f"{self.bucket.address}\n")
         self._driven: set[str] = set()
         """Sweeps that this process drives: the store follows their files, not the other way round."""
         self._leases: dict[str, float] = {}

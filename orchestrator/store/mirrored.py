@@ -40,7 +40,6 @@ def open_home(given: str | Path, say: Callable[[str], object]) -> Path:
         need_boto3()
         mirror = Mirror(root, address, say)
         mirror.bucket.check()
-        write_whole(root / "storage", f"{address}\n")
         _open[root] = mirror
     mirror.pull()
     return root
@@ -66,6 +65,14 @@ def home_words(root: Path) -> str:
     """A home as ``--home`` names it."""
     mirror = mirror_of(root)
     return str(root) if mirror is None else mirror.address
+
+
+def place_words(root: Path) -> str:
+    """Where what lies, of a home in an object store; ``""`` of any other."""
+    mirror = mirror_of(root)
+    if mirror is None:
+        return ""
+    return f"{mirror.address}; journals and MLflow's record in {mirror.root} ({VARIABLE} names another place)"
 
 
 def follow(root: Path) -> Callable[[], None]:
