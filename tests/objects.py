@@ -11,8 +11,10 @@ from typing import Any
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
+from moto.moto_server import threaded_moto_server
+from moto.server import DomainDispatcherApplication, ThreadedMotoServer
 
+from orchestrator.store import s3_client
 from tests.tracking.servers import free_port
 
 CREDENTIALS = {
@@ -23,10 +25,20 @@ CREDENTIALS = {
 }
 
 
-class ObjectStore:
-    """``environment`` is what leads a process to it."""
+class _Heedless(DomainDispatcherApplication):  # type: ignore[misc] # it has no types
+    """Moto's application, as a store has it that overlooks the conditions of writes."""
 
-    def __init__(self) -> None:
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        for header in ("HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH") if environ["REQUEST_METHOD"] == "PUT" else ():
+            environ.pop(header, None)
+        return super().__call__(environ, start_response)
+
+
+class ObjectStore:
+    """``environment`` is what leads a process to it. One that does not ``heed`` conditions writes whatever is there."""
+
+    def __init__(self, *, heeds: bool = True) -> None:
+        self._application = DomainDispatcherApplication if heeds else _Heedless
         self._port = free_port()
         self._server: ThreadedMotoServer | None = None
         self.environment = CREDENTIALS | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{self._port}"}
@@ -35,7 +47,9 @@ class ObjectStore:
         """Begin, or go on, with what it held."""
         logging.getLogger("werkzeug").disabled = True
         self._server = ThreadedMotoServer("127.0.0.1", self._port, verbose=False)
-        self._server.start()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(threaded_moto_server, "DomainDispatcherApplication", self._application)
+            self._server.start()
 
     def stop(self) -> None:
         """Answer nobody any more; nothing is forgotten."""
@@ -67,14 +81,12 @@ class ObjectStore:
 
 
 @contextmanager
-def object_store(patch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
+def object_store(patch: pytest.MonkeyPatch, *, heeds: bool = True) -> Iterator[ObjectStore]:
     """One that this process, and those that it starts, come to."""
-    from orchestrator.store import bucket
-
-    store = ObjectStore()
+    store = ObjectStore(heeds=heeds)
     for name, said in store.environment.items():
         patch.setenv(name, said)
-    patch.setattr(bucket, "_clients", {})  # A client stays with its server.
+    patch.setattr(s3_client, "_clients", {})  # A client stays with its server.
     store.start()
     try:
         yield store

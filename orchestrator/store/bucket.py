@@ -6,19 +6,32 @@ Endpoint, region and credentials are the environment's business (``AWS_ENDPOINT_
 
 from __future__ import annotations
 
-import os
 import re
-import threading
-import time
-from collections.abc import Iterator
+import secrets
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import UserError
-from orchestrator.store.trouble import LastingTroubleError, remote_trouble
+from orchestrator.store.s3_client import (
+    BUSY,
+    CHANGED,
+    GONE,
+    MISSING,
+    REFUSED,
+    UNKNOWN,
+    EndpointError,
+    broken_off,
+    client,
+    client_error,
+    code_of,
+    need_boto3,
+    now_of,
+    words_of,
+)
+from orchestrator.store.trouble import remote_trouble
 
 ADDRESS = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(.*?))?/*")
 """``s3://BUCKET/PREFIX``; the prefix may be missing."""
@@ -28,22 +41,12 @@ PART_BYTES = 64 << 20
 """Larger files travel in parts of this size. S3 takes 10 000 of them."""
 TRIES = 3
 """How often a download is begun that breaks off; other requests are tried again by boto3."""
-CONNECT_S, READ_S = 10, 60
-"""How long an answer is waited for."""
-GONE = {"404", "NoSuchKey", "NotFound", "NoSuchUpload"}
-CHANGED = {"412", "PreconditionFailed"}
-BUSY = {"409", "ConditionalRequestConflict"}
-"""Another conditional write of the same key was under way: nothing was decided."""
-REFUSED = {"403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"}
-MISSING = {"NoSuchBucket", "PermanentRedirect", "301"}
+_heedless: set[str] = set()
+"""The buckets whose store does not know conditional writes, as far as this process has found out."""
 
 
 class ChangedError(Exception):
     """What was to be replaced is not what it was, or something is there already."""
-
-
-class _EndpointError(Exception):
-    """The environment names an endpoint that is no URL."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +82,11 @@ class Bucket:
 
         try:
             with self._asked():
-                _client().list_objects_v2(Bucket=self._bucket, Prefix=self._prefix, MaxKeys=1)
+                client().list_objects_v2(Bucket=self._bucket, Prefix=self._prefix, MaxKeys=1)
         except OSError as error:
             cause = error.__cause__
             wrong = isinstance(cause, NoCredentialsError | PartialCredentialsError) or (
-                isinstance(cause, ClientError) and _code(cause) in REFUSED | MISSING
+                isinstance(cause, ClientError) and code_of(cause) in REFUSED | MISSING
             )
             if wrong:
                 raise UserError(f"{error.filename} {error.strerror}") from error
@@ -95,13 +98,13 @@ class Bucket:
         with self._asked():
             for left in reversed(range(TRIES)):
                 try:
-                    found = _client().get_object(Bucket=self._bucket, Key=self._prefix + key, **asked)
+                    found = client().get_object(Bucket=self._bucket, Key=self._prefix + key, **asked)
                     return found["Body"].read(), found["ETag"]
-                except _client_error() as error:
-                    if _code(error) in GONE | {"304", "NotModified"}:
+                except client_error() as error:
+                    if code_of(error) in GONE | {"304", "NotModified"}:
                         return None
                     raise
-                except _broken_off():
+                except broken_off():
                     if not left:
                         raise
         return None
@@ -113,62 +116,92 @@ class Bucket:
         with self._asked():
             for left in reversed(range(TRIES)):
                 try:
-                    found = _client().get_object(Bucket=self._bucket, Key=self._prefix + key, **asked)
+                    found = client().get_object(Bucket=self._bucket, Key=self._prefix + key, **asked)
                     with file.open("wb") as target:
                         for part in found["Body"].iter_chunks(1 << 20):
                             target.write(part)
                     return str(found["ETag"])
-                except _client_error() as error:
-                    if _code(error) in GONE:
+                except client_error() as error:
+                    if code_of(error) in GONE:
                         return ""
-                    if _code(error) in ("304", "NotModified"):
+                    if code_of(error) in ("304", "NotModified"):
                         return known
                     raise
-                except _broken_off():
+                except broken_off():
                     if not left:
                         raise
         return ""
 
+    def heeds_conditions(self) -> bool:
+        """Whether the store writes on a condition: tried with an object that goes again. From one that does not, what
+        is there is asked before every write, so that two writers at the same moment may both be told that they
+        wrote."""
+        key = f".conditions-{secrets.token_hex(8)}"
+        try:
+            self.write(key, b"", ABSENT)
+            self.write(key, b"", ABSENT)
+            _heedless.add(self._bucket)
+        except ChangedError:
+            """As it should be, unless it was asked before."""
+        finally:
+            self.delete(key)
+        return self._bucket not in _heedless
+
     def write(self, key: str, content: bytes, over: str | None) -> str:
         """Put an object, at once for every reader; its ETag. It replaces the one with the ETag ``over``, with
         :data:`ABSENT` none, with None whatever is there. Raises :class:`ChangedError` where another one is there."""
-        with self._asked(), _conditional():
-            done = _client().put_object(Bucket=self._bucket, Key=self._prefix + key, Body=content, **_only(over))
-            return str(done["ETag"])
+        place = {"Bucket": self._bucket, "Key": self._prefix + key, "Body": content}
+        return self._put(key, over, lambda only: client().put_object(**place, **only))
 
     def upload(self, key: str, file: Path, over: str | None) -> str:
         """The same with the content of a file, of any size."""
-        if file.stat().st_size <= PART_BYTES:
-            with file.open("rb") as source, self._asked(), _conditional():
-                done = _client().put_object(Bucket=self._bucket, Key=self._prefix + key, Body=source, **_only(over))
-                return str(done["ETag"])
-        return self._upload_parts(key, file, over)
+        if file.stat().st_size > PART_BYTES:
+            return self._upload_parts(key, file, over)
+        with file.open("rb") as source:
+            place = {"Bucket": self._bucket, "Key": self._prefix + key, "Body": source}
+            return self._put(key, over, lambda only: client().put_object(**place, **only))
 
     def _upload_parts(self, key: str, file: Path, over: str | None) -> str:
-        client, place = _client(), {"Bucket": self._bucket, "Key": self._prefix + key}
-        with self._asked(), _conditional():
-            upload = {**place, "UploadId": client.create_multipart_upload(**place)["UploadId"]}
+        place = {"Bucket": self._bucket, "Key": self._prefix + key}
+        with self._asked():
+            upload = {**place, "UploadId": client().create_multipart_upload(**place)["UploadId"]}
             try:
-                parts: list[dict[str, Any]] = []
+                sent: list[dict[str, Any]] = []
                 with file.open("rb") as source:
                     while content := source.read(PART_BYTES):
-                        number = len(parts) + 1
-                        sent = client.upload_part(**upload, PartNumber=number, Body=content)
-                        parts.append({"PartNumber": number, "ETag": sent["ETag"]})
-                done = client.complete_multipart_upload(**upload, MultipartUpload={"Parts": parts}, **_only(over))
-                return str(done["ETag"])
+                        number = len(sent) + 1
+                        etag = client().upload_part(**upload, PartNumber=number, Body=content)["ETag"]
+                        sent.append({"PartNumber": number, "ETag": etag})
+                parts = {"Parts": sent}
+                return self._put(
+                    key, over, lambda only: client().complete_multipart_upload(**upload, MultipartUpload=parts, **only)
+                )
             except BaseException:
                 with self._unless_gone():
-                    client.abort_multipart_upload(**upload)
+                    client().abort_multipart_upload(**upload)
                 raise
+
+    def _put(self, key: str, over: str | None, send: Callable[[dict[str, str]], dict[str, Any]]) -> str:
+        """Send what makes an object, on a condition; the object's ETag."""
+        with self._asked(), _conditional():
+            if self._bucket not in _heedless:
+                try:
+                    return str(send(_only(over))["ETag"])
+                except client_error() as error:
+                    if over is None or code_of(error) not in UNKNOWN:
+                        raise
+                    _heedless.add(self._bucket)
+            if over is not None and self.etag(key) != over:
+                raise ChangedError
+            return str(send({})["ETag"])
 
     def etag(self, key: str) -> str:
         """An object's ETag, ``""`` where there is none."""
         with self._asked():
             try:
-                return str(_client().head_object(Bucket=self._bucket, Key=self._prefix + key)["ETag"])
-            except _client_error() as error:
-                if _code(error) in GONE:
+                return str(client().head_object(Bucket=self._bucket, Key=self._prefix + key)["ETag"])
+            except client_error() as error:
+                if code_of(error) in GONE:
                     return ""
                 raise
 
@@ -176,9 +209,9 @@ class Bucket:
         """The objects whose keys begin so, sorted; without ``deep`` those alone that have no ``/`` behind it."""
         asked: dict[str, Any] = {} if deep else {"Delimiter": "/"}
         with self._asked():
-            pages = _client().get_paginator("list_objects_v2")
+            pages = client().get_paginator("list_objects_v2")
             for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix + prefix, **asked):
-                now = _now(page)
+                now = now_of(page)
                 for each in page.get("Contents", ()):
                     age_s = max(0.0, now - each["LastModified"].timestamp())
                     yield Stored(each["Key"].removeprefix(self._prefix), each["ETag"], each["Size"], age_s)
@@ -186,29 +219,29 @@ class Bucket:
     def delete(self, key: str) -> None:
         """Remove an object; nothing where there is none."""
         with self._unless_gone():
-            _client().delete_object(Bucket=self._bucket, Key=self._prefix + key)
+            client().delete_object(Bucket=self._bucket, Key=self._prefix + key)
 
     def uploads(self, prefix: str = "") -> Iterator[tuple[str, str, float]]:
         """Uploads in parts that were begun and have not ended: key, id, age (s)."""
         with self._asked():
-            pages = _client().get_paginator("list_multipart_uploads")
+            pages = client().get_paginator("list_multipart_uploads")
             for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix + prefix):
-                now = _now(page)
+                now = now_of(page)
                 for each in page.get("Uploads") or ():
                     yield each["Key"].removeprefix(self._prefix), each["UploadId"], now - each["Initiated"].timestamp()
 
     def abort(self, key: str, upload: str) -> None:
         """Forget the parts of an upload; nothing where it has ended."""
         with self._unless_gone():
-            _client().abort_multipart_upload(Bucket=self._bucket, Key=self._prefix + key, UploadId=upload)
+            client().abort_multipart_upload(Bucket=self._bucket, Key=self._prefix + key, UploadId=upload)
 
     @contextmanager
     def _unless_gone(self) -> Iterator[None]:
         with self._asked():
             try:
                 yield
-            except _client_error() as error:
-                if _code(error) not in GONE:
+            except client_error() as error:
+                if code_of(error) not in GONE:
                     raise
 
     @contextmanager
@@ -219,8 +252,8 @@ class Bucket:
 
         try:
             yield
-        except (BotoCoreError, ClientError, _EndpointError) as error:
-            raise remote_trouble(self.address, _words(error)) from error
+        except (BotoCoreError, ClientError, EndpointError) as error:
+            raise remote_trouble(self.address, words_of(error)) from error
 
 
 def is_address(given: str) -> bool:
@@ -228,60 +261,14 @@ def is_address(given: str) -> bool:
     return given.startswith("s3:/")
 
 
-_clients: dict[int, Any] = {}
-_making = threading.Lock()
-
-
-def _client() -> Any:
-    """The one client of this process."""
-    with _making:
-        if os.getpid() not in _clients:
-            import boto3
-            from botocore.config import Config
-
-            # A store of one's own answers at one name, whatever its buckets are called.
-            own = any(os.environ.get(name) for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"))
-            settings: dict[str, Any] = {"s3": {"addressing_style": "path"}} if own else {}
-            config = Config(connect_timeout=CONNECT_S, read_timeout=READ_S, retries={"mode": "standard"}, **settings)
-            try:
-                _clients[os.getpid()] = boto3.session.Session().client("s3", config=config)
-            except ValueError as error:  # It is no URL.
-                raise _EndpointError(str(error)) from error
-        return _clients[os.getpid()]
-
-
-def need_boto3() -> None:
-    """Raise :class:`LastingTroubleError` where boto3 is not installed."""
-    try:
-        import boto3  # noqa: F401
-    except ImportError as error:
-        raise LastingTroubleError(
-            "a home on an object store needs boto3, which is not installed on this machine: pip install "
-            "'transition-sweeps[s3]'"
-        ) from error
-
-
-def _client_error() -> type[Exception]:
-    from botocore.exceptions import ClientError
-
-    return ClientError  # type: ignore[no-any-return]
-
-
-def _broken_off() -> tuple[type[Exception], ...]:
-    """What is raised where an answer breaks off in its middle."""
-    from botocore.exceptions import IncompleteReadError, ReadTimeoutError, ResponseStreamingError
-
-    return IncompleteReadError, ReadTimeoutError, ResponseStreamingError
-
-
 @contextmanager
 def _conditional() -> Iterator[None]:
     """A block that writes on a condition."""
     try:
         yield
-    except _client_error() as error:
+    except client_error() as error:
         # Replacing what was removed meanwhile is answered with "no such key".
-        if _code(error) in CHANGED | BUSY | GONE:
+        if code_of(error) in CHANGED | BUSY | GONE:
             raise ChangedError from error
         raise
 
@@ -290,29 +277,3 @@ def _only(over: str | None) -> dict[str, str]:
     if over is None:
         return {}
     return {"IfMatch": over} if over else {"IfNoneMatch": "*"}
-
-
-def _code(error: Any) -> str:
-    return str(error.response.get("Error", {}).get("Code", ""))
-
-
-def _now(answer: dict[str, Any]) -> float:
-    """The store's time, as its answer says (s since 1970); this machine's where it does not."""
-    said = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
-    return parsedate_to_datetime(said).timestamp() if said else time.time()
-
-
-def _words(error: Exception) -> str:
-    """What is wrong with the store, and what to do."""
-    from botocore.exceptions import ClientError, NoCredentialsError, PartialCredentialsError
-
-    if isinstance(error, NoCredentialsError | PartialCredentialsError):
-        return "wants credentials, and there are none here: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-    if not isinstance(error, ClientError):
-        return f"cannot be reached ({error}): is the network up, and AWS_ENDPOINT_URL right?"
-    code, said = _code(error), error.response.get("Error", {}).get("Message", "")
-    if code in REFUSED:
-        return f"refuses this machine's credentials ({code}): look at AWS_ACCESS_KEY_ID and at what its owner may do"
-    if code in MISSING:
-        return f"has no such bucket ({code}): make it, or look at AWS_ENDPOINT_URL and AWS_DEFAULT_REGION"
-    return f"failed at {error.operation_name} ({code}{f': {said}' if said else ''}): see what ails it"

@@ -91,6 +91,11 @@ class _Copying:
         self._behind = False
 
     def __enter__(self) -> None:
+        if not self._mirror.bucket.heeds_conditions():
+            self._mirror.say(
+                f"{self.address} does not know conditional writes: two machines that begin {self._sweep_id} at the "
+                "same moment are not told apart"
+            )
         self._lease.take(self._mirror.say)
         self._renewed = time.monotonic()
         self._hold = self._mirror.driving(self._sweep_id)
@@ -151,7 +156,7 @@ class _Copying:
         if not self._behind:
             self._behind = True
             what = f"{error.filename} {error.strerror}" if error.errno == REMOTE else str(error)
-            self._mirror.say(f"{what} Files of {self._sweep_id} are not copied there meanwhile; it is tried again")
+            self._mirror.say(f"{what}; files of {self._sweep_id} are not copied there meanwhile, it is tried again")
 
 
 _copying: dict[str, _Copying] = {}

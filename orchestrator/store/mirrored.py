@@ -97,7 +97,7 @@ def follow(root: Path) -> Callable[[], None]:
             mirror.push()
         except OSError as error:
             said = f"{error.filename} {error.strerror}"
-            mirror.say(f"{said} What was changed is not copied there yet: the next command with this home copies it")
+            mirror.say(f"{said}; what was changed is not copied there yet: the next command with this home does it")
 
     return end
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,13 +17,15 @@ from orchestrator.errors import SweepError, UserError
 from orchestrator.search.base import Request
 from orchestrator.store import driving, lease, lifecycle, mirrored, runs
 from orchestrator.store.bucket import Bucket
-from orchestrator.store.files import Home
+from orchestrator.store.files import Home, SweepFiles
 from orchestrator.store.journal import Ended, Journal
 from orchestrator.store.lease import Lease
 from orchestrator.store.mirror import Mirror
 from orchestrator.store.mirrored import open_home
 from orchestrator.store.notes import Notes, read_notes, write_notes
+from orchestrator.store.object_storage import S3Storage
 from tests.chaos.program import LOOK_EVERY_S, ROOT, journalled
+from tests.conformance.storages import content, put
 from tests.drive.sweeps import ended, printed, quiet, spec
 from tests.engine.nodes import need_namespaces, node_with, wait_for_nodes
 from tests.objects import ObjectStore, object_store
@@ -154,6 +156,43 @@ def test_who_is_taken_for_dead_stops_when_it_comes_back(objects: ObjectStore, tm
 
 
 @pytest.mark.usefixtures("hasty")
+def test_a_store_without_conditional_writes_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There, too, who drives the same sweep beside another machine finds out, only later."""
+    monkeypatch.setenv(mirrored.VARIABLE, str(tmp_path / "here"))
+    monkeypatch.setattr(mirrored, "_open", {})
+    said: list[str] = []
+    with object_store(monkeypatch, heeds=False) as objects:
+        address = objects.bucket()
+        here = open_home(address, said.append)
+        files = Home(here).sweep(lifecycle.create(spec(), Home(here)).id)
+        with lifecycle.driving(files):
+            assert "does not know conditional writes" in said[0]
+            driving.check_held(files)
+            key = lease.key_of(files.directory.name)
+            Bucket(address).write(key, b'{"host": "elsewhere", "pid": 7, "home": "other"}', over=None)
+            wait_for(lambda: raises_trouble(files))
+        storage = S3Storage(f"{address}/runs")
+        put(storage, "key", outcome=b"first")
+        put(storage, "key", outcome=b"second")
+        assert content(storage, "key") == {"outcome": b"first"}
+
+
+def raises_trouble(files: SweepFiles) -> bool:
+    try:
+        driving.check_held(files)
+    except OSError as error:
+        return "elsewhere (process 7)" in str(error)
+    return False
+
+
+def wait_for(reached: Callable[[], bool], within_s: float = 30.0) -> None:
+    until = time.monotonic() + within_s
+    while not reached():
+        assert time.monotonic() < until
+        time.sleep(LOOK_EVERY_S)
+
+
+@pytest.mark.usefixtures("hasty")
 def test_a_sweep_that_was_taken_over_stops(objects: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     address = objects.bucket()
     here = open_home(address, lambda said: None)
@@ -178,7 +217,7 @@ def test_a_store_that_is_gone_for_a_moment_costs_no_run(objects: ObjectStore, mo
     said: list[str] = []
     here, console = open_home(objects.bucket(), said.append), quiet()
     monkeypatch.setattr(driving, "LAST_TRIES_S", 0.5)
-    asked = spec(family="tests.chaos.paced:PacedFamily", settings={"pace_s": 0.05}, **GRID)
+    asked = spec(family="tests.chaos.paced:PacedFamily", settings={"pace_s": 0.15}, **GRID)
 
     def cut(count: int, seconds: float) -> threading.Thread:
         def off() -> None:
@@ -196,7 +235,7 @@ def test_a_store_that_is_gone_for_a_moment_costs_no_run(objects: ObjectStore, mo
     monkeypatch.setattr(patience, "WAITS_S", (0.1, 0.1))
     monkeypatch.setattr(runs, "ASK_AGAIN_S", (0.1, 0.1))
     cutting = cut(2, 0.0)
-    with pytest.raises(SweepError, match=r"has stopped: s3://\S+ cannot be reached .*is the network up.*\n.*--resume"):
+    with pytest.raises(SweepError, match=r"has stopped: s3://\S+ cannot be reached .*\n.*--resume"):
         run_sweep(asked, RunOptions(home=here, local_debug=True), console)
     cutting.join()
     assert "trouble, which is no outcome" in printed(console)
@@ -206,7 +245,7 @@ def test_a_store_that_is_gone_for_a_moment_costs_no_run(objects: ObjectStore, mo
     monkeypatch.setattr(patience, "WAITS_S", (1.0, 1.0, 5.0, 15.0))
     monkeypatch.setattr(runs, "ASK_AGAIN_S", (1.0, 1.0, 5.0, 15.0))
     open_home(here, said.append)
-    cutting = cut(len(journalled(here)) + 2, 1.5)
+    cutting = cut(len(journalled(here)) + 1, 1.5)
     run_sweep(asked, RunOptions(home=here, local_debug=True, resume=""), console)
     cutting.join()
     [sweep_id] = Home(here).sweep_ids()
@@ -252,9 +291,7 @@ def test_a_killed_sweep_goes_on_on_another_machine(objects: ObjectStore, tmp_pat
     assert len(there) in (4, 5)
     assert [key for key in objects.keys(address) if key.endswith("/lease.json")]
 
-    assert "running" in other.run("sweeps", "--home", address)
     found = other.run(*asked, "--resume", "--quiet")
-    assert "is taken over where nothing is heard from there" in other.said
     counts = trained(log)
     assert len(counts) == 12
     assert sum(counts.values()) <= 12 + 5 - len(there)  # What was killed before it was kept, at most.
