@@ -76,7 +76,7 @@ class Mirror:
             sweeps: dict[str, dict[str, Stored]] = {}
             for each in self.bucket.list("sweeps/"):
                 _, sweep_id, *name = each.key.split("/")
-                if len(name) == 1 and _is_mirrored(name[0]):
+                if len(name) == 1 and _is_mirrored(name[0]) and not sweep_id.startswith("."):
                     sweeps.setdefault(sweep_id, {})[name[0]] = each
             self._leases = dict(self._held_elsewhere(sweeps))
             known_here = {path.stem for path in self._own.glob("*.json")}

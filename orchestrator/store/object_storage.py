@@ -106,7 +106,8 @@ class S3Storage(Storage):
     def _listed(self, prefix: str) -> dict[str, int]:
         """Bytes by name."""
         found = self._bucket.list(prefix, deep=False)
-        return {each.key.removesuffix(SUFFIX): each.size for each in found if each.key.endswith(SUFFIX)}
+        ours = (each for each in found if each.key.endswith(SUFFIX) and not each.key.startswith("."))
+        return {each.key.removesuffix(SUFFIX): each.size for each in ours}
 
     @property
     def _copies(self) -> _Copies:

@@ -29,7 +29,7 @@ class LastingTroubleError(SweepError):
 
 
 def remote_trouble(place: object, said: str) -> OSError:
-    """Trouble with a store on the network. ``said`` goes on from its name: ``cannot be reached: see whether the network is up``"""
+    """Trouble with a store on the network. ``said`` goes on from its name: ``cannot be reached: is it switched on``"""
     return OSError(REMOTE, said, str(place))
 
 
