@@ -28,6 +28,7 @@ from orchestrator.errors import UserError, unknown
 from orchestrator.report.answer import Answer
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.files import Home
+from orchestrator.store.mirrored import open_home
 from orchestrator.store.reading import Unreadable
 from orchestrator.store.records import Sweep
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 HOME = Path("results")
-"""Where sweeps lie unless ``home`` says otherwise: as on the command line."""
+"""Where sweeps lie unless ``home`` says otherwise: as on the command line, a directory or ``s3://BUCKET/PREFIX``."""
 FIGURES = ("curves", "embeddings", "learning", "transitions")
 """What :meth:`SweepResults.figure` draws."""
 
@@ -177,13 +178,18 @@ class SweepResults:
         )
 
 
+def _home(given: str | Path) -> Home:
+    """A home by its directory, or by its address in an object store: that is brought up to date first."""
+    return Home(open_home(given, warnings.warn).resolve())
+
+
 def load(sweep: str, home: str | Path = HOME) -> SweepResults:
     """A sweep by its id, the beginning of it, or the name of a search space (its newest sweep).
 
     Raises ``UserError`` that names what there is, ``UnreadableError`` (a ``SweepError``) that says why it cannot be
     read and what to do. Damage that does not stop the reading is a warning, and :attr:`SweepResults.damage`.
     """
-    found = SweepResults(read_sweep(Home(Path(home).resolve()), sweep))
+    found = SweepResults(read_sweep(_home(home), sweep))
     for said in found.damage:
         warnings.warn(said, stacklevel=2)
     return found
@@ -196,7 +202,7 @@ def sweeps(home: str | Path = HOME) -> pd.DataFrame:
     import pandas as pd
 
     columns = ["sweep", "space", "profile", "state", "runs", "transitions", "disk_bytes", "begun", "unreadable"]
-    rows = [_listed(each) for each in read_sweeps(Home(Path(home).resolve()))]
+    rows = [_listed(each) for each in read_sweeps(_home(home))]
     return pd.DataFrame(rows, columns=columns).astype({"runs": "Int64", "disk_bytes": "Int64"})
 
 
@@ -248,7 +254,7 @@ def run(
         spec = load_space(str(space), profile, overrides, variant=variant)
     begun: list[Sweep] = []
     options = RunOptions(
-        home=Path(home),
+        home=_home(home).root,
         address=address,
         resume=resume,
         retry_failed=retry_failed,

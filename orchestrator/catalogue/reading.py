@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
@@ -27,6 +25,7 @@ from orchestrator.store.notes import Notes, read_notes
 from orchestrator.store.probed import read_arrays as arrays_of
 from orchestrator.store.reading import Unreadable, UnreadableError
 from orchestrator.store.records import RunRecord, Sweep
+from orchestrator.store.storage import directory_bytes
 from trainables.base import SettingsError, Status
 
 
@@ -97,7 +96,7 @@ class StoredSweep(_OnDisk):
         own = directory_bytes(self.sweep.directory)
         if SweepFiles(self.sweep.directory).keeps_its_runs:
             return own
-        return own + sum(directory_bytes(run.directory) for run in self.runs)
+        return own + sum(run.runs.size(run.key) for run in self.runs)
 
     def run(self, key: str) -> RunRecord:
         """The run with this key or unique prefix of one. Raises :class:`UserError`."""
@@ -203,18 +202,6 @@ def read_arrays(run: RunRecord) -> dict[str, NDArray[Any]]:
         why = f"it {run.outcome.status}" if run.outcome.status is not Status.FINISHED else "its family keeps none"
         raise UserError(f"run {run.key} ({run.config.label}, size {run.config.size}) left no arrays: {why}")
     return arrays
-
-
-def directory_bytes(directory: Path) -> int:
-    """Bytes of all files under a directory; what disappears meanwhile does not count."""
-    total = 0
-    for root, _, names in os.walk(directory):
-        for name in names:
-            try:
-                total += os.stat(os.path.join(root, name), follow_symlinks=False).st_size
-            except FileNotFoundError:
-                continue
-    return total
 
 
 def _changed(sweep: Sweep) -> datetime:

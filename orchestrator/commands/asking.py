@@ -88,6 +88,7 @@ def run_command(
     from orchestrator.drive.stopping import Command, TimeLimit
     from orchestrator.drive.sweep import RunOptions
     from orchestrator.store.files import Home
+    from orchestrator.store.mirrored import home_words
 
     for spec in specs:
         check_begin(spec, Home(home.resolve()), hardware, resume=None if several else resume, extend=extend)
@@ -99,7 +100,11 @@ def run_command(
         ["run", space],
         {"--profile": profile, "--variant": variant, "--set": override, "--stack": stack},
         {"--gpu-fraction": gpu_fraction, "--scratch": scratch, "--address": address, "--max-time": max_time},
-        {"--home": None if home == DEFAULT_HOME else home, "--local-debug": local_debug, "--dashboard": dashboard},
+        {
+            "--home": None if home == DEFAULT_HOME else home_words(home),
+            "--local-debug": local_debug,
+            "--dashboard": dashboard,
+        },
         {"--watch": watch},
     )
     options = RunOptions(
@@ -240,12 +245,13 @@ def _brief(spec: SweepSpec, hardware: Hardware, home: Path, console: Console) ->
     """Print what is about to be done; returns the plan that was shown."""
     from orchestrator.cost.plan import make_plan
     from orchestrator.stacks.calibration import settle
+    from orchestrator.store.mirrored import place_words
     from orchestrator.terminal.briefing import print_briefing
 
     say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     spec, sizing = settle(spec, home, hardware, say)
     plan = make_plan(spec, hardware, sizing)
-    print_briefing(spec, hardware, plan, console)
+    print_briefing(spec, hardware, plan, console, place_words(home))
     return plan
 
 

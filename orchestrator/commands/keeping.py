@@ -21,11 +21,12 @@ def rm_command(
 ) -> None:
     """Delete a sweep from disk and from MLflow, artifacts and all runs that no other sweep refers to, after asking."""
     from orchestrator.catalogue.lookup import space_of
-    from orchestrator.catalogue.reading import State, directory_bytes
+    from orchestrator.catalogue.reading import State
     from orchestrator.catalogue.views import size_on_disk, sweep_words
     from orchestrator.store import lifecycle
     from orchestrator.store.files import Home
     from orchestrator.store.reading import UnreadableError
+    from orchestrator.store.storage import directory_bytes
 
     try:
         stored = open_sweep(sweep, home)

@@ -39,6 +39,7 @@ def sweeps_command(
     from orchestrator.catalogue.status import status_of, unreadable_json
     from orchestrator.catalogue.views import sweeps_view
     from orchestrator.store.files import Home
+    from orchestrator.store.mirrored import home_words
     from orchestrator.store.reading import Unreadable
 
     sweeps = read_sweeps(Home(home.resolve()))
@@ -59,7 +60,7 @@ def sweeps_command(
         console = wide_console()
         console.print(sweeps_view(sweeps, console.width))
     else:
-        typer.echo(f"{home} holds no sweep yet: `run NAME` makes one, --home names another place")
+        typer.echo(f"{home_words(home)} holds no sweep yet: `run NAME` makes one, --home names another place")
 
 
 def status_command(
@@ -156,6 +157,7 @@ def open_sweep(sweep: str | None, home: Path) -> StoredSweep:
     name."""
     from orchestrator.catalogue.reading import read_sweep
     from orchestrator.store.files import Home
+    from orchestrator.store.mirrored import home_words
 
     place = Home(home.resolve())
     if sweep is not None:
@@ -163,7 +165,7 @@ def open_sweep(sweep: str | None, home: Path) -> StoredSweep:
     else:
         ids = place.sweep_ids()
         if not ids:
-            raise UserError(f"{home} holds no sweep yet: `run NAME` makes one, --home names another place")
+            raise UserError(f"{home_words(home)} holds no sweep yet: `run NAME` makes one, --home names another place")
         found = _newest(place, ids)
     for said in found.damage:
         warn(said)

@@ -35,6 +35,30 @@ def _sweeps(context: typer.Context, begun: str) -> list[str]:
     return [sweep for sweep in Home(Path(home).resolve()).sweep_ids() if sweep.startswith(begun)]
 
 
+def _home(given: str | Path) -> Path:
+    """The directory of a home by what a person calls it."""
+    from orchestrator.store.mirrored import local_directory
+
+    try:
+        root = local_directory(given)
+    except UserError as error:
+        raise typer.BadParameter(str(error)) from error
+    if root.is_file():
+        raise typer.BadParameter(f"{str(given)!r} is a file: name a directory, or s3://BUCKET/PREFIX")
+    return root
+
+
+def _opened(context: typer.Context, home: Path) -> Path:
+    """A home in an object store is brought up to date first, and what the command changes copied there when it ends."""
+    from orchestrator.store.mirrored import follow, mirror_of, open_home
+
+    if not context.resilient_parsing:  # Else a shell asks what could stand here.
+        open_home(home, lambda said: typer.echo(said, err=True))
+        if mirror_of(home) is not None:
+            context.call_on_close(follow(home))
+    return home
+
+
 SpaceName = Annotated[
     str,
     typer.Argument(metavar="NAME_OR_FILE", help="A search space's name, or a YAML file.", autocompletion=_spaces),
@@ -72,7 +96,13 @@ ScratchOption = Annotated[
     ),
 ]
 HomeOption = Annotated[
-    Path, typer.Option(file_okay=False, help="The directory of the sweeps and of the default MLflow store.")
+    Path,
+    typer.Option(
+        parser=_home,
+        callback=_opened,
+        metavar="DIR|s3://...",
+        help="The directory of the sweeps and of the default MLflow store, or s3://BUCKET/PREFIX.",
+    ),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the full traceback of an error.")]
 DEFAULT_HOME = Path("results")

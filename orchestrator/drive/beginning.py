@@ -96,8 +96,7 @@ def check_begin(spec: SweepSpec, home: Home, hardware: Hardware, *, resume: str 
     check_room(spec, hardware)
     if resume is not None:
         sweep = resumed_sweep(spec, home, resume, _say_nothing)
-        if lifecycle.is_driven(home.sweep(sweep.id)):
-            raise UserError(f"{sweep.id} is being run by another process; wait for it or stop it")
+        lifecycle.check_free(home.sweep(sweep.id))
     if extend is not None:
         extended_sweep(spec, home, extend)
 

@@ -20,9 +20,10 @@ from orchestrator.engine.campaign import Campaign
 from orchestrator.errors import SweepError
 from orchestrator.report.wording import duration
 from orchestrator.search.base import BY_HAND
+from orchestrator.store.driving import check_held
 from orchestrator.store.files import SweepFiles
 from orchestrator.store.stop_requests import StopRequest, asked_to_stop
-from orchestrator.store.trouble import trouble_in, trouble_words
+from orchestrator.store.trouble import trouble_words
 
 AT_ONCE_S = 0.2
 """Nobody presses Ctrl-C again sooner."""
@@ -148,10 +149,9 @@ def stop_on_trouble(files: SweepFiles, again: Command) -> Iterator[None]:
     except TroubleError as error:
         raise SweepError(stopped_words(files.directory.name, f"{error}. What finished is kept", again)) from error
     except OSError as error:
-        number = trouble_in(error)
-        if number is None:
+        trouble = trouble_words(error, files.directory)
+        if not trouble:
             raise
-        trouble = trouble_words(number, error.filename or files.directory)
         raise SweepError(stopped_words(files.directory.name, f"{trouble}. What finished is kept", again)) from error
 
 
@@ -185,8 +185,9 @@ LOOK_EVERY_S = 0.5
 
 class Heed:
     """Does what people ask of a sweep that is driven here (:mod:`orchestrator.store.stop_requests`), each thing once.
-    Called often, from the driver's thread. ``stop`` stops the whole campaign; while a sweep's settings are tuned
-    nothing less can be (``whole``), and what is asked then of a mix or run is done when the sweep begins."""
+    Raises ``OSError`` (trouble) where another machine has taken the sweep over. Called often, from the driver's thread.
+    ``stop`` stops the whole campaign; while a sweep's settings are tuned nothing less can be (``whole``), and what is
+    asked then of a mix or run is done when the sweep begins."""
 
     def __init__(
         self, campaign: Campaign, stop: Callable[[], None], say: Callable[[str], object], *, whole: bool = False
@@ -204,6 +205,7 @@ class Heed:
         if now - self._looked_at < LOOK_EVERY_S or self._campaign.stopping:
             return
         self._looked_at = now
+        check_held(self._files)
         asked = asked_to_stop(self._files)
         for each in asked[self._done :]:
             self._heed(each)

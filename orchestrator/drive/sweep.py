@@ -50,6 +50,7 @@ from orchestrator.store import lifecycle, runs
 from orchestrator.store.damage import mended_journal
 from orchestrator.store.files import Home, SweepFiles
 from orchestrator.store.journal import Answered, Ended, Journal
+from orchestrator.store.mirrored import home_words
 from orchestrator.store.records import FIGURE, REPORT, RunRecord, Sweep
 from orchestrator.store.stop_requests import forget_stop_requests
 from orchestrator.terminal.progress import LiveView
@@ -260,7 +261,7 @@ class _Drive:
         left = self._close_record(RECORD_TIMEOUT_S)
         self._say(f"figure  {self._files.directory / FIGURE}")
         self._say(f"report  {self._files.directory / REPORT}")
-        self._say(f"record  python -m orchestrator ui --home {self._files.directory.parent.parent}{left}")
+        self._say(f"record  python -m orchestrator ui --home {home_words(self._files.home.root)}{left}")
         return found
 
     def _answer(self) -> Answer:

@@ -24,7 +24,7 @@ from orchestrator.store.files import SweepFiles
 from orchestrator.store.journal import Ended, Journal, Stopped
 from orchestrator.store.records import Sweep
 from orchestrator.store.runs import SweepRuns
-from orchestrator.store.trouble import trouble_in, trouble_words
+from orchestrator.store.trouble import trouble_words
 from orchestrator.store.underway import Underway
 from trainables.base import Evaluation, Family, Outcome, Status
 
@@ -260,10 +260,10 @@ class Campaign:
         try:
             yield
         except Exception as error:
-            number = trouble_in(error)
-            if number is None:
+            said = trouble_words(error, self.sweep.directory)
+            if not said:
                 raise
-            self._stop(trouble_words(number, getattr(error, "filename", None) or self.sweep.directory))
+            self._stop(said)
 
     def _stop(self, trouble: str) -> None:
         self.trouble = self.trouble or trouble

@@ -118,8 +118,8 @@ class StackWorker:
         """What is wrong with the machine where it is that, ``""`` where it is the training itself."""
         if isinstance(error, LastingTroubleError):
             return str(error)
-        if (number := trouble_in(error)) is not None:
-            return trouble_words(number, getattr(error, "filename", None) or self._runs.storage)
+        if said := trouble_words(error, self._runs.storage):
+            return said
         if is_out_of_memory(error):
             where = f"{self._family.size_axis} {self._configs[0].size}"
             return f"a run at {where} needs more memory than there is, alone: give it more"

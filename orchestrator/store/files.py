@@ -80,8 +80,13 @@ class SweepFiles:
 
     @property
     def reach(self) -> Path:
-        """What driver and workers leave for each other to see; nothing in it is needed again."""
+        """What driver and workers leave for each other to see, in a home of files; nothing in it is needed again."""
         return self.directory / "reach"
+
+    @property
+    def reach_at(self) -> str:
+        """The address of the storage of the same."""
+        return self.home.address(f"sweeps/{self.directory.name}/{self.reach.name}")
 
     @property
     def home(self) -> Home:

@@ -8,12 +8,9 @@ import secrets
 import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-
-from filelock import FileLock, Timeout
 
 from orchestrator.errors import UserError, unknown
 from orchestrator.search.base import Request
@@ -21,9 +18,13 @@ from orchestrator.space.plain import differences
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store import damage, reading
 from orchestrator.store.checkpoints import Checkpoints
+from orchestrator.store.driving import check_free as check_free
+from orchestrator.store.driving import driving as driving
+from orchestrator.store.driving import is_driven as is_driven
 from orchestrator.store.environment import describe_environment
 from orchestrator.store.files import Home, SweepFiles, write_whole
 from orchestrator.store.journal import Answered, BadLine, Ended, Journal, Stopped, no_flaw, read_journal
+from orchestrator.store.mirrored import home_words
 from orchestrator.store.reading import SCHEMA, Unreadable, UnreadableError
 from orchestrator.store.records import RunRecord, Sweep
 from orchestrator.store.remains import (
@@ -36,9 +37,6 @@ from orchestrator.store.remains import (
     write_origin,
 )
 from orchestrator.store.storage import Storage, kept_runs, storage_at
-
-GLANCE_S = 0.5
-"""How long a sweep's lock is waited for: whoever only looks whether it is taken holds it for a moment."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +79,8 @@ def load(home: Home, sweep_id: str) -> Sweep:
     ids = home.sweep_ids()
     if sweep_id not in ids:
         if not ids:
-            raise UserError(f"there is no sweep {sweep_id!r}: {home.root} holds none yet")
-        raise unknown("sweep", sweep_id, ids, where=str(home.root))
+            raise UserError(f"there is no sweep {sweep_id!r}: {home_words(home.root)} holds none yet")
+        raise unknown("sweep", sweep_id, ids, where=home_words(home.root))
     found = reading.read(home, sweep_id)
     if isinstance(found, Unreadable):
         raise UnreadableError(found)
@@ -121,7 +119,7 @@ def find_unfinished(spec: SweepSpec, home: Home, say: Callable[[str], object] = 
     if answered is not None:
         say(f"{answered.id} has its answer already; here it is again")
         return answered
-    raise UserError(f"no unfinished sweep of {spec.name} with these settings lies in {home.root}.{closest}")
+    raise UserError(f"no unfinished sweep of {spec.name} with these settings lies in {home_words(home.root)}.{closest}")
 
 
 def newest(spec: SweepSpec, home: Home, say: Callable[[str], object] = warnings.warn) -> Sweep | None:
@@ -150,33 +148,6 @@ def check_same(spec: SweepSpec, sweep: Sweep) -> None:
             f"{sweep.id} cannot be resumed with these settings: they differ in {_listed(different)}. "
             f"Repeat the settings it was started with, or use --extend {sweep.id} for a new sweep that reuses its runs."
         )
-
-
-@contextmanager
-def driving(files: SweepFiles) -> Iterator[None]:
-    """Hold a sweep's lock. Raises :class:`UserError` while another process drives it."""
-    lock = FileLock(files.lock)
-    try:
-        lock.acquire(timeout=GLANCE_S)
-    except Timeout:
-        raise UserError(f"{files.directory.name} is being run by another process; wait for it or stop it") from None
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def is_driven(files: SweepFiles) -> bool:
-    """Whether a process, this one or another, holds the sweep's lock."""
-    if not files.lock.exists():
-        return False
-    lock = FileLock(files.lock)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        return True
-    lock.release()
-    return False
 
 
 def drop_checkpoints(files: SweepFiles) -> None:

@@ -10,22 +10,27 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from filelock import FileLock
 
 from orchestrator.store.damage import Say, is_whole
+from orchestrator.store.driving import is_driven
 from orchestrator.store.files import Home, SweepFiles, write_whole
-from orchestrator.store.lifecycle import is_driven
 from orchestrator.store.remains import WEIGHTS, read_origin, read_outcome
 from orchestrator.store.storage import Storage, kept_runs, storage_at
+from orchestrator.store.trouble import REMOTE, trouble_words
 from trainables.base import Outcome
 
 ALIVE_FOR_S = 0.5
 """How long a look whether another sweep is being driven holds good."""
+ASK_AGAIN_S = (1.0, 5.0, 15.0)
+"""How long a store on the network that does not answer is left alone, before the driver asks it again."""
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -51,22 +56,22 @@ class SweepRuns:
 
     def has(self, key: str) -> bool:
         """Whether a finished run of this key is there, whole or not."""
-        return self._shared and self._runs.has(key)
+        return self._shared and self._asked(lambda: self._runs.has(key))
 
     def weights(self, key: str) -> Path | None:
         """Where the weights of a finished run lie, the sweep's own or the home's; None where it left none."""
-        path = self._runs.get(key) / WEIGHTS
+        path = self._asked(lambda: self._runs.get(key)) / WEIGHTS
         return path if path.is_file() else None
 
     def find(self, key: str) -> Found | None:
         """The finished run of this key; None where it must be trained. A damaged one is put aside and named."""
-        if not self.has(key) or not is_whole(self._runs, key, self._say):
+        if not self.has(key) or not self._asked(lambda: is_whole(self._runs, key, self._say)):
             return None
-        return Found(read_outcome(self._runs.get(key)), self.trained_for(key))
+        return Found(read_outcome(self._asked(lambda: self._runs.get(key))), self.trained_for(key))
 
     def trained_for(self, key: str) -> str:
         """The other sweep a run that is there was trained for; ``""`` where it was this one."""
-        origin = read_origin(self._runs.get(key)) if self._shared else None
+        origin = read_origin(self._asked(lambda: self._runs.get(key))) if self._shared else None
         return "" if origin is None or origin.sweep == self.sweep_id else origin.sweep
 
     @contextmanager
@@ -100,6 +105,19 @@ class SweepRuns:
         claim = self._home.claims / key
         if self._shared and _read_claim(claim) == self.sweep_id:
             claim.unlink(missing_ok=True)
+
+    def _asked(self, ask: Callable[[], Answer]) -> Answer:
+        """What the storage answers. One on the network that does not is asked again a few times: what is trained
+        meanwhile goes on."""
+        for wait_s in ASK_AGAIN_S:
+            try:
+                return ask()
+            except OSError as error:
+                if error.errno != REMOTE:
+                    raise
+                self._say(f"trouble, which is no outcome: {trouble_words(error, '')}; tried again in {wait_s:g} s")
+            time.sleep(wait_s)
+        return ask()
 
     def _is_driven(self, sweep_id: str) -> bool:
         seen, alive = self._alive.get(sweep_id, (-ALIVE_FOR_S, False))

@@ -11,8 +11,8 @@ import os
 from dataclasses import asdict, dataclass
 
 from orchestrator.errors import UserError, unknown
+from orchestrator.store.driving import is_driven
 from orchestrator.store.files import SweepFiles
-from orchestrator.store.lifecycle import is_driven
 from orchestrator.store.records import Sweep
 
 

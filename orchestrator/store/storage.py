@@ -6,6 +6,7 @@ needs an address, and no path of the driver's machine.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import tempfile
@@ -13,6 +14,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import cache
 from pathlib import Path
 
 from orchestrator.errors import SweepError
@@ -63,6 +65,10 @@ class Storage(ABC):
     def has(self, name: str) -> bool:
         """Whether something is kept under a name."""
         return name in self.list(name)
+
+    def size(self, name: str) -> int:
+        """Bytes of what is kept under a name, 0 where nothing is: as they lie there, and as they did a moment ago."""
+        return directory_bytes(self.get(name))
 
     def move(self, name: str, other: str) -> None:
         """Keep what is kept under a name under another one, which is free."""
@@ -129,7 +135,27 @@ def _age_s(path: Path) -> float:
         return 0.0
 
 
-KINDS: dict[str, Callable[[str], Storage]] = {}
+def directory_bytes(directory: Path) -> int:
+    """Bytes of all files under a directory; what disappears meanwhile does not count."""
+    total = 0
+    for root, _, names in os.walk(directory):
+        for name in names:
+            try:
+                total += os.stat(os.path.join(root, name), follow_symlinks=False).st_size
+            except FileNotFoundError:
+                continue
+    return total
+
+
+@cache
+def _in_object_store(address: str) -> Storage:
+    """One for each address, so that what it has learned of the store is learned once."""
+    from orchestrator.store.object_storage import S3Storage  # Only where there is one.
+
+    return S3Storage(address)
+
+
+KINDS: dict[str, Callable[[str], Storage]] = {"s3": _in_object_store}
 """Makers of storages that are no file systems, by what stands before ``://`` in their addresses."""
 
 

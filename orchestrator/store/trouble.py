@@ -1,4 +1,5 @@
-"""Trouble of the machine: a full disk, one that fails. It says nothing of what was written or read, and may pass."""
+"""Trouble of the machine: a full disk, one that fails, a store on the network that does not answer. It says nothing of
+what was written or read, and may pass."""
 
 from __future__ import annotations
 
@@ -15,6 +16,8 @@ WORDS = {
     errno.ESTALE: ("was taken away by its server", "mount it again"),
 }
 """What the disk is where an error has this number, and what to do."""
+REMOTE = errno.ENOLINK
+"""The number of trouble with a store on the network; its error's text says what it is and what to do."""
 IN_RUST = re.compile(r"\(os error (\d+)\)")
 """How safetensors says what in Python would be an ``OSError``."""
 SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
@@ -25,20 +28,39 @@ class LastingTroubleError(SweepError):
     """Trouble of the machines that no further try mends: somebody has to change how they are set up."""
 
 
+def remote_trouble(place: object, said: str) -> OSError:
+    """Trouble with a store on the network. ``said`` goes on from its name: ``cannot be reached: is it switched on``"""
+    return OSError(REMOTE, said, str(place))
+
+
 def trouble_in(error: BaseException) -> int | None:
     """The number of the machine's trouble that an exception tells of, or one behind it; None where it is none."""
+    found = _troubled(error)
+    return None if found is None else _number(found)
+
+
+def trouble_words(error: BaseException, place: object) -> str:
+    """What is wrong with the machine where an exception tells of its trouble, and what to do, for a person to read;
+    ``""`` where it is none. ``place`` is what was written or read, where the exception names none."""
+    found = _troubled(error)
+    if found is None:
+        return ""
+    number = _number(found)
+    if number == REMOTE:
+        assert isinstance(found, OSError)
+        return f"{found.filename} {found.strerror}"
+    what, remedy = WORDS[number or 0]
+    return f"the disk of {getattr(error, 'filename', None) or place} {what}: {remedy}"
+
+
+def _troubled(error: BaseException) -> BaseException | None:
+    """The exception among an error and those behind it that tells of trouble."""
     seen: BaseException | None = error
     while seen is not None:
-        if (number := _number(seen)) in WORDS:
-            return number
+        if _number(seen) in (*WORDS, REMOTE):
+            return seen
         seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
     return None
-
-
-def trouble_words(number: int, place: object) -> str:
-    """What is wrong with the disk of this place, and what to do, for a person to read."""
-    what, remedy = WORDS[number]
-    return f"the disk of {place} {what}: {remedy}"
 
 
 def _number(error: BaseException) -> int | None:

@@ -27,8 +27,9 @@ def print_spaces(spaces: list[Space], console: Console) -> None:
     console.print(table)
 
 
-def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console) -> None:
-    """What is about to be done: mixes, sizes, seeds, method, profile and why, devices, estimate, warnings."""
+def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console, place: str = "") -> None:
+    """What is about to be done: mixes, sizes, seeds, method, profile and why, devices, estimate, warnings. ``place``
+    says where it is kept, where that needs saying."""
     family = spec.make_family()
     subject = family.subject()
     table = Table.grid(padding=(0, 2))
@@ -50,6 +51,7 @@ def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Con
         ("profile", f"{spec.profile} ({spec.profile_reason})" if spec.profile else "none"),
         ("devices", f"{hardware}; {_stacks(spec, plan)}"),
         ("estimate", cost_line(plan)),
+        *([("home", place)] if place else []),
     ):
         table.add_row(label, Text(value))
     name = f"{spec.name}, {spec.variant}" if spec.variant else spec.name

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from orchestrator.errors import SweepError
+from orchestrator.store.trouble import REMOTE
 
 INTERRUPTED = 130
 """128 + SIGINT, as shells have it."""
@@ -61,6 +62,8 @@ def _usage(error: typer.TyperException) -> str:
 
 def _system(error: OSError) -> str:
     place = f" {str(error.filename)!r}" if error.filename else ""
+    if error.errno == REMOTE:
+        return f"{error.filename} {error.strerror}"
     if error.errno in FULL:
         return f"the disk is full: cannot write{place}. Free some space, or name another --home; --resume continues."
     if error.errno in DENIED:

@@ -11,13 +11,14 @@ from contextlib import contextmanager
 import requests
 from mlflow.exceptions import MlflowException
 
+from orchestrator.store.trouble import REMOTE
 from orchestrator.tracking.base import DamagedStoreError, OutageError
 
 TEMPORARY_CODES = frozenset(
     {"TEMPORARILY_UNAVAILABLE", "REQUEST_LIMIT_EXCEEDED", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED"}
 )
 TEMPORARY_STATUS = frozenset({408, 429, 500, 502, 503, 504})
-TEMPORARY_ERRNO = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE, errno.EMFILE})
+TEMPORARY_ERRNO = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE, errno.EMFILE, REMOTE})
 TEMPORARY_S3_CODES = frozenset({"RequestTimeout", "RequestLimitExceeded", "Throttling", "ThrottlingException"})
 """What object stores say with status 400 though the same request may succeed later."""
 DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)

@@ -14,11 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.catalogue.reading import State, directory_bytes, read_arrays, read_sweep
+from orchestrator.catalogue.reading import State, read_arrays, read_sweep
 from orchestrator.errors import UserError
 from orchestrator.store import lifecycle
 from orchestrator.store.files import Home
 from orchestrator.store.remains import read_origin
+from orchestrator.store.storage import directory_bytes
 from tests.catalogue.fabricated import diverged, failed, leave_stack, runs_of, write_sweep
 from tests.drive.sweeps import spec
 from trainables.base import Status

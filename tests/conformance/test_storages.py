@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,13 @@ from orchestrator.errors import SweepError
 from orchestrator.search.base import Request
 from orchestrator.store import lifecycle, runs, storage
 from orchestrator.store.files import Home
+from orchestrator.store.object_storage import S3Storage
 from orchestrator.store.probed import read_results
 from orchestrator.store.storage import PosixStorage, Storage, kept_runs, storage_at
 from tests.conformance.packed import KIND, PackedStorage
 from tests.conformance.storages import StorageConformance
 from tests.drive.sweeps import printed, quiet, spec
+from tests.objects import ObjectStore, object_store
 from trainables.base import Status
 
 MAKERS: dict[str, Callable[[Path], Storage]] = {
@@ -35,9 +38,28 @@ class TestStorages(StorageConformance):
         return MAKERS[name](tmp_path)
 
 
+class TestObjectStorage(StorageConformance):
+    @pytest.fixture
+    def storage(self, objects: ObjectStore, copies: Path) -> Storage:
+        return S3Storage(f"{objects.bucket()}/runs")
+
+
 def test_an_unknown_kind_is_named() -> None:
-    with pytest.raises(SweepError, match=r"no storage of the kind 's3', which s3://place/runs names"):
-        storage_at("s3://place/runs")
+    with pytest.raises(SweepError, match=r"no storage of the kind 'gs', which gs://place/runs names; .*s3://"):
+        storage_at("gs://place/runs")
+
+
+@pytest.fixture(name="objects")
+def running_object_store(monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
+    with object_store(monkeypatch) as store:
+        yield store
+
+
+@pytest.fixture(name="copies")
+def own_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where copies of what an object store keeps lie on this machine: nowhere else than here."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
 
 
 @pytest.fixture

@@ -13,13 +13,12 @@ import ray
 from ray.exceptions import RayTaskError
 
 from orchestrator.store import storage
-from orchestrator.store.files import write_whole
 from orchestrator.store.storage import Storage, storage_at
-from orchestrator.store.trouble import LastingTroubleError
+from orchestrator.store.trouble import LastingTroubleError, trouble_words
 
 KIND = "driver"
-"""Before ``://`` in an address: then the name of a :class:`Keeper`, then the absolute path of a storage on its
-machine."""
+"""Before ``://`` in an address: then the name of a :class:`Keeper`, a ``/``, and the address of a storage as its
+machine has it."""
 LARGEST_BYTES = 512 << 20
 """The most that travels at once. It lies in memory twice on either side, and Ray's object store holds by default 30 %
 of a machine's memory: a directory of this size fits into one of 4 GB."""
@@ -33,16 +32,20 @@ class Keeper:
     """An actor on the driver's machine that keeps and reads for workers elsewhere. It holds nothing itself: one that
     died is started again by Ray, and what was asked of it asked again."""
 
-    def prove(self, directory: str, nonce: str) -> bool:
-        """Whether the driver's file is seen here; an answer is left for the driver to see. Raises ``OSError``."""
-        if not reads(Path(directory) / "driver", nonce):
-            return False
-        write_whole(Path(directory) / "keeper", nonce)
-        return True
+    def prove(self, at: str, nonce: str) -> str:
+        """Why this process does not come to the driver's storage at this address, ``""`` where it does: it reads what
+        the driver left there, and leaves an answer."""
+        try:
+            if not says(at, "driver", nonce):
+                return f"nothing of it is seen at {at}"
+            leave(at, "keeper", nonce)
+        except (OSError, LastingTroubleError) as error:
+            return trouble_words(error, at) or str(error)
+        return ""
 
-    def sees(self, file: str, nonce: str) -> bool:
-        """Whether what a worker wrote is seen here."""
-        return reads(Path(file), nonce)
+    def sees(self, at: str, name: str, nonce: str) -> bool:
+        """Whether what a worker left is seen here."""
+        return says(at, name, nonce)
 
     def read(self, at: str, name: str, known: Look | None) -> tuple[Look, Files | None] | None:
         """What the storage at this address keeps under a name; None where it keeps nothing. Its files are left out
@@ -92,7 +95,7 @@ class KeptByDriver(Storage):
         self._address = address
         name, _, path = address.removeprefix(f"{KIND}://").partition("/")
         self._keeper = ray.get_actor(name)
-        self._at = f"/{path}"
+        self._at = path if "://" in path else f"/{path}"
         self._copies = tempfile.TemporaryDirectory(prefix="orchestrator-copies-")
         self._held: dict[str, tuple[Look, Path]] = {}
 
@@ -172,10 +175,17 @@ class KeptByDriver(Storage):
 storage.KINDS[KIND] = KeptByDriver
 
 
-def reads(file: Path, content: str) -> bool:
-    """Whether a file can be read here and says just this."""
+def leave(at: str, name: str, nonce: str) -> None:
+    """Keep a proof under this name in a storage that was come to."""
+    with storage_at(at).put(name) as directory:
+        (directory / "nonce").write_text(nonce, encoding="utf-8")
+
+
+def says(at: str, name: str, nonce: str) -> bool:
+    """Whether a storage has this very proof. Raises ``OSError`` where it cannot be asked."""
+    file = storage_at(at).get(name) / "nonce"
     try:
-        return file.read_text(encoding="utf-8") == content
+        return file.read_text(encoding="utf-8") == nonce
     except (OSError, UnicodeDecodeError):
         return False
 

@@ -1,4 +1,4 @@
-"""Whether a worker and the driver see the same home: proved with files that each leaves for the other."""
+"""Whether a worker and the driver come to the same home: proved by what each keeps there for the other."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from orchestrator.engine.ray.keeper import KIND, LARGEST_BYTES, Keeper, reads
+from orchestrator.engine.ray.keeper import KIND, LARGEST_BYTES, Keeper, leave, says
 from orchestrator.engine.reports import StackJob
 from orchestrator.engine.transport import Transport
 from orchestrator.errors import SweepError
-from orchestrator.store.files import SweepFiles, write_whole
-from orchestrator.store.trouble import LastingTroubleError
+from orchestrator.store.files import SweepFiles
+from orchestrator.store.storage import storage_at
+from orchestrator.store.trouble import LastingTroubleError, trouble_words
 
 SEEN_WITHIN_S = 5.0
 """How long a file is looked for that another machine wrote: a network's file system may show it a little later."""
@@ -29,38 +29,51 @@ LOOK_EVERY_S = 0.2
 
 @dataclass(frozen=True)
 class Reach:
-    """What a worker needs to come to the driver's storages. In ``directory`` the file ``driver`` says ``nonce``;
-    ``keeper`` is the name of the actor beside the driver."""
+    """What a worker needs to come to the driver's storages. In the one at the address ``at`` the driver keeps a proof
+    with ``nonce``; ``keeper`` is the name of the actor beside the driver."""
 
     transport: Transport
-    directory: str
+    home: str
+    at: str
     nonce: str
     keeper: str
 
 
 @contextmanager
 def reachable(files: SweepFiles, transport: Transport) -> Iterator[Reach]:
-    """A block in which workers can prove that they see the sweep's home, and send what they trained where they do not.
+    """A block in which workers can prove that they come to the sweep's home, and send what they trained where they do
+    not.
 
-    Raises :class:`SweepError` where not even Ray's processes beside the driver see it.
+    Raises :class:`SweepError` where not even Ray's processes beside the driver come to it.
     """
-    shutil.rmtree(files.reach, ignore_errors=True)
-    nonce = secrets.token_hex(16)
-    write_whole(files.reach / "driver", nonce)
-    reach = Reach(transport, str(files.reach), nonce, f"keeper-{nonce[:8]}")
+    _forget(files)
+    nonce, home = secrets.token_hex(16), files.home.address("").rstrip("/")
+    leave(files.reach_at, "driver", nonce)
+    reach = Reach(transport, home, files.reach_at, nonce, f"keeper-{nonce[:8]}")
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     always = {"max_restarts": -1, "max_task_retries": -1}
     keeper: Any = ray.remote(Keeper).options(name=reach.keeper, num_cpus=0, scheduling_strategy=here, **always).remote()
     try:
-        if not (ray.get(keeper.prove.remote(reach.directory, nonce)) and reads(files.reach / "keeper", nonce)):
+        flaw = ray.get(keeper.prove.remote(reach.at, nonce))
+        if flaw or not says(reach.at, "keeper", nonce):
+            why = f" ({flaw})" if flaw else ""
             raise SweepError(
-                f"Ray's processes on this machine do not see {files.home.root} as this program does: start Ray where "
-                "that directory is (in the same container, say)"
+                f"Ray's processes on this machine do not see {home} as this program does{why}: "
+                "start Ray where that directory is (in the same container, say), or with what leads to the store in "
+                "its environment"
             )
         yield reach
     finally:
         ray.kill(keeper)
-        shutil.rmtree(files.reach, ignore_errors=True)
+        _forget(files)
+
+
+def _forget(files: SweepFiles) -> None:
+    """Remove all proofs."""
+    proofs = storage_at(files.reach_at)
+    for name in proofs.list():
+        proofs.delete(name)
+    shutil.rmtree(files.reach, ignore_errors=True)
 
 
 class Way:
@@ -97,19 +110,20 @@ class Way:
 
 def _flaw(reach: Reach) -> str:
     """Why this process does not share the driver's home; ``""`` where it does."""
-    directory = Path(reach.directory)
-    home = SweepFiles(directory.parent).home.root
     node = f"the node {ray.util.get_node_ip_address()}"
-    if not _in_time(lambda: reads(directory / "driver", reach.nonce)):
-        return f"{node} does not see the driver's {home}"
-    answer = directory / f"{ray.get_runtime_context().get_node_id()}-{os.getpid()}"
     try:
-        write_whole(answer, reach.nonce)
+        if not _in_time(lambda: says(reach.at, "driver", reach.nonce)):
+            return f"{node} does not see the driver's {reach.home}"
+    except (OSError, LastingTroubleError) as error:
+        return f"{node} does not see the driver's {reach.home} ({trouble_words(error, reach.home) or error})"
+    answer = f"{ray.get_runtime_context().get_node_id()}-{os.getpid()}"
+    try:
+        leave(reach.at, answer, reach.nonce)
     except OSError as error:
-        return f"{node} cannot write to the driver's {home} ({error.strerror})"
+        return f"{node} cannot write to the driver's {reach.home} ({error.strerror})"
     keeper = ray.get_actor(reach.keeper)
-    if not _in_time(lambda: bool(ray.get(keeper.sees.remote(str(answer), reach.nonce)))):
-        return f"what {node} writes to {home} does not come to the driver"
+    if not _in_time(lambda: bool(ray.get(keeper.sees.remote(reach.at, answer, reach.nonce)))):
+        return f"what {node} writes to {reach.home} does not come to the driver"
     return ""
 
 
@@ -121,5 +135,5 @@ def _in_time(seen: Callable[[], bool]) -> bool:
 
 
 def _through(keeper: str, address: str) -> str:
-    """An address that leads to a storage of the driver's machine; one elsewhere is good from everywhere."""
-    return address if "://" in address else f"{KIND}://{keeper}{address}"
+    """An address that leads to a storage as the driver's machine has it."""
+    return f"{KIND}://{keeper}/{address.removeprefix('/')}"

@@ -1,0 +1,94 @@
+"""A real S3 server on loopback, moto's, for the tests that need an object store. What it holds lies in this process, so
+that it can be stopped and started again, at another place if need be."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import boto3
+import pytest
+from moto.moto_server import threaded_moto_server
+from moto.server import DomainDispatcherApplication, ThreadedMotoServer
+
+from orchestrator.store import s3_client
+from tests.tracking.servers import free_port
+
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "of-a-test",
+    "AWS_SECRET_ACCESS_KEY": "of-a-test",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_MAX_ATTEMPTS": "2",
+}
+
+
+class _Heedless(DomainDispatcherApplication):  # type: ignore[misc] # it has no types
+    """Moto's application, as a store has it that overlooks the conditions of writes."""
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        for header in ("HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH") if environ["REQUEST_METHOD"] == "PUT" else ():
+            environ.pop(header, None)
+        return super().__call__(environ, start_response)
+
+
+class ObjectStore:
+    """``environment`` is what leads a process to it. One that does not ``heed`` conditions writes whatever is there."""
+
+    def __init__(self, *, heeds: bool = True) -> None:
+        self._application = DomainDispatcherApplication if heeds else _Heedless
+        self._port = free_port()
+        self._server: ThreadedMotoServer | None = None
+        self.environment = CREDENTIALS | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{self._port}"}
+
+    def start(self) -> None:
+        """Begin, or go on, with what it held."""
+        logging.getLogger("werkzeug").disabled = True
+        self._server = ThreadedMotoServer("127.0.0.1", self._port, verbose=False)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(threaded_moto_server, "DomainDispatcherApplication", self._application)
+            self._server.start()
+
+    def stop(self) -> None:
+        """Answer nobody any more; nothing is forgotten."""
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+
+    def client(self) -> Any:
+        """A client of its own, for a test that looks for itself."""
+        return boto3.client(
+            "s3",
+            endpoint_url=self.environment["AWS_ENDPOINT_URL"],
+            aws_access_key_id="of-a-test",
+            aws_secret_access_key="of-a-test",
+            region_name="us-east-1",
+        )
+
+    def bucket(self) -> str:
+        """The address of a place in a new bucket."""
+        name = f"sweeps-{uuid.uuid4().hex[:12]}"
+        self.client().create_bucket(Bucket=name)
+        return f"s3://{name}/team/home"
+
+    def keys(self, address: str) -> list[str]:
+        """The keys of all objects beneath an address."""
+        bucket, _, prefix = address.removeprefix("s3://").partition("/")
+        pages = self.client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{prefix}/")
+        return [each["Key"].removeprefix(f"{prefix}/") for page in pages for each in page.get("Contents", ())]
+
+
+@contextmanager
+def object_store(patch: pytest.MonkeyPatch, *, heeds: bool = True) -> Iterator[ObjectStore]:
+    """One that this process, and those that it starts, come to."""
+    store = ObjectStore(heeds=heeds)
+    for name, said in store.environment.items():
+        patch.setenv(name, said)
+    patch.setattr(s3_client, "_clients", {})  # A client stays with its server.
+    store.start()
+    try:
+        yield store
+    finally:
+        store.stop()
