@@ -9,7 +9,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ import ray
 from ray._private.services import get_node_ip_address
 from ray.util.placement_group import placement_group_table
 
+from orchestrator.engine.ray.cluster import cluster_hardware
+from orchestrator.errors import SweepError
 from tests.engine.nodes import RAY
 
 CORES = 2
@@ -69,7 +71,7 @@ def growing_cluster(directory: Path, most: int, *, v2: bool) -> Iterator[str]:
     with (directory / "said").open("wb") as said:
         head = subprocess.Popen([RAY, *words], env=environment, stdout=said, stderr=said)
     try:
-        _wait_until_open(port)
+        _wait_until_it_grows(address)
         yield address
     finally:
         parts = [psutil.Process(head.pid), *psutil.Process(head.pid).children(recursive=True)]
@@ -80,15 +82,15 @@ def growing_cluster(directory: Path, most: int, *, v2: bool) -> Iterator[str]:
         head.wait()
 
 
-def _wait_until_open(port: int, within_s: float = 100.0) -> None:
+def _wait_until_it_grows(address: str, within_s: float = 200.0) -> None:
     until = time.monotonic() + within_s
     while True:
-        with socket.socket() as asked:
-            if asked.connect_ex(("127.0.0.1", port)) == 0:
+        with suppress(SweepError):  # The head is not there yet.
+            if cluster_hardware(address).grows:
                 return
         if time.monotonic() > until:
             raise TimeoutError
-        time.sleep(0.2)
+        time.sleep(0.5)
 
 
 def seen(address: str) -> tuple[int, int]:

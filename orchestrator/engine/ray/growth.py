@@ -79,7 +79,9 @@ class Growth:
             self._give_up(self._waiting[-1])
         if count and not self._said:
             self._said = True
-            self._say(f"more stacks are wanted than there is room for: the cluster's autoscaler is asked for {count} slots")
+            self._say(
+                f"more stacks are wanted than there is room for: the cluster's autoscaler is asked for {count} slots"
+            )
         while len(self._waiting) < count:
             self._waiting.append(placement_group([self._slot]))
 

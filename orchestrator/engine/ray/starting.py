@@ -19,6 +19,7 @@ from ray._private.authentication.authentication_constants import AUTHORIZATION_B
 from ray._private.authentication.http_token_authentication import get_auth_headers_if_auth_enabled
 from ray.exceptions import AuthenticationError
 
+from orchestrator.engine.ray.securing import check_tls
 from orchestrator.errors import SweepError, UserError
 
 REACHABLE = ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR
@@ -110,6 +111,7 @@ def _check_address(address: str) -> None:
             f"no Ray cluster answers at {address}: {error.strerror or error}. Is it running (ray status), and is the "
             "port open to this machine?"
         ) from error
+    check_tls(host, port, ANSWER_WITHIN_S)
 
 
 def _init(**asked: Any) -> Any:
