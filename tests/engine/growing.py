@@ -32,8 +32,9 @@ FIRST = "f" * 51 + "0" * 5
 def _config(address: str, most: int, *, v2: bool) -> dict[str, Any]:
     provider = {"use_node_id_as_ip": True, "disable_node_updaters": True, "disable_launch_config_check": True}
     in_v2 = {"launch_multiple": True, "head_node_id": FIRST} if v2 else {}
-    lists = ("initialization_commands", "setup_commands", "head_setup_commands", "worker_setup_commands")
-    nothing: dict[str, Any] = {name: [] for name in (*lists, "head_start_ray_commands", "worker_start_ray_commands")}
+    commands = ("initialization", "setup", "head_setup", "worker_setup", "head_start_ray", "worker_start_ray")
+    lists = [*(f"{each}_commands" for each in commands), "cluster_synced_files", "rsync_exclude", "rsync_filter"]
+    nothing: dict[str, Any] = {name: [] for name in lists}
     worker = {"resources": {"CPU": CORES, "object_store_memory": 100_000_000}, "node_config": {}, "min_workers": 0}
     return nothing | {
         "cluster_name": "growing",
@@ -48,6 +49,7 @@ def _config(address: str, most: int, *, v2: bool) -> dict[str, Any]:
         },
         "auth": {},
         "file_mounts": {},
+        "file_mounts_sync_continuously": False,
     }
 
 
@@ -71,10 +73,10 @@ def growing_cluster(directory: Path, most: int, *, v2: bool) -> Iterator[str]:
     with (directory / "said").open("wb") as said:
         head = subprocess.Popen([RAY, *words], env=environment, stdout=said, stderr=said)
     try:
-        _wait_until_it_grows(address)
+        _wait_until_it_grows(address, head, directory / "said")
         yield address
     finally:
-        parts = [psutil.Process(head.pid), *psutil.Process(head.pid).children(recursive=True)]
+        parts = [] if head.poll() is not None else [*psutil.Process(head.pid).children(recursive=True)]
         head.terminate()
         _, left = psutil.wait_procs(parts, timeout=5)
         for each in left:
@@ -82,14 +84,15 @@ def growing_cluster(directory: Path, most: int, *, v2: bool) -> Iterator[str]:
         head.wait()
 
 
-def _wait_until_it_grows(address: str, within_s: float = 200.0) -> None:
+def _wait_until_it_grows(address: str, head: subprocess.Popen[bytes], said: Path, within_s: float = 200.0) -> None:
     until = time.monotonic() + within_s
     while True:
+        assert head.poll() is None, said.read_text()
         with suppress(SweepError):  # The head is not there yet.
             if cluster_hardware(address).grows:
                 return
         if time.monotonic() > until:
-            raise TimeoutError
+            raise TimeoutError(said.read_text())
         time.sleep(0.5)
 
 

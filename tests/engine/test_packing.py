@@ -114,7 +114,7 @@ def test_unequal_nodes_are_filled_as_far_as_each_goes(cluster: MakeCluster, tmp_
     assert most_at_once(said) == 3
 
 
-@pytest.mark.parametrize(("share", "slots"), [("auto", 2), (0, 4)])
+@pytest.mark.parametrize(("share", "slots"), [("auto", 2), pytest.param(0, 4, marks=pytest.mark.night)])
 def test_nodes_with_and_without_gpus_train_what_a_stack_asks_for(
     share: float | str, slots: int, cluster: MakeCluster, tmp_path: Path
 ) -> None:
