@@ -264,7 +264,7 @@ def _watched(home: Path, console: Console, options: Sequence[str]) -> AbstractCo
 
 def _check_gpus(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:
     """Raise ``UserError`` where a sweep asks for GPUs and there are none."""
-    if not spec.resources.gpu_per_stack or hardware.gpus:
+    if not spec.resources.gpu_per_stack or hardware.gpus or hardware.grows:
         return
     where = f"at {address}" if address else "here"
     raise UserError(

@@ -15,7 +15,7 @@ import numpy as np
 
 from orchestrator.search.base import Observation, Problem, Request, Searcher
 from orchestrator.search.registry import make_searcher
-from orchestrator.space.hardware import Hardware
+from orchestrator.space.hardware import Hardware, Machine
 from orchestrator.space.searching import searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks.sizing import Sizing
@@ -187,11 +187,8 @@ def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]
 
 def stacks_at_once(spec: SweepSpec, hardware: Hardware) -> int:
     """How many stacks train at the same time; at least 1, for a machine that is too small is found out elsewhere."""
-    resources = spec.resources
-    fits = hardware.cpus / resources.cpu_per_stack
-    if resources.gpu_per_stack:
-        fits = min(fits, hardware.gpus / resources.gpus)
-    return max(1, int(fits))
+    machines = hardware.machines or (Machine(hardware.cpus, hardware.gpus),)
+    return max(1, sum(map(spec.resources.stacks_on, machines)))
 
 
 def _rehearsal(searcher: Searcher, transition: float, seconds: Mapping[int, float]) -> Counter[int]:

@@ -76,8 +76,11 @@ def extended_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
 
 
 def check_room(spec: SweepSpec, hardware: Hardware) -> None:
-    """Raise :class:`UserError` where a stack asks for more cores or devices than there are, all machines together."""
+    """Raise :class:`UserError` where a stack asks for more cores or devices than there are, all machines together, and
+    none are added."""
     asked = spec.resources
+    if hardware.grows:
+        return
     if asked.cpu_per_stack > hardware.cpus:
         raise UserError(
             f"resources.cpu_per_stack is {asked.cpu_per_stack:g} and there are {hardware.cpus} CPU cores: give each "

@@ -19,7 +19,7 @@ from orchestrator.engine.running import Running, Training
 from orchestrator.search.base import BY_HAND, Observation, Request, Searcher
 from orchestrator.space.evidence import observe
 from orchestrator.stacks.sizing import Sizing
-from orchestrator.stacks.stacking import Stack, Ticket
+from orchestrator.stacks.stacking import Stack, Ticket, full_stacks
 from orchestrator.store.files import SweepFiles
 from orchestrator.store.journal import Ended, Journal, Stopped
 from orchestrator.store.records import Sweep
@@ -185,6 +185,18 @@ class Campaign:
         self._underway.begin(stack.id, [ticket.request for ticket in stack.tickets])
         self._on_change()
         return stack
+
+    def wanted(self, most: int) -> int:
+        """How many more stacks would start now if ``most`` more slots were idle. Nothing is started or asked for."""
+        if self.stopping or self._patience.waiting:
+            return 0
+        idle = max(0, self.slots - self._running.busy)
+        asked = self.searcher.branch()
+        tickets = self._queue.ahead(map(self.ticket, asked.ask(idle + most)))
+        if tickets:
+            more = asked.ask((idle + most) * self._most(tickets[0]) - len(tickets))
+            tickets = self._queue.ahead([*tickets, *map(self.ticket, more)])
+        return min(most, max(0, full_stacks(tickets, self._most) - idle))
 
     def evaluated(self, key: str, evaluation: Evaluation) -> None:
         """A run in training reached an evaluation."""

@@ -18,11 +18,22 @@ MPS_PIPES, MPS_CONTROL = "/tmp/nvidia-mps", "control"
 
 
 @dataclass(frozen=True)
+class Machine:
+    """One node of a cluster: cores and GPUs that it offers, which may be fractions."""
+
+    cpus: float
+    gpus: float = 0.0
+
+
+@dataclass(frozen=True)
 class Hardware:
     """Cores that this process may use, memory in GB (0: unknown) and GPUs that torch can compute on, with the name of
     the first one. ``cpu_name`` is the processor's name as the system gives it; ``gpu_mps`` says whether several
     processes compute on a GPU at the same time (False: they take turns, or it is not known), ``gpu_bf16`` whether
     it has matrix units for bf16.
+
+    Of a cluster ``machines`` are its nodes, and ``grows`` says whether it adds some where they are missed: nobody
+    knows then what there will be.
     """
 
     cpus: int
@@ -32,10 +43,13 @@ class Hardware:
     cpu_name: str = ""
     gpu_mps: bool = False
     gpu_bf16: bool = False
+    machines: tuple[Machine, ...] = ()
+    grows: bool = False
 
     def __str__(self) -> str:
         gpus = f"{self.gpus} x {self.gpu_name}" if self.gpus else "no GPU"
-        return f"{self.cpus} CPU cores, {self.memory_gb:.0f} GB of memory, {gpus}"
+        grows = ", and what its autoscaler adds" if self.grows else ""
+        return f"{self.cpus} CPU cores, {self.memory_gb:.0f} GB of memory, {gpus}{grows}"
 
 
 def detect() -> Hardware:

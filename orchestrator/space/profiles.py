@@ -60,9 +60,12 @@ def needs_of(profile: Mapping[str, Any]) -> Needs:
 
 
 def missing(needs: Needs, hardware: Hardware) -> Iterator[str]:
-    """What ``hardware`` lacks, each in a few words."""
+    """What ``hardware`` lacks, each in a few words. Machines that are added may have any cores and memory; whether any
+    has a GPU is not known before one is there."""
     if needs.gpu and not hardware.gpus:
         yield "no GPU was found"
+    if hardware.grows:
+        return
     if needs.cpus > hardware.cpus:
         yield f"it needs {needs.cpus} CPU cores and {hardware.cpus} were found"
     if hardware.memory_gb and needs.memory_gb > hardware.memory_gb:  # 0: unknown.

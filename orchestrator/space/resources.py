@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, PlainValidator
 
+from orchestrator.space.hardware import Machine
 from orchestrator.space.validation import STRICT
 
 AUTO: Literal["auto"] = "auto"
@@ -65,6 +66,16 @@ class Resources(BaseModel):
         """Devices that each stack asks for. Must not be called while the share of a GPU is still ``auto``."""
         assert self.gpu_per_stack != AUTO, "the share of a GPU is settled before anything asks for it"
         return self.gpu_per_stack
+
+    def stacks_on(self, machine: Machine) -> int:
+        """How many stacks fit on a machine at once. Fractions of one device never span two."""
+        slack = 1e-9  # 0.1 fits ten times into 1
+        by_cpu = int(machine.cpus / self.cpu_per_stack + slack)
+        if self.gpus == 0:
+            return by_cpu
+        if self.gpus > 1:
+            return min(by_cpu, int(machine.gpus / self.gpus + slack))
+        return min(by_cpu, int(machine.gpus) * int(1 / self.gpus + slack))
 
     @property
     def threads_per_stack(self) -> int:

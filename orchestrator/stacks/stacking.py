@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from orchestrator.search.base import Request
@@ -50,3 +51,10 @@ def next_stack(wanted: Sequence[Ticket], free: int, max_stack: int) -> Stack:
     other_shapes = len({ticket.shape for ticket in wanted}) - 1
     spread = math.ceil(len(mates) / max(1, free - other_shapes))
     return Stack(tuple(mates[: min(max_stack, spread)]))
+
+
+def full_stacks(wanted: Sequence[Ticket], most: Callable[[Ticket], int]) -> int:
+    """How many stacks these runs make where each is as large as it does well to be: at most ``most`` of its runs."""
+    runs = Counter(ticket.shape for ticket in wanted)
+    first = {ticket.shape: ticket for ticket in reversed(wanted)}
+    return sum(math.ceil(count / most(first[shape])) for shape, count in runs.items())

@@ -49,7 +49,7 @@ def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Con
         *([("tune", asked_text(spec.tune))] if spec.tune is not None else []),
         *(("tuned", found_text(mix, found, spec.tune)) for mix, found in spec.tuned.items()),
         ("profile", f"{spec.profile} ({spec.profile_reason})" if spec.profile else "none"),
-        ("devices", f"{hardware}; {_stacks(spec, plan)}"),
+        ("devices", f"{hardware}; {_stacks(spec, plan)}{_nodes(spec, hardware)}"),
         ("estimate", cost_line(plan)),
         *([("home", place)] if place else []),
     ):
@@ -150,6 +150,18 @@ def _source(plan: Plan) -> str:
     if measured == 0:
         return "times at typical rates, nothing being measured here yet: expect a factor of three"
     return f"times as measured here for {measured} of {len(plan.sizes)} sizes, at typical rates for the others"
+
+
+def _nodes(spec: SweepSpec, hardware: Hardware) -> str:
+    """Which nodes of a cluster train, where not all of them do, and that GPUs stay idle."""
+    nodes, asked = hardware.machines, spec.resources
+    unfit = [node for node in nodes if not asked.stacks_on(node)]
+    said = ""
+    if 0 < len(unfit) < len(nodes):
+        others = "the other one has" if len(unfit) == 1 else "the others have"
+        lacking = {"no GPU" if node.gpus < asked.gpus else "too few cores" for node in unfit}
+        said = f", on {len(nodes) - len(unfit)} of {len(nodes)} nodes: {others} {' or '.join(sorted(lacking))}"
+    return said + ("; the GPUs stay idle" if nodes and hardware.gpus and asked.device == "cpu" else "")
 
 
 def _stacks(spec: SweepSpec, plan: Plan) -> str:

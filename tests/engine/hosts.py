@@ -74,6 +74,10 @@ class Hosts:
                 [*self.on(number), "unshare", "-m", "sh", "-c", f"{before} && exec {words}"], stdout=said, stderr=said
             )
 
+    def said(self, number: int) -> str:
+        """What Ray has written on a host."""
+        return (self._directory / str(number) / "said").read_text()
+
     def part(self, number: int, words: str) -> psutil.Process:
         """A part of Ray on a host, once it is there. Raises ``AssertionError`` where Ray has ended before."""
         ray, until = self._rays[number], time.monotonic() + PATIENCE_S

@@ -14,11 +14,13 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
+from orchestrator.cost.plan import stacks_at_once
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.engine.ray.cluster import cluster_hardware
 from orchestrator.engine.ray.engine import RayEngine
 from orchestrator.space.resources import Resources
 from orchestrator.space.spaces import load_space
+from orchestrator.stacks.calibration import settle
 from orchestrator.store.files import Home
 from tests.drive.sweeps import ended, printed, quiet, spec
 from tests.engine.sleepers import FAMILY, Turn, occupancy, turns
@@ -110,6 +112,24 @@ def test_unequal_nodes_are_filled_as_far_as_each_goes(cluster: MakeCluster, tmp_
     processes = {turn.process: turn.node for turn in said}
     assert sorted(Counter(processes.values()).values()) == [1, 2]
     assert most_at_once(said) == 3
+
+
+@pytest.mark.parametrize(("share", "slots"), [("auto", 2), pytest.param(0, 4, marks=pytest.mark.night)])
+def test_nodes_with_and_without_gpus_train_what_a_stack_asks_for(
+    share: float | str, slots: int, cluster: MakeCluster, tmp_path: Path
+) -> None:
+    """Stacks with a share of a GPU train on the node that has one, in the order of its cores; others on every core."""
+    address = cluster({"num_cpus": 2}, {"num_cpus": 2, "num_gpus": 1})
+    there = cluster_hardware(address)
+    resources = {"gpu_per_stack": share, "max_stack": 1}
+    sleep = {"sleep_s": 0.5}
+    asked = spec(family=FAMILY, sizes=[8, 16], seeds=2, resources=resources)
+    settled, _ = settle(asked, tmp_path / "unmeasured", there)
+    assert stacks_at_once(settled, there) == slots
+    said = sweep(address, tmp_path, sizes=[8, 16], seeds=2, resources=resources, settings=sleep)
+    assert most_at_once(said) == slots
+    assert {turn.gpus for turn in said} == ({"0"} if share else {""})
+    assert len({turn.node for turn in said}) == (1 if share else 2)
 
 
 @pytest.mark.alone

@@ -2,14 +2,64 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import ray
 
 from orchestrator.engine.ray.engine import RayEngine
-from orchestrator.engine.ray.session import RaySession
+from orchestrator.engine.ray.session import TOKENS, RaySession, protect_token
 from orchestrator.space.resources import Resources
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the token of a user lies who has none yet."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in (*TOKENS, "RAY_AUTH_MODE"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path / ".ray" / "auth_token"
+
+
+def test_a_token_is_its_users_alone_from_the_first_moment(token: Path) -> None:
+    protect_token(missing=False)
+    assert not token.exists()
+    protect_token(missing=True)
+    written = token.read_text()
+    assert len(written) >= 32
+    assert token.stat().st_mode & 0o777 == 0o600
+    token.chmod(0o644)
+    protect_token(missing=True)
+    assert token.read_text() == written
+    assert token.stat().st_mode & 0o777 == 0o600
+
+
+def test_where_somebody_has_chosen_a_token_or_none_none_is_written(
+    token: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / "mounted"))
+    protect_token(missing=True)
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.delenv("RAY_AUTH_TOKEN_PATH")
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    protect_token(missing=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_ray_takes_the_token_that_was_written(token: Path, tmp_path: Path) -> None:
+    code = "from orchestrator.engine.ray.session import *\nRaySession().begin()\nprint('token', token_asked())"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == f"token {token.read_text()}"
 
 
 def node() -> str:

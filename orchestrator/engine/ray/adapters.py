@@ -20,6 +20,7 @@ from orchestrator.engine.base import job_of, take_in
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.ray.cluster import Room
 from orchestrator.engine.ray.failing import lost_node, traceback_of
+from orchestrator.engine.ray.growth import Growth
 from orchestrator.engine.ray.trial import REPORT
 from orchestrator.engine.reports import StackReport
 
@@ -33,13 +34,14 @@ class NotPickled:
 
 class CampaignSearcher(NotPickled, Searcher):
     """The one ``ray.tune`` searcher: whatever strategy chooses the runs, Tune sees stacks being suggested, as many at a
-    time as there is room for."""
+    time as there is room for; what there is no room for is shown to ``growth``."""
 
-    def __init__(self, campaign: Campaign, home: str, room: Room) -> None:
+    def __init__(self, campaign: Campaign, home: str, room: Room, growth: Growth) -> None:
         super().__init__(metric="training_iteration", mode="max")
         self._campaign = campaign
         self._home = home
         self._room = room
+        self._growth = growth
         self._out: set[str] = set()
         """The trials that are not over."""
         self.stacks: dict[str, str] = {}
@@ -51,6 +53,7 @@ class CampaignSearcher(NotPickled, Searcher):
         self._campaign.slots = self._room.slots
         stack = self._campaign.next_stack() if len(self._out) < self._campaign.slots else None
         if stack is None:
+            self._growth.look()
             return Searcher.FINISHED if self._campaign.done else None
         self.stacks[trial_id] = stack.id
         self._out.add(trial_id)

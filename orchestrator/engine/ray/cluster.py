@@ -3,43 +3,73 @@ change as nodes join and leave."""
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Callable
 from typing import Any
 
 import ray
+from ray._private.ray_constants import DEBUG_AUTOSCALING_STATUS
+from ray.autoscaler.v2.sdk import get_cluster_status
+from ray.autoscaler.v2.utils import is_autoscaler_v2
+from ray.experimental.internal_kv import _internal_kv_get
 
 from orchestrator.engine.ray.starting import start, switch_kept
-from orchestrator.space.hardware import Hardware
+from orchestrator.space.hardware import Hardware, Machine
 from orchestrator.space.resources import Resources
 
 COUNT_EVERY_S = 5.0
 """A node that has joined waits so long at most for its first stack. To ask the cluster takes some milliseconds."""
+ONE_OF_ITS_KIND = re.compile("node_[0-9a-f]{56}")
+"""What an autoscaler that only reports calls the kind of a node: it holds the node's id."""
 ACCELERATOR = "accelerator_type:"
 """Before the name of a node's kind of GPU, among its resources."""
 
 
 def cluster_hardware(address: str) -> Hardware:
-    """The cores, memory and GPUs of all nodes together. Raises :class:`UserError` for what is no address and
+    """The cores, memory and GPUs of all nodes. Raises :class:`UserError` for what is no address and
     :class:`SweepError` where no cluster answers."""
     with switch_kept():
         start(address)
         try:
-            nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+            alive = [node for node in ray.nodes() if node["Alive"]]
+            grows = has_autoscaler()
         finally:
             ray.shutdown()
+    nodes = [node["Resources"] for node in alive]
     names = sorted({key.removeprefix(ACCELERATOR) for node in nodes for key in node if key.startswith(ACCELERATOR)})
     return Hardware(
         cpus=int(sum(node.get("CPU", 0) for node in nodes)),
         memory_gb=sum(node.get("memory", 0) for node in nodes) / 1e9,
         gpus=int(sum(node.get("GPU", 0) for node in nodes)),
         gpu_name=" and ".join(names) or "GPU",
+        machines=tuple(map(machine_of, alive)),
+        grows=grows,
     )
 
 
 def slots_on(nodes: list[dict[str, Any]], resources: Resources) -> int:
-    """Stacks that fit on these nodes at once, by cores and devices; fractions of one device never span two."""
-    return sum(_slots_of(node["Resources"], resources) for node in nodes if node["Alive"])
+    """Stacks that fit on these nodes at once, by cores and devices."""
+    return sum(resources.stacks_on(machine_of(node)) for node in nodes if node["Alive"])
+
+
+def machine_of(node: dict[str, Any]) -> Machine:
+    """What a node offers, as ``ray.nodes`` tells it."""
+    return Machine(node["Resources"].get("CPU", 0.0), node["Resources"].get("GPU", 0.0))
+
+
+def has_autoscaler() -> bool:
+    """Whether this cluster has an autoscaler that adds machines. Every head has one that only reports; it calls each
+    node a kind of its own."""
+    if is_autoscaler_v2():
+        status = get_cluster_status(ray.get_runtime_context().gcs_address)
+        kinds = [node.ray_node_type_name for node in (*status.active_nodes, *status.idle_nodes)]
+    else:
+        said = _internal_kv_get(DEBUG_AUTOSCALING_STATUS)
+        report = json.loads(said).get("autoscaler_report") if said else None
+        kinds = ((report or {}).get("node_type_mapping") or {}).values()
+    return any(kind and not ONE_OF_ITS_KIND.fullmatch(kind) for kind in kinds)
 
 
 class Room:
@@ -55,26 +85,16 @@ class Room:
     @property
     def slots(self) -> int:
         """At least 1: where no node has room now, a stack waits for one to join."""
-        now = time.monotonic()
-        if now - self._counted_at >= COUNT_EVERY_S:
-            self._counted_at = now
-            self._count()
+        if time.monotonic() - self._counted_at >= COUNT_EVERY_S:
+            self.count()
         return max(1, self._found)
 
-    def _count(self) -> None:
+    def count(self) -> None:
+        """Count now, since something may have changed."""
+        self._counted_at = time.monotonic()
         nodes = [node for node in ray.nodes() if node["Alive"]]
         found, before = slots_on(nodes, self._resources), self._found
         if found != before:
             self._found = found
             many = f"{len(nodes)} node{'s' if len(nodes) != 1 else ''}"
             self._say(f"the cluster has changed: {many}, {found} stacks at a time ({before} before)")
-
-
-def _slots_of(has: dict[str, float], resources: Resources) -> int:
-    slack = 1e-9  # 0.1 fits ten times into 1
-    by_cpu = int(has.get("CPU", 0.0) / resources.cpu_per_stack + slack)
-    if resources.gpus == 0:
-        return by_cpu
-    if resources.gpus > 1:
-        return min(by_cpu, int(has.get("GPU", 0.0) / resources.gpus + slack))
-    return min(by_cpu, int(has.get("GPU", 0.0)) * int(1 / resources.gpus + slack))

@@ -18,7 +18,8 @@ from ray import tune
 from orchestrator.engine.base import Engine, check_trouble
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, CampaignStopper, SlotScheduler
-from orchestrator.engine.ray.cluster import Room, slots_on
+from orchestrator.engine.ray.cluster import Room, has_autoscaler, slots_on
+from orchestrator.engine.ray.growth import Growth
 from orchestrator.engine.ray.metrics import Exporter
 from orchestrator.engine.ray.reach import Reach, reachable
 from orchestrator.engine.ray.session import RaySession
@@ -51,7 +52,7 @@ class RayEngine(Engine):
 
     @property
     def slots(self) -> int:
-        return slots_on(ray.nodes(), self._resources)
+        return max(1, slots_on(ray.nodes(), self._resources))
 
     def describe(self) -> str:
         nodes = [node for node in ray.nodes() if node["Alive"]]
@@ -60,9 +61,18 @@ class RayEngine(Engine):
         where = f"Ray at {address}" if address else "Ray on this machine"
         gpus = f", {totals['GPU']:g} GPUs" if totals.get("GPU") else ""
         dashboard = self._session.dashboard or ("none" if address else "off (--dashboard starts it)")
+        slots = slots_on(ray.nodes(), self._resources)
+        room = f"{slots} stacks at a time" if slots else f"{self._lacking()}: its autoscaler is asked for machines"
         return (
             f"{where}: {len(nodes)} node{'s' if len(nodes) > 1 else ''}, {totals.get('CPU', 0):g} CPU cores{gpus}, "
-            f"{self.slots} stacks at a time; dashboard: {dashboard}"
+            f"{room}; dashboard: {dashboard}"
+        )
+
+    def _lacking(self) -> str:
+        asked = self._resources
+        return (
+            f"no node has room for a stack (resources.cpu_per_stack is {asked.cpu_per_stack:g} and "
+            f"resources.gpu_per_stack {asked.gpus:g})"
         )
 
     def exporting(self, sweep_id: str, snapshot: Callable[[], Snapshot]) -> AbstractContextManager[object]:
@@ -71,14 +81,10 @@ class RayEngine(Engine):
     def __enter__(self) -> Self:
         self._session.begin()
         self._begins.enter_context(Watch())
-        if self.slots < 1:
-            asked = self._resources
+        if slots_on(ray.nodes(), self._resources) < 1 and not has_autoscaler():
             self._begins.close()
             self._session.end()
-            raise UserError(
-                f"no node has room for a stack: resources.cpu_per_stack is {asked.cpu_per_stack:g} and "
-                f"resources.gpu_per_stack {asked.gpus:g}; lower them or add machines"
-            )
+            raise UserError(f"{self._lacking()}; lower them or add machines")
         return self
 
     def __exit__(
@@ -101,7 +107,9 @@ class RayEngine(Engine):
 
     def _fit(self, campaign: Campaign, files: SweepFiles, reach: Reach | None, watch: Watch) -> None:
         """Have Tune train whatever the campaign hands out."""
-        adapter = CampaignSearcher(campaign, self._home, Room(self._resources, campaign.say))
+        room = Room(self._resources, campaign.say)
+        growth = Growth(room, self._resources, campaign.wanted, campaign.say)
+        adapter = CampaignSearcher(campaign, self._home, room, growth)
         callback = CampaignCallback(campaign)
         shared = {"space": campaign.sweep.spec.to_dict(), "reach": reach}
         needs = {"cpu": self._resources.cpu_per_stack, "gpu": self._resources.gpus}
@@ -126,7 +134,8 @@ class RayEngine(Engine):
             ),
         )
         try:
-            tuner.fit()
+            with growth:
+                tuner.fit()
         except Exception:
             watch.look()
             if not campaign.trouble:  # Tune's own files lie on the disk that is full.

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Self
 
 import ray
+from ray._private.authentication.authentication_token_generator import generate_new_authentication_token
 
 from orchestrator.engine.ray.starting import start, switch_kept, token_asked, token_file
 from orchestrator.errors import UserError
@@ -23,6 +24,9 @@ ENVIRONMENT = {
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # who asks for no GPU sees none; StackTrial sees to it elsewhere, too
 }
+
+TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+"""Variables by which somebody has chosen a token, so that Ray writes none."""
 
 DASHBOARD_NEEDS = ("aiohttp", "aiohttp_cors", "colorful", "grpc", "opencensus", "prometheus_client")
 """Modules that ``ray[default]`` installs and the dashboard and its exporters import."""
@@ -59,13 +63,13 @@ class RaySession:
             check_dashboard(self.address)
         self._before.enter_context(switch_kept())
         os.environ.update(ENVIRONMENT)
+        protect_token(missing=self.address is None)
         try:
             context = start(self.address, dashboard=self._with_dashboard)
         except BaseException:
             self._before.close()
             raise
         self._begun = True
-        _protect_token()
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # Failed trials are reported by the sweep.
         self._dashboard = f"http://{context.dashboard_url}" if context.dashboard_url else ""
         if self._dashboard and (token := token_asked()):
@@ -93,10 +97,16 @@ class RaySession:
         self.end()
 
 
-def _protect_token() -> None:
-    """Ray writes the token that guards its ports readable for all users of the machine: keep it to this one."""
+def protect_token(*, missing: bool) -> None:
+    """Keep the token that guards Ray's ports to this user; where it is ``missing``, write one. Ray would, as it starts,
+    so that all users of the machine may read it."""
     token = token_file()
-    if token.is_file():
+    missing &= os.environ.get("RAY_AUTH_MODE", "token").lower() == "token"
+    with suppress(OSError):  # It is somebody else's to protect (a mounted secret, say), or Ray will say what is wrong.
+        if missing and not any(map(os.environ.get, TOKENS)) and not token.exists():
+            token.parent.mkdir(parents=True, exist_ok=True)
+            with open(os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+                file.write(generate_new_authentication_token())
         token.chmod(0o600)
 
 

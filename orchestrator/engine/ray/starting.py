@@ -17,8 +17,9 @@ import ray
 from ray._private import ray_constants
 from ray._private.authentication.authentication_constants import AUTHORIZATION_BEARER_PREFIX
 from ray._private.authentication.http_token_authentication import get_auth_headers_if_auth_enabled
-from ray.exceptions import AuthenticationError
+from ray.exceptions import AuthenticationError, RaySystemError
 
+from orchestrator.engine.ray.securing import check_tls
 from orchestrator.errors import SweepError, UserError
 
 REACHABLE = ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR
@@ -58,8 +59,8 @@ def switch_kept() -> Iterator[None]:
 def start(address: str | None, *, dashboard: bool = False) -> Any:
     """Ray's context: of a new Ray on this machine, reachable from it alone, or of the cluster at ``address``.
 
-    Raises :class:`UserError` for what is no address, and :class:`SweepError` where Ray does not start, no cluster
-    answers, or it refuses the token.
+    Raises :class:`UserError` for what is no address and for files of TLS that are not there, and :class:`SweepError`
+    where Ray does not start, no cluster answers, or it refuses the token or the certificate.
     """
     _listen(everywhere=address is not None)
     if address is None:
@@ -82,7 +83,7 @@ def start(address: str | None, *, dashboard: bool = False) -> Any:
             return _init(address=address)
         except AuthenticationError as error:
             raise SweepError(f"RAY_AUTH_MODE is token and there is none here: {_where_tokens_lie()}") from error
-        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        except (ConnectionError, RuntimeError, ValueError, OSError, RaySystemError) as error:
             said.seek(0)
             if REFUSED in said.read():
                 raise SweepError(_refused(address)) from error
@@ -90,7 +91,8 @@ def start(address: str | None, *, dashboard: bool = False) -> Any:
 
 
 def _check_address(address: str) -> None:
-    """Raise ``UserError`` unless ``address`` is ``auto`` or ``[ray://]host:port``, ``SweepError`` if nobody listens."""
+    """Raise ``UserError`` unless ``address`` is ``auto`` or ``[ray://]host:port``, ``SweepError`` if nobody listens.
+    :func:`check_tls` raises the same of files and of a side that lacks TLS."""
     if address == "auto":
         return
     parts = urlsplit(address if "://" in address else f"//{address}")
@@ -110,6 +112,7 @@ def _check_address(address: str) -> None:
             f"no Ray cluster answers at {address}: {error.strerror or error}. Is it running (ray status), and is the "
             "port open to this machine?"
         ) from error
+    check_tls(host, port, ANSWER_WITHIN_S)
 
 
 def _init(**asked: Any) -> Any:
