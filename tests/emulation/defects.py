@@ -42,7 +42,7 @@ EMULATED = (
         "        for each_SNC in qkv_SNK.chunk(3, dim=-1)",
         "each_BTHD.transpose(1, 2) for each_BTHD in\n"
         "        qkv_SNK.view(stack * rows, tokens // rows, 3, n_head, width3 // 3 // n_head).unbind(2)",
-        f"{STEP}test_a_compiled_step_is_recorded_whole[False]",
+        f"{STEP}test_a_compiled_step_is_recorded_whole[0]",
         r"assert 193 <= 189",
     ),
     Defect(
@@ -50,8 +50,8 @@ EMULATED = (
         "trainables/transformer.py",
         "MOST_ROWS = 65_535",
         "MOST_ROWS = 10**9",
-        f"{STEP}test_no_number_of_rows_is_too_large_for_a_grid[False-65536]",
-        r"CUDA error: invalid configuration argument(.|\n)*BAD-LAUNCH",
+        f"{STEP}test_no_number_of_rows_is_too_large_for_a_grid[0-65536]",
+        r"CUDA error: invalid configuration argument",
     ),
     Defect(
         "two recordings held at once",
@@ -180,7 +180,20 @@ def copied(to: Path) -> Path:
 def run(test: str, root: Path) -> tuple[int, str]:
     """Exit code and output of one test in a copy of the repository."""
     environment = os.environ | {"PYTHONPATH": str(root), "STUB_LOG": str(root / "log")}
-    words = [sys.executable, "-m", "pytest", "-q", "-m", "", "-p", "no:cacheprovider", "-p", "no:xdist", test]
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        "",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "--tb=short",
+        test,
+    ]
     done = subprocess.run(words, cwd=root, env=environment, capture_output=True, text=True, check=False, timeout=800)
     return done.returncode, done.stdout + done.stderr
 

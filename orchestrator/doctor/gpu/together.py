@@ -17,6 +17,9 @@ SAMPLE = Sample(n_embed=32, runs=32, device="cuda", precision="bf16", block=128,
 STEPS, SECONDS = 4, 5.0
 PAYS = 1.05
 """Two processes are worth their memory from so many times one process's rate on."""
+BRIEF = ("--tb=no", "--assert=plain")
+"""Options of pytest: nobody reads more than which tests fail, and to show a tensor of a GPU whose sums are wrong can
+take all memory there is: the size of what is shown is computed there."""
 TESTS_S, THROUGHPUT_S = 240.0, 150.0
 FROM_A_CLONE = "it comes with the repository: run doctor from a clone of it"
 
@@ -41,7 +44,8 @@ def tests() -> Finding:
     folder = ROOT / "tests" / "trainables"
     if not folder.is_dir():
         return skipped("the tests that need a GPU are not installed", FROM_A_CLONE)
-    words = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "--no-header", "-p", "no:cacheprovider", str(folder)]
+    words = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "--no-header", "-p", "no:cacheprovider", *BRIEF]
+    words.append(str(folder))
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=TESTS_S)
     last = next(reversed(done.stdout.strip().splitlines()), "")
     failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
