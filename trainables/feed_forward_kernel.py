@@ -219,7 +219,8 @@ def feed_forward_gradient(
     wrap_triton(_backward_tokens)[(stack * triton.cdiv(tokens, shapes["N"]),)](
         x_SNC, *given, by_x_SNC, *ways, **shapes, num_warps=8, num_stages=2
     )
-    shapes |= {"N": 64, "F": 128 if shapes["C"] <= 64 else 64}
+    # Two sums are kept in registers, and a bias's besides: the assembler finds room for tiles of this width.
+    shapes |= {"N": 64, "F": 128 if shapes["C"] <= 64 and bias_S1F is None else 64}
     wrap_triton(_backward_weights)[(stack * pieces * triton.cdiv(hidden, shapes["F"]),)](
         x_SNC,
         *given,
