@@ -65,8 +65,9 @@ def throughput() -> Finding:
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=2 * THROUGHPUT_S)
     rows = [line for line in done.stdout.splitlines() if re.match(r"\| \d+ \|", line)]
     if done.returncode or not rows:
-        last = next(reversed(done.stderr.strip().splitlines()), "")
-        return wrong(f"the throughput benchmark fails: {last}", f"run it by itself: {' '.join(words[1:6])}")
+        notes = [line for line in done.stdout.splitlines() if re.match(r"[^|]+: \w*(Error|memory)", line)]
+        said = "; ".join(notes) or next(reversed(done.stderr.strip().splitlines()), "")
+        return wrong(f"the throughput benchmark fails: {said}", f"run it by itself: {' '.join(words[1:6])}")
     best = max(rows, key=lambda row: float(row.split("|")[3]))
     cells = [cell.strip() for cell in best.split("|")[1:-1]]
     said = f"quickest at n_embed {cells[0]}: {cells[1]}, {cells[2]} runs x steps/s, {cells[7]} of the ceiling"
