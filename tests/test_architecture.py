@@ -80,6 +80,8 @@ def test_trainables_use_the_standard_library_numpy_and_torch_only() -> None:
     assert {module for module, _ in outside if not within(module, "trainables.reparametrization")} == {
         "trainables.probes.manifold",
         "trainables.attention_kernel",
+        "trainables.feed_forward_kernel",
+        "trainables.matrix_units",
     }
 
 

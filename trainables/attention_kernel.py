@@ -16,25 +16,13 @@ import triton.language as tl
 from torch import Tensor
 from torch.library import triton_op, wrap_triton
 
-SMALLEST_TILE = 16
-"""Along every axis of a product on matrix units."""
-
-
-@triton.jit  # type: ignore[untyped-decorator]
-def _dot(a, b, WIDE: tl.constexpr):  # type: ignore[no-untyped-def]
-    """A product summed in float32; ``WIDE``: of float32 numbers, too."""
-    if WIDE:
-        a = a.to(tl.float32)
-        b = b.to(tl.float32)
-        return tl.dot(a, b, input_precision="ieee")
-    else:  # Triton wants both branches of a constant condition.
-        return tl.dot(a, b)
+from trainables.matrix_units import dot, tile, wide
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _weights(q, k, scale, t, WIDE: tl.constexpr):  # type: ignore[no-untyped-def]
     """exp(score - largest score) [T, T], 0 for what comes later, and its sum over every query's row [T]."""
-    score = _dot(q, tl.trans(k), WIDE) * scale
+    score = dot(q, tl.trans(k), WIDE) * scale
     score = tl.where(t[:, None] >= t[None, :], score, float("-inf"))
     weight = tl.exp(score - tl.max(score, 1)[:, None])
     return weight, tl.sum(weight, 1)
@@ -64,7 +52,7 @@ def _forward(  # type: ignore[no-untyped-def]
     k = tl.load(first + width + at, mask=inside, other=0.0)
     v = tl.load(first + 2 * width + at, mask=inside, other=0.0)
     weight, total = _weights(q, k, scale, t, WIDE)
-    mixed = _dot(weight.to(v.dtype), v, WIDE) / total[:, None]
+    mixed = dot(weight.to(v.dtype), v, WIDE) / total[:, None]
     to = mixed_pointer + row * positions * width + head * DEPTH + t[:, None] * width + d[None, :]
     tl.store(to, mixed.to(v.dtype), mask=inside)
 
@@ -99,11 +87,11 @@ def _backward(  # type: ignore[no-untyped-def]
     weight, total = _weights(q, k, scale, t, WIDE)
     share = weight / total[:, None]
     to = gradient_pointer + first + at
-    tl.store(to + 2 * width, _dot(tl.trans(share.to(v.dtype)), upstream, WIDE).to(v.dtype), mask=inside)
-    by_share = _dot(upstream, tl.trans(v), WIDE)
+    tl.store(to + 2 * width, dot(tl.trans(share.to(v.dtype)), upstream, WIDE).to(v.dtype), mask=inside)
+    by_share = dot(upstream, tl.trans(v), WIDE)
     by_score = (share * (by_share - tl.sum(share * by_share, 1)[:, None]) * scale).to(v.dtype)
-    tl.store(to, _dot(by_score, k, WIDE).to(v.dtype), mask=inside)
-    tl.store(to + width, _dot(tl.trans(by_score), q, WIDE).to(v.dtype), mask=inside)
+    tl.store(to, dot(by_score, k, WIDE).to(v.dtype), mask=inside)
+    tl.store(to + width, dot(tl.trans(by_score), q, WIDE).to(v.dtype), mask=inside)
 
 
 @triton_op("transition_sweeps::attention", mutates_args={})
@@ -132,14 +120,13 @@ def attend_gradient(upstream_SNC: Tensor, qkv_SNK: Tensor, rows: int, n_head: in
 
 def _constants(qkv_SNK: Tensor, positions: int, depth: int) -> dict[str, int | bool]:
     """What the kernels are compiled for."""
-    tile = max(SMALLEST_TILE, triton.next_power_of_2(positions))
+    row = tile(positions)
     return {
         "DEPTH": depth,
-        "T": tile,
-        "D": max(SMALLEST_TILE, triton.next_power_of_2(depth)),
-        # Triton's interpreter, which runs a kernel on a CPU, multiplies bits where it is given bf16.
-        "WIDE": not qkv_SNK.is_cuda or qkv_SNK.dtype == torch.float32,
-        "num_warps": 8 if tile > 64 else 4,
+        "T": row,
+        "D": tile(depth),
+        "WIDE": wide(qkv_SNK),
+        "num_warps": 8 if row > 64 else 4,
         "num_stages": 1,
     }
 

@@ -8,16 +8,23 @@ measured in tests/bench/RESULTS.md.
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import shutil
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks: workers compile there whatever others compile, too.
+    fcntl = None  # type: ignore[assignment]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -75,6 +82,23 @@ def let_grow(*tensors: Tensor) -> None:
 
     for tensor in tensors:
         torch._dynamo.maybe_mark_dynamic(tensor, 0)
+
+
+@contextmanager
+def compiling(form: Hashable) -> Iterator[None]:
+    """A block in which no other process of this user on this machine compiles what has this form: whoever comes later
+    finds it in the compiler's cache, which lies beside the lock."""
+    if fcntl is None:
+        yield
+        return
+    from torch._inductor.runtime.cache_dir_utils import cache_dir
+
+    place = Path(cache_dir())
+    place.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.sha256(repr(form).encode()).hexdigest()[:12]
+    with (place / f"transition-sweeps-{digest}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _python_header() -> Path:

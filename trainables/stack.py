@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from trainables.architecture import Layout, ModelSettings
 from trainables.captured import CapturedStep, repeatable
-from trainables.compiled import CANONICAL_STACK, can_compile, compiled, let_grow
+from trainables.compiled import CANONICAL_STACK, can_compile, compiled, compiling, let_grow
 from trainables.optimizer import AdamState, adamw_step, step_sizes
 from trainables.padding import pad_parameters
 from trainables.sampling import WindowSampler
@@ -194,7 +194,8 @@ class StackTrainer:
         return dict(zip(leaves, gradients, strict=True)), loss_S.detach()
 
     def _compile_first(self) -> None:
-        """Compile forward and backward pass for the canonical stack, on weights of zero, unless this process has."""
+        """Compile forward and backward pass for the canonical stack, on weights of zero, unless this process has. One
+        process of a machine compiles, the others take it from the cache."""
         weights = self._weights()
         tokens_SBW, answer_SBW = self._sampler.draw(self._step)
         form = (
@@ -207,7 +208,7 @@ class StackTrainer:
         )
         if form not in _COMPILED_FIRST:
             like = (CANONICAL_STACK, *tokens_SBW.shape[1:])
-            with repeatable() if self._step.is_cuda else nullcontext():
+            with repeatable() if self._step.is_cuda else nullcontext(), compiling(form):
                 self._differentiate(
                     weights.new_zeros(CANONICAL_STACK, weights.shape[1]),
                     tokens_SBW.new_zeros(like),

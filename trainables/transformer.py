@@ -77,9 +77,32 @@ class _Linear:
 
 def _add(stream_SNC: Tensor, x_SNK: Tensor, parameters: Mapping[str, Tensor], name: str) -> Tensor:
     """The residual stream with what the map ``name`` makes of ``x`` added."""
-    if f"{name}_{BIAS}" in parameters:
-        stream_SNC = stream_SNC + parameters[f"{name}_{BIAS}"].unsqueeze(1)
-    return torch.baddbmm(stream_SNC, x_SNK, parameters[name])
+    return torch.baddbmm(_biased(stream_SNC, parameters, name), x_SNK, parameters[name])
+
+
+def _biased(stream_SNC: Tensor, parameters: Mapping[str, Tensor], name: str) -> Tensor:
+    """The residual stream with the bias of the map ``name`` added, where it has one."""
+    if f"{name}_{BIAS}" not in parameters:
+        return stream_SNC
+    return stream_SNC + parameters[f"{name}_{BIAS}"].unsqueeze(1)
+
+
+def _feed_forward(
+    stream_SNC: Tensor,
+    normed_SNC: Tensor,
+    into: _Linear,
+    parameters: Mapping[str, Tensor],
+    layer: int,
+    activation: str,
+) -> Tensor:
+    """The residual stream with a layer's feed-forward of ``normed`` added."""
+    name = f"{layer}.feed_forward_out"
+    if fused.feeds(normed_SNC, into.matrix_SCK.shape[-1], activation):
+        stream_SNC = _biased(stream_SNC, parameters, name)
+        fed_SNC: Tensor = fused.feed_forward(normed_SNC, stream_SNC, into.matrix_SCK, into.bias_S1K, parameters[name])
+        return fed_SNC
+    act = functional.relu if activation == "relu" else functional.gelu
+    return _add(stream_SNC, act(into(normed_SNC)), parameters, name)
 
 
 def _attention(qkv_SNK: Tensor, rows: int, n_head: int, scale: float) -> Tensor:
@@ -155,7 +178,6 @@ def forward(settings: ModelSettings, parameters: Mapping[str, Tensor], tokens_SB
     vocabulary, n_embed = p["token"].shape[1], p["final_norm"].shape[1]
     x_SNC = _embed(p["token"], tokens_SBT.reshape(stack, rows * positions))
     x_SNC = (x_SNC.view(stack, rows, positions, -1) + p["position"][:, None, :positions]).view_as(x_SNC)
-    act = functional.relu if settings.activation == "relu" else functional.gelu
     scale = 1 / math.sqrt(n_embed // settings.n_head)
     layers = range(settings.n_layer)
     into_attention = [_Linear.after_norm(p, f"{i}.attention_norm", f"{i}.qkv", p[f"{i}.qkv"]) for i in layers]
@@ -167,8 +189,7 @@ def forward(settings: ModelSettings, parameters: Mapping[str, Tensor], tokens_SB
         qkv_SNK = into_attention[layer](_norm(x_SNC, n_embed))
         mixed_SNC = _attention(qkv_SNK, rows, settings.n_head, scale)
         x_SNC = _add(x_SNC, mixed_SNC, p, f"{layer}.attention_out")
-        hidden_SNF = act(into_hidden[layer](_norm(x_SNC, n_embed)))
-        x_SNC = _add(x_SNC, hidden_SNF, p, f"{layer}.feed_forward_out")
+        x_SNC = _feed_forward(x_SNC, _norm(x_SNC, n_embed), into_hidden[layer], p, layer, settings.activation)
     head = _Linear.after_norm(p, "final_norm", "head", p["token"].transpose(1, 2) if settings.tied else p["head"])
     logits_SNV = head(_norm(x_SNC, n_embed))[..., :vocabulary]
     return logits_SNV.reshape(stack, rows, positions, vocabulary)

@@ -13,7 +13,7 @@ from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.catalogue.reports import compared
 from orchestrator.cost.plan import make_plan
 from orchestrator.cost.spent import cost_of
-from orchestrator.drive.beginning import one_ray
+from orchestrator.drive.beginning import mps_where_asked, one_ray
 from orchestrator.drive.probing import probe_runs
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.errors import SweepError
@@ -94,7 +94,11 @@ class Reproduction:
         waiting.sort(key=lambda each: costs[self._place(each[1])] / each[0].rows_of(each[1]))
         if budget_s != 0:
             self._probe([(each, spec) for each in self._experiments for spec in each.specs])
-        with one_ray(local_debug=options.local_debug, address=options.address, dashboard=options.dashboard) as session:
+        specs = [spec for _, spec in waiting]
+        with (
+            mps_where_asked(specs, self._say, local_debug=options.local_debug, address=options.address),
+            one_ray(local_debug=options.local_debug, address=options.address, dashboard=options.dashboard) as session,
+        ):
             shared = replace(options, session=session)
             for number, (experiment, spec) in enumerate(waiting, start=1):
                 if until is not None and clock() + costs[self._place(spec)] > until:

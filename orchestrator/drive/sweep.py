@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from orchestrator.drive.beginning import (
     engine_for,
     extended_sweep,
     known_runs,
+    mps_where_asked,
     on_these_devices,
     resumed_sweep,
 )
@@ -108,9 +109,16 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     Raises :class:`UserError` for options that do not fit, :class:`SweepError` when a part fails, and
     ``KeyboardInterrupt`` after an interruption, which leaves a sweep that can be resumed.
     """
-    home = Home(options.home.resolve())
     say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+    with mps_where_asked([spec], say, local_debug=options.local_debug, address=options.address):
+        return _run(spec, options, console, say)
+
+
+def _run(spec: SweepSpec, options: RunOptions, console: Console, say: Callable[[str], object]) -> Answer:
+    home = Home(options.home.resolve())
     here = options.hardware or hardware.detect()
+    if options.address is None:  # It may have begun since the hardware was looked at.
+        here = replace(here, gpu_mps=bool(here.gpus) and hardware.has_mps())
     if options.address is None or options.hardware is not None:  # Else nothing is known yet of the cluster.
         check_room(spec, here)
     resumed = None if options.resume is None else resumed_sweep(spec, home, options.resume, say)

@@ -13,8 +13,8 @@ GPU_DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia/version", 
 BF16_UNITS = (8, 0)
 """The compute capability from which on NVIDIA's GPUs have matrix units for bf16. Not asked of AMD's, whose numbers are
 others: they pass, and have such units from the MI100 on."""
-MPS_PIPES, MPS_CONTROL = "/tmp/nvidia-mps", "control"
-"""Where NVIDIA's multi-process service listens unless ``CUDA_MPS_PIPE_DIRECTORY`` says otherwise."""
+MPS_PIPE_VARIABLE, MPS_PIPES, MPS_CONTROL = "CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps", "control"
+"""Where NVIDIA's multi-process service listens: what the variable names, or else that directory."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def detect() -> Hardware:
 
 def has_mps() -> bool:
     """Whether NVIDIA's multi-process service runs on this machine."""
-    return (Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", MPS_PIPES)) / MPS_CONTROL).exists()
+    return (Path(os.environ.get(MPS_PIPE_VARIABLE, MPS_PIPES)) / MPS_CONTROL).exists()
 
 
 def _cpus() -> int:

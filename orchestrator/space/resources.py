@@ -40,10 +40,12 @@ class Resources(BaseModel):
 
     ``cpu_per_stack`` (cores) and ``gpu_per_stack`` (devices) may be fractions; with 0 devices a stack trains on the
     CPU. ``max_stack`` is the most runs that train as one batched model. With ``auto`` the share of a GPU, or the stack
-    for each size, follows from measurements on the device (orchestrator/stacks). ``checkpoint_every_s`` is the time
-    between checkpoints, ``retries`` the number of times a failed stack is tried again, ``threads`` the number of
-    threads of one stack (default: its cores, rounded down, at least 1), ``scratch`` a directory that every machine has
-    of its own, for training data (default: a private one beneath the temporary directory).
+    for each size, follows from measurements on the device (orchestrator/stacks). ``mps`` has a sweep on this machine
+    start NVIDIA's multi-process service where it does not run yet, so that stacks on one GPU compute at the same time
+    (orchestrator/engine/mps.py). ``checkpoint_every_s`` is the time between checkpoints, ``retries`` the number of
+    times a failed stack is tried again, ``threads`` the number of threads of one stack (default: its cores, rounded
+    down, at least 1), ``scratch`` a directory that every machine has of its own, for training data (default: a private
+    one beneath the temporary directory).
     """
 
     model_config = STRICT | {"frozen": True}
@@ -51,6 +53,7 @@ class Resources(BaseModel):
     cpu_per_stack: float = Field(default=1.0, ge=0.01, le=MOST_CORES)
     gpu_per_stack: Annotated[float | Literal["auto"], PlainValidator(_gpu_share)] = 0.0
     max_stack: Annotated[int | Literal["auto"], PlainValidator(_stack_size)] = AUTO
+    mps: bool = False
     checkpoint_every_s: float = Field(default=60.0, gt=0, le=CENTURY_S)
     retries: int = Field(default=1, ge=0, le=MOST_RETRIES)
     threads: int | None = Field(default=None, ge=1, le=MOST_CORES)

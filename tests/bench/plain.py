@@ -90,11 +90,16 @@ class PlainRun:
                 {"params": matrices, "weight_decay": settings.weight_decay},
                 {"params": [one for one in self._parameters if one.dim() < 2], "weight_decay": 0.0},
             ],
-            lr=settings.learning_rate if self._captured is None else self._rate,
+            lr=settings.learning_rate,
             betas=(settings.beta1, settings.beta2),
             fused=True,
             capturable=self._captured is not None,
         )
+        if (
+            self._captured is not None
+        ):  # Afterwards: the optimizer looks at the number it is given, which waits for the GPU.
+            for group in self._optimizer.param_groups:
+                group["lr"] = self._rate
         block = model.position.num_embeddings
         self._span = torch.arange(block + 1, device=device)
         self._steps = 0

@@ -57,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> Counter[str]:
     torch.backends.cuda.enable_cudnn_sdp(False)
     case = Case(SHAPES[given.shape], given.width, "bf16", "cuda")
     found = by_kind(case, given.stack)
-    print(f"n_embed {given.width}, stack of {given.stack}, {given.shape} shape, bf16, own kernels: {fused.THERE}")
+    own = ", ".join(sorted(fused.USED)) or "none"
+    print(f"n_embed {given.width}, stack of {given.stack}, {given.shape} shape, bf16, own kernels: {own}")
     print("| kernels | GB a step |\n|---|---|")
     for name, moved in found.most_common():
         print(f"| {name} | {moved / 1e9:.2f} |")

@@ -42,7 +42,7 @@ EMULATED = (
         "        for each_SNC in qkv_SNK.chunk(3, dim=-1)",
         "each_BTHD.transpose(1, 2) for each_BTHD in\n"
         "        qkv_SNK.view(stack * rows, tokens // rows, 3, n_head, width3 // 3 // n_head).unbind(2)",
-        f"{STEP}test_a_compiled_step_is_recorded_whole[False]",
+        f"{STEP}test_a_compiled_step_is_recorded_whole[0]",
         r"assert 193 <= 189",
     ),
     Defect(
@@ -50,8 +50,8 @@ EMULATED = (
         "trainables/transformer.py",
         "MOST_ROWS = 65_535",
         "MOST_ROWS = 10**9",
-        f"{STEP}test_no_number_of_rows_is_too_large_for_a_grid[False-65536]",
-        r"CUDA error: invalid configuration argument(.|\n)*BAD-LAUNCH",
+        f"{STEP}test_no_number_of_rows_is_too_large_for_a_grid[0-65536]",
+        r"CUDA error: invalid configuration argument",
     ),
     Defect(
         "two recordings held at once",
@@ -69,7 +69,7 @@ EMULATED = (
         "    with pytest.MonkeyPatch.context() as patch:\n"
         '        patch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)\n        yield',
         "tests/emulation/test_device.py::test_tests_marked_gpu_end_without_an_error",
-        r"errors?",
+        r"'error' is contained here",
     ),
     Defect(
         "weight gradients summed in bf16",
@@ -140,6 +140,14 @@ PLAIN = (
         r"assert 64 <= 4",
     ),
     Defect(
+        "a width compiled by every worker at once",
+        "trainables/compiled.py",
+        "        fcntl.flock(lock, fcntl.LOCK_EX)\n",
+        "",
+        "tests/trainables/test_stack_compiled.py::test_one_process_of_a_machine_compiles_a_form_at_a_time",
+        r"assert \['32', '16'\] == \['32'\]",
+    ),
+    Defect(
         "steps that run uncompiled without a word",
         "orchestrator/engine/device.py",
         "    _SAID.add(missing)\n    return (f",
@@ -180,7 +188,20 @@ def copied(to: Path) -> Path:
 def run(test: str, root: Path) -> tuple[int, str]:
     """Exit code and output of one test in a copy of the repository."""
     environment = os.environ | {"PYTHONPATH": str(root), "STUB_LOG": str(root / "log")}
-    words = [sys.executable, "-m", "pytest", "-q", "-m", "", "-p", "no:cacheprovider", "-p", "no:xdist", test]
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        "",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "--tb=short",
+        test,
+    ]
     done = subprocess.run(words, cwd=root, env=environment, capture_output=True, text=True, check=False, timeout=800)
     return done.returncode, done.stdout + done.stderr
 

@@ -11,6 +11,7 @@ from threading import Thread
 import pytest
 import torch
 
+from orchestrator.doctor.gpu.together import BRIEF
 from orchestrator.engine.gpu_turns import this_gpu
 from orchestrator.engine.timing import time_stacks
 from orchestrator.engine.worker import StackWorker
@@ -94,6 +95,7 @@ def test_tests_marked_gpu_end_without_an_error(emulation: Emulation) -> None:
         "less_precision and tf32",
         "-p",
         "no:cacheprovider",
+        *BRIEF,
     ]
     words.append("tests/trainables/test_stack_capture.py")
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=500)

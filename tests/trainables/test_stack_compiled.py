@@ -5,6 +5,7 @@ from __future__ import annotations
 import sysconfig
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -87,3 +88,25 @@ def test_what_is_compiled_does_not_depend_on_which_stack_came_first(monkeypatch:
         make_trainer(range(runs), model=replace(SMALL, feed_forward=3), compile_step=True).run(0, 1)
     assert taken == [compiled.CANONICAL_STACK, 2, 5]
     assert counters["stats"]["unique_graphs"] == before + 1
+
+
+def test_one_process_of_a_machine_compiles_a_form_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    within: list[str] = []
+
+    def other(form: str) -> Thread:
+        def enter() -> None:
+            with compiled.compiling(form):
+                within.append(form)
+
+        thread = Thread(target=enter)
+        thread.start()
+        return thread
+
+    with compiled.compiling("16"):
+        other("32").join(10)  # Of another form.
+        waits = other("16")
+        waits.join(0.3)
+        assert within == ["32"]
+    waits.join(10)
+    assert within == ["32", "16"]

@@ -10,6 +10,7 @@ import subprocess
 import torch
 
 from orchestrator.doctor.findings import Finding, ok, slow, wrong
+from orchestrator.engine.mps import COMMAND
 from orchestrator.space.hardware import BF16_UNITS, has_mps
 from trainables.compiled import lacking
 
@@ -59,7 +60,10 @@ def sharing() -> Finding:
     """Whether processes can compute on a GPU at the same time."""
     if has_mps():
         return ok("MPS runs: several processes compute on a GPU at the same time", mps=True)
-    return ok("without MPS processes take turns: at most two stacks share a GPU", mps=False)
+    said = "without MPS processes take turns: at most two stacks share a GPU"
+    if shutil.which(COMMAND) is not None:
+        said += "; --set resources.mps=true has a sweep start it"
+    return ok(said, mps=False)
 
 
 def compiler() -> Finding:
