@@ -276,6 +276,8 @@ class _Drive:
     def _close_record(self, timeout_s: float) -> str:
         """Wait for the record; a clause for the user about what did not get there, ``""`` when all did."""
         left = self._recorder.close(timeout_s)
+        if self._recorder.refused:
+            self._say(self._recorder.warning)
         how = " --rebuild" if self._recorder.damaged else ""
         return f"; {left} records wait for `python -m orchestrator sync{how}`" if left else ""
 
