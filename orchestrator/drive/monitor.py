@@ -27,9 +27,9 @@ from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Point
 from trainables.base import Status
 
-SNAPSHOT_EVERY_S = 0.2
+SNAPSHOT_EVERY_S, SNAPSHOT_SHARE = 0.2, 0.05
 """A snapshot looks through all runs so far: with thousands of short ones, one at every event would take longer than the
-events."""
+events. Snapshots are taken no more often than the first says, and take no more than the second of the driver's time."""
 WINDOW_S = 60.0
 """Throughput is measured over this many seconds."""
 
@@ -57,6 +57,7 @@ class Monitor:
         self._whole: dict[int, int] = {}
         self._progressed: deque[tuple[float, int]] = deque()
         self._family = spec.make_family()
+        self._took_s = 0.0
         self.refresh()
 
     def snapshot(self) -> Snapshot:
@@ -94,7 +95,7 @@ class Monitor:
 
     def changed(self) -> None:
         """Something happened: take a new snapshot, unless the last one is very recent."""
-        if time.monotonic() - self._taken >= SNAPSHOT_EVERY_S:
+        if time.monotonic() - self._taken >= max(SNAPSHOT_EVERY_S, self._took_s / SNAPSHOT_SHARE):
             self.refresh()
 
     def refresh(self) -> None:
@@ -125,6 +126,7 @@ class Monitor:
             steps_per_s=self._steps_per_s(self._steps_ended + sum(run.step for run in in_flight)),
             warnings=self._limits(),
         )
+        self._took_s = time.monotonic() - self._taken
 
     def _running(self) -> list[Running]:
         """What trains now, by mix and size, as it is trained together."""

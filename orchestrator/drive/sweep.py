@@ -184,6 +184,8 @@ class _Drive:
         self._sizing = sizing
         self._console = console
         self._ended: list[Ended] = []
+        self._records: list[RunRecord] = []
+        """The same as reports know them, made once: the provisional answers ask for all of them every minute."""
 
     def run(self, engine: Engine, known: Sequence[Ended]) -> Answer:
         campaign = self._campaign(engine, known)
@@ -238,8 +240,10 @@ class _Drive:
 
     def _note(self, entry: Ended) -> None:
         """Remember a run for the answer and queue its record."""
+        record = lifecycle.record_of(self._sweep, self._files, entry)
         self._ended.append(entry)
-        self._recorder.run_ended(self._sweep, lifecycle.record_of(self._sweep, self._files, entry))
+        self._records.append(record)
+        self._recorder.run_ended(self._sweep, record)
 
     def _leave_resumable(self, why: str) -> None:
         self._recorder.end(self._sweep, self._answer(), Ending.INTERRUPTED)
@@ -259,7 +263,7 @@ class _Drive:
             self._recorder.end(self._sweep, found, Ending.FAILED)
             self._close_record(RECORD_TIMEOUT_S)
             raise SweepError(f"every run failed; the first one with:\n{failed[0].strip()}")
-        records = self._records()
+        records = self._records
         self._recorder.end(self._sweep, found, Ending.FINISHED, draw(self._sweep, found, records))
         self._journal.append(Answered())
         lifecycle.drop_checkpoints(self._files)
@@ -277,14 +281,13 @@ class _Drive:
         return answer(self._sweep.spec, self._outcomes(), lifecycle.recall(self._files).stopped)
 
     def _outcomes(self) -> list[tuple[RunConfig, Outcome]]:
-        return [(record.config, record.outcome) for record in self._records()]
-
-    def _records(self) -> list[RunRecord]:
-        return [lifecycle.record_of(self._sweep, self._files, entry) for entry in self._ended]
+        return [(record.config, record.outcome) for record in self._records]
 
     def _close_record(self, timeout_s: float) -> str:
         """Wait for the record; a clause for the user about what did not get there, ``""`` when all did."""
         left = self._recorder.close(timeout_s)
+        if self._recorder.refused:
+            self._say(self._recorder.warning)
         how = " --rebuild" if self._recorder.damaged else ""
         return f"; {left} records wait for `python -m orchestrator sync{how}`" if left else ""
 

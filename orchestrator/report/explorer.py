@@ -22,7 +22,7 @@ from orchestrator.space.evidence import is_evidence, point_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.probed import numbers_of
 from orchestrator.store.records import RunRecord
-from orchestrator.transition.narrowing import Narrowed, narrowed
+from orchestrator.transition.narrowing import Narrowed, narrowed, steps_shown
 from orchestrator.transition.types import Point
 
 MOST_POINTS = 60
@@ -149,11 +149,11 @@ def _clustered_order(similarity: NDArray[Any]) -> NDArray[np.intp]:
 def _steps(runs: Sequence[RunRecord], spec: SweepSpec, answer: Answer, order: dict[str, int]) -> dict[str, Any]:
     """The posterior of one mix after its runs, in the order they ended."""
     points = [_point(run, spec.target) for run in runs]
-    found = narrowed(points, [count.size for count in answer.counts], answer.confidence)
-    every = -(-len(found) // MOST_STEPS) or 1
-    kept = [place for place in range(len(found)) if place % every == 0 or place == len(found) - 1]
+    places = steps_shown(len(points), MOST_STEPS)
+    found = narrowed(points, [count.size for count in answer.counts], answer.confidence, places=places)
     sizes = [round(size, 2) for size in found[0].density.sizes] if found else []
-    return {"sizes": sizes, "steps": [_step(found[place], order[runs[place].key]) for place in kept]}
+    shown = zip(found, places, strict=True)
+    return {"sizes": sizes, "steps": [_step(each, order[runs[place].key]) for each, place in shown]}
 
 
 def _step(found: Narrowed, run: int) -> dict[str, Any]:

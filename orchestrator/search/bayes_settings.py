@@ -27,7 +27,8 @@ class BayesSettings(SearchSettings):
 
     Which run is next. ``thrift``: information is divided by cost to this power. ``gate``: while many runs are pending,
     another one is started only if it promises at least this share of what the best one would promise without them.
-    While few are pending less is required, and less of a cheap run where no other mix is open. ``share``: choose a
+    While few are pending less is required, less of a cheap run where no other mix is open, and less where there are
+    more than 16 slots. ``share``: choose a
     mix's runs as if its transition probably lay near those of the others. What is reported, and when a mix is done,
     never depend on it.
 

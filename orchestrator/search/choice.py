@@ -36,7 +36,7 @@ def best_choice(
     Where a single run gives nearly all the information, as it does far from the transition, a stack is not worth its
     overhead.
     """
-    free_C = np.isin(belief.sizes, free)
+    free_C = np.array([size in free for size in belief.sizes])
     if not free_C.any():
         return None
     counts = sorted({*(2**power for power in range(most.bit_length()) if 2**power <= most), most})

@@ -41,14 +41,16 @@ def cost_model(results: Results) -> CostModel:
 
     From a single size, or none, the exponent is :data:`UNMEASURED_EXPONENT`.
     """
-    known = sorted(
+    known = [
         (request.size, seen.cost)
         for request, seen in results.items()
         if seen is not None and seen.cost > 0 and request.is_evidence
-    )
+    ]
     if not known:
         return CostModel(1.0, UNMEASURED_EXPONENT)
-    x, y = np.log(np.array(known, dtype=float)).T
+    size_R, cost_R = np.array(known, dtype=float).T
+    in_order = np.lexsort((cost_R, size_R))  # So that a sum is the same whichever result came first.
+    x, y = np.log(size_R[in_order]), np.log(cost_R[in_order])
     spread = float(((x - x.mean()) ** 2).sum())
     slope = float(((x - x.mean()) * (y - y.mean())).sum()) / spread if spread > 0 else UNMEASURED_EXPONENT
     exponent = min(max(slope, 0.0), MAX_EXPONENT)

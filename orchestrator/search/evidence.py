@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from orchestrator.search.base import Observation, Problem, Request, Results
 from orchestrator.transition.types import LEVEL, Point
+
+Known = tuple[Request, Observation | None]
+"""A run and what it came to, as :data:`Results` holds them."""
+
+
+def by_mix(problem: Problem, results: Results) -> dict[str, list[Known]]:
+    """The results of each mix, in the order in which they came."""
+    found: dict[str, list[Known]] = {mix: [] for mix in problem.mixes}
+    for known in results.items():
+        if (mix := known[0].mix) in found:
+            found[mix].append(known)
+    return found
 
 
 @dataclass(frozen=True)
@@ -32,16 +45,29 @@ def cell(problem: Problem, results: Results, mix: str, size: int) -> Cell:
     return Cell(accuracies, len(ended) - len(accuracies))
 
 
-def requests(problem: Problem, mix: str, size: int) -> list[Request]:
+def requests(problem: Problem, mix: str, size: int) -> Sequence[Request]:
     """Every run of one cell, in the order its seeds are used."""
-    return [Request(mix, size, seed) for seed in problem.seeds]
+    return _requests(problem.seeds, mix, size)
+
+
+@lru_cache(maxsize=4096)
+def _requests(seeds: tuple[int, ...], mix: str, size: int) -> tuple[Request, ...]:
+    # Asked for several times a decision: with a hundred seeds, making them anew took longer than all else.
+    return tuple(Request(mix, size, seed) for seed in seeds)
+
+
+def has_free(problem: Problem, results: Results, taken: Collection[Request], mix: str, size: int) -> bool:
+    """Whether :func:`free_runs` has any."""
+    return any(run not in results and run not in taken for run in requests(problem, mix, size))
 
 
 def free_runs(problem: Problem, results: Results, taken: Collection[Request], mix: str, size: int) -> list[Request]:
     """Runs of one cell that neither ended nor are ``taken``. The seed that the mix used least is first: runs with the
     same seed share their data, and one lucky data set must not look like a curve."""
-    used = Counter(run.seed for runs in (results, taken) for run in runs if run.mix == mix and run.is_evidence)
     free = [run for run in requests(problem, mix, size) if run not in results and run not in taken]
+    if len(free) < 2:
+        return free
+    used = Counter(run.seed for runs in (results, taken) for run in runs if run.mix == mix and run.is_evidence)
     return sorted(free, key=lambda run: used[run.seed])
 
 
@@ -50,16 +76,22 @@ def missing_runs(
 ) -> list[Request]:
     """Runs that make up ``count`` finished or ``taken`` ones of one cell, as far as its seeds allow."""
     have = sum(results.get(run) is not None or run in taken for run in requests(problem, mix, size))
-    return free_runs(problem, results, taken, mix, size)[: max(count - have, 0)]
+    return free_runs(problem, results, taken, mix, size)[: count - have] if have < count else []
 
 
 def points(problem: Problem, results: Results, mix: str) -> list[Point]:
     """The runs of one mix that are evidence, sorted. Runs with more steps than the others are left out."""
-    return sorted(
-        Point(request.size, request.seed, seen.accuracy, seen.floor)
-        for request, seen in results.items()
-        if request.mix == mix and request.is_evidence and seen is not None
-    )
+    return points_of(item for item in results.items() if item[0].mix == mix)
+
+
+def points_of(ended: Iterable[Known]) -> list[Point]:
+    """The same of one mix's results."""
+    found = [
+        (request.size, request.seed, seen.accuracy, seen.floor)
+        for request, seen in ended
+        if seen is not None and request.is_evidence
+    ]
+    return [Point(*fields) for fields in sorted(found)]
 
 
 def bracket(problem: Problem, results: Results, mix: str) -> tuple[int | None, int | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from orchestrator.search.base import MixProgress, Problem, Request, Results, Searcher, SearchSettings
+from orchestrator.search.base import MixProgress, Observation, Problem, Request, Results, Searcher, SearchSettings
 from orchestrator.search.evidence import bracket
 
 
@@ -23,11 +23,20 @@ class Grid(Searcher):
             for size in problem.sizes
             for mix in problem.mixes
         ]
+        self._over = 0
+        """The stacks at the front all of whose runs have ended."""
+
+    def tell(self, request: Request, observation: Observation | None) -> None:
+        super().tell(request, observation)
+        while self._over < len(self._stacks) and all(run in self._results for run in self._stacks[self._over]):
+            self._over += 1
 
     def choose(self, results: Results, pending: Sequence[Request], limit: int) -> list[Request]:
         taken = set(pending)
         wanted: list[Request] = []
-        for stack in self._stacks:
+        # What was told never becomes untold, so that a long sweep need not look at its beginning again.
+        begin = self._over if results is self._results else 0
+        for stack in self._stacks[begin:]:
             left = [request for request in stack if self._free(request, results, taken)]
             if wanted and len(wanted) + len(left) > limit:
                 # A free worker is better than half a stack.

@@ -11,7 +11,7 @@ from orchestrator.search.bayes_settings import BayesSettings
 from orchestrator.search.belief import Belief
 from orchestrator.search.choice import best_choice
 from orchestrator.search.costs import CostModel, stack_cost
-from orchestrator.search.evidence import free_runs, missing_runs
+from orchestrator.search.evidence import has_free, missing_runs
 from orchestrator.search.view import MixView
 from orchestrator.transition.plateau import contested
 from orchestrator.transition.transition import SURE
@@ -30,10 +30,9 @@ Checks = tuple[tuple[int, int], ...]
 """Sizes, and how many finished runs each needs."""
 
 
-def spent_on(mix: str, results: Results) -> float:
+def spent_on(view: MixView) -> float:
     """What the finished runs of a mix cost, as far as they are evidence for its transition."""
-    seen_of_mix = (seen for run, seen in results.items() if run.mix == mix and run.is_evidence)
-    return sum(seen.cost for seen in seen_of_mix if seen is not None)
+    return sum(seen.cost for run, seen in view.known if seen is not None and run.is_evidence)
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class Stopping:
 
     def plan(self, view: MixView, results: Results, costs: CostModel) -> MixPlan:
         """What the mix still needs."""
-        if not self._has_budget(view, results):
+        if not self._has_budget(view):
             return MixPlan(True, (), f"not converged after {view.ended} runs: {view}")
         outside = self._outside(view, results)
         if outside is not None:
@@ -125,10 +124,10 @@ class Stopping:
         """Whether a size has fewer than ``count`` finished runs and more are available."""
         return bool(missing_runs(self.problem, results, set(), view.mix, size, count))
 
-    def _has_budget(self, view: MixView, results: Results) -> bool:
+    def _has_budget(self, view: MixView) -> bool:
         if view.ended >= self.settings.max_runs or view.untried == 0:
             return False
-        return spent_on(view.mix, results) < self.settings.most_spent
+        return math.isinf(self.settings.most_spent) or spent_on(view) < self.settings.most_spent
 
     def _worthwhile(self, view: MixView, results: Results, costs: CostModel) -> bool:
         """Whether the best next run promises enough information for its cost, measured in runs at the middle size as
@@ -138,7 +137,7 @@ class Stopping:
         with the square of the width, and nothing is required while the interval is open.
         """
         sizes, settings = self.problem.sizes, self.settings
-        left = [size for size in sizes if free_runs(self.problem, results, set(), view.mix, size)]
+        left = [size for size in sizes if has_free(self.problem, results, (), view.mix, size)]
         best = best_choice(view.belief, (), left, costs, self.stack, settings.thrift)
         if best is None:
             return False

@@ -9,9 +9,9 @@ from functools import cached_property
 
 import numpy as np
 
-from orchestrator.search.base import Problem, Results
+from orchestrator.search.base import Problem
 from orchestrator.search.belief import Belief
-from orchestrator.search.evidence import points, requests
+from orchestrator.search.evidence import Known, points_of, requests
 from orchestrator.transition.curves import Evidence, curves_for
 from orchestrator.transition.fit import fit
 from orchestrator.transition.plateau import levelling, plateau
@@ -24,12 +24,13 @@ FLOOR_STEP = 0.05
 
 @dataclass(frozen=True)
 class MixView:
-    """One mix: its evidence and the belief that follows from it. ``ended`` counts its finished runs, failed ones too;
-    ``untried`` the runs of the problem that have not ended. ``plateau`` is the level at which accuracy settles where
-    that is too low to count as learned, else None. ``levelling``: whether it seems to settle so, as far as sizes were
-    tested."""
+    """One mix: what is ``known`` of it, as evidence, and the belief that follows from it. ``ended`` counts its finished
+    runs, failed ones too; ``untried`` the runs of the problem that have not ended. ``plateau`` is the level at which
+    accuracy settles where that is too low to count as learned, else None. ``levelling``: whether it seems to settle so,
+    as far as sizes were tested."""
 
     mix: str
+    known: list[Known]
     points: tuple[Point, ...]
     ended: int
     untried: int
@@ -61,12 +62,14 @@ class MixView:
         return f"known to a factor of {factor:.2g}" if math.isfinite(factor) else "one side still open"
 
 
-def view_of(problem: Problem, results: Results, mix: str, kept: MixView | None) -> MixView:
-    """Evidence and belief about a mix. ``kept``, the view of the last call, is reused as far as it still holds."""
-    seen = tuple(points(problem, results, mix))
-    ended = sum(request.mix == mix and request.is_evidence for request in results)
-    if kept is not None and kept.points == seen and kept.ended == ended:
+def view_of(problem: Problem, known: list[Known], mix: str, kept: MixView | None) -> MixView:
+    """Evidence and belief about a mix from its results. ``kept``, the view of the last call, is reused as far as it
+    still holds: at every decision all mixes are looked at, of which one at most has changed."""
+    if kept is not None and kept.known == known:
         return kept
+    seen = tuple(points_of(known))
+    ended = sum(request.is_evidence for request, _ in known)
+    results = dict(known)
     cells = (run for size in problem.sizes for run in requests(problem, mix, size))
     untried = sum(run not in results for run in cells)
     floor = float(np.mean([point.floor for point in seen])) if seen else 0.0
@@ -74,11 +77,11 @@ def view_of(problem: Problem, results: Results, mix: str, kept: MixView | None) 
     new, evidence = list(seen), Evidence.none(curves)
     if kept is not None and kept.evidence.curves is curves and set(kept.points) <= set(seen):
         # Log likelihoods are rounded so that sums are exact: adding to one is the same as starting afresh.
-        known = set(kept.points)
-        new, evidence = [point for point in seen if point not in known], kept.evidence
+        told = set(kept.points)
+        new, evidence = [point for point in seen if point not in told], kept.evidence
     evidence = evidence.plus(new)
     belief = Belief(curves, evidence.total, problem.sizes)
-    return MixView(mix, seen, ended, untried, evidence, belief, *_levels(seen, problem.sizes))
+    return MixView(mix, known, seen, ended, untried, evidence, belief, *_levels(seen, problem.sizes))
 
 
 def _levels(seen: Sequence[Point], sizes: Sequence[int]) -> tuple[float | None, bool]:

@@ -25,6 +25,11 @@ class OutageError(ConnectionError):
     """The store cannot be written now: no connection, overloaded, its disk full. The same call may succeed later."""
 
 
+class RefusedError(OutageError, SweepError):
+    """The store does not let in who asks, or not write there. The message goes on from the store's name, and says what
+    to set or to ask for. A sweep goes on without, and its records wait: the same call succeeds once that is done."""
+
+
 class DamagedStoreError(OutageError, SweepError):
     """The store's database is damaged: nothing can be written until it is made anew. A sweep goes on without."""
 
@@ -36,8 +41,8 @@ class Tracker(ABC):
     created, so a journal can be replayed into a tracker any number of times, and a record left half-written by a
     crash is completed. Whatever is recorded follows from the arguments alone, so a replay rebuilds a lost store.
 
-    Every method raises :class:`OutageError` where the store cannot be written now; any other exception is a bug or a
-    refusal (no permission) that a repetition does not mend.
+    Every method raises :class:`OutageError` where the store cannot be written now (:class:`RefusedError` where it does
+    not let this user); any other exception is a bug or a refusal that a repetition does not mend.
     """
 
     @abstractmethod

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import shutil
 import tempfile
 import time
@@ -34,6 +33,7 @@ from orchestrator.tracking.base import Ending, Tracker
 from orchestrator.tracking.content import Content, Data
 from orchestrator.tracking.experiments import NOTE, Experiments
 from orchestrator.tracking.interrupted import mark_interrupted
+from orchestrator.tracking.login import patient_for_seconds
 from orchestrator.tracking.new_store import make_whole
 from orchestrator.tracking.outage import outages
 from orchestrator.tracking.store import Store, check_database
@@ -57,9 +57,7 @@ class MlflowTracker(Tracker):
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        # MLflow's own retries take minutes, during which a recorder could not say that the store is out.
-        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-        os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
+        patient_for_seconds()
         self._sweeps: dict[str, str] = {}
         self._held: dict[tuple[str, str], str] = {}
         """Every run the store may hold (sweep, key), with its record's digest, or ``""`` where it may be torn."""

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from orchestrator.errors import SweepError
 from orchestrator.tracking import store
-from orchestrator.tracking.base import DamagedStoreError
+from orchestrator.tracking.base import DamagedStoreError, RefusedError
+from orchestrator.tracking.login import check_login
 from orchestrator.tracking.moved import follow_home
 from orchestrator.tracking.store import Store
 
@@ -17,10 +18,11 @@ def opened(home: Path, say: Callable[[str], object]) -> Store:
     """The store of a home directory, ready to be used. ``say`` is told where it was moved from.
 
     Raises :class:`SweepError` where it does not answer, :class:`DamagedStoreError` where its file is damaged,
-    :class:`UserError` for a URI that names none.
+    :class:`RefusedError` where it wants another login, :class:`UserError` for a URI that names none.
     """
     chosen = store.choose(home)
     store.check(chosen)
+    check_login(chosen)
     if chosen.artifacts is None:
         return chosen
     try:
@@ -33,9 +35,12 @@ def opened(home: Path, say: Callable[[str], object]) -> Store:
 
 
 def opened_for_run(home: Path, say: Callable[[str], object]) -> Store:
-    """The same for a sweep, which goes on without its record where the store's file is damaged; ``say`` is told."""
+    """The same for a sweep, which goes on without its record where the store's file is damaged, or it wants another
+    login; ``say`` is told."""
     try:
         return opened(home, say)
     except DamagedStoreError as error:
         say(f"{error} The sweep goes on without a record; its journal holds everything that the record needs.")
-        return store.choose(home)
+    except RefusedError as error:
+        say(f"{error}. The sweep goes on without a record: once that is set, `sync` writes what its journal holds.")
+    return store.choose(home)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import requests
 from mlflow.exceptions import MlflowException
 
 from orchestrator.store.trouble import REMOTE
-from orchestrator.tracking.base import DamagedStoreError, OutageError
+from orchestrator.tracking.base import DamagedStoreError, OutageError, RefusedError
 
 TEMPORARY_CODES = frozenset(
     {"TEMPORARILY_UNAVAILABLE", "REQUEST_LIMIT_EXCEEDED", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED"}
@@ -22,6 +23,8 @@ TEMPORARY_ERRNO = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO,
 TEMPORARY_S3_CODES = frozenset({"RequestTimeout", "RequestLimitExceeded", "Throttling", "ThrottlingException"})
 """What object stores say with status 400 though the same request may succeed later."""
 DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+NO_LOGIN, NO_PERMISSION = 401, 403
+USERNAME, PASSWORD, TOKEN = "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"
 LONGEST = 300
 """Characters of the store's own words that a warning repeats."""
 
@@ -36,6 +39,8 @@ def outages() -> Iterator[None]:
     except _store_errors() as error:
         if why := damage_words(error):
             raise DamagedStoreError(f"its database is damaged ({why}); `sync --rebuild` makes it anew") from error
+        if why := refusal_words(error):
+            raise RefusedError(why) from error
         if is_outage(error):
             raise OutageError(_words(error)) from error
         raise
@@ -47,6 +52,26 @@ def damage_words(error: BaseException | None) -> str:
         if isinstance(error, sqlite3.DatabaseError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGE:
             return str(error)
         error = getattr(error, "orig", None) or error.__cause__ or error.__context__
+    return ""
+
+
+def refusal_words(error: BaseException) -> str:
+    """What a server wants that refuses a login, or a user's writing, in words that go on from its name; ``""`` for any
+    other error."""
+    status = None
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        status = error.response.status_code
+    elif isinstance(error, MlflowException):
+        status = error.get_http_status_code()  # type: ignore[no-untyped-call]
+    if status == NO_LOGIN:
+        given = any(os.environ.get(each) for each in (USERNAME, PASSWORD, TOKEN))
+        said = "refuses the user name or password it is given" if given else "asks for a login"
+        return f"{said}: set {USERNAME} and {PASSWORD} (or {TOKEN}) to those of an account there"
+    if status == NO_PERMISSION:
+        return (
+            "lets this user in, but not do this there: ask who made the experiment, or an administrator, for the "
+            "permission MANAGE on it, or record under another name (--set name=...)"
+        )
     return ""
 
 

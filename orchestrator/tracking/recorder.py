@@ -11,12 +11,15 @@ from pathlib import Path
 from orchestrator.report.answer import Answer
 from orchestrator.report.answer import answer as judged
 from orchestrator.store.records import RunRecord, Sweep
-from orchestrator.tracking.base import DamagedStoreError, Ending, OutageError, Tracker
+from orchestrator.tracking.base import DamagedStoreError, Ending, OutageError, RefusedError, Tracker
 from orchestrator.tracking.system import SystemSample
 from trainables.base import Outcome, RunConfig
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 30.0
 """Pauses between attempts while the store is out: doubled from the first to the longest."""
+
+REFUSED_WAIT_S = 30.0
+"""The pause where the store refuses the login: servers lock out who tries too often."""
 
 MOST_WAITING = 200
 """Records that may wait for a store that works before it counts as slower than the sweep: 10 to 30 s of its time, so
@@ -31,20 +34,25 @@ Call = Callable[[], None]
 class Recorder:
     """Hands records to a tracker in their order, from a thread of its own.
 
-    While the store is out, records wait and :attr:`warning` says so; they arrive, once each, when it is back. With a
-    damaged one nothing more is recorded, and the records wait for good. Any
-    other error stops the recording, shows in :attr:`warning` at once and is raised by :meth:`close`: the sweep itself
-    goes on, because its journal holds everything the record needs.
+    While the store is out, records wait and :attr:`warning` says so; they arrive, once each, when it is back. So they
+    do where it refuses the login, which is tried again now and then, and no more once the recorder closes. With a
+    damaged one nothing more is recorded, and the records wait for good. Any other error stops the recording, shows in
+    :attr:`warning` at once and is raised by :meth:`close`: the sweep itself goes on, because its journal holds
+    everything the record needs.
     """
 
-    def __init__(self, tracker: Tracker, *, first_wait_s: float = FIRST_WAIT_S) -> None:
+    def __init__(
+        self, tracker: Tracker, *, first_wait_s: float = FIRST_WAIT_S, refused_wait_s: float = REFUSED_WAIT_S
+    ) -> None:
         self._tracker = tracker
         self._first_wait_s = first_wait_s
+        self._refused_wait_s = refused_wait_s
         self._calls: deque[Call] = deque()
         self._changed = threading.Condition()
         self._stop_at: float | None = None
         self._so_far_at = time.monotonic()
         self._outage = ""
+        self._refused = False
         self._damaged = False
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._work, name="recorder", daemon=True)
@@ -88,6 +96,12 @@ class Recorder:
             return self._damaged
 
     @property
+    def refused(self) -> bool:
+        """Whether the store wants another login, or a permission: :attr:`warning` says what to set."""
+        with self._changed:
+            return bool(self._outage) and self._refused
+
+    @property
     def behind(self) -> bool:
         """Whether runs end faster than a working store takes them in. During an outage the sweep goes on, and so too
         where recording has stopped."""
@@ -104,10 +118,9 @@ class Recorder:
                     f"the sweep goes on, {len(self._calls)} records are left to its journal"
                 )
             if self._outage:
-                return (
-                    f"the MLflow store {self._tracker.describe()} is out ({self._outage}); the sweep goes on, "
-                    f"{len(self._calls)} records wait"
-                )
+                said = self._outage if self._refused else f"is out ({self._outage})"
+                waiting = f"{len(self._calls)} records wait"
+                return f"the MLflow store {self._tracker.describe()} {said}; the sweep goes on, {waiting}"
             return ""
 
     def close(self, timeout_s: float) -> int:
@@ -140,6 +153,10 @@ class Recorder:
                 with self._changed:
                     self._outage, self._damaged = str(error), True
                 return  # No repetition mends it.
+            except RefusedError as error:
+                self._pause(str(error), self._refused_wait_s, refused=True)
+                if self._stop_at is not None:
+                    return
             except OutageError as error:
                 self._pause(str(error), wait_s)
                 wait_s = min(2 * wait_s, LONGEST_WAIT_S)
@@ -159,11 +176,11 @@ class Recorder:
             self._changed.wait_for(lambda: self._calls or self._stop_at is not None)
             return self._calls[0] if self._calls and self._time_left_s() > 0 else None
 
-    def _pause(self, why: str, wait_s: float) -> None:
+    def _pause(self, why: str, wait_s: float, *, refused: bool = False) -> None:
         """Wait before the next attempt; no longer than the first pause once the recorder closes."""
         until = time.monotonic() + wait_s
         with self._changed:
-            self._outage = why
+            self._outage, self._refused = why, refused
             self._changed.wait_for(lambda: self._stop_at is not None, wait_s)
             rest_s = min(until - time.monotonic(), self._first_wait_s, self._time_left_s())
             self._changed.wait(max(rest_s, 0.0))

@@ -30,18 +30,25 @@ from rich.console import Console
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.space.spec import SweepSpec
 from tests.bench.machine import describe, write_json
-from tests.families import LogisticFamily, LogisticLearner
+from tests.families import FLOOR, LogisticFamily, LogisticLearner
 from trainables.base import Evaluation, Learner, Report, RunConfig
 
-NUMBERS, POINTS = 20, 10
-"""Tokens whose embeddings are kept, and points of a learning curve."""
+NUMBERS, POINTS, STEPS, TESTED = 20, 10, 1000, 200
+"""Tokens whose embeddings are kept, points of a learning curve, the steps that it tells of, and the test set's size."""
 SIZES = (8, 16, 24, 32, 40, 48, 56, 64, 72, 80)
 EARLY = 200
 """Runs after which memory is compared with that at the end."""
 
 
 class IdleLearner(LogisticLearner):
-    """Ends at its first evaluation, with a whole curve and embeddings made up from the seed."""
+    """Ends at its first evaluation, with a whole curve and embeddings made up from the seed. Like a small transformer it
+    learns nearly all or nearly nothing, with the logistic's probability; its test set has 200 expressions."""
+
+    def accuracy(self, run: RunConfig, head_start: float = 0.0) -> float:
+        share = (super().accuracy(run, head_start) - FLOOR) / (0.99 - FLOOR)
+        rng = np.random.default_rng([run.seed, run.size, len(run.arm)])
+        level = 0.985 if rng.random() < share else FLOOR
+        return float(rng.binomial(TESTED, level)) / TESTED
 
     def advance(self) -> list[Report]:
         return [self._dressed(report) for report in super().advance()]
@@ -50,17 +57,22 @@ class IdleLearner(LogisticLearner):
         assert report.evaluation is not None
         assert report.outcome is not None
         run = self.runs[report.index]
-        curve = tuple(Evaluation(100 * k, 1 / k, report.evaluation.accuracy) for k in range(1, POINTS + 1))
+        curve = tuple(Evaluation(STEPS * k // POINTS, 1 / k, report.evaluation.accuracy) for k in range(1, POINTS + 1))
         embedding = np.random.default_rng(run.seed).normal(size=(NUMBERS, run.size)).astype(np.float32)
         unit = embedding / np.linalg.norm(embedding, axis=1, keepdims=True)
-        outcome = replace(report.outcome, curve=curve, measures={"seconds": 0.0})
-        return replace(report, outcome=outcome, arrays={"embedding": embedding, "similarity": unit @ unit.T})
+        outcome = replace(report.outcome, steps=STEPS, curve=curve, measures={"seconds": 0.0})
+        return replace(
+            report, evaluation=curve[-1], outcome=outcome, arrays={"embedding": embedding, "similarity": unit @ unit.T}
+        )
 
 
 class IdleFamily(LogisticFamily):
     """The logistic family, without the waiting."""
 
     name: ClassVar[str] = "idle"
+
+    def steps(self, run: RunConfig) -> int:
+        return STEPS
 
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
         return IdleLearner(runs)

@@ -223,7 +223,7 @@ def test_a_mix_that_learns_by_luck_goes_on_within_its_cost(exponent: float) -> N
     }
     for request, observation in seen.items():
         searcher.tell(request, observation)
-    assert view_of(problem, seen, "add", None).belief.median == math.inf
+    assert view_of(problem, list(seen.items()), "add", None).belief.median == math.inf
     assert not searcher.done
     assert searcher.ask(1)
 

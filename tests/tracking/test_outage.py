@@ -13,7 +13,7 @@ import requests
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException, RestException
 
-from orchestrator.tracking.base import OutageError
+from orchestrator.tracking.base import OutageError, RefusedError
 from orchestrator.tracking.mlflow_tracker import MlflowTracker
 from orchestrator.tracking.outage import is_outage, outages
 from orchestrator.tracking.store import Store
@@ -23,6 +23,12 @@ from tests.tracking.samples import finish
 def refusal(code: str, message: str) -> MlflowException:
     """A server's answer, as MLflow's client raises it."""
     return RestException({"error_code": code, "message": message})  # type: ignore[no-untyped-call]
+
+
+def http_error(status: int) -> requests.HTTPError:
+    response = requests.Response()
+    response.status_code = status
+    return requests.HTTPError(response=response)
 
 
 def unused_port() -> int:
@@ -57,16 +63,39 @@ def test_a_database_in_trouble_is_an_outage(empty: Path, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
 def test_a_server_in_trouble_is_an_outage(status: int) -> None:
-    response = requests.Response()
-    response.status_code = status
-    assert is_outage(requests.HTTPError(response=response))
+    assert is_outage(http_error(status))
 
 
 @pytest.mark.parametrize("status", [400, 401, 404])
 def test_a_server_that_refuses_is_none(status: int) -> None:
-    response = requests.Response()
-    response.status_code = status
-    assert not is_outage(requests.HTTPError(response=response))
+    assert not is_outage(http_error(status))
+
+
+@pytest.mark.parametrize(
+    ("error", "login", "said"),
+    [
+        (refusal("UNAUTHENTICATED", "no"), "", "asks for a login: set MLFLOW_TRACKING_USERNAME and"),
+        (
+            refusal("UNAUTHENTICATED", "no"),
+            "given",
+            "refuses the user name or password it is given: set MLFLOW_TRACKING",
+        ),
+        (http_error(401), "given", "refuses the user name or password"),
+        (refusal("PERMISSION_DENIED", "no"), "given", "permission MANAGE"),
+        (http_error(403), "given", "permission MANAGE"),
+    ],
+)
+def test_a_refused_login_is_no_outage_and_says_what_to_set(
+    error: Exception, login: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    if login:
+        monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", login)
+    assert not is_outage(error)
+    with pytest.raises(RefusedError, match=said) as refused, outages():
+        raise error
+    assert "given" not in str(refused.value).replace("it is given", "")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +107,6 @@ def test_a_server_that_refuses_is_none(status: int) -> None:
         (FileNotFoundError(errno.ENOENT, "arrays.npz"), False),
         (PermissionError(errno.EACCES, "artifacts"), False),
         (refusal("TEMPORARILY_UNAVAILABLE", "busy"), True),
-        (refusal("PERMISSION_DENIED", "no"), False),
         (refusal("INVALID_PARAMETER_VALUE", "no"), False),
         (MlflowException("the run is deleted"), False),
         (ValueError("a bug"), False),

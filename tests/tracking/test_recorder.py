@@ -12,7 +12,7 @@ import pytest
 from orchestrator.report.answer import Answer
 from orchestrator.store.records import RunRecord, Sweep
 from orchestrator.tracking import recorder as recorder_module
-from orchestrator.tracking.base import Ending, OutageError, Tracker
+from orchestrator.tracking.base import Ending, OutageError, RefusedError, Tracker
 from orchestrator.tracking.recorder import MOST_WAITING, Recorder
 from orchestrator.tracking.system import SystemSample
 from tests.tracking.samples import Finished, finish
@@ -134,6 +134,45 @@ def test_the_sweep_never_waits(finished: Finished) -> None:
     assert recorder.waiting == len(expected)
     assert recorder.close(0.05) == len(expected)
     gate.set()
+
+
+def test_a_refused_login_is_tried_seldom_and_not_waited_for_at_the_end(finished: Finished) -> None:
+    tried = 0
+
+    def before() -> None:
+        nonlocal tried
+        tried += 1
+        raise RefusedError("asks for a login: set the variable")
+
+    recorder = Recorder(Notebook(before), first_wait_s=0.01)
+    expected = queue(recorder, finished)
+    wait_until(lambda: recorder.refused)
+    waiting = f"the sweep goes on, {len(expected)} records wait"
+    assert recorder.warning == f"the MLflow store a notebook asks for a login: set the variable; {waiting}"
+    time.sleep(0.1)
+    begun = time.monotonic()
+    assert recorder.close(60) == len(expected)
+    assert time.monotonic() - begun < 5
+    assert tried == 1
+
+
+def test_records_arrive_once_a_login_is_let_in(finished: Finished) -> None:
+    refuses = threading.Event()
+    refuses.set()
+
+    def before() -> None:
+        if refuses.is_set():
+            raise RefusedError("asks for a login")
+
+    notebook = Notebook(before)
+    recorder = Recorder(notebook, refused_wait_s=0.01)
+    expected = queue(recorder, finished)
+    wait_until(lambda: recorder.refused)
+    refuses.clear()
+    wait_until(lambda: recorder.waiting == 0)
+    assert recorder.close(10) == 0
+    assert notebook.lines == expected
+    assert not recorder.refused
 
 
 def test_an_outage_delays_records_and_loses_none(finished: Finished) -> None:

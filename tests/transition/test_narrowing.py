@@ -10,7 +10,7 @@ import pytest
 from orchestrator.simulation.recorded import read_table
 from orchestrator.transition.crossing import Crossing
 from orchestrator.transition.curves import curves_for
-from orchestrator.transition.narrowing import Threshold, narrowed, under
+from orchestrator.transition.narrowing import Threshold, narrowed, steps_shown, under
 from orchestrator.transition.posterior import posterior_of
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import LEVEL, Point
@@ -70,6 +70,14 @@ def test_narrowing_ends_where_all_runs_together_lead(points: list[Point]) -> Non
     assert [step.point for step in steps] == points
     assert steps[-1].estimate == under(points, sizes, [Threshold(LEVEL, absolute=False)])[0]
     assert all(0 <= step.above_before <= 1 for step in steps)
+
+
+def test_a_look_after_some_of_the_runs_finds_what_looks_after_all_of_them_find(points: list[Point]) -> None:
+    sizes = sizes_of(points)
+    all_of_them, places = narrowed(points, sizes), steps_shown(len(points), 5)
+    assert len(places) <= 6
+    assert places[-1] == len(points) - 1
+    assert narrowed(points, sizes, places=places) == tuple(all_of_them[place] for place in places)
 
 
 def test_nothing_seen_says_nothing() -> None:
