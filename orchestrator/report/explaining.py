@@ -48,8 +48,9 @@ def _asked(spec: SweepSpec, answer: Answer) -> str:
     mixes, axis = listed([called(mix) for mix in answer.mixes]), answer.size_axis
     sizes = f"{axis} {_exact(answer.counts[0].size)} to {_exact(answer.counts[-1].size)}"
     return (
-        f"Asked: {spec.question} Where in {axis} lies the transition of {answer.target}, for {mixes}? It is the size at "
-        f"which {answer.words.score} reaches {LEVEL:.0%} of its asymptote; sizes to choose from are {sizes}."
+        f"Asked: {spec.question} Where in {axis} lies the transition of {answer.target}, for {mixes}? It is the size "
+        f"at which {answer.words.score} reaches {LEVEL:.0%} of its asymptote; sizes to choose from are "
+        f"{sizes}."
     )
 
 
