@@ -19,7 +19,7 @@ from orchestrator.report.prose import Prose
 from orchestrator.report.wording import budget_limited
 from orchestrator.store.notes import Notes
 from orchestrator.store.reading import Unreadable
-from orchestrator.terminal.bars import posterior_bar
+from orchestrator.terminal.bars import legend, posterior_bar
 
 STATE_STYLES = {State.RUNNING: "yellow", State.FINISHED: "green", State.INTERRUPTED: "", State.FAILED: "red"}
 WIDE = 120
@@ -96,8 +96,10 @@ def status_view(
     parts += [Text(_training_line(run)) for run in training]
     parts.append(Text(wording.cost(status.cost), style="dim"))
     parts.append(
-        Text(f"* at 80% of the asymptote, with 90% intervals; {words.learned}: {status.target} at as much or more")
+        Prose(f"* at 80% of the asymptote, with 90% intervals; {words.learned}: {status.target} at as much or more")
     )
+    if bars:
+        parts.append(Prose(legend(words, ascii_only=ascii_only)))
     if runs:
         parts.append(runs_table(status.size_axis, status.target, status.runs))
     return Group(*parts)

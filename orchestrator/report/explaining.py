@@ -45,12 +45,12 @@ def judged(answer: Answer, runs: Sequence[RunRecord]) -> tuple[str, ...]:
 
 
 def _asked(spec: SweepSpec, answer: Answer) -> str:
-    mixes = listed([called(mix) for mix in answer.mixes])
-    sizes = f"{answer.size_axis} {answer.counts[0].size} to {answer.counts[-1].size}"
+    mixes, axis = listed([called(mix) for mix in answer.mixes]), answer.size_axis
+    sizes = f"{axis} {_exact(answer.counts[0].size)} to {_exact(answer.counts[-1].size)}"
     return (
-        f"Asked: {spec.question} For {mixes}, from which {answer.size_axis} on is {answer.target} "
-        f"{answer.words.learned}? Sizes tried lie in {sizes}; a transition is where {answer.words.score} reaches "
-        f"{LEVEL:.0%} of its asymptote."
+        f"Asked: {spec.question} Where in {axis} lies the transition of {answer.target}, for {mixes}? It is the size "
+        f"at which {answer.words.score} reaches {LEVEL:.0%} of its asymptote; sizes to choose from are "
+        f"{sizes}."
     )
 
 
@@ -74,9 +74,9 @@ def _verdict(answer: Answer, mix: MixAnswer) -> str:
     if found.verdict is Verdict.FOUND:
         return f"With {called(mix)} it is {won} from {axis} {words} on, {count_words(answer, mix.target)} {counted}"
     if found.verdict is Verdict.ABOVE:
-        return f"With {called(mix)} it is not {won} up to {axis} {largest.size}, the largest tried ({seeds})"
+        return f"With {called(mix)} it is not {won} up to {axis} {_exact(largest.size)}, the largest tried ({seeds})"
     if found.verdict is Verdict.BELOW:
-        return f"With {called(mix)} it is {won} already at {axis} {smallest.size}, the smallest tried ({seeds})"
+        return f"With {called(mix)} it is {won} already at {axis} {_exact(smallest.size)}, the smallest tried ({seeds})"
     if found.verdict is Verdict.PLATEAU:
         levels = f"{answer.words.score} levels off ({words}; {seeds})"
         return f"With {called(mix)} there is no transition: {levels}, and size does not help"
@@ -107,17 +107,18 @@ def _how_sure(answer: Answer) -> str:
             said.append(
                 f"{called(mix)} is known to within a factor of {wording.bare(high / low)} in {answer.size_axis}"
             )
-        if found.bimodal:
-            said.append(
-                f"single runs of {called(mix)} {answer.words.learn} or do not, with little in between, so that luck "
-                "of the seed counts"
-            )
         if mix.synergy_total is not None and (benefit := mix.synergy_total.p_benefit) is not None:
             said.append(
                 f"the probability that {called(mix)} needs fewer {answer.words.parameters} is {_probability(benefit)}"
             )
+    bimodal = [called(mix) for mix in answer.mixes if mix.target.transition.bimodal]
+    if bimodal:
+        said.append(
+            f"single runs of {listed(bimodal)} {answer.words.learn} or do not, with little in between, so that luck of "
+            "the seed counts"
+        )
     disagree = [
-        f"{share.learned} of {share.tried} seeds {answer.words.learned} {called(mix)} at {share.size}"
+        f"{share.learned} of {share.tried} seeds {answer.words.learned} {called(mix)} at {_exact(share.size)}"
         f"{_named_seeds(mix.target.transition, share)}"
         for mix in answer.mixes
         for share in mix.target.transition.shares
@@ -151,14 +152,21 @@ def _what_would_change_it(answer: Answer) -> str:
     said = []
     if not answer.recipes:
         said.append("another training recipe, for this was asked under one")
-    for mix in answer.mixes:
-        verdict = mix.target.transition.verdict
-        if mix.budget_limited:
-            said.append(
-                f"more training of {called(mix)}, a smaller size of which {answer.words.learned} with more steps"
-            )
-        elif mix.budget_limited is None and verdict in (Verdict.ABOVE, Verdict.PLATEAU):
-            said.append(f"more training of {called(mix)}, if the budget is what held it back (no longer run was made)")
+    said += [
+        f"more training of {called(mix)}, a smaller size of which {answer.words.learned} with more steps"
+        for mix in answer.mixes
+        if mix.budget_limited
+    ]
+    held_back = [
+        called(mix)
+        for mix in answer.mixes
+        if mix.budget_limited is None and mix.target.transition.verdict in (Verdict.ABOVE, Verdict.PLATEAU)
+    ]
+    if held_back:
+        them = "it" if len(held_back) == 1 else "them"
+        said.append(
+            f"more training of {listed(held_back)}, if the budget is what held {them} back (no longer run was made)"
+        )
     failed = sum(mix.failed for mix in answer.mixes)
     if failed:
         said.append(f"{failed} runs that failed and count as no evidence")
@@ -177,19 +185,21 @@ def _next_of(answer: Answer, mix: MixAnswer, costs: Mapping[int, float]) -> str:
     found = mix.target.transition
     smallest, largest = (count.size for count in answer.tested(found))
     if found.verdict is Verdict.ABOVE:
-        beyond = f"a size beyond {largest}, such as {math.ceil(BEYOND * largest)}"
+        beyond = f"a size beyond {_exact(largest)}, such as {_exact(math.ceil(BEYOND * largest))}"
         return f"for {called(mix)} {beyond}{_at_least(largest, costs)}"
     if found.verdict is Verdict.BELOW:
-        return f"for {called(mix)} a size under {smallest}, such as {max(1, math.floor(smallest / BEYOND))}"
+        under = max(1, math.floor(smallest / BEYOND))
+        return f"for {called(mix)} a size under {_exact(smallest)}, such as {_exact(under)}"
     if found.verdict is Verdict.PLATEAU:
-        return f"for {called(mix)} longer runs at {largest}{_at_least(largest, costs)}, since more size did not help"
+        longer = f"longer runs at {_exact(largest)}{_at_least(largest, costs)}"
+        return f"for {called(mix)} {longer}, since more size did not help"
     if found.verdict is Verdict.NEAR_FLOOR:
         return f"for {called(mix)} test data whose best constant answer scores less"
     low, high = found.relative.low, found.relative.high
     if found.verdict is Verdict.FOUND and low and high and high / low < NARROW:
         return ""
     size = _telling(answer, found)
-    return f"for {called(mix)} {MORE_SEEDS} more seeds at {answer.size_axis} {size}{_cost(size, costs)}"
+    return f"for {called(mix)} {MORE_SEEDS} more seeds at {answer.size_axis} {_exact(size)}{_cost(size, costs)}"
 
 
 def _telling(answer: Answer, found: Transition) -> int:
@@ -205,16 +215,25 @@ def _telling(answer: Answer, found: Transition) -> int:
     return min(sizes, key=lambda size: abs(below(size) - 0.5))
 
 
+def _exact(size: int) -> str:
+    """A size as it stands in the tables beside these words: ``4 096``."""
+    return wording.exact(size)
+
+
 def _cost(size: int, costs: Mapping[int, float]) -> str:
     """What these runs take, by those of the nearest size that was trained."""
     if not costs:
         return ""
     near = min(costs, key=lambda other: abs(math.log(other / size)))
-    return f", about {wording.duration(MORE_SEEDS * costs[near])} of training (as at {near})"
+    seconds = MORE_SEEDS * costs[near]
+    said = f"about {wording.duration(seconds)}" if seconds >= 1 else "less than 1 s"
+    return f", {said} of training (as at {_exact(near)})"
 
 
 def _at_least(size: int, costs: Mapping[int, float]) -> str:
-    return f", more than {wording.duration(costs[size])} of training a run" if size in costs else ""
+    """The longest known time of a run so large; nothing where that is too short to say."""
+    known = costs.get(size, 0.0)
+    return f", more than {wording.duration(known)} of training a run" if known >= 1 else ""
 
 
 def called(mix: MixAnswer) -> str:

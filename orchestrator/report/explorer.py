@@ -53,6 +53,7 @@ def explorer_data(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord]) ->
         "target": answer.target,
         "score": answer.words.score,
         "final": answer.words.final_score,
+        "learned": answer.words.learned,
         "item": spec.family_class.words.item,
         "cyclic": spec.family_class.words.cyclic,
         "sizes": sorted({run.config.size for run in shown}),
@@ -131,7 +132,7 @@ def _map(matrix: NDArray[np.float64]) -> dict[str, Any]:
         "cosines": base64.b64encode(hundredths.astype(np.uint8).tobytes()).decode(),
         "order": [int(place) for place in _clustered_order(matrix)],
         "plane": [[round(float(x), 3), round(float(y), 3)] for x, y in scores],
-        "shares": [round(float(share), 3) for share in shares],
+        "shares": [round(float(share), 4) for share in shares],
     }
 
 

@@ -6,13 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from orchestrator.report.answer import Answer
+from orchestrator.report.answer import CONFIDENCE, Answer
 from orchestrator.report.table import answer_table
 from orchestrator.report.templates import render
+from orchestrator.transition.types import LEVEL
 
 TEMPLATE = "index.html.j2"
 REFRESH_S = 30
 """How often the page asks for itself while a sweep runs, in seconds."""
+HOW_TO_READ = (
+    f"A size is where the mean score reaches {LEVEL:.0%} of its asymptote, with its {CONFIDENCE:.0%} interval in "
+    "brackets; 3/5 at 12: three of the five seeds tried at size 12 got there."
+)
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,7 @@ def index_page(
         entries=entries,
         home=home,
         notes=notes,
+        told=HOW_TO_READ if any(entry.verdicts for entry in entries) else "",
         refresh=refresh_s if running or may_steer else None,
         may_steer=may_steer,
         age=lambda when: age(now, when),

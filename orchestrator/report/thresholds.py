@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.saying import size_words
 from orchestrator.transition.narrowing import Threshold, under
 from orchestrator.transition.types import LEVEL, Estimate, Verdict
 from trainables.base import Family
@@ -16,6 +17,9 @@ THRESHOLDS = (
     *(Threshold(level, absolute=True) for level in (0.5, 0.7, 0.8, 0.9)),
 )
 """What might count: the sweep's own choice first."""
+
+SAME = "as many"
+"""In the place of a ratio that rounds to one."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +33,11 @@ class ThresholdRow:
 @dataclass(frozen=True)
 class ThresholdTable:
     """A row a threshold: each mix's transition, and how many times more or fewer parameters than the baseline it needs
-    where both are known."""
+    where both are known. ``reported`` says where the answer has them: its intervals hold tested sizes on both sides."""
 
     header: tuple[str, ...]
     rows: tuple[ThresholdRow, ...]
+    reported: tuple[str, ...]
 
 
 def threshold_table(answer: Answer, family: Family) -> ThresholdTable | None:
@@ -52,7 +57,13 @@ def threshold_table(answer: Answer, family: Family) -> ThresholdTable | None:
         sizes = [_size(answer, mix, at[mix.mix]) for mix in answer.mixes]
         ratios = [_ratio(family, at[answer.baseline_of(mix)], at[mix.mix]) for mix in compared]
         rows.append(ThresholdRow((_words(threshold, answer.words.score), *sizes, *ratios), place == 0))
-    return ThresholdTable(header, tuple(rows))
+    return ThresholdTable(header, tuple(rows), _reported(answer))
+
+
+def _reported(answer: Answer) -> tuple[str, ...]:
+    """The transitions of the answer itself: ``add 12.5 [10.5, 28]``."""
+    found = [(mix.mix, mix.target.transition) for mix in answer.mixes]
+    return tuple(f"{name} {size_words(answer, each)}" for name, each in found if each.verdict is Verdict.FOUND)
 
 
 def _words(threshold: Threshold, score: str) -> str:
@@ -72,4 +83,5 @@ def _size(answer: Answer, mix: MixAnswer, found: Estimate) -> str:
 def _ratio(family: Family, baseline: Estimate, mix: Estimate) -> str:
     if baseline.value is None or mix.value is None:
         return "-"
-    return wording.compared(family.parameters(baseline.value).total / family.parameters(mix.value).total)
+    ratio = family.parameters(baseline.value).total / family.parameters(mix.value).total
+    return SAME if wording.bare(max(ratio, 1 / ratio)) == "1.0" else wording.compared(ratio)

@@ -105,8 +105,8 @@ def _half(found: Estimate) -> str:
     if found.low is not None and found.high is not None:
         return f"between {number(found.low)} and {number(found.high)}"
     if found.low is not None:
-        return f"above {number(found.low)}"
-    return "" if found.high is None else f"below {number(found.high)}"
+        return f"above {exact(found.low)}"
+    return "" if found.high is None else f"below {exact(found.high)}"
 
 
 def near_floor(name: str, found: Transition) -> str:

@@ -9,10 +9,12 @@ from rich.console import Console
 from rich.text import Text
 
 from orchestrator.transition.types import Density
+from trainables.words import Words
 
 CELLS = 18
-GLYPHS = {"unlearned": "·", "open": "█", "learned": "━"}
-ASCII_GLYPHS = {"unlearned": ".", "open": "#", "learned": "="}
+GLYPHS = {"unlearned": "·", "open": "░", "learned": "━"}
+ASCII_GLYPHS = {"unlearned": ".", "open": "?", "learned": "="}
+"""What is known of sizes; none of these is a height, so that nothing improbable looks like the most probable."""
 STYLES = {"unlearned": "dim", "open": "yellow", "learned": "green"}
 HEIGHTS, ASCII_HEIGHTS = "▁▂▃▄▅▆▇█", ":+*#"
 """How probable it is that a mix's transition lies in a cell of its bar, against the bar's most probable cell."""
@@ -53,6 +55,14 @@ def posterior_bar(
     if posterior:
         bar.append(">" if posterior[-1] >= SHOWN else " ", STYLES["open"])
     return bar
+
+
+def legend(words: Words, *, ascii_only: bool = False) -> str:
+    """What the signs of a bar mean, in a line."""
+    glyphs, heights = (ASCII_GLYPHS, ASCII_HEIGHTS) if ascii_only else (GLYPHS, HEIGHTS)
+    high, learn = f"{heights[0]} to {heights[-1]}", words.learn
+    known = f"{glyphs['unlearned']} too small to {learn}, {glyphs['learned']} large enough, {glyphs['open']} not known"
+    return f"bar, a sign a size: {high} how probable the transition is there; elsewhere {known}"
 
 
 def speaks_ascii(console: Console) -> bool:

@@ -237,6 +237,8 @@ def test_the_report_is_a_page_of_its_own(site: Site, page: Page, tmp_path: Path)
     page.wait_for("document.getElementById('explore-said').textContent.includes('(run ')")
     said = str(page.run("return document.getElementById('explore-said').textContent"))
     run = next(run for run in site.runs if run.data.tags["run_key"] in said)
+    assert f": test accuracy of add {run.data.metrics['test_accuracy/add']:.2f}, " in said
+    assert "learned; finished (run " in said
     page.wait_for("document.querySelectorAll('#explore .curve.lit').length === 1")
     page.wait_for(f"document.querySelector('tr.lit').dataset.run === '{run.data.tags['run_key']}'")
     page.wait_for("document.querySelectorAll('#explore .held canvas').length === 2")
@@ -253,6 +255,15 @@ def test_the_report_is_a_page_of_its_own(site: Site, page: Page, tmp_path: Path)
     assert heads.count(f"n_embed {told['sizes'][0]},") == 2
     page.run("const at = document.getElementById('explore-run'); at.value = 0; at.dispatchEvent(new Event('input'))")
     page.wait("run 1 of ", "Before it the transition lay at anywhere")
+    # Of all runs none hides another.
+    page.run("const end = document.getElementById('explore-run'); end.value = end.max")
+    page.run("document.getElementById('explore-run').dispatchEvent(new Event('input'))")
+    places = page.run(
+        "return [...document.querySelectorAll('#explore-posterior circle')]"
+        ".map(each => each.getAttribute('cx') + ' ' + each.getAttribute('cy'))"
+    )
+    assert isinstance(places, list)
+    assert len(set(places)) == len(places) == len(told["runs"])
 
 
 def test_labels_of_the_plane_do_not_collide(site: Site, page: Page) -> None:

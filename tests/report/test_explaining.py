@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from orchestrator.report.answer import Answer, answer
+from orchestrator.report.answer import Answer, Count, answer
 from orchestrator.report.explaining import explain
 from orchestrator.report.table import answer_table
+from orchestrator.store.records import RunRecord
+from orchestrator.store.storage import PosixStorage
 from orchestrator.transition.shares import size_shares
 from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Transition, Verdict
 from tests.report.samples import FOUND, NOWHERE, bracketed, make_answer, make_spec, transition
@@ -156,3 +159,41 @@ def test_the_seeds_that_disagree_are_named(accuracies: tuple[float, ...], said: 
     mixed = replace(transition(Verdict.FOUND, FOUND), points=points, level=level, shares=shares)
     alike = replace(transition(Verdict.FOUND, FOUND), shares=(SHARES[0], SHARES[2]))
     assert f"runs disagree where {said}." in told(make_answer(mixed, alike, UNKNOWN))
+
+
+def large(verdict: Verdict) -> Transition:
+    return replace(
+        transition(verdict, Estimate(None, 4096.0, None)),
+        points=(Point(64, 0, 0.1, 0.1), Point(4096, 0, 0.1, 0.1)),
+        shares=(SizeShare(64, 0, 1, 0.0, 1.0), SizeShare(4096, 1, 3, 0.0, 1.0)),
+    )
+
+
+def test_what_holds_of_several_mixes_is_said_once() -> None:
+    wavering = replace(transition(Verdict.FOUND, FOUND), shares=SHARES, bimodal=True)
+    assert "; single runs of add and add+prod learn or do not" in told(make_answer(wavering, wavering, UNKNOWN))
+    above = large(Verdict.ABOVE)
+    text = told(make_answer(above, above, UNKNOWN))
+    assert "more training of add and add+prod, if the budget is what held them back (no longer run was made)" in text
+
+
+def test_sizes_are_written_as_in_the_tables() -> None:
+    counts = (Count(64, 640.0, 640.0), Count(4096, 40960.0, 40960.0))
+    above = large(Verdict.ABOVE)
+    text = told(replace(make_answer(above, above, UNKNOWN), counts=counts))
+    said = ("are units 64 to 4 096", "up to units 4 096", "learned add at 4 096", "a size beyond 4 096, such as 6 144")
+    for each in said:
+        assert each in text
+    assert "4096" not in text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0.1, "less than 1 s of training (as at "), (21.0, "about 1 min 03 s of training (as at ")]
+)
+def test_what_more_seeds_take(seconds: float, said: str, tmp_path: Path) -> None:
+    wanting = replace(transition(Verdict.UNDECIDED, Estimate(None, 16.0, None)), shares=SHARES)
+    taken = [
+        RunRecord(f"run {place}", config, replace(outcome, measures={"seconds": seconds}), PosixStorage(str(tmp_path)))
+        for place, (config, outcome) in enumerate(bracketed())
+    ]
+    assert said in "\n".join(explain(make_spec(), make_answer(wanting, wanting, UNKNOWN), taken, "finished"))

@@ -17,6 +17,7 @@ from orchestrator.report import explorer, table, wording
 from orchestrator.report.explaining import judged
 from orchestrator.report.page import PageContent, page
 from orchestrator.report.panels import similarity_of
+from orchestrator.report.saying import size_words
 from orchestrator.report.thresholds import threshold_table
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.files import Home
@@ -200,7 +201,10 @@ def test_another_threshold_moves_the_transition_the_right_way(whole: tuple[PageC
         sizes = {row.cells[0]: float(row.cells[column].split(" [")[0]) for row in found.rows}
         assert sizes["80% of the asymptote"] == pytest.approx(mix.target.transition.relative.value, rel=0.01)
         assert sizes["60% of the asymptote"] < sizes["80% of the asymptote"] < sizes["90% of the asymptote"]
-    assert "If something else counted as learned" in outline(html).text
+    text = outline(html).text
+    assert "If something else counted as learned" in text
+    reported = "; ".join(f"{mix.mix} {size_words(told.answer, mix.target.transition)}" for mix in told.answer.mixes)
+    assert f"and the smallest that learned: {reported}." in text.replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_the_script_fills_the_runs_that_the_page_counts_as_learned(whole: tuple[PageContent, str]) -> None:
@@ -222,8 +226,11 @@ def test_a_ratio_below_one_is_told_as_more_not_as_a_saving(whole: tuple[PageCont
     found = threshold_table(told.answer, told.sweep.spec.make_family())
     assert found is not None
     assert found.header[-1] == "add+prod, parameters"
-    assert all(re.fullmatch(r"[\d.]+x (more|fewer)", row.cells[-1]) for row in found.rows)
-    assert "fewer by" not in outline(html).text
+    assert all(re.fullmatch(r"[\d.]+x (more|fewer)|as many", row.cells[-1]) for row in found.rows)
+    assert not any(row.cells[-1].startswith("1.0x") for row in found.rows)
+    text = " ".join(outline(html).text.split())
+    assert "fewer by" not in text
+    assert "do not bound. The last rows compare: how many times fewer parameters a mix needs than the baseline" in text
 
 
 def test_links_at_the_top_are_called_as_the_headings_they_lead_to(whole: tuple[PageContent, str]) -> None:

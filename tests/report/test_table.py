@@ -98,6 +98,7 @@ def test_seeds_that_learned_are_counted_under_the_table() -> None:
     [
         (NOWHERE, ""),
         (Estimate(None, 64.0, None), "; half of all seeds learn above 64"),
+        (Estimate(None, 4096.0, None), "; half of all seeds learn above 4 096"),
         (Estimate(None, None, 8.0), "; half of all seeds learn below 8"),
         (Estimate(None, 8.0, 64.0), "; half of all seeds learn between 8 and 64"),
         (Estimate(30.0, None, 64.0), "; half of all seeds learn at 30 [below, 64]"),
