@@ -95,9 +95,8 @@ def status_view(
     training = [run for run in status.runs if run.status in ("training", "interrupted")]
     parts += [Text(_training_line(run)) for run in training]
     parts.append(Text(wording.cost(status.cost), style="dim"))
-    parts.append(
-        Prose(f"* at 80% of the asymptote, with 90% intervals; {words.learned}: {status.target} at as much or more")
-    )
+    reached = f"* where {words.score} of {status.target} is 80% of its asymptote, with 90% intervals"
+    parts.append(Prose(f"{reached}; {words.learned}: runs with as much or more"))
     if bars:
         parts.append(Prose(legend(words, ascii_only=ascii_only)))
     if runs:

@@ -62,7 +62,7 @@ def legend(words: Words, *, ascii_only: bool = False) -> str:
     glyphs, heights = (ASCII_GLYPHS, ASCII_HEIGHTS) if ascii_only else (GLYPHS, HEIGHTS)
     high, learn = f"{heights[0]} to {heights[-1]}", words.learn
     known = f"{glyphs['unlearned']} too small to {learn}, {glyphs['learned']} large enough, {glyphs['open']} not known"
-    return f"bar, a sign a size: {high} how probable the transition is there; elsewhere {known}"
+    return f"bar, from the smallest size to the largest: {high} how probable the transition is there; elsewhere {known}"
 
 
 def speaks_ascii(console: Console) -> bool:
