@@ -23,6 +23,7 @@ from orchestrator.report.probes import probe_notes, probe_tables, probe_texts
 from orchestrator.report.race_field import field_figure
 from orchestrator.report.race_figure import race_figure
 from orchestrator.report.speedup import SpeedUp, speed_ups
+from orchestrator.report.structure import structure_lines
 from orchestrator.report.style import inline_svg
 from orchestrator.report.templates import render
 from orchestrator.report.thresholds import threshold_table
@@ -78,6 +79,7 @@ def page(content: PageContent) -> str:
         words=content.answer.words,
         has_core=content.answer.has_core,
         figures=_figures(content),
+        structures=structure_lines(content.answer, content.runs),
         explorer=explorer_data(spec, content.answer, content.runs),
         thresholds=threshold_table(content.answer, spec.make_family()),
         synergies=[_synergy_row(mix) for mix in content.answer.mixes if mix.synergy_total and mix.synergy_core],
