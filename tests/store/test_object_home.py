@@ -276,6 +276,7 @@ def test_a_bucket_that_is_not_there_is_the_users_mistake(objects: ObjectStore) -
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_killed_sweep_goes_on_on_another_machine(objects: ObjectStore, tmp_path: Path) -> None:
     """No finished run is trained again, and the answer is that of a sweep that nothing happened to, in files."""
     address, log = objects.bucket(), tmp_path / "log"
@@ -304,6 +305,7 @@ def test_a_killed_sweep_goes_on_on_another_machine(objects: ObjectStore, tmp_pat
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_nodes_come_to_the_store_or_send(objects: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One node reaches the store by its address, one cannot: it is named, and what it trains comes through Ray."""
     need_namespaces()
@@ -315,7 +317,7 @@ def test_nodes_come_to_the_store_or_send(objects: ObjectStore, tmp_path: Path, m
     asked = spec(**SPACE | {"family": "tests.chaos.paced:PacedFamily", "settings": {"pace_s": 0.2}} | ONE_CORE)
     try:
         with node_with("true", tmp_path, cluster.address), node_with("true", tmp_path, cluster.address, **cut_off):
-            wait_for_nodes(3, cluster.address)
+            wait_for_nodes(3, cluster.address, within_s=240)
             run_sweep(asked, RunOptions(home=here, address=cluster.address), console)
     finally:
         ray.shutdown()
