@@ -313,11 +313,12 @@ def test_nodes_come_to_the_store_or_send(objects: ObjectStore, tmp_path: Path, m
     here, console = open_home(objects.bucket(), pytest.fail), quiet()
     cluster = Cluster()
     cluster.add_node(num_cpus=0)
+    cluster.add_node(num_cpus=1)
     cut_off = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{free_port()}"}
     asked = spec(**SPACE | {"family": "tests.chaos.paced:PacedFamily", "settings": {"pace_s": 0.2}} | ONE_CORE)
     try:
-        with node_with("true", tmp_path, cluster.address), node_with("true", tmp_path, cluster.address, **cut_off):
-            wait_for_nodes(3, cluster.address, within_s=240)
+        with node_with("true", tmp_path, cluster.address, **cut_off):
+            wait_for_nodes(3, cluster.address, within_s=180)
             run_sweep(asked, RunOptions(home=here, address=cluster.address), console)
     finally:
         ray.shutdown()
