@@ -13,7 +13,8 @@ from typing import Any
 import boto3
 import pytest
 from moto.moto_server import threaded_moto_server
-from moto.server import DomainDispatcherApplication, ThreadedMotoServer
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication
+from moto.server import ThreadedMotoServer
 
 from orchestrator.store import s3_client
 from tests.tracking.servers import free_port
@@ -26,7 +27,7 @@ CREDENTIALS = {
 }
 
 
-class _Heeding(DomainDispatcherApplication):  # type: ignore[misc] # it has no types
+class _Heeding(DomainDispatcherApplication):
     """Moto's application, one write after the other: it looks at a condition and writes in two steps, a store
     in one."""
 

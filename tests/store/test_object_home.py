@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -78,6 +79,10 @@ def test_what_is_swept_here_is_read_there(objects: ObjectStore, tmp_path: Path) 
     there.push()
     open_home(address, pytest.fail)
     assert not Home(here).sweep(sweep_id).notes.exists()
+    shutil.rmtree(files.directory)
+    there.push()
+    open_home(address, pytest.fail)
+    assert not Home(here).sweep(sweep_id).directory.exists()
     for secret in (b"of-a-test", objects.environment["AWS_ENDPOINT_URL"].encode()):
         assert not [path for path in here.rglob("*") if path.is_file() and secret in path.read_bytes()]
 
