@@ -4,15 +4,17 @@ that it can be stopped and started again, at another place if need be."""
 from __future__ import annotations
 
 import logging
+import threading
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import boto3
 import pytest
 from moto.moto_server import threaded_moto_server
-from moto.server import DomainDispatcherApplication, ThreadedMotoServer
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication
+from moto.server import ThreadedMotoServer
 
 from orchestrator.store import s3_client
 from tests.tracking.servers import free_port
@@ -25,8 +27,19 @@ CREDENTIALS = {
 }
 
 
-class _Heedless(DomainDispatcherApplication):  # type: ignore[misc] # it has no types
-    """Moto's application, as a store has it that overlooks the conditions of writes."""
+class _Heeding(DomainDispatcherApplication):
+    """Moto's application, one write after the other: it looks at a condition and writes in two steps, a store
+    in one."""
+
+    writes = threading.Lock()
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        with self.writes if environ["REQUEST_METHOD"] in ("PUT", "POST") else nullcontext():
+            return super().__call__(environ, start_response)
+
+
+class _Heedless(_Heeding):
+    """The same, as a store has it that overlooks the conditions of writes."""
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
         for header in ("HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH") if environ["REQUEST_METHOD"] == "PUT" else ():
@@ -38,7 +51,7 @@ class ObjectStore:
     """``environment`` is what leads a process to it. One that does not ``heed`` conditions writes whatever is there."""
 
     def __init__(self, *, heeds: bool = True) -> None:
-        self._application = DomainDispatcherApplication if heeds else _Heedless
+        self._application = _Heeding if heeds else _Heedless
         self._port = free_port()
         self._server: ThreadedMotoServer | None = None
         self.environment = CREDENTIALS | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{self._port}"}

@@ -44,7 +44,7 @@ def _home(given: str | Path) -> Path:
     except UserError as error:
         raise typer.BadParameter(str(error)) from error
     if root.is_file():
-        raise typer.BadParameter(f"{str(given)!r} is a file: name a directory, or s3://BUCKET/PREFIX")
+        raise typer.BadParameter(f"dir {str(given)!r} is a file; name a directory, or s3://BUCKET/PREFIX")
     return root
 
 

@@ -111,7 +111,7 @@ class _Copying:
             time.sleep(COPY_EVERY_S)
         del _copying[self._sweep_id]
         self._hold.__exit__(None, None, None)
-        if self._behind:
+        if self._behind and not self.lost:
             self._mirror.say(
                 f"{self._sweep_id} is not copied to {self.address} as it is: its files lie in {self._mirror.root}, and "
                 "the next command with this home, from this machine, copies them"

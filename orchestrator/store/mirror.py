@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +30,8 @@ DIRECTORY = ".mirror"
 """In the local directory: its id, and what it has of the store."""
 SHARED = frozenset({"notes.json", "stop.jsonl"})
 """Files of a sweep that other machines than its driver's write, too: the store's version holds."""
+ASIDE = ".here-"
+"""Stands between the name of a file that was put aside and when."""
 AT_ONCE = 16
 """Files that are brought at the same time: each waits for the network more than it computes."""
 Look = tuple[int, int]
@@ -186,7 +189,9 @@ class Mirror:
             if content is not None:
                 self._lay_aside(files.directory / name, known, content[0])
                 known[name] = self._put(files.directory / name, *content)
-        if _is_fresh(files):
+        if not found and not _looks(files) and not list(files.directory.glob(f".*{ASIDE}*")):
+            shutil.rmtree(files.directory, ignore_errors=True)  # Removed elsewhere: the rest is nobody's.
+        elif _is_fresh(files):
             files.own_runs.mkdir(exist_ok=True)
         self._remember(sweep_id, known)
 
@@ -199,7 +204,7 @@ class Mirror:
         if (path.name in known and known[path.name][1:] == look) or path.read_bytes() == theirs:
             path.unlink()
             return
-        aside = path.with_name(f".{path.name}.here-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+        aside = path.with_name(f".{path.name}{ASIDE}{datetime.now(UTC):%Y%m%d-%H%M%S}")
         path.rename(aside)
         self.say(f"{path} was changed here, and by another machine, whose version holds: this one lies in {aside.name}")
 

@@ -10,9 +10,10 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from orchestrator.store.bucket import Bucket, is_address, need_boto3
+from orchestrator.store.bucket import Bucket, is_address
 from orchestrator.store.files import write_whole
 from orchestrator.store.mirror import DIRECTORY, Mirror
+from orchestrator.store.s3_client import need_boto3
 
 VARIABLE = "ORCHESTRATOR_LOCAL"
 """Names the directory in which the local directories of such homes lie, one for each address."""

@@ -23,6 +23,8 @@ from orchestrator.store.scratch import scratch
 from orchestrator.store.storage import LONGEST_WRITE_S, PosixStorage, Storage
 
 SUFFIX = ".tar"
+DAMAGED = "damaged.tar"
+"""What a copy of something consists of that is no archive."""
 UNUSED_S = 24 * 3600.0
 """A copy that nobody has asked for so long is removed. Who asked for it reads it at once."""
 LISTED_FOR_S = 5.0
@@ -139,11 +141,19 @@ class _Copies:
         return "", None
 
     def unpack(self, name: str, etag: str, packed: Path) -> Path:
-        """Make a copy of a packed directory."""
+        """Make a copy of a packed directory. What cannot be unpacked is all that there is in it then: whoever looks
+        finds that the files are missing."""
         path = self._place(name, etag)
         if not path.is_dir():
             with whole_directory(path) as directory:
-                _unpack(packed, directory)
+                try:
+                    _unpack(packed, directory / "directory")
+                except tarfile.TarError:
+                    shutil.copyfile(packed, directory / DAMAGED)
+                else:
+                    for each in (directory / "directory").iterdir():
+                        each.rename(directory / each.name)
+                shutil.rmtree(directory / "directory")
         return path
 
     def keep(self, name: str, etag: str, directory: Path) -> None:
@@ -195,10 +205,7 @@ def _pack(directory: Path, file: Path) -> None:
 
 
 def _unpack(file: Path, directory: Path) -> None:
-    """Raises ``OSError`` for what is no such file, or would leave the directory."""
+    """Raises ``tarfile.TarError`` for what is no such file, is cut off, or would leave the directory."""
     directory.mkdir(exist_ok=True)
-    try:
-        with tarfile.open(file) as archive:
-            archive.extractall(directory, filter="data")
-    except tarfile.TarError as error:
-        raise OSError(f"{file} cannot be unpacked: {error}") from error
+    with tarfile.open(file) as archive:
+        archive.extractall(directory, filter="data")

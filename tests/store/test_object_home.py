@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -78,6 +79,10 @@ def test_what_is_swept_here_is_read_there(objects: ObjectStore, tmp_path: Path) 
     there.push()
     open_home(address, pytest.fail)
     assert not Home(here).sweep(sweep_id).notes.exists()
+    shutil.rmtree(files.directory)
+    there.push()
+    open_home(address, pytest.fail)
+    assert not Home(here).sweep(sweep_id).directory.exists()
     for secret in (b"of-a-test", objects.environment["AWS_ENDPOINT_URL"].encode()):
         assert not [path for path in here.rglob("*") if path.is_file() and secret in path.read_bytes()]
 
@@ -276,6 +281,7 @@ def test_a_bucket_that_is_not_there_is_the_users_mistake(objects: ObjectStore) -
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_killed_sweep_goes_on_on_another_machine(objects: ObjectStore, tmp_path: Path) -> None:
     """No finished run is trained again, and the answer is that of a sweep that nothing happened to, in files."""
     address, log = objects.bucket(), tmp_path / "log"
@@ -304,6 +310,7 @@ def test_a_killed_sweep_goes_on_on_another_machine(objects: ObjectStore, tmp_pat
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_nodes_come_to_the_store_or_send(objects: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One node reaches the store by its address, one cannot: it is named, and what it trains comes through Ray."""
     need_namespaces()
@@ -311,11 +318,12 @@ def test_nodes_come_to_the_store_or_send(objects: ObjectStore, tmp_path: Path, m
     here, console = open_home(objects.bucket(), pytest.fail), quiet()
     cluster = Cluster()
     cluster.add_node(num_cpus=0)
+    cluster.add_node(num_cpus=1)
     cut_off = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{free_port()}"}
     asked = spec(**SPACE | {"family": "tests.chaos.paced:PacedFamily", "settings": {"pace_s": 0.2}} | ONE_CORE)
     try:
-        with node_with("true", tmp_path, cluster.address), node_with("true", tmp_path, cluster.address, **cut_off):
-            wait_for_nodes(3, cluster.address)
+        with node_with("true", tmp_path, cluster.address, **cut_off):
+            wait_for_nodes(3, cluster.address, within_s=180)
             run_sweep(asked, RunOptions(home=here, address=cluster.address), console)
     finally:
         ray.shutdown()
