@@ -12,8 +12,10 @@ from orchestrator.tracking.outage import outages
 from orchestrator.tracking.store import Store
 
 
-def patient_for_seconds() -> None:
-    """Have MLflow's client give up early: its own retries take minutes, in which nobody hears that a store is out."""
+def settle_client() -> None:
+    """Have MLflow's client give up early, since its own retries take minutes in which nobody hears that a store is out;
+    and say nothing at a run's end, where with a server it would print two lines each."""
+    os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
 
@@ -23,7 +25,7 @@ def check_login(store: Store) -> None:
     say so now."""
     if urlsplit(store.uri).scheme not in ("http", "https"):
         return
-    patient_for_seconds()
+    settle_client()
     try:
         with outages():
             MlflowClient(store.uri).search_experiments(max_results=1)

@@ -33,7 +33,7 @@ from orchestrator.tracking.base import Ending, Tracker
 from orchestrator.tracking.content import Content, Data
 from orchestrator.tracking.experiments import NOTE, Experiments
 from orchestrator.tracking.interrupted import mark_interrupted
-from orchestrator.tracking.login import patient_for_seconds
+from orchestrator.tracking.login import settle_client
 from orchestrator.tracking.new_store import make_whole
 from orchestrator.tracking.outage import outages
 from orchestrator.tracking.store import Store, check_database
@@ -57,7 +57,7 @@ class MlflowTracker(Tracker):
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        patient_for_seconds()
+        settle_client()
         self._sweeps: dict[str, str] = {}
         self._held: dict[tuple[str, str], str] = {}
         """Every run the store may hold (sweep, key), with its record's digest, or ``""`` where it may be torn."""

@@ -41,8 +41,8 @@ EARLY = 200
 
 
 class IdleLearner(LogisticLearner):
-    """Ends at its first evaluation, with a whole curve and embeddings made up from the seed. Like a small transformer
-    it learns nearly all or nearly nothing, with the logistic's probability; its test set has 200 expressions."""
+    """Ends at its first evaluation, with a whole curve and embeddings made up from the seed. Like small transformers it
+    learns nearly all or nearly nothing, with the logistic's probability; its test set has 200 expressions."""
 
     def accuracy(self, run: RunConfig, head_start: float = 0.0) -> float:
         share = (super().accuracy(run, head_start) - FLOOR) / (0.99 - FLOOR)

@@ -105,6 +105,7 @@ def test_a_sweep_is_recorded_whole_and_no_password_with_it(team: Team, tmp_path:
     )
     assert said.code == 0, said.text
     assert "records wait" not in said.text
+    assert "View run" not in said.text  # MLflow's own lines, two a run.
     [sweep_id] = Home(tmp_path).sweep_ids()
     trained = {entry.key: entry.outcome for entry in ended(tmp_path, sweep_id)}
 
