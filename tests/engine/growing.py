@@ -4,6 +4,7 @@ has for tests. (``ray.cluster_utils.AutoscalingCluster`` ends every Ray of the m
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 import subprocess
@@ -98,7 +99,7 @@ def _wait_until_it_grows(address: str, head: subprocess.Popen[bytes], said: Path
 
 def seen(address: str) -> tuple[int, int]:
     """How many nodes a cluster has beside its head, and how many slots its autoscaler is asked for."""
-    ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     try:
         nodes = [node for node in ray.nodes() if node["Alive"]]
         asked = [group for group in placement_group_table().values() if group["state"] == "PENDING"]

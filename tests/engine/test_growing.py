@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from orchestrator.engine.ray.cluster import cluster_hardware
+from orchestrator.engine.ray.starting import PATIENT
 from tests.chaos.paced import RUNS, write_space
 from tests.chaos.program import ENVIRONMENT, Program, journalled
 from tests.engine.growing import CORES, growing_cluster, seen
@@ -27,7 +28,7 @@ WITHIN_S = 120.0
 def address(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A cluster of no core, to which two nodes can be added, by each of the autoscalers that Ray has."""
     # Otherwise `ray start` takes the token that lies where one was left, which this process did not begin with.
-    for name, value in (ENVIRONMENT | {"RAY_AUTH_MODE": "disabled"}).items():
+    for name, value in (ENVIRONMENT | PATIENT | {"RAY_AUTH_MODE": "disabled"}).items():
         monkeypatch.setenv(name, value)
     with (
         tempfile.TemporaryDirectory(prefix="grow-", ignore_cleanup_errors=True) as short,
@@ -73,7 +74,7 @@ def test_a_sweep_gets_the_nodes_that_it_can_use_and_leaves_none_behind(address: 
 
 
 @pytest.mark.night
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])
 def test_what_a_sweep_asked_for_is_taken_back_however_it_ends(
     how: signal.Signals, address: str, tmp_path: Path
 ) -> None:

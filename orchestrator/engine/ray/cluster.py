@@ -68,7 +68,7 @@ def has_autoscaler() -> bool:
     else:
         said = _internal_kv_get(DEBUG_AUTOSCALING_STATUS)
         report = json.loads(said).get("autoscaler_report") if said else None
-        kinds = ((report or {}).get("node_type_mapping") or {}).values()
+        kinds = list(((report or {}).get("node_type_mapping") or {}).values())
     return any(kind and not ONE_OF_ITS_KIND.fullmatch(kind) for kind in kinds)
 
 
