@@ -66,7 +66,7 @@ def test_a_sweep_gets_the_nodes_that_it_can_use_and_leaves_none_behind(address: 
     assert "0 CPU cores, no node has room for a stack (resources.cpu_per_stack is 1 and" in said
     assert said.count(f"the cluster's autoscaler is asked for {RUNS - 1} slots") == 1
     assert f"{NODES + 1} nodes, {NODES * CORES} stacks at a time" in said
-    assert "pending" not in said.lower()
+    assert "Ignore this message" not in said  # Of Tune, where trials wait for a minute.
     trained = turns(tmp_path / "turns")
     assert len({turn.node for turn in trained}) == NODES
     assert len(journalled(program.home)) == RUNS
@@ -82,12 +82,9 @@ def test_what_a_sweep_asked_for_is_taken_back_however_it_ends(
     program = begin(address, tmp_path, sleep_s=20.0)
     try:
         until = time.monotonic() + WITHIN_S
-        while f"{NODES + 1} nodes" not in program.log.read_text():
-            assert time.monotonic() < until, program.log.read_text()
-            time.sleep(0.2)
-        time.sleep(2)
-        nodes, asked = seen(address)
-        assert (nodes, asked) == (NODES, RUNS - NODES * CORES)
+        while (found := seen(address)) != (NODES, RUNS - NODES * CORES):
+            assert time.monotonic() < until, (found, program.log.read_text())
+            time.sleep(0.5)
         if how is signal.SIGINT:
             program.process.send_signal(how)
             assert program.end() == 130, program.log.read_text()

@@ -62,7 +62,7 @@ def machine_of(node: dict[str, Any]) -> Machine:
 def has_autoscaler() -> bool:
     """Whether this cluster has an autoscaler that adds machines. Every head has one that only reports; it calls each
     node a kind of its own."""
-    if is_autoscaler_v2():
+    if is_autoscaler_v2(fetch_from_server=True):  # It remembers the answer of another cluster otherwise.
         status = get_cluster_status(ray.get_runtime_context().gcs_address)
         kinds = [node.ray_node_type_name for node in (*status.active_nodes, *status.idle_nodes)]
     else:
