@@ -78,8 +78,8 @@ def test_a_sweep_gets_the_nodes_that_it_can_use_and_leaves_none_behind(address: 
 def test_what_a_sweep_asked_for_is_taken_back_however_it_ends(
     how: signal.Signals, address: str, tmp_path: Path
 ) -> None:
-    """In its middle all nodes that can be added are there, and it still asks for more."""
-    program = begin(address, tmp_path, sleep_s=20.0)
+    """All nodes that can be added are there, nothing has ended yet, and it still asks for more."""
+    program = begin(address, tmp_path, sleep_s=120.0)
     try:
         until = time.monotonic() + WITHIN_S
         while (found := seen(address)) != (NODES, RUNS - NODES * CORES):
