@@ -4,6 +4,7 @@ has for tests. (``ray.cluster_utils.AutoscalingCluster`` ends every Ray of the m
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 import subprocess
@@ -22,6 +23,8 @@ from orchestrator.engine.ray.cluster import cluster_hardware
 from orchestrator.errors import SweepError
 from tests.engine.nodes import RAY
 
+IDLE_S = 8.0
+"""A node that is added is idle until it is counted and its first worker has started."""
 CORES = 2
 """Of each node that is added. The head has none."""
 PROVIDER = "ray.autoscaler._private.fake_multi_node.node_provider.FakeMultiNodeProvider"
@@ -39,7 +42,7 @@ def _config(address: str, most: int, *, v2: bool) -> dict[str, Any]:
     return nothing | {
         "cluster_name": "growing",
         "max_workers": most,
-        "idle_timeout_minutes": 0.05,
+        "idle_timeout_minutes": IDLE_S / 60,
         "upscaling_speed": 10,
         "provider": provider | {"type": "external", "module": PROVIDER, "gcs_address": address} | in_v2,
         "head_node_type": "ray.head.default",
@@ -56,7 +59,7 @@ def _config(address: str, most: int, *, v2: bool) -> dict[str, Any]:
 @contextmanager
 def growing_cluster(directory: Path, most: int, *, v2: bool) -> Iterator[str]:
     """The address of a cluster that grows to ``most`` nodes beside its head, and shrinks once they have been idle for
-    three seconds. ``directory`` is for its files, its path short: sockets lie in it."""
+    :data:`IDLE_S`. ``directory`` is for its files, its path short: sockets lie in it."""
     with socket.socket() as taken:
         taken.bind(("", 0))
         port = int(taken.getsockname()[1])
@@ -98,7 +101,7 @@ def _wait_until_it_grows(address: str, head: subprocess.Popen[bytes], said: Path
 
 def seen(address: str) -> tuple[int, int]:
     """How many nodes a cluster has beside its head, and how many slots its autoscaler is asked for."""
-    ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     try:
         nodes = [node for node in ray.nodes() if node["Alive"]]
         asked = [group for group in placement_group_table().values() if group["state"] == "PENDING"]

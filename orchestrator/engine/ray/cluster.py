@@ -62,13 +62,13 @@ def machine_of(node: dict[str, Any]) -> Machine:
 def has_autoscaler() -> bool:
     """Whether this cluster has an autoscaler that adds machines. Every head has one that only reports; it calls each
     node a kind of its own."""
-    if is_autoscaler_v2():
+    if is_autoscaler_v2(fetch_from_server=True):  # It remembers the answer of another cluster otherwise.
         status = get_cluster_status(ray.get_runtime_context().gcs_address)
         kinds = [node.ray_node_type_name for node in (*status.active_nodes, *status.idle_nodes)]
     else:
         said = _internal_kv_get(DEBUG_AUTOSCALING_STATUS)
         report = json.loads(said).get("autoscaler_report") if said else None
-        kinds = ((report or {}).get("node_type_mapping") or {}).values()
+        kinds = list(((report or {}).get("node_type_mapping") or {}).values())
     return any(kind and not ONE_OF_ITS_KIND.fullmatch(kind) for kind in kinds)
 
 

@@ -69,7 +69,7 @@ def _ours() -> ssl.SSLContext:
         raise UserError(f"{SWITCH} is {os.environ[SWITCH]} and {' and '.join(missing)} not set: name {_asked()}")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_alpn_protocols([PROTOCOL])
-    names = (AUTHORITY,)
+    names: tuple[str, ...] = (AUTHORITY,)
     try:
         context.load_verify_locations(os.environ[AUTHORITY])
         names = (CERTIFICATE, KEY)
