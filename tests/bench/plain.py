@@ -95,9 +95,8 @@ class PlainRun:
             fused=True,
             capturable=self._captured is not None,
         )
-        if (
-            self._captured is not None
-        ):  # Afterwards: the optimizer looks at the number it is given, which waits for the GPU.
+        if self._captured is not None:
+            # Only now: the optimizer looks at the number it is given, and waits for the GPU to do so.
             for group in self._optimizer.param_groups:
                 group["lr"] = self._rate
         block = model.position.num_embeddings
