@@ -77,8 +77,8 @@ def _page(home: Path) -> list[Wait]:
         _asked(f"http://127.0.0.1:{port}/")
         return [first, _said(Wait("ui, its page again", time.perf_counter() - begun))]
     finally:
-        os.killpg(shown.pid, signal.SIGINT)
-        shown.wait(60)
+        os.killpg(shown.pid, signal.SIGKILL)  # MLflow's server and its workers with it.
+        shown.wait()
 
 
 def _asked(address: str) -> bool:
