@@ -1,7 +1,8 @@
 """What a sweep could use beyond the slots of its cluster, shown to the cluster's autoscaler where there is one.
 
 Each slot that is missed is a placement group that waits for room. Autoscalers add machines for those, as many as their
-owner allows. A group that finds room is given up at once, and a stack takes its place. Ray itself takes back what a job
+owner allows. Once one finds room all are given up for some seconds, in which stacks take their places: they would stand
+behind those that wait. Ray itself takes back what a job
 has left waiting, however its driver ended; nothing that another sweep asked for is touched.
 (``ray.autoscaler.sdk.request_resources`` would do neither: whoever calls it last speaks for the whole cluster, and what
 it asked for stays when its caller has died.)
@@ -52,7 +53,11 @@ class Growth:
         if not self._grows or now - self._looked_at < LOOK_EVERY_S:
             return
         self._looked_at = now
-        if self._placed() or now - self._counted_at >= COUNT_EVERY_S:
+        if self._placed():
+            self._counted_at = now
+            self._ask(0)
+            self._room.count()
+        elif now - self._counted_at >= COUNT_EVERY_S:
             self._counted_at = now
             self._ask(self._wanted(MOST_AT_ONCE))
 
@@ -66,17 +71,12 @@ class Growth:
             self._ask(0)
 
     def _placed(self) -> bool:
-        """Whether groups have found room. They are given up: a node has joined, or a slot was free for a moment."""
-        placed = [group for group in self._waiting if placement_group_table(group)["state"] == "CREATED"]
-        for group in placed:
-            self._give_up(group)
-        if placed:
-            self._room.count()
-        return bool(placed)
+        """Whether a group has found room: a node has joined, or a slot was free for a moment."""
+        return any(placement_group_table(group)["state"] == "CREATED" for group in self._waiting)
 
     def _ask(self, count: int) -> None:
         while len(self._waiting) > count:
-            self._give_up(self._waiting[-1])
+            remove_placement_group(self._waiting.pop())
         if count and not self._said:
             self._said = True
             self._say(
@@ -84,7 +84,3 @@ class Growth:
             )
         while len(self._waiting) < count:
             self._waiting.append(placement_group([self._slot]))
-
-    def _give_up(self, group: PlacementGroup) -> None:
-        self._waiting.remove(group)
-        remove_placement_group(group)
