@@ -18,13 +18,14 @@ from tests.chaos.program import ENVIRONMENT, Program, journalled
 from tests.engine.growing import CORES, growing_cluster, seen
 from tests.engine.sleepers import FAMILY, turns
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.cluster
+"""Also since this process looks at a cluster without a token: Ray remembers that, and starts none with one after it."""
 
 NODES = 2
 WITHIN_S = 120.0
 
 
-@pytest.fixture(params=["v1", pytest.param("v2", marks=pytest.mark.night)])
+@pytest.fixture(params=["v1", "v2"])
 def address(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A cluster of no core, to which two nodes can be added, by each of the autoscalers that Ray has."""
     # Otherwise `ray start` takes the token that lies where one was left, which this process did not begin with.
@@ -73,7 +74,6 @@ def test_a_sweep_gets_the_nodes_that_it_can_use_and_leaves_none_behind(address: 
     wait_until_given_back(address)
 
 
-@pytest.mark.night
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])
 def test_what_a_sweep_asked_for_is_taken_back_however_it_ends(
     how: signal.Signals, address: str, tmp_path: Path

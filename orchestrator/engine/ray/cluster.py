@@ -14,6 +14,7 @@ from ray._private.ray_constants import DEBUG_AUTOSCALING_STATUS
 from ray.autoscaler.v2.sdk import get_cluster_status
 from ray.autoscaler.v2.utils import is_autoscaler_v2
 from ray.experimental.internal_kv import _internal_kv_get
+from ray.util.client import ray as client
 
 from orchestrator.engine.ray.starting import start, switch_kept
 from orchestrator.space.hardware import Hardware, Machine
@@ -61,7 +62,9 @@ def machine_of(node: dict[str, Any]) -> Machine:
 
 def has_autoscaler() -> bool:
     """Whether this cluster has an autoscaler that adds machines. Every head has one that only reports; it calls each
-    node a kind of its own."""
+    node a kind of its own. Through Ray Client it cannot be asked: no."""
+    if client.is_connected():
+        return False
     if is_autoscaler_v2(fetch_from_server=True):  # It remembers the answer of another cluster otherwise.
         status = get_cluster_status(ray.get_runtime_context().gcs_address)
         kinds = [node.ray_node_type_name for node in (*status.active_nodes, *status.idle_nodes)]
