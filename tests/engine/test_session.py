@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 import ray
 
 from orchestrator.engine.ray.engine import RayEngine
-from orchestrator.engine.ray.session import TOKENS, RaySession, protect_token
+from orchestrator.engine.ray.session import TOKENS, RaySession, check_dashboard, protect_token
 from orchestrator.space.resources import Resources
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,3 +83,9 @@ def test_ray_is_kept_for_the_next_sweep_unless_one_failed(tmp_path: Path) -> Non
         with RayEngine(str(tmp_path), Resources(), session):
             assert node() != first
     assert not ray.is_initialized()
+
+
+def test_the_dashboard_can_be_asked_for_once_its_packages_are_loaded() -> None:
+    pytest.importorskip("opencensus")
+    importlib.import_module("colorful")
+    check_dashboard(None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+import sys
 from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Self
@@ -114,7 +115,8 @@ def check_dashboard(address: str | None) -> None:
     """Raise :class:`UserError` where ``--dashboard`` cannot be had."""
     if address is not None:
         raise UserError(f"the cluster at {address} has a dashboard of its own or none; leave --dashboard out")
-    missing = [name for name in DASHBOARD_NEEDS if importlib.util.find_spec(name) is None]
+    # One that is loaded need not be looked for, and colorful cannot be: it puts an object in its module's place.
+    missing = [name for name in DASHBOARD_NEEDS if name not in sys.modules and importlib.util.find_spec(name) is None]
     if missing:
         raise UserError(
             f"Ray's dashboard needs packages that are not installed ({', '.join(missing)}). Install them with "
