@@ -79,7 +79,7 @@ def page(content: PageContent) -> str:
         words=content.answer.words,
         has_core=content.answer.has_core,
         figures=_figures(content),
-        structures=structure_lines(content.answer, content.runs),
+        structures=structure_lines(content.answer, content.runs, spec.make_family()),
         explorer=explorer_data(spec, content.answer, content.runs),
         thresholds=threshold_table(content.answer, spec.make_family()),
         synergies=[_synergy_row(mix) for mix in content.answer.mixes if mix.synergy_total and mix.synergy_core],
