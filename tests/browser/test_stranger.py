@@ -111,7 +111,7 @@ def test_what_models_hold_below_and_above_is_seen_for_every_mix(told: Told, page
         sizes = [size for size in told.sweep.spec.sizes if f"{told.sweep.spec.size_axis} {size}" in titles]
         assert min(sizes) < found.value < max(sizes)
         assert mix.mix in titles
-    page.wait("Similarities below and above the transition", "the largest size up to the lower end of its transition's interval")
+    page.wait("Similarities below and above the transition", "the largest size up to the lower end")
 
 
 def test_a_mix_has_one_colour_in_figures_and_in_what_the_script_draws(told: Told, page: Page) -> None:
