@@ -24,7 +24,7 @@ BEYOND = 1.5
 
 
 def explain(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord], state: str) -> tuple[str, ...]:
-    """The paragraphs: asked, found, how sure, what would change it, what next."""
+    """The paragraphs: asked, found, how sure, which runs disagree, what would change it, what next."""
     ended = sum(mix.runs for mix in answer.mixes)
     if not ended:
         return (_asked(spec, answer), f"No run has ended yet; the sweep is {state}, and nothing is known.")
@@ -32,8 +32,8 @@ def explain(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord], state: s
 
 
 def judged(answer: Answer, runs: Sequence[RunRecord]) -> tuple[str, ...]:
-    """How sure the answer is, what would change it, and what next: the last of these paragraphs, for who has read the
-    answer itself. Nothing where no run has ended."""
+    """How sure the answer is, which runs disagree, what would change it, and what next: the last of these paragraphs,
+    for who has read the answer itself. Nothing where no run has ended."""
     if not any(mix.runs for mix in answer.mixes):
         return ()
     seconds: dict[int, list[float]] = {}
@@ -41,7 +41,9 @@ def judged(answer: Answer, runs: Sequence[RunRecord]) -> tuple[str, ...]:
         if (took := run.outcome.measures.get("seconds", 0.0)) and is_evidence(run.config):
             seconds.setdefault(run.config.size, []).append(took)
     costs = {size: sorted(found)[(len(found) - 1) // 2] for size, found in seconds.items()}
-    return tuple(filter(None, (_how_sure(answer), _what_would_change_it(answer), _next(answer, costs))))
+    return tuple(
+        filter(None, (_how_sure(answer), _disagreeing(answer), _what_would_change_it(answer), _next(answer, costs)))
+    )
 
 
 def _asked(spec: SweepSpec, answer: Answer) -> str:
@@ -117,6 +119,11 @@ def _how_sure(answer: Answer) -> str:
             f"single runs of {listed(bimodal)} {answer.words.learn} or do not, with little in between, so that luck of "
             "the seed counts"
         )
+    return f"How sure, by {answer.confidence:.0%} intervals: {'; '.join(said)}." if said else ""
+
+
+def _disagreeing(answer: Answer) -> str:
+    """The sizes at which some seeds learned and others did not, with the seeds."""
     disagree = [
         f"{share.learned} of {share.tried} seeds {answer.words.learned} {called(mix)} at {_exact(share.size)}"
         f"{_named_seeds(mix.target.transition, share)}"
@@ -124,9 +131,7 @@ def _how_sure(answer: Answer) -> str:
         for share in mix.target.transition.shares
         if 0 < share.learned < share.tried
     ]
-    if disagree:
-        said.append(f"runs disagree where {listed(disagree)}")
-    return f"How sure, by {answer.confidence:.0%} intervals: {'; '.join(said)}." if said else ""
+    return f"Runs disagree where {listed(disagree)}." if disagree else ""
 
 
 def _named_seeds(found: Transition, share: SizeShare) -> str:

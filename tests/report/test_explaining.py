@@ -107,7 +107,7 @@ def test_a_comparison_that_rests_on_a_plateau_says_so() -> None:
     mine = replace(transition(Verdict.FOUND, FOUND), shares=(SHARES[0], replace(SHARES[2], size=40), SHARES[2]))
     text = told(make_answer(levelled, mine, Synergy(None, 4.2, None, decided=True)))
     assert "Resting on a plateau (add: 2 of 12 seeds learned): add+prod needs >= 4.2x fewer parameters" in text
-    assert "runs disagree where 1 of 4 seeds learned add at 32 and 1 of 4 seeds learned add at 64" in text
+    assert "Runs disagree where 1 of 4 seeds learned add at 32 and 1 of 4 seeds learned add at 64" in text
 
 
 def test_what_limits_a_finding_is_said() -> None:
@@ -158,7 +158,7 @@ def test_the_seeds_that_disagree_are_named(accuracies: tuple[float, ...], said: 
     shares = size_shares(points, level, 0.9)
     mixed = replace(transition(Verdict.FOUND, FOUND), points=points, level=level, shares=shares)
     alike = replace(transition(Verdict.FOUND, FOUND), shares=(SHARES[0], SHARES[2]))
-    assert f"runs disagree where {said}." in told(make_answer(mixed, alike, UNKNOWN))
+    assert f"Runs disagree where {said}." in told(make_answer(mixed, alike, UNKNOWN))
 
 
 def large(verdict: Verdict) -> Transition:
