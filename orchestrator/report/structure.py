@@ -26,14 +26,16 @@ Score = tuple[float, str, float]
 def structure_lines(answer: Answer, runs: Sequence[RunRecord], family: Family) -> tuple[str, ...]:
     """For each run shown below or above a transition what the probe ``separation`` found in it, the least likely by
     chance first. Runs that it did not look at have no line."""
-    least = {name: smallest_chance(labels) for name, labels in family.groupings().items()}
+    groupings = family.groupings()
+    least = {name: smallest_chance(labels) for name, labels in groupings.items()}
+    items = f"{max(map(len, groupings.values()), default=0)} {answer.words.item}s"
     shown = ((pair.mix, side, getattr(pair, side)) for pair in pairs(answer, runs) for side in ("below", "above"))
     lines = []
     for mix, side, run in shown:
         scores = _scores(run) if run is not None else []
         if scores:
             where = f"{mix}, {side}: {answer.size_axis} {run.config.size}, seed {run.config.seed}"
-            lines.append(f"{where}: {_judged(scores, least)}")
+            lines.append(f"{where}: {_judged(scores, least, items)}")
     return tuple(lines)
 
 
@@ -52,12 +54,12 @@ def _scores(run: RunRecord) -> list[Score]:
     )
 
 
-def _judged(scores: Sequence[Score], least: Mapping[str, float]) -> str:
+def _judged(scores: Sequence[Score], least: Mapping[str, float], items: str) -> str:
     clear = [each for each in scores if each[0] <= BEYOND_CHANCE]
     highest = [each for each in scores if each not in clear and _is_highest(each, least)]
     rest = [each for each in scores if each not in clear and each not in highest]
     said = [f"beyond chance {_listed(clear)}"] if clear else []
-    said += [f"as high as so few can score, too few to exclude chance: {_listed(highest)}"] if highest else []
+    said += [f"as high as {items} can score, too few to exclude chance: {_listed(highest)}"] if highest else []
     said += [f"{'not' if said else 'nothing beyond chance:'} {_listed(rest)}"] if rest else []
     return "; ".join(said)
 

@@ -42,7 +42,7 @@ def test_few_items_allow_no_small_p_and_the_highest_score_of_them_is_said_to_be_
     first = pairs(stored.answer, stored.runs)[0].below
     assert first is not None
     family = load_space("add_vs_add_prod", "laptop").make_family()
-    for chance, said in ((0.112, "as high as so few can score, too few to exclude chance"), (0.2, "nothing beyond")):
+    for chance, said in ((0.112, "as high as 6 items can score, too few to exclude"), (0.2, "nothing beyond")):
         write_result(first.runs, first.key, ProbeResult("separation", 1, {"mod2": 0.6, "mod2.p": chance}), {})
         (line,) = structure_lines(stored.answer, stored.runs, family)
         assert said in line
