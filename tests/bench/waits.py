@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 from mlflow import MlflowClient
 
 from orchestrator.store.files import Home
@@ -64,9 +64,7 @@ def _page(home: Path) -> list[Wait]:
     port = free_port()
     words = ["ui", "--home", str(home), "--port", str(port), "--mlflow-port", str(free_port())]
     begun = time.perf_counter()
-    shown = subprocess.Popen(
-        [sys.executable, "-m", "orchestrator", *words], stdout=subprocess.DEVNULL, start_new_session=True
-    )
+    shown = subprocess.Popen([sys.executable, "-m", "orchestrator", *words], stdout=subprocess.DEVNULL)
     try:
         while not _asked(f"http://127.0.0.1:{port}/"):
             if shown.poll() is not None or time.perf_counter() - begun > WITHIN_S:
@@ -77,7 +75,9 @@ def _page(home: Path) -> list[Wait]:
         _asked(f"http://127.0.0.1:{port}/")
         return [first, _said(Wait("ui, its page again", time.perf_counter() - begun))]
     finally:
-        os.killpg(shown.pid, signal.SIGKILL)  # MLflow's server and its workers with it.
+        if shown.poll() is None:  # MLflow's server has a process group of its own.
+            for each in (*psutil.Process(shown.pid).children(recursive=True), shown):
+                each.kill()
         shown.wait()
 
 
