@@ -134,6 +134,11 @@ class Family(ABC):
         label an item (``mod2``: 0, 1, 0, 1, ...). Names are those of numbers of probes."""
         return {}
 
+    def grouping_words(self) -> dict[str, str]:
+        """In words what the items of a group share, by the name of the grouping (``mod2``: ``parity``), to follow "by".
+        A grouping that is missing here goes by its name."""
+        return {}
+
     def tables(self, tasks: Sequence[str], seed: int) -> TaskTables | None:
         """These tasks as tables, as the runs of a data seed are asked them; None where they are no functions of a few
         items. Predictions rest on them (orchestrator/prediction)."""

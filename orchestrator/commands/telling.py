@@ -43,7 +43,7 @@ def explain_command(sweep: OneSweep, home: HomeOption = DEFAULT_HOME, debug: Deb
 
     stored = open_sweep(sweep, home)
     paragraphs = explain(stored.spec, stored.answer, stored.runs, stored.state.value)
-    wide_console().print(Group(*map(Prose, paragraphs)))
+    wide_console().print(Group(*(Prose(str(each)) for each in paragraphs)))
 
 
 class Style(StrEnum):

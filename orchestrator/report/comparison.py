@@ -54,7 +54,8 @@ def forest_row(each: Compared, mix: MixAnswer) -> ForestRow:
     found, answer = mix.target.transition, each.answer
     smallest, largest = answer.tested(found)
     size = size_words(answer, found)
-    saving = "" if mix.synergy_total is None else wording.synergy(mix.mix, mix.synergy_total, answer.words.parameters)
+    counted, against = answer.words.parameters, answer.baseline_of(mix)
+    saving = "" if mix.synergy_total is None else wording.synergy(mix.mix, against, mix.synergy_total, counted)
     return ForestRow(
         label=each.label,
         mix=mix.mix,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer
@@ -21,17 +22,29 @@ MORE_SEEDS = 3
 """Runs suggested at the size that would tell most."""
 BEYOND = 1.5
 """How far beyond the sizes tested the next one is suggested, as a factor."""
+MOST_LISTED = 6
+"""Sizes at which runs disagree, or mixes, that are named; of more only how many there are."""
 
 
-def explain(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord], state: str) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class Paragraph:
+    """A few sentences under a ``label`` that says what they answer."""
+
+    label: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.label}: {self.text}"
+
+
+def explain(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord], state: str) -> tuple[Paragraph, ...]:
     """The paragraphs: asked, found, how sure, which runs disagree, what would change it, what next."""
-    ended = sum(mix.runs for mix in answer.mixes)
-    if not ended:
-        return (_asked(spec, answer), f"No run has ended yet; the sweep is {state}, and nothing is known.")
+    if not any(mix.runs for mix in answer.mixes):
+        return (_asked(spec, answer), Paragraph("Found", f"nothing yet: no run has ended; the sweep is {state}."))
     return (_asked(spec, answer), _found(answer, state), *judged(answer, runs))
 
 
-def judged(answer: Answer, runs: Sequence[RunRecord]) -> tuple[str, ...]:
+def judged(answer: Answer, runs: Sequence[RunRecord]) -> tuple[Paragraph, ...]:
     """How sure the answer is, which runs disagree, what would change it, and what next: the last of these paragraphs,
     for who has read the answer itself. Nothing where no run has ended."""
     if not any(mix.runs for mix in answer.mixes):
@@ -41,26 +54,30 @@ def judged(answer: Answer, runs: Sequence[RunRecord]) -> tuple[str, ...]:
         if (took := run.outcome.measures.get("seconds", 0.0)) and is_evidence(run.config):
             seconds.setdefault(run.config.size, []).append(took)
     costs = {size: sorted(found)[(len(found) - 1) // 2] for size, found in seconds.items()}
-    return tuple(
-        filter(None, (_how_sure(answer), _disagreeing(answer), _what_would_change_it(answer), _next(answer, costs)))
-    )
+    said = {
+        f"How sure ({answer.confidence:.0%} intervals)": _how_sure(answer),
+        "Runs that disagree": _disagreeing(answer),
+        "What could change it": _what_would_change_it(answer),
+        "Next": _next(answer, costs),
+    }
+    return tuple(Paragraph(label, text) for label, text in said.items() if text)
 
 
-def _asked(spec: SweepSpec, answer: Answer) -> str:
+def _asked(spec: SweepSpec, answer: Answer) -> Paragraph:
     mixes, axis = listed([called(mix) for mix in answer.mixes]), answer.size_axis
     sizes = f"{axis} {_exact(answer.counts[0].size)} to {_exact(answer.counts[-1].size)}"
-    return (
-        f"Asked: {spec.question} Where in {axis} lies the transition of {answer.target}, for {mixes}? It is the size "
-        f"at which {answer.words.score} reaches {LEVEL:.0%} of its asymptote; sizes to choose from are "
-        f"{sizes}."
+    return Paragraph(
+        "Asked",
+        f"{spec.question} Where in {axis} lies the transition of {answer.target}, for {mixes}? It is the size at which "
+        f"{answer.words.score} reaches {LEVEL:.0%} of its asymptote; sizes to choose from are {sizes}.",
     )
 
 
-def _found(answer: Answer, state: str) -> str:
+def _found(answer: Answer, state: str) -> Paragraph:
     ended = sum(mix.runs for mix in answer.mixes)
     head = f"Found, from {ended} runs" + ("" if state == "finished" else f" (the sweep is {state}, so this may change)")
     verdicts = " ".join(f"{_verdict(answer, mix)}." for mix in answer.mixes)
-    return f"{head}: {verdicts} {_compared(answer)}".rstrip()
+    return Paragraph(head, f"{verdicts} {_compared(answer)}".rstrip())
 
 
 def _verdict(answer: Answer, mix: MixAnswer) -> str:
@@ -95,9 +112,14 @@ def _compared(answer: Answer) -> str:
     for mix in answer.mixes:
         if mix.synergy_total is not None:
             rests = rests_on(answer, mix)
-            words = wording.synergy(called(mix), mix.synergy_total, answer.words.parameters)
-            said.append(f"Resting on {rests}: {words}." if rests else f"So {words}.")
+            said.append(f"Resting on {rests}: {_synergy(answer, mix)}." if rests else f"So: {_synergy(answer, mix)}.")
     return " ".join(said)
+
+
+def _synergy(answer: Answer, mix: MixAnswer) -> str:
+    assert mix.synergy_total is not None, "the baseline is compared with nothing"
+    against = called(answer.mix(answer.baseline_of(mix)))
+    return wording.synergy(called(mix), against, mix.synergy_total, answer.words.parameters)
 
 
 def _how_sure(answer: Answer) -> str:
@@ -119,19 +141,28 @@ def _how_sure(answer: Answer) -> str:
             f"single runs of {listed(bimodal)} {answer.words.learn} or do not, with little in between, so that luck of "
             "the seed counts"
         )
-    return f"How sure, by {answer.confidence:.0%} intervals: {'; '.join(said)}." if said else ""
+    return f"{'; '.join(said)}." if said else ""
 
 
 def _disagreeing(answer: Answer) -> str:
-    """The sizes at which some seeds learned and others did not, with the seeds."""
+    """The sizes at which some seeds learned and others did not, with the seeds; ``""`` where none is known to have been
+    tried with two."""
+    several = [(mix, share) for mix in answer.mixes for share in mix.target.transition.shares if share.tried > 1]
     disagree = [
         f"{share.learned} of {share.tried} seeds {answer.words.learned} {called(mix)} at {_exact(share.size)}"
         f"{_named_seeds(mix.target.transition, share)}"
-        for mix in answer.mixes
-        for share in mix.target.transition.shares
+        for mix, share in several
         if 0 < share.learned < share.tried
     ]
-    return f"Runs disagree where {listed(disagree)}." if disagree else ""
+    if several and not disagree:
+        return "none: wherever several seeds were tried at a size, all of them did or none."
+    return f"{_most(disagree, 'sizes')}." if disagree else ""
+
+
+def _most(said: Sequence[str], things: str) -> str:
+    """A list of which the first are told and the rest counted."""
+    rest = len(said) - MOST_LISTED
+    return listed([*said[:MOST_LISTED], f"at {rest} more {things}"] if rest > 0 else said)
 
 
 def _named_seeds(found: Transition, share: SizeShare) -> str:
@@ -175,14 +206,16 @@ def _what_would_change_it(answer: Answer) -> str:
     failed = sum(mix.failed for mix in answer.mixes)
     if failed:
         said.append(f"{failed} runs that failed and count as no evidence")
-    return f"What could change it: {'; '.join(said)}." if said else ""
+    return f"{'; '.join(said)}." if said else ""
 
 
 def _next(answer: Answer, costs: Mapping[int, float]) -> str:
     said = [line for mix in answer.mixes if (line := _next_of(answer, mix, costs))]
     if not said:
-        return f"No run is needed next: every interval is narrower than a factor of {NARROW}."
-    return f"Next: {'; '.join(said)}."
+        return f"no run is needed: every interval is narrower than a factor of {NARROW}."
+    rest = len(said) - MOST_LISTED
+    more = [f"and runs for {rest} more mixes"] if rest > 0 else []
+    return f"{'; '.join([*said[:MOST_LISTED], *more])}."
 
 
 def _next_of(answer: Answer, mix: MixAnswer, costs: Mapping[int, float]) -> str:

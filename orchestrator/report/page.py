@@ -23,7 +23,7 @@ from orchestrator.report.probes import probe_notes, probe_tables, probe_texts
 from orchestrator.report.race_field import field_figure
 from orchestrator.report.race_figure import race_figure
 from orchestrator.report.speedup import SpeedUp, speed_ups
-from orchestrator.report.structure import structure_lines
+from orchestrator.report.structure import structures
 from orchestrator.report.style import inline_svg
 from orchestrator.report.templates import render
 from orchestrator.report.thresholds import threshold_table
@@ -79,7 +79,7 @@ def page(content: PageContent) -> str:
         words=content.answer.words,
         has_core=content.answer.has_core,
         figures=_figures(content),
-        structures=structure_lines(content.answer, content.runs, spec.make_family()),
+        structures=structures(content.answer, content.runs, spec.make_family()),
         explorer=explorer_data(spec, content.answer, content.runs),
         thresholds=threshold_table(content.answer, spec.make_family()),
         synergies=[_synergy_row(mix) for mix in content.answer.mixes if mix.synergy_total and mix.synergy_core],
@@ -124,9 +124,9 @@ def _synergy_row(mix: MixAnswer) -> dict[str, str]:
     assert core is not None
     return {
         "mix": mix.mix,
-        "total": _ratio(total),
-        "core": _ratio(core),
-        "decided": "yes" if total.decided else "no",
+        "total": wording.saving(total),
+        "core": wording.saving(core),
+        "ratio": _ratio(total),
         "benefit": "unknown" if total.p_benefit is None else f"{total.p_benefit:.3f}",
     }
 

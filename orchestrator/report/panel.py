@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from orchestrator.report import wording
 from orchestrator.report.answer import Answer
 from orchestrator.transition.types import Density, Synergy
 from orchestrator.transition.variation import Share, Variation, variation
@@ -66,21 +65,6 @@ def sentence(finding: Finding) -> str:
     if not more:
         return f"whether {claim} is undecided under all {tried} recipes tried"
     return f"{claim} under none of the {tried} recipes tried: {', '.join(rest)}"
-
-
-def saving(synergy: Synergy) -> str:
-    """A ratio with its interval and what follows from it: ``1.1x [0.8, 1.5], undecided``."""
-    if synergy.low is None and synergy.high is None:
-        known = "no transition to compare" if synergy.value is None else f"{wording.times(synergy.value)}, no interval"
-        return f"{known}, undecided"
-    decided = {1: "fewer", -1: "more", 0: "undecided"}[_sign(synergy)]
-    if synergy.high is None and synergy.low is not None:
-        return f">= {wording.times(synergy.low)}, {decided}"
-    if synergy.low is None and synergy.high is not None:
-        return f"<= {wording.times(synergy.high)}, {decided}"
-    middle = "" if synergy.value is None else f"{wording.times(synergy.value)} "
-    span = ", ".join(wording.bare(end) for end in (synergy.low, synergy.high) if end is not None)
-    return f"{middle}[{span}], {decided}"
 
 
 def variation_text(found: Variation, size_axis: str) -> str:

@@ -12,7 +12,7 @@ from orchestrator.report import style, wording
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.figures import draw_runs, labelled_sizes, size_span
 from orchestrator.report.looks import looks, looks_of, series_of
-from orchestrator.report.panel import Finding, panel, saving
+from orchestrator.report.panel import Finding, panel
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import Estimate, Synergy, Verdict
 
@@ -93,7 +93,7 @@ def draw_savings(axes: Axes, findings: Sequence[Finding], recipe: str, span: tup
         colour = known[finding.mix].colour
         if found.low is not None or found.high is not None:
             _draw_interval(axes, (found.value, found.low, found.high), place, colour, span)
-        words = saving(found) if len(here) == 1 else f"{finding.mix}: {saving(found)}"
+        words = ("" if len(here) == 1 else f"{finding.mix}: ") + wording.saving(found)
         axes.annotate(
             words,
             (0.5, place),

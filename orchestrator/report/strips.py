@@ -15,7 +15,6 @@ from matplotlib.axes import Axes
 from orchestrator.report import style, wording
 from orchestrator.report.answer import Answer
 from orchestrator.report.looks import Series
-from orchestrator.report.panel import saving
 from orchestrator.report.saying import size_words
 from orchestrator.transition.types import LEVEL, Synergy, Transition, Verdict
 
@@ -27,6 +26,8 @@ BESIDE = 1.03
 """Where words begin beside the panel, in its widths: past the arrow of a side that is open."""
 NAME, NARROW_NAME = 22, 14
 """Characters of a line of a row's name; the second in a narrow figure."""
+BESIDE_NAME = 20
+"""Characters of a line of what a ratio says beside the panel."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ def draw(
     for place, row in enumerate(shown):
         if isinstance(row, Ratio):
             _draw_ratio(axes, row, answer, place)
-            said = saving(row.found)
+            said = wording.saving(row.found)
+            said = said if narrow else textwrap.fill(said, BESIDE_NAME)
         else:
             _draw_posterior(axes, row, place, laid.shade)
             _draw_transition(axes, row, answer, place, span)

@@ -1,10 +1,11 @@
-"""Whether the runs whose similarities are shown hold a structure, by the probe ``separation``: a line a run."""
+"""Whether the runs whose similarities are shown hold a structure, by the probe ``separation``."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from orchestrator.report.answer import Answer
 from orchestrator.report.panels import pairs
@@ -19,24 +20,75 @@ BEYOND_CHANCE = 0.05
 """A score is called beyond chance where at most this share of random orders of the items score as high."""
 ERRORS = 3.0
 """Standard errors by which a share of random orders may lie above what it would be of all orders."""
-Score = tuple[float, str, float]
-"""``(p, name, score)``."""
+NOTHING = "no structure beyond chance"
 
 
-def structure_lines(answer: Answer, runs: Sequence[RunRecord], family: Family) -> tuple[str, ...]:
-    """For each run shown below or above a transition what the probe ``separation`` found in it, the least likely by
-    chance first. Runs that it did not look at have no line."""
-    groupings = family.groupings()
-    least = {name: smallest_chance(labels) for name, labels in groupings.items()}
-    items = f"{max(map(len, groupings.values()), default=0)} {answer.words.item}s"
-    shown = ((pair.mix, side, getattr(pair, side)) for pair in pairs(answer, runs) for side in ("below", "above"))
-    lines = []
-    for mix, side, run in shown:
-        scores = _scores(run) if run is not None else []
-        if scores:
-            where = f"{mix}, {side}: {answer.size_axis} {run.config.size}, seed {run.config.seed}"
-            lines.append(f"{where}: {_judged(scores, least, items)}")
-    return tuple(lines)
+@dataclass(frozen=True)
+class Score:
+    """One score of the probe, what it stands for in words (``apart by parity``), and the share of random orders of the
+    items that score as high: ``chance``. ``clear`` says that this is little, ``highest`` that no order scores higher,
+    with too few items for it to be little."""
+
+    name: str
+    words: str
+    score: float
+    chance: float
+    clear: bool
+    highest: bool
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.score:.2f} (p {self.chance:.2g})"
+
+
+@dataclass(frozen=True)
+class Held:
+    """What one run holds, the clearest score first. ``items`` are how many it was asked of, and of what: ``6 number
+    tokens``."""
+
+    size: int
+    seed: int
+    items: str
+    scores: tuple[Score, ...]
+
+    @property
+    def said(self) -> str:
+        """``apart by parity (p 0.01)``, ``no structure beyond chance``."""
+        clear = [f"{each.words} (p {each.chance:.2g})" for each in self.scores if each.clear]
+        highest = [f"{each.words} (p {each.chance:.2g})" for each in self.scores if each.highest]
+        parts = [" and ".join(clear)] if clear else []
+        if highest:
+            parts.append(f"{' and '.join(highest)}, as clearly as {self.items} can be: too few to exclude chance")
+        return "; ".join(parts) or NOTHING
+
+    @property
+    def detail(self) -> str:
+        """Every score with its p."""
+        return ", ".join(map(str, self.scores))
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What the runs shown for one mix hold, below and above its transition; None where there is no run, or the probe
+    did not look at it."""
+
+    mix: str
+    below: Held | None
+    above: Held | None
+
+    @property
+    def said(self) -> str:
+        """Both sides in a sentence without its full stop."""
+        if self.below and self.above and self.below.said == self.above.said == NOTHING:
+            return f"{self.mix}: {NOTHING}, neither below nor above its transition"
+        sides = (("below its transition", self.below), ("above it", self.above))
+        return f"{self.mix}: " + "; ".join(f"{where}, {held.said}" for where, held in sides if held)
+
+
+def structures(answer: Answer, runs: Sequence[RunRecord], family: Family) -> tuple[Structure, ...]:
+    """For each mix what the probe ``separation`` found in the runs that are shown below and above its transition. Mixes
+    of whose runs it looked at none are left out."""
+    found = [Structure(pair.mix, _held(pair.below, family), _held(pair.above, family)) for pair in pairs(answer, runs)]
+    return tuple(each for each in found if each.below or each.above)
 
 
 def smallest_chance(labels: Sequence[int]) -> float:
@@ -46,30 +98,24 @@ def smallest_chance(labels: Sequence[int]) -> float:
     return math.prod(map(math.factorial, sizes)) * alike / math.factorial(len(labels))
 
 
-def _scores(run: RunRecord) -> list[Score]:
-    """The probe's scores, the smallest p first."""
+def _held(run: RunRecord | None, family: Family) -> Held | None:
+    """What one run holds; None where the probe did not look at it."""
+    if run is None:
+        return None
     numbers = {name.removeprefix(SEPARATION): value for name, value in numbers_of(run.directory).items()}
-    return sorted(
-        (chance, name, numbers[name]) for name in numbers if (chance := numbers.get(name + CHANCE)) is not None
-    )
+    known = [(chance, name, numbers[name]) for name in numbers if (chance := numbers.get(name + CHANCE)) is not None]
+    if not known:
+        return None
+    groupings = family.groupings()
+    items = f"{max(map(len, groupings.values()), default=0)} {family.words.item}s"
+    scores = tuple(_score(name, score, chance, family) for chance, name, score in sorted(known))
+    return Held(run.config.size, run.config.seed, items, scores)
 
 
-def _judged(scores: Sequence[Score], least: Mapping[str, float], items: str) -> str:
-    clear = [each for each in scores if each[0] <= BEYOND_CHANCE]
-    highest = [each for each in scores if each not in clear and _is_highest(each, least)]
-    rest = [each for each in scores if each not in clear and each not in highest]
-    said = [f"beyond chance {_listed(clear)}"] if clear else []
-    said += [f"as high as {items} can score, too few to exclude chance: {_listed(highest)}"] if highest else []
-    said += [f"{'not' if said else 'nothing beyond chance:'} {_listed(rest)}"] if rest else []
-    return "; ".join(said)
-
-
-def _is_highest(score: Score, least: Mapping[str, float]) -> bool:
-    """Whether no order of the items scores higher, as far as so many random ones say."""
-    chance, name, _ = score
-    smallest = least.get(name, 0.0)
-    return chance <= smallest + ERRORS * math.sqrt(smallest * (1 - smallest) / SHUFFLES)
-
-
-def _listed(scores: Sequence[Score]) -> str:
-    return ", ".join(f"{name} {score:.2f} (p {chance:.2g})" for chance, name, score in scores)
+def _score(name: str, score: float, chance: float, family: Family) -> Score:
+    labels = family.groupings().get(name)
+    words = "neighbours alike" if labels is None else f"apart by {family.grouping_words().get(name, name)}"
+    clear = chance <= BEYOND_CHANCE
+    least = 0.0 if labels is None else smallest_chance(labels)
+    highest = not clear and chance <= least + ERRORS * math.sqrt(least * (1 - least) / SHUFFLES)
+    return Score(name, words, score, chance, clear, highest)

@@ -12,7 +12,7 @@ from rich.text import Text
 from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer, TaskAnswer
 from orchestrator.report.fairness import standing
-from orchestrator.report.panel import Panel, panel, saving, variation_text
+from orchestrator.report.panel import Panel, panel, variation_text
 from orchestrator.report.prose import Prose
 from orchestrator.report.saying import count_words, finding_line, rests_on, size_words, verdict_line
 from orchestrator.search.base import BY_HAND
@@ -33,8 +33,8 @@ class Row:
 
 @dataclass(frozen=True)
 class AnswerTable:
-    """The answer in words: a head line, a table, each mix's verdict with how many seeds ``learned``, what each mix
-    saves, and how to read the stars."""
+    """The answer in words: a head line that says what the table's columns are, the table, each mix's verdict with how
+    many seeds ``learned``, what each mix saves, and notes on how to read all that."""
 
     head: str
     header: tuple[str, str, str, str]
@@ -49,8 +49,10 @@ def answer_table(answer: Answer) -> AnswerTable:
     subject = f", {answer.subject}" if answer.subject else ""
     several = panel(answer)
     return AnswerTable(
-        head=f"target {answer.target}{subject}" + (f", under {len(answer.recipes)} recipes" if several else ""),
-        header=("mix", f"{answer.size_axis}*", f"{answer.words.parameters}*", "runs"),
+        head=f"target {answer.target}{subject}"
+        + (f", under {len(answer.recipes)} recipes" if several else "")
+        + f": transitions at {LEVEL:.0%} of the asymptote, with {answer.confidence:.0%} intervals",
+        header=("mix", answer.size_axis, answer.words.parameters, "runs"),
         rows=tuple(_rows(answer) if several is None else _rows_by_recipe(answer)),
         learned=tuple(verdict_line(answer, mix) for mix in answer.mixes if mix.target.transition.shares),
         conclusions=tuple(
@@ -122,7 +124,7 @@ def _panel_lines(answer: Answer, several: Panel) -> list[str]:
         width = max(len(recipe) for recipe in finding.by_recipe)
         for recipe, found in finding.by_recipe.items():
             rests = f", resting on {weak[recipe]}" if weak[recipe] else ""
-            lines.append(f"{GAP}{recipe.ljust(width)}{GAP}{saving(found)}{rests}")
+            lines.append(f"{GAP}{recipe.ljust(width)}{GAP}{wording.saving(found)}{rests}")
     if several.variation is not None:
         lines.append(variation_text(several.variation, answer.size_axis))
     return lines
@@ -170,21 +172,20 @@ def _conclusions(answer: Answer, mix: MixAnswer) -> list[str]:
         return []
     total = standing(answer, mix, lambda each: each.synergy_total)
     core = standing(answer, mix, lambda each: each.synergy_core)
-    rests, counted = rests_on(answer, mix), answer.words.parameters
+    rests, counted, baseline = rests_on(answer, mix), answer.words.parameters, answer.baseline_of(mix)
     said = [
-        (f"resting on {rests}: " if rests else "") + wording.synergy(mix.mix, mix.synergy_total, counted, total),
+        (f"resting on {rests}: " if rests else "")
+        + wording.synergy(mix.mix, baseline, mix.synergy_total, counted, total),
     ]
     if answer.has_core:
-        said.append(GAP + wording.synergy(mix.mix, mix.synergy_core, f"core {counted}", core))
+        said.append(GAP + wording.synergy(mix.mix, baseline, mix.synergy_core, f"core {counted}", core))
     return said
 
 
 def _notes(answer: Answer) -> list[str]:
-    notes = [
-        f"* {answer.size_axis} and {answer.words.parameters} at {LEVEL:.0%} of the asymptote, "
-        f"with {answer.confidence:.0%} intervals"
-        + (f"; core {answer.words.parameters} leave out {answer.words.outside_core}" if answer.has_core else "")
-    ]
+    notes = []
+    if answer.has_core and any(mix.synergy_core is not None for mix in answer.mixes):
+        notes.append(f"core {answer.words.parameters}: all but {answer.words.outside_core}")
     if any(mix.target.transition.shares for mix in answer.mixes):
         notes.append(
             f"{answer.words.learned}: a run at {LEVEL:.0%} of the asymptote or more; the table's sizes are where the "

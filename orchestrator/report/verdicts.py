@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.comparison import Compared
-from orchestrator.report.panel import saving
 from orchestrator.report.saying import rests_on, size_words
 from orchestrator.report.scaling import mix_scalings
 from orchestrator.space.expected import INSIDE, ORDER, Expectation
@@ -115,10 +115,11 @@ def _within(verdict: Verdict) -> Agreement:
 
 
 def _saving(answer: Answer, mix: MixAnswer, found: Synergy) -> str:
-    """``13.9 against 13.8: 1.0x [0.6, 1.8], undecided``, and what a decided saving rests on where that is little."""
+    """``13.9 against 13.8: undecided: 1.8x more to 1.8x fewer``, and what a decided saving rests on where that is
+    little."""
     baseline = answer.mix(answer.baseline_of(mix))
     here, there = (size_words(answer, each.target.transition) for each in (mix, baseline))
-    rests, said = rests_on(answer, mix), saving(found)
+    rests, said = rests_on(answer, mix), wording.saving(found)
     if not found.decided and _hardly_fewer(found):  # Whether it needs more is open; that it helps is not.
         said = said.replace("undecided", f"fewer by less than {NO_FEWER:g}x if at all")
     return f"{answer.size_axis} {here} against {there}: {said}" + (f", resting on {rests}" if rests else "")

@@ -119,24 +119,54 @@ def near_floor(name: str, found: Transition) -> str:
     )
 
 
-def synergy(mix: str, found: Synergy, kind: str = "parameters", standing: Standing | None = None) -> str:
+def synergy(mix: str, baseline: str, found: Synergy, kind: str = "parameters", standing: Standing | None = None) -> str:
     """What a mix saves against the baseline, in one sentence that claims no more than is known: at one recipe.
 
     ``standing`` says how far "no reduction" carries; without it, only to this budget.
     """
-    if not found.decided:
-        return f"{mix}: undecided whether it needs fewer {kind}{_undecided(found)}"
-    if found.value is not None and found.low is not None and found.high is not None:
-        if found.value >= 1:
-            span = f"[{bare(found.low)}, {bare(found.high)}]"
-            return f"{mix} needs {times(found.value)} fewer {kind} {span} at this recipe"
-        more = f"{times(1 / found.value)} more {kind} [{bare(1 / found.high)}, {bare(1 / found.low)}]"
-        return _no_less(mix, more, standing)
-    if found.low is not None and found.low >= 1:
-        return f"{mix} needs >= {times(found.low)} fewer {kind} at this recipe"
-    if found.high is not None and found.high <= 1:
-        return _no_less(mix, f">= {times(1 / found.high)} more {kind}", standing)
-    return f"{mix}: undecided whether it needs fewer {kind}{_undecided(found)}"
+    times_so, span = _decided(found)
+    compares = f"{kind} than {baseline}{span}"
+    if times_so.endswith("fewer"):
+        return f"{mix} needs {times_so} {compares} at this recipe"
+    if times_so:
+        return _no_less(mix, f"{times_so} {compares}", standing)
+    return f"undecided whether {mix} needs fewer {kind} than {baseline}: {_left_open(found)}"
+
+
+def saving(found: Synergy) -> str:
+    """The same where mix and baseline are named beside it: ``2.9x fewer [2.0, 4.9]``, ``undecided: 1.5x more to 5.6x
+    fewer``."""
+    times_so, span = _decided(found)
+    return f"{times_so}{span}" if times_so else f"undecided: {_left_open(found)}"
+
+
+def _decided(found: Synergy) -> tuple[str, str]:
+    """How many times more or fewer, and the interval in brackets (``""`` where a side is open): ``2.9x fewer`` and
+    `` [2.0, 4.9]``; nothing where nothing is decided."""
+    if found.decided and found.low is not None and found.low >= 1:
+        if found.value is None or found.high is None:
+            return f">= {times(found.low)} fewer", ""
+        return f"{times(found.value)} fewer", f" [{bare(found.low)}, {bare(found.high)}]"
+    if found.decided and found.high is not None and found.high <= 1:
+        if found.value is None or found.low is None:
+            return f">= {times(1 / found.high)} more", ""
+        return f"{times(1 / found.value)} more", f" [{bare(1 / found.high)}, {bare(1 / found.low)}]"
+    return "", ""
+
+
+def _left_open(found: Synergy) -> str:
+    """What a comparison that decides nothing leaves possible."""
+    if found.low is None and found.high is None:
+        return "no transition to compare" if found.value is None else f"{compared(found.value)}, no interval"
+    if found.low is not None and found.high is not None:
+        span = f"{compared(found.low)} to {compared(found.high)}"
+    elif found.low is not None:
+        span = f"{'at most' if found.low < 1 else 'at least'} {compared(found.low)}"
+    else:
+        assert found.high is not None
+        span = f"{'at least' if found.high < 1 else 'at most'} {compared(found.high)}"
+    one_sided = (found.low is not None and found.low > 1) or (found.high is not None and found.high < 1)
+    return f"{span}{'; at absolute accuracy 0.8 it looks otherwise' if one_sided else ''}"
 
 
 def _no_less(mix: str, more: str, standing: Standing | None) -> str:
@@ -156,21 +186,6 @@ def budget_limited(mix: str, limited: bool | None) -> str:
             f"{mix} is budget-limited: with twice the steps a smaller size learned, so its size is one of this budget"
         )
     return f"{mix}: the largest size that failed did not learn with twice the steps either"
-
-
-def _undecided(found: Synergy) -> str:
-    """Why nothing is claimed, in brackets behind the claim that is not made."""
-    if found.low is None and found.high is None:
-        return " (no transition to compare)" if found.value is None else f" ({times(found.value)}, no interval)"
-    if found.low is not None and found.high is not None:
-        span = f"between {compared(found.low)} and {compared(found.high)}"
-    elif found.low is not None:
-        span = f"{'at most' if found.low < 1 else 'at least'} {compared(found.low)}"
-    else:
-        assert found.high is not None
-        span = f"{'at least' if found.high < 1 else 'at most'} {compared(found.high)}"
-    one_sided = (found.low is not None and found.low > 1) or (found.high is not None and found.high < 1)
-    return f" ({span}{'; at absolute accuracy 0.8 it looks otherwise' if one_sided else ''})"
 
 
 def compared(ratio: float) -> str:

@@ -110,8 +110,9 @@ def transition(about: Sweep, answer: Answer, mix: MixAnswer) -> str:
     saving = (
         ""
         if mix.synergy_total is None
-        else f"\n\n**{wording.synergy(mix.mix, mix.synergy_total, answer.words.parameters)}** "
-        f"than `{answer.baseline_of(mix)}`."
+        else "\n\n**"
+        + wording.synergy(mix.mix, answer.baseline_of(mix), mix.synergy_total, answer.words.parameters)
+        + "**."
     )
     level = f"{answer.confidence:.0%} intervals; {LEVEL:.0%} of the asymptote"
     by_size: dict[int, list[str]] = {}

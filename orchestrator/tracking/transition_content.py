@@ -10,9 +10,9 @@ from typing import Any
 
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.index import headline
-from orchestrator.report.panel import saving
 from orchestrator.report.saying import count_words, size_words, verdict_line
 from orchestrator.report.table import answer_table, plain
+from orchestrator.report.wording import saving
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.records import Sweep

@@ -91,9 +91,9 @@ def test_how_sure_and_which_runs_disagree_is_one_click_on(told: Told, page: Page
     page.open(told.address)
     page.click("document.querySelector('article h2 a')")
     mix, size, _ = UNLUCKY
-    shown = " ".join(page.wait(told.sweep.spec.question, "How sure, by 90% intervals:").split())
-    assert f"Runs disagree where 3 of 4 seeds learned {mix} at {size}" in shown
-    for told_in in ("needs", "What could change it:", "Next: "):
+    shown = " ".join(page.wait(told.sweep.spec.question, "How sure (90% intervals)").split())
+    assert f"3 of 4 seeds learned {mix} at {size}" in shown
+    for told_in in ("needs", "Runs that disagree", "What could change it", "Next"):
         assert told_in in shown
     sure = "[...document.querySelectorAll('#answer p')].find(each => each.textContent.startsWith('How sure'))"
     is_on_the_first_screen(page, sure)
@@ -111,7 +111,7 @@ def test_what_models_hold_below_and_above_is_seen_for_every_mix(told: Told, page
         sizes = [size for size in told.sweep.spec.sizes if f"{told.sweep.spec.size_axis} {size}" in titles]
         assert min(sizes) < found.value < max(sizes)
         assert mix.mix in titles
-    page.wait("Similarities below and above the transition", "the largest size up to the lower end")
+    page.wait("What models hold", "the largest size up to the lower end")
 
 
 def test_a_mix_has_one_colour_in_figures_and_in_what_the_script_draws(told: Told, page: Page) -> None:
@@ -132,7 +132,7 @@ def test_a_mix_has_one_colour_in_figures_and_in_what_the_script_draws(told: Told
 def test_without_its_script_the_report_says_and_shows_the_same(told: Told, page: Page) -> None:
     with page.without_script():
         page.open(f"{told.address}sweep/{told.sweep.id}")
-        page.wait(answer_table(told.sweep.answer).conclusions[0], "How sure, by 90% intervals:", "Runs disagree where")
+        page.wait(answer_table(told.sweep.answer).conclusions[0], "How sure (90% intervals)", "Runs disagree where")
         page.wait_for("document.getElementById('explore').hidden")
         for section in ("curves", "similarities", "learning"):
             page.wait_for(f"document.querySelector('#{section} svg').getBoundingClientRect().height > 100")

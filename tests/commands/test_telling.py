@@ -75,7 +75,7 @@ def test_explain_wraps_at_the_terminal_s_width_and_never_within_a_number(
 ) -> None:
     home = Home(tmp_path)
     stored = read_sweep(home, write_sweep(home).id)
-    paragraphs = explain(stored.spec, stored.answer, stored.runs, stored.state.value)
+    paragraphs = [str(each) for each in explain(stored.spec, stored.answer, stored.runs, stored.state.value)]
     numbers = {number for said in paragraphs for number in re.findall(r"\d{1,3}(?: \d{3})+", said)}
     assert numbers
     monkeypatch.setenv("FORCE_COLOR", "1")  # As on a terminal.

@@ -26,7 +26,7 @@ CASES = {
     Verdict.FOUND: (
         replace(transition(Verdict.FOUND, FOUND), shares=SHARES),
         "With add it is learned from units 37.1 [33, 41] on, 371 [330, 410] parameters",
-        "No run is needed next",
+        "Next: no run is needed",
     ),
     Verdict.ABOVE: (
         replace(transition(Verdict.ABOVE, Estimate(None, 64.0, None)), shares=NEVER),
@@ -59,7 +59,7 @@ CASES = {
 
 
 def told(found: Answer, state: str = "finished") -> str:
-    return "\n".join(explain(make_spec(), found, [], state))
+    return "\n".join(map(str, explain(make_spec(), found, [], state)))
 
 
 @pytest.mark.parametrize("verdict", Verdict)
@@ -70,19 +70,22 @@ def test_every_verdict_has_its_words_and_no_other_s(verdict: Verdict) -> None:
     assert said in text
     assert then in text
     assert ("With add it is learned from" in text) == (verdict is Verdict.FOUND)
-    assert "So add+prod: undecided whether it needs fewer parameters" in text
-    assert " fewer parameters [" not in text
+    assert "So: undecided whether add+prod needs fewer parameters than add" in text
+    assert " fewer parameters than add [" not in text
 
 
 @pytest.mark.parametrize(
     ("synergy", "said"),
     [
-        (Synergy(2.9, 2.0, 4.9, decided=True, p_benefit=0.99), "So add+prod needs 2.9x fewer parameters [2.0, 4.9]"),
-        (Synergy(None, 4.2, None, decided=True), "So add+prod needs >= 4.2x fewer parameters"),
-        (Synergy(0.5, 0.3, 0.8, decided=True), "So add+prod needs 2.0x more parameters [1.2, 3.3]"),
+        (
+            Synergy(2.9, 2.0, 4.9, decided=True, p_benefit=0.99),
+            "So: add+prod needs 2.9x fewer parameters than add [2.0, 4.9]",
+        ),
+        (Synergy(None, 4.2, None, decided=True), "So: add+prod needs >= 4.2x fewer parameters than add"),
+        (Synergy(0.5, 0.3, 0.8, decided=True), "So: add+prod needs 2.0x more parameters than add [1.2, 3.3]"),
         (
             Synergy(0.9, 0.5, 1.7, decided=False),
-            "So add+prod: undecided whether it needs fewer parameters (between 2.0x more",
+            "So: undecided whether add+prod needs fewer parameters than add: 2.0x more",
         ),
     ],
 )
@@ -107,7 +110,7 @@ def test_a_comparison_that_rests_on_a_plateau_says_so() -> None:
     mine = replace(transition(Verdict.FOUND, FOUND), shares=(SHARES[0], replace(SHARES[2], size=40), SHARES[2]))
     text = told(make_answer(levelled, mine, Synergy(None, 4.2, None, decided=True)))
     assert "Resting on a plateau (add: 2 of 12 seeds learned): add+prod needs >= 4.2x fewer parameters" in text
-    assert "Runs disagree where 1 of 4 seeds learned add at 32 and 1 of 4 seeds learned add at 64" in text
+    assert "Runs that disagree: 1 of 4 seeds learned add at 32 and 1 of 4 seeds learned add at 64" in text
 
 
 def test_what_limits_a_finding_is_said() -> None:
@@ -132,7 +135,7 @@ def test_a_real_answer_is_told_in_its_own_numbers() -> None:
 def test_without_runs_nothing_is_claimed() -> None:
     empty = answer(make_spec(), [])
     said = explain(make_spec(), empty, [], "interrupted")
-    assert said[1:] == ("No run has ended yet; the sweep is interrupted, and nothing is known.",)
+    assert list(map(str, said[1:])) == ["Found: nothing yet: no run has ended; the sweep is interrupted."]
     assert "so this may change" in told(answer(make_spec(), bracketed()), "running")
 
 
@@ -140,7 +143,7 @@ def test_a_transition_alone_has_no_comparison() -> None:
     found: Transition = replace(transition(Verdict.FOUND, FOUND), shares=SHARES)
     both = make_answer(found, found, UNKNOWN)
     text = told(replace(both, mixes=both.mixes[:1]))
-    assert "So " not in text
+    assert "So: " not in text
     assert "fewer" not in text
 
 
@@ -158,7 +161,21 @@ def test_the_seeds_that_disagree_are_named(accuracies: tuple[float, ...], said: 
     shares = size_shares(points, level, 0.9)
     mixed = replace(transition(Verdict.FOUND, FOUND), points=points, level=level, shares=shares)
     alike = replace(transition(Verdict.FOUND, FOUND), shares=(SHARES[0], SHARES[2]))
-    assert f"Runs disagree where {said}." in told(make_answer(mixed, alike, UNKNOWN))
+    assert f"Runs that disagree: {said}." in told(make_answer(mixed, alike, UNKNOWN))
+
+
+def test_where_all_seeds_of_a_size_agree_that_is_said_and_nothing_where_no_size_had_two() -> None:
+    alike = replace(transition(Verdict.FOUND, FOUND), shares=(SHARES[0], SHARES[2]))
+    assert "Runs that disagree: none: wherever several seeds" in told(make_answer(alike, alike, UNKNOWN))
+    single = replace(alike, shares=(SizeShare(8, 0, 1, 0.0, 1.0), SizeShare(64, 1, 1, 0.0, 1.0)))
+    assert "Runs that disagree" not in told(make_answer(single, single, UNKNOWN))
+
+
+def test_of_many_sizes_at_which_runs_disagree_the_rest_is_counted() -> None:
+    many = tuple(SizeShare(size, 1, 2, 0.0, 1.0) for size in range(10, 19))
+    text = told(make_answer(replace(transition(Verdict.FOUND, FOUND), shares=many), large(Verdict.FOUND), UNKNOWN))
+    assert "1 of 2 seeds learned add at 15 and at 4 more sizes." in text
+    assert "add at 16" not in text
 
 
 def large(verdict: Verdict) -> Transition:
@@ -196,4 +213,4 @@ def test_what_more_seeds_take(seconds: float, said: str, tmp_path: Path) -> None
         RunRecord(f"run {place}", config, replace(outcome, measures={"seconds": seconds}), PosixStorage(str(tmp_path)))
         for place, (config, outcome) in enumerate(bracketed())
     ]
-    assert said in "\n".join(explain(make_spec(), make_answer(wanting, wanting, UNKNOWN), taken, "finished"))
+    assert said in "\n".join(map(str, explain(make_spec(), make_answer(wanting, wanting, UNKNOWN), taken, "finished")))

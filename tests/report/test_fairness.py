@@ -37,8 +37,8 @@ def conclusions(found: Answer) -> list[str]:
 def test_both_budgets_agree() -> None:
     said = conclusions(answer(total=MORE, target=MORE))
     assert said == [
-        "add+prod: no reduction under either budget, it needs 2.0x more parameters [1.2, 2.5]",
-        "add+prod x2: no reduction under either budget, it needs 2.0x more parameters [1.2, 2.5]",
+        "add+prod: no reduction under either budget, it needs 2.0x more parameters than add [1.2, 2.5]",
+        "add+prod x2: no reduction under either budget, it needs 2.0x more parameters than add [1.2, 2.5]",
     ]
 
 
@@ -48,7 +48,7 @@ def test_one_budget_against_the_other_is_no_absence_of_a_reduction(other: Synerg
         assert "no reduction" not in plain(answer_table(found))
     first, _ = conclusions(answer(total=MORE, target=other))
     assert first == (
-        "add+prod needs 2.0x more parameters [1.2, 2.5] with 50% as many examples of add as add, "
+        "add+prod needs 2.0x more parameters than add [1.2, 2.5] with 50% as many examples of add as add, "
         "but not shown by add+prod x2"
     )
 
@@ -56,16 +56,16 @@ def test_one_budget_against_the_other_is_no_absence_of_a_reduction(other: Synerg
 def test_equal_totals_alone_are_confounded() -> None:
     (said,) = conclusions(answer(total=MORE))
     assert said == (
-        "add+prod needs 2.0x more parameters [1.2, 2.5] with 50% as many examples of add as add, "
+        "add+prod needs 2.0x more parameters than add [1.2, 2.5] with 50% as many examples of add as add, "
         "so this is confounded with the budget (budget=both would tell)"
     )
     (said,) = conclusions(answer(target=MORE))
-    assert said == "add+prod x2 needs 2.0x more parameters [1.2, 2.5] with as many examples of add as add"
+    assert said == "add+prod x2 needs 2.0x more parameters than add [1.2, 2.5] with as many examples of add as add"
 
 
 def test_a_reduction_is_said_as_ever() -> None:
     for found in (answer(total=LESS), answer(total=LESS, target=MORE), answer(target=LESS)):
-        assert conclusions(found)[0].split(" needs ")[1] == "2.0x fewer parameters [1.2, 2.5] at this recipe"
+        assert conclusions(found)[0].split(" needs ")[1] == "2.0x fewer parameters than add [1.2, 2.5] at this recipe"
 
 
 def test_mixes_with_equal_shares_of_the_target_need_no_second_budget() -> None:

@@ -97,7 +97,12 @@ def test_the_answer_comes_first_in_words(whole: tuple[PageContent, str]) -> None
     text = outline(html).text
     places = [text.index(part) for part in (told.sweep.spec.question, said.conclusions[0], "Accuracy against size")]
     assert places == sorted(places)
-    for line in (*said.learned, *said.conclusions, *judged(told.answer, told.runs), *said.notes):
+    for line in (
+        *said.learned,
+        *said.conclusions,
+        *(each.text for each in judged(told.answer, told.runs)),
+        *said.notes,
+    ):
         assert " ".join(line.split()) in text
     for row in said.rows:
         for cell in row.cells:
@@ -109,7 +114,7 @@ def test_every_part_is_there(whole: tuple[PageContent, str]) -> None:
     found = outline(html)
     assert found.seen.count("svg") == 4 + 3  # Drawn, one of them for phones, too, and those that the script fills.
     assert "named above it by its mix, units, seed and test accuracy of add: left how alike any two items" in found.text
-    for part in ("Similarities below and above", "Learning curves", "What each mix saves", "How to reproduce it"):
+    for part in ("What models hold", "Learning curves", "What each mix saves", "How to reproduce it"):
         assert part in found.text
     assert "curve.midpoint" in found.text
     assert f" of training in {len(told.runs)} runs; the whole grid: about " in found.text
@@ -230,7 +235,10 @@ def test_a_ratio_below_one_is_told_as_more_not_as_a_saving(whole: tuple[PageCont
     assert not any(row.cells[-1].startswith("1.0x") for row in found.rows)
     text = " ".join(outline(html).text.split())
     assert "fewer by" not in text
-    assert "do not bound. The last rows compare: how many times fewer parameters a mix needs than the baseline" in text
+    assert (
+        "do not bound. The last rows compare: how many times fewer or more parameters a mix needs than the baseline"
+        in text
+    )
 
 
 def test_links_at_the_top_are_called_as_the_headings_they_lead_to(whole: tuple[PageContent, str]) -> None:
@@ -247,5 +255,5 @@ def test_how_sure_says_that_there_is_something_to_mind(tmp_path: Path, whole: tu
     runs = runs_of(spec())
     bad = page(content(Home(tmp_path), outcomes={0: failed(), 1: diverged(runs[1])}))
     assert 'There are 2 things <a href="#notes">to mind</a> besides.' in bad
-    sure = bad.index("How sure, by")
-    assert bad.index("to mind</a> besides.") < bad.index("</p>", sure)
+    sure = bad.index("How sure (90% intervals)")
+    assert bad.index("to mind</a> besides.") < bad.index("</dd>", sure)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from orchestrator.drive.sweep import RunOptions, run_sweep
-from orchestrator.report import table
+from orchestrator.report import table, wording
 from orchestrator.report.answer import Answer
 from orchestrator.report.main_figure import main_figure
-from orchestrator.report.panel import Finding, panel, saving, sentence
+from orchestrator.report.panel import Finding, panel, sentence
 from orchestrator.transition.types import Synergy
 from tests.drive.sweeps import printed, quiet, spec
 
@@ -46,17 +46,17 @@ def test_the_sentence_names_the_recipes(found: tuple[Synergy, ...], said: str) -
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (FEWER, "2.8x [2.2, 3.6], fewer"),
-        (ONE_SIDED, ">= 2.3x, fewer"),
-        (MORE, "0.50x [0.30, 0.80], more"),
-        (OPEN, "1.1x [0.80, 1.5], undecided"),
-        (Synergy(None, None, 0.7, decided=True), "<= 0.70x, more"),
-        (NOTHING, "no transition to compare, undecided"),
-        (Synergy(1.3, None, None, decided=False), "1.3x, no interval, undecided"),
+        (FEWER, "2.8x fewer [2.2, 3.6]"),
+        (ONE_SIDED, ">= 2.3x fewer"),
+        (MORE, "2.0x more [1.2, 3.3]"),
+        (OPEN, "undecided: 1.2x more to 1.5x fewer"),
+        (Synergy(None, None, 0.7, decided=True), ">= 1.4x more"),
+        (NOTHING, "undecided: no transition to compare"),
+        (Synergy(1.3, None, None, decided=False), "undecided: 1.3x fewer, no interval"),
     ],
 )
 def test_a_saving_says_its_interval_and_what_follows(found: Synergy, said: str) -> None:
-    assert saving(found) == said
+    assert wording.saving(found) == said
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def asked_twice(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answer, str, 
 
 def test_a_sweep_over_recipes_says_where_the_finding_holds(asked_twice: tuple[Answer, str, Path]) -> None:
     answer, said, _ = asked_twice
-    assert "target add, under 2 recipes" in said
+    assert "target add, under 2 recipes: transitions at 80% of" in said
     assert "fewer parameters than add under 1 of 2 recipes tried (helps): undecided under 1 (alone)" in said
     assert "of the variance of ln units at the transition: recipe" in said
     several = panel(answer)

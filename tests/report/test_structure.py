@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.report.panels import pairs
-from orchestrator.report.structure import smallest_chance, structure_lines
+from orchestrator.report.structure import smallest_chance, structures
 from orchestrator.space.spaces import load_space
 from orchestrator.store.files import Home
 from orchestrator.store.probed import ProbeResult, write_result
@@ -21,18 +21,29 @@ def stored_sweep(tmp_path: Path) -> StoredSweep:
     return read_sweep(home, write_sweep(home).id)
 
 
-def test_each_run_that_is_shown_has_its_scores_the_least_likely_by_chance_first(stored: StoredSweep) -> None:
-    assert structure_lines(stored.answer, stored.runs, stored.spec.make_family()) == ()
+def numbers(parity: float, order: float) -> dict[str, float]:
+    return {"mod2": 0.61, "mod2.p": parity, "order": -0.2, "order.p": order}
+
+
+def test_each_run_that_is_shown_says_what_lies_apart_in_it_and_its_scores(stored: StoredSweep) -> None:
+    family = load_space("add_vs_add_prod", "laptop").make_family()
+    assert structures(stored.answer, stored.runs, family) == ()
     first = pairs(stored.answer, stored.runs)[0]
     assert first.below is not None
     assert first.above is not None
-    for run, parity in ((first.below, 0.4), (first.above, 0.01)):
-        numbers = {"mod2": 0.61, "mod2.p": parity, "order": -0.2, "order.p": 0.7}
-        write_result(run.runs, run.key, ProbeResult("separation", 1, numbers), {})
-    below, above = structure_lines(stored.answer, stored.runs, stored.spec.make_family())
-    assert below.startswith(f"{first.mix}, below: {stored.answer.size_axis} {first.below.config.size}, seed ")
-    assert below.endswith(": nothing beyond chance: mod2 0.61 (p 0.4), order -0.20 (p 0.7)")
-    assert above.endswith(": beyond chance mod2 0.61 (p 0.01); not order -0.20 (p 0.7)")
+    for run, found in ((first.below, numbers(0.4, 0.7)), (first.above, numbers(0.01, 0.02))):
+        write_result(run.runs, run.key, ProbeResult("separation", 1, found), {})
+    (told,) = structures(stored.answer, stored.runs, family)
+    assert (told.mix, told.below and told.below.size) == (first.mix, first.below.config.size)
+    assert told.said == (
+        f"{first.mix}: below its transition, no structure beyond chance; above it, apart by parity (p 0.01) and "
+        "neighbours alike (p 0.02)"
+    )
+    assert told.below is not None
+    assert told.below.detail == "mod2 0.61 (p 0.4), order -0.20 (p 0.7)"
+    write_result(first.above.runs, first.above.key, ProbeResult("separation", 1, numbers(0.4, 0.7)), {})
+    (told,) = structures(stored.answer, stored.runs, family)
+    assert told.said == f"{first.mix}: no structure beyond chance, neither below nor above its transition"
 
 
 def test_few_items_allow_no_small_p_and_the_highest_score_of_them_is_said_to_be_that(stored: StoredSweep) -> None:
@@ -42,7 +53,16 @@ def test_few_items_allow_no_small_p_and_the_highest_score_of_them_is_said_to_be_
     first = pairs(stored.answer, stored.runs)[0].below
     assert first is not None
     family = load_space("add_vs_add_prod", "laptop").make_family()
-    for chance, said in ((0.112, "as high as 6 items can score, too few to exclude"), (0.2, "nothing beyond")):
+    highest = "apart by parity (p 0.11), as clearly as 6 number tokens can be: too few to exclude chance"
+    for chance, said in ((0.112, highest), (0.2, "no structure beyond chance")):
         write_result(first.runs, first.key, ProbeResult("separation", 1, {"mod2": 0.6, "mod2.p": chance}), {})
-        (line,) = structure_lines(stored.answer, stored.runs, family)
-        assert said in line
+        (told,) = structures(stored.answer, stored.runs, family)
+        assert told.below is not None
+        assert told.below.said == said
+
+
+def test_groupings_are_called_by_what_their_items_share() -> None:
+    numbers_by = load_space("add_vs_add_prod", "laptop").make_family()
+    assert numbers_by.grouping_words() == {"mod2": "parity", "mod3": "remainder modulo 3"}
+    permutations = load_space("permutations", "laptop").make_family()
+    assert set(permutations.groupings()) <= set(permutations.grouping_words())

@@ -123,7 +123,7 @@ def test_the_forest_has_a_row_a_mix_with_arrows_where_censored() -> None:
         ("two", "add+prod"),
     ]
     assert rows[1].size == "units 20 [18, 24]"
-    assert rows[1].saving == "add+prod needs >= 2.5x fewer parameters at this recipe"
+    assert rows[1].saving == "add+prod needs >= 2.5x fewer parameters than add at this recipe"
     figure = forest_figure(compared, "title")
     (axes,) = figure.axes
     markers = [line.get_marker() for line in axes.lines]

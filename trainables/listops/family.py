@@ -30,6 +30,10 @@ class ListOps(TransformerFamily):
     def groupings(self) -> dict[str, tuple[int, ...]]:
         return self.settings.task.groupings()
 
+    def grouping_words(self) -> dict[str, str]:
+        moduli = {name: name.removeprefix("mod") for name in self.groupings()}
+        return {name: "parity" if modulus == "2" else f"remainder modulo {modulus}" for name, modulus in moduli.items()}
+
     @classmethod
     def modernised(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """``model.init_std: x`` is what ``model.init: {kind: normal, std: x}`` was called before there were others."""

@@ -32,6 +32,9 @@ class Permutations(TransformerFamily):
         task = self.settings.task
         return task.groupings() if task.elements == "token" else {}
 
+    def grouping_words(self) -> dict[str, str]:
+        return {"sign": "sign", "order": "the order of the element", "coset": "coset"}
+
     def items_in_order(self) -> bool:
         """Powers of one rotation stand in their order, and so do the points it turns."""
         return self.settings.task.is_cyclic
