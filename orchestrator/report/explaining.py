@@ -54,12 +54,20 @@ def judged(answer: Answer, runs: Sequence[RunRecord]) -> tuple[Paragraph, ...]:
         if (took := run.outcome.measures.get("seconds", 0.0)) and is_evidence(run.config):
             seconds.setdefault(run.config.size, []).append(took)
     costs = {size: sorted(found)[(len(found) - 1) // 2] for size, found in seconds.items()}
-    said = {
-        f"How sure ({answer.confidence:.0%} intervals)": _how_sure(answer),
-        "Runs that disagree": _disagreeing(answer),
-        "What could change it": _what_would_change_it(answer),
-        "Next": _next(answer, costs),
-    }
+    further = {"What could change it": _what_would_change_it(answer), "Next": _next(answer, costs)}
+    return (*in_short(answer), *_paragraphs(further))
+
+
+def in_short(answer: Answer) -> tuple[Paragraph, ...]:
+    """How sure the answer is, and which runs disagree: what stands beside it on a page of many. Nothing where no run
+    has ended."""
+    if not any(mix.runs for mix in answer.mixes):
+        return ()
+    sure = f"How sure ({answer.confidence:.0%} intervals)"
+    return _paragraphs({sure: _how_sure(answer), "Runs that disagree": _disagreeing(answer)})
+
+
+def _paragraphs(said: Mapping[str, str]) -> tuple[Paragraph, ...]:
     return tuple(Paragraph(label, text) for label, text in said.items() if text)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from orchestrator.report.answer import CONFIDENCE, Answer
+from orchestrator.report.explaining import Paragraph
 from orchestrator.report.table import answer_table
 from orchestrator.report.templates import render
 from orchestrator.transition.types import LEVEL
@@ -30,12 +31,12 @@ class Link:
 
 @dataclass(frozen=True)
 class Entry:
-    """One sweep. ``about`` tells it from others of the same question. ``headline`` is its answer in a sentence and
-    ``verdicts`` a line a mix; ``why`` says instead why it cannot be read. ``figure``, ``narrow`` (for a phone) and
-    ``report`` are addresses, ``""`` where there is none. Of one that runs, ``training`` says what trains now,
-    ``stoppable`` are mixes that could be stopped by themselves, ``asked`` is what somebody asked to stop already.
-    ``again`` is the command that goes on with one that was interrupted; ``resumable`` says whether a button may,
-    ``resuming`` what became of a process that was begun to."""
+    """One sweep. ``about`` tells it from others of the same question. ``headline`` is its answer in a sentence,
+    ``verdicts`` a line a mix, and ``told`` says more of it; ``why`` says instead why it cannot be read. ``figure``,
+    ``narrow`` (for a phone) and ``report`` are addresses, ``""`` where there is none. Of one that runs, ``training``
+    says what trains now, ``stoppable`` are mixes that could be stopped by themselves, ``asked`` is what somebody asked
+    to stop already. ``again`` is the command that goes on with one that was interrupted; ``resumable`` says whether a
+    button may, ``resuming`` what became of a process that was begun to."""
 
     id: str
     question: str
@@ -46,6 +47,7 @@ class Entry:
     changed: datetime
     headline: str = ""
     verdicts: tuple[str, ...] = ()
+    told: tuple[Paragraph, ...] = ()
     why: str = ""
     figure: str = ""
     narrow: str = ""

@@ -55,8 +55,7 @@ def pairs(answer: Answer, runs: Sequence[RunRecord]) -> tuple[Pair, ...]:
     """For each mix the runs next to its transition that left their similarities. Of the runs of one size the one of
     median accuracy on the target stands for all."""
     kept = [run for run in runs if stands_for_its_size(run.config, run.outcome)]
-    shown = [run for run in kept if _similarity(run)[1] != NONE_KEPT]
-    return tuple(_pair(answer, mix, [run for run in shown if run.config.label == mix.mix]) for mix in answer.mixes)
+    return tuple(_pair(answer, mix, [run for run in kept if run.config.label == mix.mix]) for mix in answer.mixes)
 
 
 def similarity_of(run: RunRecord) -> NDArray[np.float64] | None:
@@ -116,27 +115,34 @@ def _similarity(run: RunRecord) -> tuple[NDArray[np.float64] | None, str]:
 
 
 def _pair(answer: Answer, mix: MixAnswer, runs: Sequence[RunRecord]) -> Pair:
+    """Arrays are read of the sizes looked at alone: a sweep may have thousands of runs."""
     verdict, found = mix.target.transition.verdict, mix.target.transition.relative
-    if not runs:
-        return Pair(mix.mix, None, None)
-    sizes = sorted({run.config.size for run in runs})
+    rising = sorted({run.config.size for run in runs})
+    falling = rising[::-1]
 
-    def median(size: int) -> RunRecord:
-        same = [run for run in runs if run.config.size == size]
-        same.sort(key=_accuracy_on(answer.target))
-        return same[(len(same) - 1) // 2]
+    def nearest(sizes: Sequence[int]) -> RunRecord | None:
+        """The run of median accuracy of the first of these sizes that has one to show."""
+        for size in sizes:
+            same = [run for run in runs if run.config.size == size and _similarity(run)[1] != NONE_KEPT]
+            if same:
+                return sorted(same, key=_accuracy_on(answer.target))[(len(same) - 1) // 2]
+        return None
 
-    if found.value is not None:
-        below = [size for size in sizes if size <= (found.low or 0)] or [size for size in sizes if size < found.value]
-        above = [size for size in sizes if size >= (found.high or math.inf)] or [
-            size for size in sizes if size >= found.value
-        ]
-        return Pair(mix.mix, median(below[-1]) if below else None, median(above[0]) if above else None)
+    if (value := found.value) is not None:
+        low, high = found.low or 0, found.high or math.inf
+        below = nearest([size for size in falling if size <= low]) or nearest(
+            [size for size in falling if size < value]
+        )
+        above = nearest([size for size in rising if size >= high]) or nearest(
+            [size for size in rising if size >= value]
+        )
+        return Pair(mix.mix, below, above)
     if verdict is Verdict.BELOW:
-        return Pair(mix.mix, None, median(sizes[0]))
-    if verdict in (Verdict.UNDECIDED, Verdict.NEAR_FLOOR) and len(sizes) > 1:
-        return Pair(mix.mix, median(sizes[0]), median(sizes[-1]))
-    return Pair(mix.mix, median(sizes[-1]), None)
+        return Pair(mix.mix, None, nearest(rising))
+    smallest, largest = nearest(rising), nearest(falling)
+    if verdict in (Verdict.UNDECIDED, Verdict.NEAR_FLOOR) and smallest is not largest:
+        return Pair(mix.mix, smallest, largest)
+    return Pair(mix.mix, largest, None)
 
 
 def _accuracy_on(target: str) -> Callable[[RunRecord], tuple[float, int]]:

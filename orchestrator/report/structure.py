@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from orchestrator.report.answer import Answer
+from orchestrator.report.explaining import Paragraph
 from orchestrator.report.panels import pairs
 from orchestrator.report.probes import CHANCE, PREFIX
 from orchestrator.store.probed import numbers_of
@@ -21,6 +22,7 @@ BEYOND_CHANCE = 0.05
 ERRORS = 3.0
 """Standard errors by which a share of random orders may lie above what it would be of all orders."""
 NOTHING = "no structure beyond chance"
+LABEL = "What models hold"
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,11 @@ def structures(answer: Answer, runs: Sequence[RunRecord], family: Family) -> tup
     of whose runs it looked at none are left out."""
     found = [Structure(pair.mix, _held(pair.below, family), _held(pair.above, family)) for pair in pairs(answer, runs)]
     return tuple(each for each in found if each.below or each.above)
+
+
+def told(found: Sequence[Structure]) -> tuple[Paragraph, ...]:
+    """The same as a paragraph; none where there is nothing to tell."""
+    return (Paragraph(LABEL, " ".join(f"{each.said}." for each in found)),) if found else ()
 
 
 def smallest_chance(labels: Sequence[int]) -> float:

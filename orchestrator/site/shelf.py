@@ -12,9 +12,11 @@ from datetime import UTC, datetime
 from orchestrator.catalogue.reading import Outline, State, StoredSweep, read_known
 from orchestrator.catalogue.training import Unfinished, in_training
 from orchestrator.errors import UserError
+from orchestrator.report.explaining import Paragraph, in_short
 from orchestrator.report.index import REFRESH_S, Entry, Link, headline, index_page
 from orchestrator.report.main_figure import main_figure, narrow_figure
 from orchestrator.report.page import PageContent, Served, page
+from orchestrator.report.structure import structures, told
 from orchestrator.report.style import inline_svg
 from orchestrator.site.resuming import Resuming
 from orchestrator.store.files import Home
@@ -53,6 +55,7 @@ class Shelf:
         self._lock = threading.Lock()
         self._read: dict[str, tuple[object, StoredSweep | Outline | Unreadable]] = {}
         self._drawn: dict[tuple[str, str], tuple[object, str]] = {}
+        self._told: dict[str, tuple[object, tuple[Paragraph, ...]]] = {}
 
     def index(self, *, may_steer: bool = False) -> str:
         """The page of all sweeps; where one ``may_steer``, with what stops one that runs, or a mix of it, and what goes
@@ -144,7 +147,7 @@ class Shelf:
         return known
 
     def _entry(self, sweep_id: str, links: tuple[Link, ...], shown: bool) -> Entry:
-        _, found = self._known(sweep_id)
+        signature, found = self._known(sweep_id)
         if isinstance(found, Unreadable):
             now = datetime.now(UTC)
             return Entry(sweep_id, "", "", "unreadable", 0, now, now, why=str(found))
@@ -160,6 +163,7 @@ class Shelf:
             about=", ".join(filter(None, (found.spec.variant, found.answer.subject))) if found.spec.variant else "",
             headline=said,
             verdicts=verdicts,
+            told=self._told_of(found, signature) if shown else (),
             figure=f"figure/{found.id}.svg?{len(found.runs)}" if shown and found.runs else "",
             narrow=f"narrow/{found.id}.svg?{len(found.runs)}" if shown and found.runs else "",
             report=f"sweep/{found.id}",
@@ -170,6 +174,16 @@ class Shelf:
             known = replace(known, again=self._resuming.command(files), resuming=self._resuming.said(found.id))
             return replace(known, resumable=not at_it)
         return self._underway(known, found) if found.state is State.RUNNING else known
+
+    def _told_of(self, found: StoredSweep, signature: object) -> tuple[Paragraph, ...]:
+        """How sure a sweep's answer is, which runs disagree, and, once it no longer runs, what its models hold."""
+        if (known := self._told.get(found.id)) is None or known[0] != signature:
+            held = (
+                () if found.state is State.RUNNING else structures(found.answer, found.runs, found.spec.make_family())
+            )
+            known = (signature, (*in_short(found.answer), *told(held)))
+            self._told[found.id] = known
+        return known[1]
 
     def _underway(self, entry: Entry, found: StoredSweep) -> Entry:
         """The same with what trains now, what can still be stopped, and what was asked to."""
