@@ -23,7 +23,7 @@ MORE_SEEDS = 3
 BEYOND = 1.5
 """How far beyond the sizes tested the next one is suggested, as a factor."""
 MOST_LISTED = 6
-"""Sizes at which runs disagree, or mixes, that are named; of more only how many there are."""
+"""Sizes of a mix at which runs disagree, or mixes, that are named; of more only how many there are."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,7 @@ def in_short(answer: Answer) -> tuple[Paragraph, ...]:
     has ended."""
     if not any(mix.runs for mix in answer.mixes):
         return ()
-    sure = f"How sure ({answer.confidence:.0%} intervals)"
-    return _paragraphs({sure: _how_sure(answer), "Runs that disagree": _disagreeing(answer)})
+    return _paragraphs({"How sure": _how_sure(answer), "Runs that disagree": _disagreeing(answer)})
 
 
 def _paragraphs(said: Mapping[str, str]) -> tuple[Paragraph, ...]:
@@ -132,17 +131,24 @@ def _synergy(answer: Answer, mix: MixAnswer) -> str:
 
 def _how_sure(answer: Answer) -> str:
     said = []
-    for mix in answer.mixes:
-        found = mix.target.transition
-        low, high = found.relative.low, found.relative.high
-        if found.verdict is Verdict.FOUND and low and high:
-            said.append(
-                f"{called(mix)} is known to within a factor of {wording.bare(high / low)} in {answer.size_axis}"
-            )
-        if mix.synergy_total is not None and (benefit := mix.synergy_total.p_benefit) is not None:
-            said.append(
-                f"the probability that {called(mix)} needs fewer {answer.words.parameters} is {_probability(benefit)}"
-            )
+    factors = [
+        f"{wording.bare(found.high / found.low)} for {called(mix)}"
+        for mix in answer.mixes
+        if mix.target.transition.verdict is Verdict.FOUND
+        and (found := mix.target.transition.relative).low is not None
+        and found.high is not None
+    ]
+    if factors:
+        said.append(
+            f"{answer.size_axis} is known to within a factor of {listed(factors)} ({answer.confidence:.0%} intervals)"
+        )
+    benefits = [
+        f"{_probability(mix.synergy_total.p_benefit)} for {called(mix)}"
+        for mix in answer.mixes
+        if mix.synergy_total is not None and mix.synergy_total.p_benefit is not None
+    ]
+    if benefits:
+        said.append(f"the probability of needing fewer {answer.words.parameters} is {listed(benefits)}")
     bimodal = [called(mix) for mix in answer.mixes if mix.target.transition.bimodal]
     if bimodal:
         said.append(
@@ -155,22 +161,25 @@ def _how_sure(answer: Answer) -> str:
 def _disagreeing(answer: Answer) -> str:
     """The sizes at which some seeds learned and others did not, with the seeds; ``""`` where none is known to have been
     tried with two."""
-    several = [(mix, share) for mix in answer.mixes for share in mix.target.transition.shares if share.tried > 1]
-    disagree = [
-        f"{share.learned} of {share.tried} seeds {answer.words.learned} {called(mix)} at {_exact(share.size)}"
-        f"{_named_seeds(mix.target.transition, share)}"
-        for mix, share in several
-        if 0 < share.learned < share.tried
-    ]
-    if several and not disagree:
+    tried = [share for mix in answer.mixes for share in mix.target.transition.shares if share.tried > 1]
+    disagree = [(mix, shares) for mix in answer.mixes if (shares := _split(mix.target.transition))]
+    if tried and not disagree:
         return "none: wherever several seeds were tried at a size, all of them did or none."
-    return f"{_most(disagree, 'sizes')}." if disagree else ""
+    return " ".join(f"{called(mix)}: {_split_words(answer, mix.target.transition, found)}." for mix, found in disagree)
 
 
-def _most(said: Sequence[str], things: str) -> str:
-    """A list of which the first are told and the rest counted."""
-    rest = len(said) - MOST_LISTED
-    return listed([*said[:MOST_LISTED], f"at {rest} more {things}"] if rest > 0 else said)
+def _split(found: Transition) -> tuple[SizeShare, ...]:
+    return tuple(share for share in found.shares if 0 < share.learned < share.tried)
+
+
+def _split_words(answer: Answer, found: Transition, shares: Sequence[SizeShare]) -> str:
+    """``3 of 5 seeds learned at 12 (not seeds 3 and 4), 1 of 2 at 13 (not seed 0)``."""
+    said = [f"at {_exact(share.size)}{_named_seeds(found, share)}" for share in shares[:MOST_LISTED]]
+    counts = [f"{share.learned} of {share.tried}" for share in shares[:MOST_LISTED]]
+    first = f"{counts[0]} seeds {answer.words.learned} {said[0]}"
+    rest = [f"{count} {where}" for count, where in zip(counts[1:], said[1:], strict=True)]
+    more = len(shares) - MOST_LISTED
+    return ", ".join([first, *rest, *([f"and some at {more} more sizes"] if more > 0 else [])])
 
 
 def _named_seeds(found: Transition, share: SizeShare) -> str:

@@ -13,9 +13,11 @@ PHONE_IN = 3.4
 """Width of a figure for a screen as narrow as a phone's: there its type is as large as the page's."""
 
 
-def main_figure(spec: SweepSpec, answer: Answer) -> Figure:
-    """Accuracy against size with the transitions: of one recipe in one panel, of several a row each."""
-    return recipes_figure(spec, answer) if answer.recipes else transitions_figure(spec, answer)
+def main_figure(spec: SweepSpec, answer: Answer, *, title: str | None = None) -> Figure:
+    """Accuracy against size with the transitions: of one recipe in one panel, of several a row each. Above it stands
+    the question, or another ``title``."""
+    draw = recipes_figure if answer.recipes else transitions_figure
+    return draw(spec, answer, title=title)
 
 
 def narrow_figure(spec: SweepSpec, answer: Answer) -> Figure | None:

@@ -23,7 +23,7 @@ from orchestrator.report.probes import probe_notes, probe_tables, probe_texts
 from orchestrator.report.race_field import field_figure
 from orchestrator.report.race_figure import race_figure
 from orchestrator.report.speedup import SpeedUp, speed_ups
-from orchestrator.report.structure import structures
+from orchestrator.report.structure import structures, told
 from orchestrator.report.style import inline_svg
 from orchestrator.report.templates import render
 from orchestrator.report.thresholds import threshold_table
@@ -65,6 +65,7 @@ def page(content: PageContent) -> str:
     """The HTML of a sweep's report. The same content gives the same text."""
     spec = content.sweep.spec
     said = table.answer_table(content.answer)
+    held = structures(content.answer, content.runs, spec.make_family())
     tables = probe_tables(spec.size_axis, content.runs)
     return render(
         TEMPLATE,
@@ -79,7 +80,8 @@ def page(content: PageContent) -> str:
         words=content.answer.words,
         has_core=content.answer.has_core,
         figures=_figures(content),
-        structures=structures(content.answer, content.runs, spec.make_family()),
+        structures=held,
+        held_words=told(held),
         explorer=explorer_data(spec, content.answer, content.runs),
         thresholds=threshold_table(content.answer, spec.make_family()),
         synergies=[_synergy_row(mix) for mix in content.answer.mixes if mix.synergy_total and mix.synergy_core],
@@ -106,7 +108,7 @@ def _figures(content: PageContent) -> dict[str, Markup | None]:
     """The figures as elements, None where there is nothing to draw."""
     spec, answer, runs = content.sweep.spec, content.answer, content.runs
     drawn = {
-        "curves": main_figure(spec, answer),
+        "curves": main_figure(spec, answer, title=""),  # The question stands above it on the page.
         "narrow": narrow_figure(spec, answer),
         "similarities": similarities_figure(answer, runs),
         "probes": probe_figure(answer, runs),

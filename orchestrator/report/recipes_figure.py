@@ -25,8 +25,9 @@ LEAST_SPAN = 4.0
 """The ratio axis reaches at least from 1/4 to 4."""
 
 
-def recipes_figure(spec: SweepSpec, answer: Answer) -> Figure:
-    """Accuracy of the target against size under each recipe; where mixes are compared, the ratio of parameters, too."""
+def recipes_figure(spec: SweepSpec, answer: Answer, *, title: str | None = None) -> Figure:
+    """Accuracy of the target against size under each recipe; where mixes are compared, the ratio of parameters, too.
+    Above it stands the question, or another ``title``."""
     several = panel(answer)
     assert several is not None, "a figure of recipes for an answer of several"
     findings = several.findings
@@ -44,7 +45,8 @@ def recipes_figure(spec: SweepSpec, answer: Answer) -> Figure:
     if findings:
         grid[-1][1].set_xlabel(f"times fewer {answer.words.parameters}\nthan {findings[0].baseline}")
     figure.supylabel(f"test accuracy of {answer.target}", fontsize=style.TEXT, color=style.INK)
-    style.title(figure, spec.question)
+    if head := spec.question if title is None else title:
+        style.title(figure, head)
     return figure
 
 

@@ -22,6 +22,7 @@ BEYOND_CHANCE = 0.05
 ERRORS = 3.0
 """Standard errors by which a share of random orders may lie above what it would be of all orders."""
 NOTHING = "no structure beyond chance"
+PERHAPS = "perhaps"
 LABEL = "What models hold"
 
 
@@ -44,7 +45,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Held:
-    """What one run holds, the clearest score first. ``items`` are how many it was asked of, and of what: ``6 number
+    """What one run holds, the clearest score first. ``items`` says how many it was asked of, and of what: ``6 number
     tokens``."""
 
     size: int
@@ -54,13 +55,10 @@ class Held:
 
     @property
     def said(self) -> str:
-        """``apart by parity (p 0.01)``, ``no structure beyond chance``."""
-        clear = [f"{each.words} (p {each.chance:.2g})" for each in self.scores if each.clear]
-        highest = [f"{each.words} (p {each.chance:.2g})" for each in self.scores if each.highest]
-        parts = [" and ".join(clear)] if clear else []
-        if highest:
-            parts.append(f"{' and '.join(highest)}, as clearly as {self.items} can be: too few to exclude chance")
-        return "; ".join(parts) or NOTHING
+        """``apart by parity``, ``perhaps apart by parity``, ``no structure beyond chance``."""
+        clear = [each.words for each in self.scores if each.clear]
+        highest = [f"{PERHAPS} {each.words}" for each in self.scores if each.highest]
+        return " and ".join([*clear, *highest]) or NOTHING
 
     @property
     def detail(self) -> str:
@@ -80,10 +78,16 @@ class Structure:
     @property
     def said(self) -> str:
         """Both sides in a sentence without its full stop."""
-        if self.below and self.above and self.below.said == self.above.said == NOTHING:
-            return f"{self.mix}: {NOTHING}, neither below nor above its transition"
+        if self.below and self.above and self.below.said == self.above.said:
+            return f"{self.mix}: {self.below.said}, below its transition and above"
         sides = (("below its transition", self.below), ("above it", self.above))
-        return f"{self.mix}: " + "; ".join(f"{where}, {held.said}" for where, held in sides if held)
+        return f"{self.mix}: " + "; ".join(f"{held.said} {where}" for where, held in sides if held)
+
+    @property
+    def doubtful(self) -> str:
+        """Of how many items something is said that may be chance; ``""`` where nothing is."""
+        held = [each for each in (self.below, self.above) if each and PERHAPS in each.said]
+        return held[0].items if held else ""
 
 
 def structures(answer: Answer, runs: Sequence[RunRecord], family: Family) -> tuple[Structure, ...]:
@@ -95,7 +99,10 @@ def structures(answer: Answer, runs: Sequence[RunRecord], family: Family) -> tup
 
 def told(found: Sequence[Structure]) -> tuple[Paragraph, ...]:
     """The same as a paragraph; none where there is nothing to tell."""
-    return (Paragraph(LABEL, " ".join(f"{each.said}." for each in found)),) if found else ()
+    said = [f"{each.said}." for each in found]
+    if doubtful := next((each.doubtful for each in found if each.doubtful), ""):
+        said.append(f"({PERHAPS.capitalize()}: as clearly as {doubtful} can be, too few to exclude chance.)")
+    return (Paragraph(LABEL, " ".join(said)),) if found else ()
 
 
 def smallest_chance(labels: Sequence[int]) -> float:

@@ -171,14 +171,13 @@ def _conclusions(answer: Answer, mix: MixAnswer) -> list[str]:
     if mix.synergy_total is None or mix.synergy_core is None:
         return []
     total = standing(answer, mix, lambda each: each.synergy_total)
-    core = standing(answer, mix, lambda each: each.synergy_core)
     rests, counted, baseline = rests_on(answer, mix), answer.words.parameters, answer.baseline_of(mix)
     said = [
         (f"resting on {rests}: " if rests else "")
         + wording.synergy(mix.mix, baseline, mix.synergy_total, counted, total),
     ]
     if answer.has_core:
-        said.append(GAP + wording.synergy(mix.mix, baseline, mix.synergy_core, f"core {counted}", core))
+        said.append(f"{GAP}core {counted}: {wording.saving(mix.synergy_core)}")
     return said
 
 

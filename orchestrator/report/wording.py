@@ -130,13 +130,18 @@ def synergy(mix: str, baseline: str, found: Synergy, kind: str = "parameters", s
         return f"{mix} needs {times_so} {compares} at this recipe"
     if times_so:
         return _no_less(mix, f"{times_so} {compares}", standing)
-    return f"undecided whether {mix} needs fewer {kind} than {baseline}: {_left_open(found)}"
+    if found.low is None and found.high is None and found.value is None:
+        return f"undecided: there is no transition by which to compare {mix} with {baseline}"
+    span_of = "anything from " if found.low is not None and found.high is not None else ""
+    return f"undecided: {mix} needs {span_of}{_left_open(found, f' {compares}')}"
 
 
 def saving(found: Synergy) -> str:
     """The same where mix and baseline are named beside it: ``2.9x fewer [2.0, 4.9]``, ``undecided: 1.5x more to 5.6x
     fewer``."""
     times_so, span = _decided(found)
+    if not times_so and found.low is None and found.high is None and found.value is None:
+        return "undecided: no transition to compare"
     return f"{times_so}{span}" if times_so else f"undecided: {_left_open(found)}"
 
 
@@ -154,10 +159,11 @@ def _decided(found: Synergy) -> tuple[str, str]:
     return "", ""
 
 
-def _left_open(found: Synergy) -> str:
-    """What a comparison that decides nothing leaves possible."""
+def _left_open(found: Synergy, what: str = "") -> str:
+    """What a comparison that decides nothing leaves possible, of ``what``: ``1.5x more to 5.6x fewer parameters``."""
     if found.low is None and found.high is None:
-        return "no transition to compare" if found.value is None else f"{compared(found.value)}, no interval"
+        assert found.value is not None, "who calls this has looked"
+        return f"{compared(found.value)}{what}, without an interval"
     if found.low is not None and found.high is not None:
         span = f"{compared(found.low)} to {compared(found.high)}"
     elif found.low is not None:
@@ -166,7 +172,7 @@ def _left_open(found: Synergy) -> str:
         assert found.high is not None
         span = f"{'at least' if found.high < 1 else 'at most'} {compared(found.high)}"
     one_sided = (found.low is not None and found.low > 1) or (found.high is not None and found.high < 1)
-    return f"{span}{'; at absolute accuracy 0.8 it looks otherwise' if one_sided else ''}"
+    return f"{span}{what}{'; at absolute accuracy 0.8 it looks otherwise' if one_sided else ''}"
 
 
 def _no_less(mix: str, more: str, standing: Standing | None) -> str:

@@ -89,15 +89,20 @@ class Shelf:
             return _mark(self._stored(sweep_id))
 
     def figure(self, sweep_id: str) -> str:
-        """The figure of one sweep as SVG. Raises :class:`UserError` as :meth:`report` does."""
-        return self._made("figure", sweep_id, lambda each: inline_svg(main_figure(each.spec, each.answer), "main"))
+        """The figure of one sweep as SVG, without the question, which stands beside it. Raises :class:`UserError` as
+        :meth:`report` does."""
+
+        def make(stored: StoredSweep) -> str:
+            return inline_svg(main_figure(stored.spec, stored.answer, title=""), "main")
+
+        return self._made("figure", sweep_id, make)
 
     def narrow_figure(self, sweep_id: str) -> str:
         """The same for a narrow screen, where it has room there. Raises :class:`UserError` as :meth:`report` does."""
 
         def make(stored: StoredSweep) -> str:
             spec, answer = stored.spec, stored.answer
-            return inline_svg(narrow_figure(spec, answer) or main_figure(spec, answer), "main")
+            return inline_svg(narrow_figure(spec, answer) or main_figure(spec, answer, title=""), "main")
 
         return self._made("narrow figure", sweep_id, make)
 

@@ -255,5 +255,5 @@ def test_how_sure_says_that_there_is_something_to_mind(tmp_path: Path, whole: tu
     runs = runs_of(spec())
     bad = page(content(Home(tmp_path), outcomes={0: failed(), 1: diverged(runs[1])}))
     assert 'There are 2 things <a href="#notes">to mind</a> besides.' in bad
-    sure = bad.index("How sure (90% intervals)")
+    sure = bad.index(">How sure<")
     assert bad.index("to mind</a> besides.") < bad.index("</dd>", sure)

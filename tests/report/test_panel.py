@@ -52,7 +52,7 @@ def test_the_sentence_names_the_recipes(found: tuple[Synergy, ...], said: str) -
         (OPEN, "undecided: 1.2x more to 1.5x fewer"),
         (Synergy(None, None, 0.7, decided=True), ">= 1.4x more"),
         (NOTHING, "undecided: no transition to compare"),
-        (Synergy(1.3, None, None, decided=False), "undecided: 1.3x fewer, no interval"),
+        (Synergy(1.3, None, None, decided=False), "undecided: 1.3x fewer, without an interval"),
     ],
 )
 def test_a_saving_says_its_interval_and_what_follows(found: Synergy, said: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.report.panels import pairs
-from orchestrator.report.structure import smallest_chance, structures
+from orchestrator.report.structure import smallest_chance, structures, told
 from orchestrator.space.spaces import load_space
 from orchestrator.store.files import Home
 from orchestrator.store.probed import ProbeResult, write_result
@@ -33,17 +33,16 @@ def test_each_run_that_is_shown_says_what_lies_apart_in_it_and_its_scores(stored
     assert first.above is not None
     for run, found in ((first.below, numbers(0.4, 0.7)), (first.above, numbers(0.01, 0.02))):
         write_result(run.runs, run.key, ProbeResult("separation", 1, found), {})
-    (told,) = structures(stored.answer, stored.runs, family)
-    assert (told.mix, told.below and told.below.size) == (first.mix, first.below.config.size)
-    assert told.said == (
-        f"{first.mix}: below its transition, no structure beyond chance; above it, apart by parity (p 0.01) and "
-        "neighbours alike (p 0.02)"
+    (one,) = structures(stored.answer, stored.runs, family)
+    assert (one.mix, one.below and one.below.size) == (first.mix, first.below.config.size)
+    assert one.said == (
+        f"{first.mix}: no structure beyond chance below its transition; apart by parity and neighbours alike above it"
     )
-    assert told.below is not None
-    assert told.below.detail == "mod2 0.61 (p 0.4), order -0.20 (p 0.7)"
+    assert one.below is not None
+    assert one.below.detail == "mod2 0.61 (p 0.4), order -0.20 (p 0.7)"
     write_result(first.above.runs, first.above.key, ProbeResult("separation", 1, numbers(0.4, 0.7)), {})
-    (told,) = structures(stored.answer, stored.runs, family)
-    assert told.said == f"{first.mix}: no structure beyond chance, neither below nor above its transition"
+    (one,) = structures(stored.answer, stored.runs, family)
+    assert one.said == f"{first.mix}: no structure beyond chance, below its transition and above"
 
 
 def test_few_items_allow_no_small_p_and_the_highest_score_of_them_is_said_to_be_that(stored: StoredSweep) -> None:
@@ -53,12 +52,15 @@ def test_few_items_allow_no_small_p_and_the_highest_score_of_them_is_said_to_be_
     first = pairs(stored.answer, stored.runs)[0].below
     assert first is not None
     family = load_space("add_vs_add_prod", "laptop").make_family()
-    highest = "apart by parity (p 0.11), as clearly as 6 number tokens can be: too few to exclude chance"
-    for chance, said in ((0.112, highest), (0.2, "no structure beyond chance")):
+    for chance, said in ((0.112, "perhaps apart by parity"), (0.2, "no structure beyond chance")):
         write_result(first.runs, first.key, ProbeResult("separation", 1, {"mod2": 0.6, "mod2.p": chance}), {})
-        (told,) = structures(stored.answer, stored.runs, family)
-        assert told.below is not None
-        assert told.below.said == said
+        found = structures(stored.answer, stored.runs, family)
+        assert found[0].below is not None
+        assert found[0].below.said == said
+        (paragraph,) = told(found)
+        why = "(Perhaps: as clearly as 6 number tokens can be, too few to exclude chance.)"
+        assert paragraph.text.endswith(why) == (chance < 0.2)
+    assert told(()) == ()
 
 
 def test_groupings_are_called_by_what_their_items_share() -> None:
