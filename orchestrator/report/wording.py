@@ -76,11 +76,16 @@ def learned(name: str, found: Transition, words: Words = COMMON) -> str:
     """How many of the seeds tried learned, from the last size that none did to the first that all do from there on, and
     where half of all seeds learn; ``""`` where that is not known.
 
-    ``add: learned by 0/2 at 8, 1/4 at 10, 5/5 at 14; half of all seeds learn at 10.4 [9.2, 11.9]``
+    ``add: learned by 0/2 at 8 (none below), 1/4 at 10, 5/5 at 14 (all above); half of all seeds learn at 10.4 [9.2,
+    11.9]``
     """
     if not found.shares:
         return ""
-    counts = ", ".join(f"{each.learned}/{each.tried} at {exact(each.size)}" for each in _telling(found.shares))
+    told = _telling(found.shares)
+    tried = [f"{each.learned}/{each.tried} at {exact(each.size)}" for each in told]
+    tried[0] += "" if told[0] is found.shares[0] else " (none below)"
+    tried[-1] += "" if told[-1] is found.shares[-1] else " (all above)"
+    counts = ", ".join(tried)
     half = _half(found.half)
     said = f"{name}: {words.learned} by {counts}" + (f"; half of all seeds {words.learn} {half}" if half else "")
     return f"{said}; single runs {words.learn} or do not, with little in between" if found.bimodal else said
