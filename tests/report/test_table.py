@@ -86,8 +86,8 @@ def test_seeds_that_learned_are_counted_under_the_table() -> None:
     told = replace(transition(Verdict.FOUND, FOUND), shares=SHARES, half=Estimate(10.4, 9.2, 11.9), bimodal=True)
     found = lines(told, transition(Verdict.FOUND, SMALLER))
     assert found[5] == (
-        "add: units 37.1 [33, 41]; learned by 0/2 at 8 (none below), 1/4 at 10, 2/2 at 12 (all above); half of all seeds "
-        "learn at 10.4 [9.2, 11.9]; single runs learn or do not, with little in between"
+        "add: units 37.1 [33, 41]; learned by 0/2 at 8 (none below), 1/4 at 10, 2/2 at 12 (all above); half of all "
+        "seeds learn at 10.4 [9.2, 11.9]; single runs learn or do not, with little in between"
     )
     assert any(line.startswith("learned: a run at 80% of the asymptote or more; ") for line in found)
 
