@@ -135,8 +135,8 @@ class Family(ABC):
         return {}
 
     def grouping_words(self) -> dict[str, str]:
-        """In words what the items of a group share, by the name of the grouping (``mod2``: ``parity``), to follow "by".
-        A grouping that is missing here goes by its name."""
+        """What items of different groups are called, by the name of the grouping (``mod2``: ``even and odd numbers``),
+        to come before "are apart". A grouping that is missing here goes by its name."""
         return {}
 
     def tables(self, tasks: Sequence[str], seed: int) -> TaskTables | None:

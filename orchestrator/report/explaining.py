@@ -28,10 +28,12 @@ MOST_LISTED = 6
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A few sentences under a ``label`` that says what they answer."""
+    """A few sentences under a ``label`` that says what they answer. ``place`` is the section of the report that shows
+    it, where there is one."""
 
     label: str
     text: str
+    place: str = ""
 
     def __str__(self) -> str:
         return f"{self.label}: {self.text}"
@@ -130,68 +132,71 @@ def _synergy(answer: Answer, mix: MixAnswer) -> str:
 
 
 def _how_sure(answer: Answer) -> str:
-    said = []
     factors = [
-        f"{wording.bare(found.high / found.low)} for {called(mix)}"
+        f"{wording.bare(found.high / found.low)} for {called(mix)} (from {_counted(mix.runs, 'run')})"
         for mix in answer.mixes
         if mix.target.transition.verdict is Verdict.FOUND
         and (found := mix.target.transition.relative).low is not None
         and found.high is not None
     ]
-    if factors:
-        said.append(
-            f"{answer.size_axis} is known to within a factor of {listed(factors)} ({answer.confidence:.0%} intervals)"
-        )
     benefits = [
         f"{_probability(mix.synergy_total.p_benefit)} for {called(mix)}"
         for mix in answer.mixes
         if mix.synergy_total is not None and mix.synergy_total.p_benefit is not None
     ]
+    bimodal = [called(mix) for mix in answer.mixes if mix.target.transition.bimodal]
+    said = []
     if benefits:
         said.append(f"the probability of needing fewer {answer.words.parameters} is {listed(benefits)}")
-    bimodal = [called(mix) for mix in answer.mixes if mix.target.transition.bimodal]
+    if factors:
+        sure = f"{answer.confidence:.0%} intervals"
+        said.append(f"{answer.size_axis} is known to within a factor of {listed(factors)}, by {sure}")
     if bimodal:
-        said.append(
-            f"single runs of {listed(bimodal)} {answer.words.learn} or do not, with little in between, so that luck of "
-            "the seed counts"
-        )
+        said.append(f"with {listed(bimodal)} much depends on the seed: runs {answer.words.learn} or mostly do not")
     return f"{'; '.join(said)}." if said else ""
 
 
 def _disagreeing(answer: Answer) -> str:
     """The sizes at which some seeds learned and others did not, with the seeds; ``""`` where none is known to have been
     tried with two."""
-    tried = [share for mix in answer.mixes for share in mix.target.transition.shares if share.tried > 1]
     disagree = [(mix, shares) for mix in answer.mixes if (shares := _split(mix.target.transition))]
-    if tried and not disagree:
+    if not any(share.tried > 1 for mix in answer.mixes for share in mix.target.transition.shares):
+        return ""
+    if not disagree:
         return "none: wherever several seeds were tried at a size, all of them did or none."
-    return " ".join(f"{called(mix)}: {_split_words(answer, mix.target.transition, found)}." for mix, found in disagree)
+    said = [f"{called(mix)} at {answer.size_axis} {_split_words(answer, mix, shares)}." for mix, shares in disagree]
+    agree = [called(mix) for mix in answer.mixes if mix not in [other for other, _ in disagree]]
+    return " ".join([*said, *([f"Of {listed(agree)} none."] if agree else [])])
 
 
 def _split(found: Transition) -> tuple[SizeShare, ...]:
     return tuple(share for share in found.shares if 0 < share.learned < share.tried)
 
 
-def _split_words(answer: Answer, found: Transition, shares: Sequence[SizeShare]) -> str:
-    """``3 of 5 seeds learned at 12 (not seeds 3 and 4), 1 of 2 at 13 (not seed 0)``."""
-    said = [f"at {_exact(share.size)}{_named_seeds(found, share)}" for share in shares[:MOST_LISTED]]
-    counts = [f"{share.learned} of {share.tried}" for share in shares[:MOST_LISTED]]
-    first = f"{counts[0]} seeds {answer.words.learned} {said[0]}"
-    rest = [f"{count} {where}" for count, where in zip(counts[1:], said[1:], strict=True)]
+def _split_words(answer: Answer, mix: MixAnswer, shares: Sequence[SizeShare]) -> str:
+    """``12: 3 of 5 seeds learned (not 3 and 4); 13: 1 of 2 (not 0)``."""
+    told = [(share, _named_seeds(mix.target.transition, share)) for share in shares[:MOST_LISTED]]
+    said = [f"{_exact(share.size)}: {share.learned} of {share.tried}{seeds}" for share, seeds in told]
+    first, seeds = told[0]
+    said[0] = f"{_exact(first.size)}: {first.learned} of {first.tried} seeds {answer.words.learned}{seeds}"
     more = len(shares) - MOST_LISTED
-    return ", ".join([first, *rest, *([f"and some at {more} more sizes"] if more > 0 else [])])
+    return "; ".join([*said, *([f"and some at {more} more sizes"] if more > 0 else [])])
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def _named_seeds(found: Transition, share: SizeShare) -> str:
-    """Which of the seeds at a size did not learn, or which did where those are fewer: `` (not seed 2)``, `` (only seeds
-    0 and 3)``; ``""`` in answers of earlier versions, which do not say what counts as learned."""
+    """Which of the seeds at a size did not learn, or which did where those are fewer: `` (not 2)``, `` (only 0 and
+    3)``; ``""`` in answers of earlier versions, which do not say what counts as learned."""
     if found.level is None:
         return ""
     here = [point for point in found.points if point.size == share.size]
     won = sorted(point.seed for point in here if point.accuracy >= found.level)
     lost = sorted(point.seed for point in here if point.accuracy < found.level)
     word, seeds = ("not", lost) if len(lost) <= len(won) else ("only", won)
-    return f" ({word} seed{'s' if len(seeds) > 1 else ''} {listed([str(seed) for seed in seeds])})"
+    return f" ({word} {listed([str(seed) for seed in seeds])})"
 
 
 def _probability(share: float) -> str:

@@ -81,7 +81,7 @@ def page(content: PageContent) -> str:
         has_core=content.answer.has_core,
         figures=_figures(content),
         structures=held,
-        held_words=told(held),
+        held_words=told(held, content.answer.words),
         explorer=explorer_data(spec, content.answer, content.runs),
         thresholds=threshold_table(content.answer, spec.make_family()),
         synergies=[_synergy_row(mix) for mix in content.answer.mixes if mix.synergy_total and mix.synergy_core],

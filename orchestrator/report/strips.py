@@ -174,14 +174,10 @@ def _draw_counts(axes: Axes, series: Series, row: int, gap: float, heights: Sequ
 
 
 def _draw_ratio(axes: Axes, row: Ratio, answer: Answer, place: int) -> None:
-    """From the baseline's transition to the mix's: an arrow where it is decided, a dotted grey line that points nowhere
-    where it is not, without ends, lest it look like an interval; none where one of them is not known at all."""
+    """An arrow from the baseline's transition to the mix's, where it is decided that one is smaller, and both are
+    known."""
     start, end = (_place(each.transition, answer) for each in (row.baseline, row.mix))
-    if start is not None and end is not None and start != end:
-        if not row.found.decided:
-            dots: dict[str, Any] = {"linewidth": 1.8, "linestyle": (0, (1, 2)), "zorder": 3}
-            axes.plot([start, end], [place, place], color=style.GREY, **dots)
-            return
+    if row.found.decided and start is not None and end is not None and start != end:
         arrow = {"arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0, "mutation_scale": 12, "linewidth": 1.8}
         axes.annotate("", xy=(end, place), xytext=(start, place), arrowprops={"color": row.mix.colour, **arrow})
         axes.plot(start, place, marker="|", color=row.mix.colour, markersize=8, markeredgewidth=1.6, zorder=3)

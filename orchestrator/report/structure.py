@@ -13,7 +13,7 @@ from orchestrator.report.panels import pairs
 from orchestrator.report.probes import CHANCE, PREFIX
 from orchestrator.store.probed import numbers_of
 from orchestrator.store.records import RunRecord
-from trainables.base import Family
+from trainables.base import Family, Words
 from trainables.probes.separation import SHUFFLES
 
 SEPARATION = f"{PREFIX}separation/"
@@ -21,23 +21,39 @@ BEYOND_CHANCE = 0.05
 """A score is called beyond chance where at most this share of random orders of the items score as high."""
 ERRORS = 3.0
 """Standard errors by which a share of random orders may lie above what it would be of all orders."""
+PLACE = "similarities"
+"""The section of the report that shows these runs."""
 NOTHING = "no structure beyond chance"
-PERHAPS = "perhaps"
-LABEL = "What models hold"
+PERHAPS = "perhaps chance"
+GROUPS = ((1.0, "clearly"), (0.5, "partly"), (-math.inf, "faintly"))
+NEIGHBOURS = ((0.8, "clearly"), (0.4, "partly"), (-math.inf, "faintly"))
+"""What a score is called from so much on: one of groups, which is 2 at most, and one of neighbours, 1 at most."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """One score of the probe, what it stands for in words (``apart by parity``), and the share of random orders of the
-    items that score as high: ``chance``. ``clear`` says that this is little, ``highest`` that no order scores higher,
-    with too few items for it to be little."""
+    """One score of the probe, of what (``even and odd numbers``) and what that is (``apart``), by how much
+    (``clearly``), and the share of random orders of the items that score as high: ``chance``. ``beyond`` says that this
+    is little, ``highest`` that no order scores higher, with too few items for it to be little."""
 
     name: str
-    words: str
+    groups: str
+    strength: str
+    what: str
     score: float
     chance: float
-    clear: bool
+    beyond: bool
     highest: bool
+
+    @property
+    def words(self) -> str:
+        """``even and odd numbers clearly apart``."""
+        return f"{self.groups} {self.strength} {self.what}"
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it is told in words: as beyond chance, or as perhaps chance."""
+        return self.beyond or self.highest
 
     def __str__(self) -> str:
         return f"{self.name} {self.score:.2f} (p {self.chance:.2g})"
@@ -54,11 +70,20 @@ class Held:
     scores: tuple[Score, ...]
 
     @property
+    def told(self) -> tuple[Score, ...]:
+        """The scores that are told in words."""
+        return tuple(each for each in self.scores if each.is_told)
+
+    @property
     def said(self) -> str:
-        """``apart by parity``, ``perhaps apart by parity``, ``no structure beyond chance``."""
-        clear = [each.words for each in self.scores if each.clear]
-        highest = [f"{PERHAPS} {each.words}" for each in self.scores if each.highest]
-        return " and ".join([*clear, *highest]) or NOTHING
+        """``even and odd numbers clearly apart``, ``no structure beyond chance``."""
+        return " and ".join(each.words for each in self.told) or NOTHING
+
+    @property
+    def marked(self) -> str:
+        """The same, with ``(perhaps chance)`` behind what may be."""
+        told = [f"{each.words} ({PERHAPS})" if each.highest else each.words for each in self.told]
+        return " and ".join(told) or NOTHING
 
     @property
     def detail(self) -> str:
@@ -79,15 +104,22 @@ class Structure:
     def said(self) -> str:
         """Both sides in a sentence without its full stop."""
         if self.below and self.above and self.below.said == self.above.said:
-            return f"{self.mix}: {self.below.said}, below its transition and above"
+            return f"{self.mix}: {self.below.said}, below its transition and above it"
+        if (
+            self.below
+            and self.above
+            and [each.name for each in self.below.told] == [each.name for each in self.above.told]
+        ):
+            strengths = " and ".join(each.strength for each in self.above.told)
+            return f"{self.mix}: {self.below.said} below its transition, {strengths} above it"
         sides = (("below its transition", self.below), ("above it", self.above))
-        return f"{self.mix}: " + "; ".join(f"{held.said} {where}" for where, held in sides if held)
+        return f"{self.mix}: " + ", ".join(f"{held.said} {where}" for where, held in sides if held)
 
     @property
-    def doubtful(self) -> str:
-        """Of how many items something is said that may be chance; ``""`` where nothing is."""
-        held = [each for each in (self.below, self.above) if each and PERHAPS in each.said]
-        return held[0].items if held else ""
+    def doubtful(self) -> dict[str, str]:
+        """What is told that may be chance, as ``GROUPS WHAT``, and of how many items."""
+        held = [each for each in (self.below, self.above) if each]
+        return {f"{score.groups} {score.what}": each.items for each in held for score in each.told if score.highest}
 
 
 def structures(answer: Answer, runs: Sequence[RunRecord], family: Family) -> tuple[Structure, ...]:
@@ -97,12 +129,12 @@ def structures(answer: Answer, runs: Sequence[RunRecord], family: Family) -> tup
     return tuple(each for each in found if each.below or each.above)
 
 
-def told(found: Sequence[Structure]) -> tuple[Paragraph, ...]:
+def told(found: Sequence[Structure], words: Words) -> tuple[Paragraph, ...]:
     """The same as a paragraph; none where there is nothing to tell."""
     said = [f"{each.said}." for each in found]
-    if doubtful := next((each.doubtful for each in found if each.doubtful), ""):
-        said.append(f"({PERHAPS.capitalize()}: as clearly as {doubtful} can be, too few to exclude chance.)")
-    return (Paragraph(LABEL, " ".join(said)),) if found else ()
+    doubtful = {what: items for each in found for what, items in each.doubtful.items()}
+    said += [f"With {items}, {what} may be chance." for what, items in doubtful.items()]
+    return (Paragraph(words.held.capitalize(), " ".join(said), PLACE),) if found else ()
 
 
 def smallest_chance(labels: Sequence[int]) -> float:
@@ -128,8 +160,9 @@ def _held(run: RunRecord | None, family: Family) -> Held | None:
 
 def _score(name: str, score: float, chance: float, family: Family) -> Score:
     labels = family.groupings().get(name)
-    words = "neighbours alike" if labels is None else f"apart by {family.grouping_words().get(name, name)}"
-    clear = chance <= BEYOND_CHANCE
+    strength = next(word for least, word in (NEIGHBOURS if labels is None else GROUPS) if score >= least)
+    groups = "neighbours" if labels is None else family.grouping_words().get(name, name)
+    beyond = chance <= BEYOND_CHANCE
     least = 0.0 if labels is None else smallest_chance(labels)
-    highest = not clear and chance <= least + ERRORS * math.sqrt(least * (1 - least) / SHUFFLES)
-    return Score(name, words, score, chance, clear, highest)
+    highest = not beyond and chance <= least + ERRORS * math.sqrt(least * (1 - least) / SHUFFLES)
+    return Score(name, groups, strength, "alike" if labels is None else "apart", score, chance, beyond, highest)

@@ -186,7 +186,7 @@ class Shelf:
             held = (
                 () if found.state is State.RUNNING else structures(found.answer, found.runs, found.spec.make_family())
             )
-            known = (signature, (*in_short(found.answer), *told(held)))
+            known = (signature, (*in_short(found.answer), *told(held, found.answer.words)))
             self._told[found.id] = known
         return known[1]
 

@@ -92,7 +92,7 @@ def test_how_sure_and_which_runs_disagree_is_one_click_on(told: Told, page: Page
     page.click("document.querySelector('article h2 a')")
     mix, size, _ = UNLUCKY
     shown = " ".join(page.wait(told.sweep.spec.question, "How sure").split())
-    assert f"{mix}: 3 of 4 seeds learned at {size}" in shown
+    assert f"{mix} at {told.sweep.spec.size_axis} {size}: 3 of 4 seeds learned" in shown
     for told_in in ("needs", "Runs that disagree", "What could change it", "Next"):
         assert told_in in shown
     for label in ("How sure", "Runs that disagree"):

@@ -112,7 +112,7 @@ def test_a_comparison_that_rests_on_a_plateau_says_so() -> None:
     mine = replace(transition(Verdict.FOUND, FOUND), shares=(SHARES[0], replace(SHARES[2], size=40), SHARES[2]))
     text = told(make_answer(levelled, mine, Synergy(None, 4.2, None, decided=True)))
     assert "Resting on a plateau (add: 2 of 12 seeds learned): add+prod needs >= 4.2x fewer parameters" in text
-    assert "Runs that disagree: add: 1 of 4 seeds learned at 32, 1 of 4 at 64." in text
+    assert "Runs that disagree: add at units 32: 1 of 4 seeds learned; 64: 1 of 4. Of add+prod none." in text
 
 
 def test_what_limits_a_finding_is_said() -> None:
@@ -152,9 +152,9 @@ def test_a_transition_alone_has_no_comparison() -> None:
 @pytest.mark.parametrize(
     ("accuracies", "said"),
     [
-        ((0.99, 0.81, 0.36), "2 of 3 seeds learned at 32 (not seed 2)"),
-        ((0.99, 0.3, 0.36, 0.8), "2 of 4 seeds learned at 32 (not seeds 1 and 2)"),
-        ((0.1, 0.3, 0.9, 0.2), "1 of 4 seeds learned at 32 (only seed 2)"),
+        ((0.99, 0.81, 0.36), "2 of 3 seeds learned (not 2)"),
+        ((0.99, 0.3, 0.36, 0.8), "2 of 4 seeds learned (not 1 and 2)"),
+        ((0.1, 0.3, 0.9, 0.2), "1 of 4 seeds learned (only 2)"),
     ],
 )
 def test_the_seeds_that_disagree_are_named(accuracies: tuple[float, ...], said: str) -> None:
@@ -163,7 +163,7 @@ def test_the_seeds_that_disagree_are_named(accuracies: tuple[float, ...], said: 
     shares = size_shares(points, level, 0.9)
     mixed = replace(transition(Verdict.FOUND, FOUND), points=points, level=level, shares=shares)
     alike = replace(transition(Verdict.FOUND, FOUND), shares=(SHARES[0], SHARES[2]))
-    assert f"Runs that disagree: add: {said}." in told(make_answer(mixed, alike, UNKNOWN))
+    assert f"Runs that disagree: add at units 32: {said}." in told(make_answer(mixed, alike, UNKNOWN))
 
 
 def test_where_all_seeds_of_a_size_agree_that_is_said_and_nothing_where_no_size_had_two() -> None:
@@ -176,8 +176,8 @@ def test_where_all_seeds_of_a_size_agree_that_is_said_and_nothing_where_no_size_
 def test_of_many_sizes_at_which_runs_disagree_the_rest_is_counted() -> None:
     many = tuple(SizeShare(size, 1, 2, 0.0, 1.0) for size in range(10, 19))
     text = told(make_answer(replace(transition(Verdict.FOUND, FOUND), shares=many), large(Verdict.FOUND), UNKNOWN))
-    assert "1 of 2 at 15, and some at 3 more sizes." in text
-    assert "at 16" not in text
+    assert "15: 1 of 2; and some at 3 more sizes." in text
+    assert "16: 1 of 2" not in text
 
 
 def large(verdict: Verdict) -> Transition:
@@ -190,7 +190,9 @@ def large(verdict: Verdict) -> Transition:
 
 def test_what_holds_of_several_mixes_is_said_once() -> None:
     wavering = replace(transition(Verdict.FOUND, FOUND), shares=SHARES, bimodal=True)
-    assert "; single runs of add and add+prod learn or do not" in told(make_answer(wavering, wavering, UNKNOWN))
+    assert "with add and add+prod much depends on the seed: runs learn or mostly do not" in told(
+        make_answer(wavering, wavering, UNKNOWN)
+    )
     above = large(Verdict.ABOVE)
     text = told(make_answer(above, above, UNKNOWN))
     assert "more training of add and add+prod, if the budget is what held them back (no longer run was made)" in text
@@ -200,7 +202,12 @@ def test_sizes_are_written_as_in_the_tables() -> None:
     counts = (Count(64, 640.0, 640.0), Count(4096, 40960.0, 40960.0))
     above = large(Verdict.ABOVE)
     text = told(replace(make_answer(above, above, UNKNOWN), counts=counts))
-    said = ("are units 64 to 4 096", "up to units 4 096", "learned at 4 096", "a size beyond 4 096, such as 6 144")
+    said = (
+        "are units 64 to 4 096",
+        "up to units 4 096",
+        "add at units 4 096: 1 of 3",
+        "a size beyond 4 096, such as 6 144",
+    )
     for each in said:
         assert each in text
     assert "4096" not in text

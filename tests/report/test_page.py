@@ -113,7 +113,7 @@ def test_every_part_is_there(whole: tuple[PageContent, str]) -> None:
     told, html = whole
     found = outline(html)
     assert found.seen.count("svg") == 4 + 3  # Drawn, one of them for phones, too, and those that the script fills.
-    assert "named above it by its mix, units, seed and test accuracy of add: left how alike any two items" in found.text
+    assert "named above it with its test accuracy of add: left how alike any two items are" in found.text
     for part in ("What models hold", "Learning curves", "What each mix saves", "How to reproduce it"):
         assert part in found.text
     assert "curve.midpoint" in found.text

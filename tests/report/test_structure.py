@@ -36,13 +36,14 @@ def test_each_run_that_is_shown_says_what_lies_apart_in_it_and_its_scores(stored
     (one,) = structures(stored.answer, stored.runs, family)
     assert (one.mix, one.below and one.below.size) == (first.mix, first.below.config.size)
     assert one.said == (
-        f"{first.mix}: no structure beyond chance below its transition; apart by parity and neighbours alike above it"
+        f"{first.mix}: no structure beyond chance below its transition, even and odd numbers partly apart and "
+        "neighbours faintly alike above it"
     )
     assert one.below is not None
     assert one.below.detail == "mod2 0.61 (p 0.4), order -0.20 (p 0.7)"
     write_result(first.above.runs, first.above.key, ProbeResult("separation", 1, numbers(0.4, 0.7)), {})
     (one,) = structures(stored.answer, stored.runs, family)
-    assert one.said == f"{first.mix}: no structure beyond chance, below its transition and above"
+    assert one.said == f"{first.mix}: no structure beyond chance, below its transition and above it"
 
 
 def test_few_items_allow_no_small_p_and_the_highest_score_of_them_is_said_to_be_that(stored: StoredSweep) -> None:
@@ -52,19 +53,42 @@ def test_few_items_allow_no_small_p_and_the_highest_score_of_them_is_said_to_be_
     first = pairs(stored.answer, stored.runs)[0].below
     assert first is not None
     family = load_space("add_vs_add_prod", "laptop").make_family()
-    for chance, said in ((0.112, "perhaps apart by parity"), (0.2, "no structure beyond chance")):
+    for chance, said in (
+        (0.112, "even and odd numbers partly apart (perhaps chance)"),
+        (0.2, "no structure beyond chance"),
+    ):
         write_result(first.runs, first.key, ProbeResult("separation", 1, {"mod2": 0.6, "mod2.p": chance}), {})
         found = structures(stored.answer, stored.runs, family)
         assert found[0].below is not None
-        assert found[0].below.said == said
-        (paragraph,) = told(found)
-        why = "(Perhaps: as clearly as 6 number tokens can be, too few to exclude chance.)"
+        assert found[0].below.marked == said
+        (paragraph,) = told(found, family.words)
+        assert paragraph.label == "Embeddings of the numbers"
+        why = "With 6 number tokens, even and odd numbers apart may be chance."
         assert paragraph.text.endswith(why) == (chance < 0.2)
-    assert told(()) == ()
+    assert told((), family.words) == ()
+
+
+def test_how_strong_a_structure_is_stands_in_its_words_and_both_sides_of_one_are_told_together(
+    stored: StoredSweep,
+) -> None:
+    family = load_space("add_vs_add_prod", "laptop").make_family()
+    first = pairs(stored.answer, stored.runs)[0]
+    assert first.below is not None
+    assert first.above is not None
+    for run, score in ((first.below, 1.77), (first.above, 0.29)):
+        write_result(run.runs, run.key, ProbeResult("separation", 1, {"mod2": score, "mod2.p": 0.02}), {})
+    (one,) = structures(stored.answer, stored.runs, family)
+    assert one.said == f"{first.mix}: even and odd numbers clearly apart below its transition, faintly above it"
+    write_result(first.above.runs, first.above.key, ProbeResult("separation", 1, {"order": 0.9, "order.p": 0.02}), {})
+    (one,) = structures(stored.answer, stored.runs, family)
+    assert one.said.endswith("clearly apart below its transition, neighbours clearly alike above it")
 
 
 def test_groupings_are_called_by_what_their_items_share() -> None:
     numbers_by = load_space("add_vs_add_prod", "laptop").make_family()
-    assert numbers_by.grouping_words() == {"mod2": "parity", "mod3": "remainder modulo 3"}
+    assert numbers_by.grouping_words() == {
+        "mod2": "even and odd numbers",
+        "mod3": "numbers of different remainders modulo 3",
+    }
     permutations = load_space("permutations", "laptop").make_family()
     assert set(permutations.groupings()) <= set(permutations.grouping_words())

@@ -24,7 +24,9 @@ class ListOps(TransformerFamily):
     name = "listops"
     version = 1
     Settings = ListOpsSettings
-    words = Words(task="operation", outside_core=OUTSIDE_CORE, item="number token", cyclic=True)
+    words = Words(
+        task="operation", outside_core=OUTSIDE_CORE, item="number token", cyclic=True, held="embeddings of the numbers"
+    )
     settings: ListOpsSettings
 
     def groupings(self) -> dict[str, tuple[int, ...]]:
@@ -32,7 +34,8 @@ class ListOps(TransformerFamily):
 
     def grouping_words(self) -> dict[str, str]:
         moduli = {name: name.removeprefix("mod") for name in self.groupings()}
-        return {name: "parity" if modulus == "2" else f"remainder modulo {modulus}" for name, modulus in moduli.items()}
+        of_remainders = {name: f"numbers of different remainders modulo {modulus}" for name, modulus in moduli.items()}
+        return of_remainders | ({"mod2": "even and odd numbers"} if "mod2" in moduli else {})
 
     @classmethod
     def modernised(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:

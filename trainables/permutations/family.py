@@ -23,7 +23,7 @@ class Permutations(TransformerFamily):
     name = "permutations"
     version = 1
     Settings = PermutationSettings
-    words = Words(task="operation", outside_core=OUTSIDE_CORE, item="element token")
+    words = Words(task="operation", outside_core=OUTSIDE_CORE, item="element token", held="embeddings of the elements")
     settings: PermutationSettings
 
     def groupings(self) -> dict[str, tuple[int, ...]]:
@@ -33,7 +33,7 @@ class Permutations(TransformerFamily):
         return task.groupings() if task.elements == "token" else {}
 
     def grouping_words(self) -> dict[str, str]:
-        return {"sign": "sign", "order": "the order of the element", "coset": "coset"}
+        return {name: f"elements of different {name}" for name in self.groupings()}
 
     def items_in_order(self) -> bool:
         """Powers of one rotation stand in their order, and so do the points it turns."""
