@@ -133,7 +133,7 @@ def _synergy(answer: Answer, mix: MixAnswer) -> str:
 
 def _how_sure(answer: Answer) -> str:
     factors = [
-        f"{wording.bare(found.high / found.low)} for {called(mix)} (from {_counted(mix.runs, 'run')})"
+        f"{wording.bare(found.high / found.low)} for {called(mix)} ({_counted(mix.runs, 'run')})"
         for mix in answer.mixes
         if mix.target.transition.verdict is Verdict.FOUND
         and (found := mix.target.transition.relative).low is not None
@@ -149,10 +149,12 @@ def _how_sure(answer: Answer) -> str:
     if benefits:
         said.append(f"the probability of needing fewer {answer.words.parameters} is {listed(benefits)}")
     if factors:
-        sure = f"{answer.confidence:.0%} intervals"
-        said.append(f"{answer.size_axis} is known to within a factor of {listed(factors)}, by {sure}")
+        said.append(
+            f"{answer.size_axis} is known to a factor of {listed(factors)}, the width of its {answer.confidence:.0%} "
+            "interval"
+        )
     if bimodal:
-        said.append(f"with {listed(bimodal)} much depends on the seed: runs {answer.words.learn} or mostly do not")
+        said.append(f"whether runs of {listed(bimodal)} {answer.words.learn} depends much on the seed")
     return f"{'; '.join(said)}." if said else ""
 
 

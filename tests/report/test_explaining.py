@@ -190,7 +190,7 @@ def large(verdict: Verdict) -> Transition:
 
 def test_what_holds_of_several_mixes_is_said_once() -> None:
     wavering = replace(transition(Verdict.FOUND, FOUND), shares=SHARES, bimodal=True)
-    assert "with add and add+prod much depends on the seed: runs learn or mostly do not" in told(
+    assert "whether runs of add and add+prod learn depends much on the seed" in told(
         make_answer(wavering, wavering, UNKNOWN)
     )
     above = large(Verdict.ABOVE)
