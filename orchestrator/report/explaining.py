@@ -132,43 +132,41 @@ def _synergy(answer: Answer, mix: MixAnswer) -> str:
 
 
 def _how_sure(answer: Answer) -> str:
-    factors = [
-        f"{wording.bare(found.high / found.low)} for {called(mix)} ({_counted(mix.runs, 'run')})"
-        for mix in answer.mixes
-        if mix.target.transition.verdict is Verdict.FOUND
-        and (found := mix.target.transition.relative).low is not None
-        and found.high is not None
-    ]
     benefits = [
-        f"{_probability(mix.synergy_total.p_benefit)} for {called(mix)}"
+        f"{called(mix)} needs fewer {answer.words.parameters} with probability {_probability(benefit)}"
         for mix in answer.mixes
-        if mix.synergy_total is not None and mix.synergy_total.p_benefit is not None
+        if mix.synergy_total is not None and (benefit := mix.synergy_total.p_benefit) is not None
     ]
-    bimodal = [called(mix) for mix in answer.mixes if mix.target.transition.bimodal]
-    said = []
-    if benefits:
-        said.append(f"the probability of needing fewer {answer.words.parameters} is {listed(benefits)}")
-    if factors:
-        said.append(
-            f"{answer.size_axis} is known to a factor of {listed(factors)}, the width of its {answer.confidence:.0%} "
-            "interval"
-        )
-    if bimodal:
-        said.append(f"whether runs of {listed(bimodal)} {answer.words.learn} depends much on the seed")
-    return f"{'; '.join(said)}." if said else ""
+    known = [f"{called(mix)} {_span(answer, mix)} ({_counted(mix.runs, 'run')})" for mix in answer.mixes if mix.runs]
+    by = f"{answer.size_axis} by {answer.confidence:.0%} intervals: {listed(known)}."
+    return f"{'; '.join(benefits)}. {by}" if benefits else by
+
+
+def _span(answer: Answer, mix: MixAnswer) -> str:
+    """The interval of a transition alone: ``10.8 to 15.4``; or what is said where there is none."""
+    found = mix.target.transition
+    low, high = found.relative.low, found.relative.high
+    if found.verdict is Verdict.FOUND and low is not None and high is not None:
+        return f"{wording.number(low)} to {wording.number(high)}"
+    return size_words(answer, found)
 
 
 def _disagreeing(answer: Answer) -> str:
     """The sizes at which some seeds learned and others did not, with the seeds; ``""`` where none is known to have been
     tried with two."""
-    disagree = [(mix, shares) for mix in answer.mixes if (shares := _split(mix.target.transition))]
-    if not any(share.tried > 1 for mix in answer.mixes for share in mix.target.transition.shares):
+    several = {mix.mix: sum(share.tried > 1 for share in mix.target.transition.shares) for mix in answer.mixes}
+    disagree = {mix.mix: _split(mix.target.transition) for mix in answer.mixes}
+    if not any(several.values()):
         return ""
-    if not disagree:
+    if not any(disagree.values()):
         return "none: wherever several seeds were tried at a size, all of them did or none."
-    said = [f"{called(mix)} at {answer.size_axis} {_split_words(answer, mix, shares)}." for mix, shares in disagree]
-    agree = [called(mix) for mix in answer.mixes if mix not in [other for other, _ in disagree]]
-    return " ".join([*said, *([f"Of {listed(agree)} none."] if agree else [])])
+    said = [
+        f"{called(mix)}, {answer.size_axis} {_split_words(answer, mix, disagree[mix.mix])}."
+        if disagree[mix.mix]
+        else f"{called(mix)}: none ({_counted(several[mix.mix], 'size')} tried with several seeds)."
+        for mix in answer.mixes
+    ]
+    return " ".join(said)
 
 
 def _split(found: Transition) -> tuple[SizeShare, ...]:
@@ -176,29 +174,34 @@ def _split(found: Transition) -> tuple[SizeShare, ...]:
 
 
 def _split_words(answer: Answer, mix: MixAnswer, shares: Sequence[SizeShare]) -> str:
-    """``12: 3 of 5 seeds learned (not 3 and 4); 13: 1 of 2 (not 0)``."""
-    told = [(share, _named_seeds(mix.target.transition, share)) for share in shares[:MOST_LISTED]]
-    said = [f"{_exact(share.size)}: {share.learned} of {share.tried}{seeds}" for share, seeds in told]
-    first, seeds = told[0]
-    said[0] = f"{_exact(first.size)}: {first.learned} of {first.tried} seeds {answer.words.learned}{seeds}"
+    """``12: seeds 3 and 4 did not learn, 3 did; 13: seed 0 did not, 1 did``."""
+    said = []
+    for share in shares[:MOST_LISTED]:
+        learn = f" {answer.words.learn}" if not said else ""
+        said.append(f"{_exact(share.size)}: {_seeds(mix.target.transition, share, learn)}")
     more = len(shares) - MOST_LISTED
     return "; ".join([*said, *([f"and some at {more} more sizes"] if more > 0 else [])])
 
 
-def _counted(count: int, thing: str) -> str:
-    return f"{count} {thing}{'' if count == 1 else 's'}"
-
-
-def _named_seeds(found: Transition, share: SizeShare) -> str:
-    """Which of the seeds at a size did not learn, or which did where those are fewer: `` (not 2)``, `` (only 0 and
-    3)``; ``""`` in answers of earlier versions, which do not say what counts as learned."""
+def _seeds(found: Transition, share: SizeShare, learn: str) -> str:
+    """Which of the seeds at a size did not learn and how many did, or the other way round where fewer did; in answers
+    of earlier versions, which do not say what counts as learned, only how many."""
     if found.level is None:
-        return ""
+        return f"{share.learned} of {share.tried} seeds did{learn}"
     here = [point for point in found.points if point.size == share.size]
     won = sorted(point.seed for point in here if point.accuracy >= found.level)
     lost = sorted(point.seed for point in here if point.accuracy < found.level)
-    word, seeds = ("not", lost) if len(lost) <= len(won) else ("only", won)
-    return f" ({word} {listed([str(seed) for seed in seeds])})"
+    if len(lost) <= len(won):
+        return f"{_named(lost)} did not{learn}, {len(won)} did"
+    return f"{_named(won)} did{learn}, {len(lost)} did not"
+
+
+def _named(seeds: Sequence[int]) -> str:
+    return f"seed{'' if len(seeds) == 1 else 's'} {listed([str(seed) for seed in seeds])}"
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def _probability(share: float) -> str:

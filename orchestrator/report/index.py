@@ -16,8 +16,8 @@ TEMPLATE = "index.html.j2"
 REFRESH_S = 30
 """How often the page asks for itself while a sweep runs, in seconds."""
 HOW_TO_READ = (
-    f"A size is where the mean score reaches {LEVEL:.0%} of its asymptote, with its {CONFIDENCE:.0%} interval in "
-    "brackets; 3/5 at 12: three of the five seeds tried at size 12 got there."
+    f"Transition: the size at which the mean score reaches {LEVEL:.0%} of its asymptote, with its {CONFIDENCE:.0%} "
+    "interval in brackets. 3/5 at 12: three of the five seeds tried at size 12 learned."
 )
 
 

@@ -90,13 +90,14 @@ def draw(
         if isinstance(row, Ratio):
             _draw_ratio(axes, row, answer, place)
             said = wording.saving(row.found)
-            said = said if narrow else textwrap.fill(said, BESIDE_NAME)
+            said = textwrap.fill(said, BESIDE_NAME) if row.found.decided and not narrow else said
         else:
             _draw_posterior(axes, row, place, laid.shade)
             _draw_transition(axes, row, answer, place, span)
             _draw_counts(axes, row, place, gap, laid.counts)
             said = size_words(answer, row.transition)
-        _say(axes, said, place, laid.words)
+        inside = isinstance(row, Ratio) and not row.found.decided and not narrow
+        _say(axes, said, place, laid.words, inside=inside)
     axes.set_ylim(len(shown) - 0.3, -0.55)
     axes.set_yticks(range(len(shown)), [name(row, narrow=narrow) for row in shown])
     what = f"transition at {LEVEL:.0%} of the asymptote, {answer.confidence:.0%} interval, posterior shaded"
@@ -193,13 +194,14 @@ def _place(found: Transition, answer: Answer) -> float | None:
     return float(smallest.size) if found.verdict is Verdict.BELOW else None
 
 
-def _say(axes: Axes, words: str, row: int, above: float | None) -> None:
+def _say(axes: Axes, words: str, row: int, above: float | None, *, inside: bool) -> None:
+    """What a row says, beside it or so far above its bar; ``inside`` the panel where nothing else is drawn there."""
     axes.annotate(
         words,
-        (BESIDE, row) if above is None else (1.0, row - above),
+        (0.5, row) if inside else (BESIDE, row) if above is None else (1.0, row - above),
         xycoords=("axes fraction", "data"),
         va="center",
-        ha="left" if above is None else "right",
+        ha="center" if inside else "left" if above is None else "right",
         fontsize=style.SMALL + 0.5,
         color=style.INK,
     )

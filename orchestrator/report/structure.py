@@ -24,7 +24,6 @@ ERRORS = 3.0
 PLACE = "similarities"
 """The section of the report that shows these runs."""
 NOTHING = "no structure beyond chance"
-PERHAPS = "perhaps chance"
 GROUPS = ((1.0, "clearly"), (0.5, "partly"), (-math.inf, "faintly"))
 NEIGHBOURS = ((0.8, "clearly"), (0.4, "partly"), (-math.inf, "faintly"))
 """What a score is called from so much on: one of groups, which is 2 at most, and one of neighbours, 1 at most."""
@@ -80,10 +79,9 @@ class Held:
         return " and ".join(each.words for each in self.told) or NOTHING
 
     @property
-    def marked(self) -> str:
-        """The same, with ``(perhaps chance)`` behind what may be."""
-        told = [f"{each.words} ({PERHAPS})" if each.highest else each.words for each in self.told]
-        return " and ".join(told) or NOTHING
+    def judged(self) -> str:
+        """The same, each with its chance: ``even and odd numbers clearly apart (p 0.11)``."""
+        return " and ".join(f"{each.words} (p {each.chance:.2g})" for each in self.told) or NOTHING
 
     @property
     def detail(self) -> str:

@@ -137,8 +137,10 @@ def synergy(mix: str, baseline: str, found: Synergy, kind: str = "parameters", s
         return _no_less(mix, f"{times_so} {compares}", standing)
     if found.low is None and found.high is None and found.value is None:
         return f"undecided: there is no transition by which to compare {mix} with {baseline}"
-    span_of = "anything from " if found.low is not None and found.high is not None else ""
-    return f"undecided: {mix} needs {span_of}{_left_open(found, f' {compares}')}"
+    if found.low is not None and found.high is not None and found.low < 1 < found.high:
+        fewer, more = times(found.high), times(1 / found.low)
+        return f"undecided: {mix} may need up to {fewer} fewer or up to {more} more {compares}"
+    return f"undecided: {mix} needs {_left_open(found, f' {compares}')}"
 
 
 def saving(found: Synergy) -> str:

@@ -165,7 +165,7 @@ class Shelf:
         said, verdicts = headline(found.answer) if shown else ("its answer stands in its report", ())
         known = replace(
             known,
-            about=", ".join(filter(None, (found.spec.variant, found.answer.subject))) if found.spec.variant else "",
+            about=", ".join(filter(None, (found.spec.variant, found.answer.subject))),
             headline=said,
             verdicts=verdicts,
             told=self._told_of(found, signature) if shown else (),

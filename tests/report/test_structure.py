@@ -54,13 +54,13 @@ def test_few_items_allow_no_small_p_and_the_highest_score_of_them_is_said_to_be_
     assert first is not None
     family = load_space("add_vs_add_prod", "laptop").make_family()
     for chance, said in (
-        (0.112, "even and odd numbers partly apart (perhaps chance)"),
+        (0.112, "even and odd numbers partly apart (p 0.11)"),
         (0.2, "no structure beyond chance"),
     ):
         write_result(first.runs, first.key, ProbeResult("separation", 1, {"mod2": 0.6, "mod2.p": chance}), {})
         found = structures(stored.answer, stored.runs, family)
         assert found[0].below is not None
-        assert found[0].below.marked == said
+        assert found[0].below.judged == said
         (paragraph,) = told(found, family.words)
         assert paragraph.label == "Embeddings of the numbers"
         why = "With 6 number tokens, even and odd numbers apart may be chance."

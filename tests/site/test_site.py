@@ -48,7 +48,10 @@ def test_every_sweep_with_answer_state_figure_and_report(served: tuple[str, Home
     said = {part[:80].split('"')[0]: part for part in html.split('<article class="sweep" id="')[1:]}
     assert set(said) == {finished.id, broken.id, begun.id, other.id}
     assert '<p class="soft">larger</p>' in said[other.id]
-    assert html.count("A size is where the mean score reaches 80% of its asymptote, with its 90% interval") == 1
+    assert (
+        html.count("Transition: the size at which the mean score reaches 80% of its asymptote, with its 90% interval")
+        == 1
+    )
     stored = Shelf(home)._known(finished.id)[1]
     for line in answer_table(stored.answer).learned:  # type: ignore[union-attr]  # it can be read
         assert line in said[finished.id]
