@@ -175,7 +175,7 @@ def _split(found: Transition) -> tuple[SizeShare, ...]:
 
 def _split_words(answer: Answer, mix: MixAnswer, shares: Sequence[SizeShare]) -> str:
     """``12: seeds 3 and 4 did not learn, 3 did; 13: seed 0 did not, 1 did``."""
-    said = []
+    said: list[str] = []
     for share in shares[:MOST_LISTED]:
         learn = f" {answer.words.learn}" if not said else ""
         said.append(f"{_exact(share.size)}: {_seeds(mix.target.transition, share, learn)}")
