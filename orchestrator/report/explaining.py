@@ -121,7 +121,7 @@ def _compared(answer: Answer) -> str:
     for mix in answer.mixes:
         if mix.synergy_total is not None:
             rests = rests_on(answer, mix)
-            said.append(f"Resting on {rests}: {_synergy(answer, mix)}." if rests else f"So: {_synergy(answer, mix)}.")
+            said.append(f"Resting on {rests}: {_synergy(answer, mix)}." if rests else f"In sum, {_synergy(answer, mix)}.")
     return " ".join(said)
 
 

@@ -70,7 +70,7 @@ def test_every_verdict_has_its_words_and_no_other_s(verdict: Verdict) -> None:
     assert said in text
     assert then in text
     assert ("With add it is learned from" in text) == (verdict is Verdict.FOUND)
-    assert "So: undecided: there is no transition by which to compare add+prod with add." in text
+    assert "In sum, undecided: there is no transition by which to compare add+prod with add." in text
     assert " fewer parameters than add [" not in text
 
 
@@ -79,13 +79,13 @@ def test_every_verdict_has_its_words_and_no_other_s(verdict: Verdict) -> None:
     [
         (
             Synergy(2.9, 2.0, 4.9, decided=True, p_benefit=0.99),
-            "So: add+prod needs 2.9x fewer parameters than add [2.0, 4.9]",
+            "In sum, add+prod needs 2.9x fewer parameters than add [2.0, 4.9]",
         ),
-        (Synergy(None, 4.2, None, decided=True), "So: add+prod needs >= 4.2x fewer parameters than add"),
-        (Synergy(0.5, 0.3, 0.8, decided=True), "So: add+prod needs 2.0x more parameters than add [1.2, 3.3]"),
+        (Synergy(None, 4.2, None, decided=True), "In sum, add+prod needs >= 4.2x fewer parameters than add"),
+        (Synergy(0.5, 0.3, 0.8, decided=True), "In sum, add+prod needs 2.0x more parameters than add [1.2, 3.3]"),
         (
             Synergy(0.9, 0.5, 1.7, decided=False),
-            "So: undecided: add+prod may need up to 1.7x fewer or up to 2.0x more parameters than add",
+            "In sum, undecided: add+prod may need up to 1.7x fewer or up to 2.0x more parameters than add",
         ),
     ],
 )
@@ -143,7 +143,7 @@ def test_a_transition_alone_has_no_comparison() -> None:
     found: Transition = replace(transition(Verdict.FOUND, FOUND), shares=SHARES)
     both = make_answer(found, found, UNKNOWN)
     text = told(replace(both, mixes=both.mixes[:1]))
-    assert "So: " not in text
+    assert "In sum, " not in text
     assert "fewer" not in text
 
 
