@@ -57,15 +57,15 @@ def judged(answer: Answer, runs: Sequence[RunRecord]) -> tuple[Paragraph, ...]:
             seconds.setdefault(run.config.size, []).append(took)
     costs = {size: sorted(found)[(len(found) - 1) // 2] for size, found in seconds.items()}
     further = {"What could change it": _what_would_change_it(answer), "Next": _next(answer, costs)}
-    return (*in_short(answer), *_paragraphs(further))
+    return (*in_short(answer, named=True), *_paragraphs(further))
 
 
-def in_short(answer: Answer) -> tuple[Paragraph, ...]:
-    """How sure the answer is, and which runs disagree: what stands beside it on a page of many. Nothing where no run
-    has ended."""
+def in_short(answer: Answer, *, named: bool = False) -> tuple[Paragraph, ...]:
+    """How sure the answer is, and where runs disagree (``named``: which), as on a page of many sweeps. Nothing where no
+    run has ended."""
     if not any(mix.runs for mix in answer.mixes):
         return ()
-    return _paragraphs({"How sure": _how_sure(answer), "Runs that disagree": _disagreeing(answer)})
+    return _paragraphs({"How sure": _how_sure(answer), "Runs that disagree": _disagreeing(answer, named=named)})
 
 
 def _paragraphs(said: Mapping[str, str]) -> tuple[Paragraph, ...]:
@@ -121,7 +121,9 @@ def _compared(answer: Answer) -> str:
     for mix in answer.mixes:
         if mix.synergy_total is not None:
             rests = rests_on(answer, mix)
-            said.append(f"Resting on {rests}: {_synergy(answer, mix)}." if rests else f"In sum, {_synergy(answer, mix)}.")
+            said.append(
+                f"Resting on {rests}: {_synergy(answer, mix)}." if rests else f"In sum, {_synergy(answer, mix)}."
+            )
     return " ".join(said)
 
 
@@ -151,53 +153,52 @@ def _span(answer: Answer, mix: MixAnswer) -> str:
     return size_words(answer, found)
 
 
-def _disagreeing(answer: Answer) -> str:
-    """The sizes at which some seeds learned and others did not, with the seeds; ``""`` where none is known to have been
-    tried with two."""
-    several = {mix.mix: sum(share.tried > 1 for share in mix.target.transition.shares) for mix in answer.mixes}
-    disagree = {mix.mix: _split(mix.target.transition) for mix in answer.mixes}
+def _disagreeing(answer: Answer, *, named: bool) -> str:
+    """The sizes at which some seeds learned and others did not, with these seeds where they are to be ``named``; ``""``
+    where no size is known to have been tried with two."""
+    several = {mix.mix: [share for share in mix.target.transition.shares if share.tried > 1] for mix in answer.mixes}
     if not any(several.values()):
         return ""
-    if not any(disagree.values()):
+    split = {
+        name: [share for share in shares if share.learned < share.tried and share.learned]
+        for name, shares in several.items()
+    }
+    if not any(split.values()):
         return "none: wherever several seeds were tried at a size, all of them did or none."
-    said = [
-        f"{called(mix)}, {answer.size_axis} {_split_words(answer, mix, disagree[mix.mix])}."
-        if disagree[mix.mix]
-        else f"{called(mix)}: none ({_counted(several[mix.mix], 'size')} tried with several seeds)."
-        for mix in answer.mixes
-    ]
+    said: list[str] = []
+    for mix in answer.mixes:
+        if split[mix.mix]:
+            said.append(f"{called(mix)} {_split_words(answer, mix, split[mix.mix], named=named, first=not said)}.")
+        elif several[mix.mix]:
+            sizes = listed([_exact(share.size) for share in several[mix.mix]])
+            said.append(f"{called(mix)} nowhere; several seeds were tried at {sizes}.")
+        else:
+            said.append(f"{called(mix)}: no size was tried with several seeds.")
     return " ".join(said)
 
 
-def _split(found: Transition) -> tuple[SizeShare, ...]:
-    return tuple(share for share in found.shares if 0 < share.learned < share.tried)
-
-
-def _split_words(answer: Answer, mix: MixAnswer, shares: Sequence[SizeShare]) -> str:
-    """``12: seeds 3 and 4 did not learn, 3 did; 13: seed 0 did not, 1 did``."""
+def _split_words(answer: Answer, mix: MixAnswer, shares: Sequence[SizeShare], *, named: bool, first: bool) -> str:
+    """``at n_embed 12 (3 of 5 learned, not seeds 3 and 4), 13 (1 of 2, not seed 0)``."""
     said: list[str] = []
-    for share in shares[:MOST_LISTED]:
-        learn = f" {answer.words.learn}" if not said else ""
-        said.append(f"{_exact(share.size)}: {_seeds(mix.target.transition, share, learn)}")
+    for place, share in enumerate(shares[:MOST_LISTED]):
+        word = f" {answer.words.learned}" if first and not place else ""
+        which = _named_seeds(mix.target.transition, share) if named else ""
+        said.append(f"{_exact(share.size)} ({share.learned} of {share.tried}{word}{which})")
     more = len(shares) - MOST_LISTED
-    return "; ".join([*said, *([f"and some at {more} more sizes"] if more > 0 else [])])
+    rest = [f"and {_counted(more, 'more size')}"] if more > 0 else []
+    return f"at {answer.size_axis + ' ' if first else ''}{', '.join([*said, *rest])}"
 
 
-def _seeds(found: Transition, share: SizeShare, learn: str) -> str:
-    """Which of the seeds at a size did not learn and how many did, or the other way round where fewer did; in answers
-    of earlier versions, which do not say what counts as learned, only how many."""
+def _named_seeds(found: Transition, share: SizeShare) -> str:
+    """Which of the seeds at a size did not learn, or which did where those are fewer: ``, not seed 2``, ``, only seeds
+    0 and 3``; ``""`` in answers of earlier versions, which do not say what counts as learned."""
     if found.level is None:
-        return f"{share.learned} of {share.tried} seeds did{learn}"
+        return ""
     here = [point for point in found.points if point.size == share.size]
     won = sorted(point.seed for point in here if point.accuracy >= found.level)
     lost = sorted(point.seed for point in here if point.accuracy < found.level)
-    if len(lost) <= len(won):
-        return f"{_named(lost)} did not{learn}, {len(won)} did"
-    return f"{_named(won)} did{learn}, {len(lost)} did not"
-
-
-def _named(seeds: Sequence[int]) -> str:
-    return f"seed{'' if len(seeds) == 1 else 's'} {listed([str(seed) for seed in seeds])}"
+    word, seeds = ("not", lost) if len(lost) <= len(won) else ("only", won)
+    return f", {word} seed{'' if len(seeds) == 1 else 's'} {listed([str(seed) for seed in seeds])}"
 
 
 def _counted(count: int, thing: str) -> str:

@@ -80,7 +80,13 @@ def test_what_was_asked_and_found_is_on_the_first_screen(told: Told, page: Page)
     said = answer_table(told.sweep.answer)
     page.open(told.address)
     shown = page.wait(told.sweep.spec.question, said.conclusions[0], "finished")
+    mix, size, _ = UNLUCKY
+    assert f"{mix} at {told.sweep.spec.size_axis} {size} (3 of 4 learned)" in shown
+    page.wait_for("document.querySelector('.said details')")
+    page.click("document.querySelector('.said summary')")
+    shown = page.wait("learned by")
     assert all(" ".join(line.split()) in " ".join(shown.split()) for line in said.learned)
+    page.click("document.querySelector('.said summary')")
     assert "below" not in said.conclusions[0], "an answer that refers to what the page does not show"
     page.wait_for("document.images[0].complete && document.images[0].naturalHeight > 0")
     for element in ("h2", ".answer", ".said", "figure img", ".links"):
@@ -92,7 +98,7 @@ def test_how_sure_and_which_runs_disagree_is_one_click_on(told: Told, page: Page
     page.click("document.querySelector('article h2 a')")
     mix, size, seed = UNLUCKY
     shown = " ".join(page.wait(told.sweep.spec.question, "How sure").split())
-    assert f"{mix}, {told.sweep.spec.size_axis} {size}: seed {seed} did not learn, 3 did" in shown
+    assert f"{mix} at {told.sweep.spec.size_axis} {size} (3 of 4 learned, not seed {seed})" in shown
     for told_in in ("needs", "Runs that disagree", "What could change it", "Next"):
         assert told_in in shown
     for label in ("How sure", "Runs that disagree"):
@@ -112,7 +118,7 @@ def test_what_models_hold_below_and_above_is_seen_for_every_mix(told: Told, page
         sizes = [size for size in told.sweep.spec.sizes if f"{told.sweep.spec.size_axis} {size}" in titles]
         assert min(sizes) < found.value < max(sizes)
         assert mix.mix in titles
-    page.wait("What models hold", "the largest size up to the lower end")
+    page.wait("What models hold", "at the nearest sizes tried outside the transition's interval")
 
 
 def test_a_mix_has_one_colour_in_figures_and_in_what_the_script_draws(told: Told, page: Page) -> None:

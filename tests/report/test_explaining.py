@@ -110,7 +110,7 @@ def test_a_comparison_that_rests_on_a_plateau_says_so() -> None:
     mine = replace(transition(Verdict.FOUND, FOUND), shares=(SHARES[0], replace(SHARES[2], size=40), SHARES[2]))
     text = told(make_answer(levelled, mine, Synergy(None, 4.2, None, decided=True)))
     assert "Resting on a plateau (add: 2 of 12 seeds learned): add+prod needs >= 4.2x fewer parameters" in text
-    assert "Runs that disagree: add, units 32: 1 of 4 seeds did learn; 64: 1 of 4 seeds did. add+prod: none (" in text
+    assert "Runs that disagree: add at units 32 (1 of 4 learned), 64 (1 of 4). add+prod " in text
 
 
 def test_what_limits_a_finding_is_said() -> None:
@@ -150,9 +150,9 @@ def test_a_transition_alone_has_no_comparison() -> None:
 @pytest.mark.parametrize(
     ("accuracies", "said"),
     [
-        ((0.99, 0.81, 0.36), "seed 2 did not learn, 2 did"),
-        ((0.99, 0.3, 0.36, 0.8), "seeds 1 and 2 did not learn, 2 did"),
-        ((0.1, 0.3, 0.9, 0.2), "seed 2 did learn, 3 did not"),
+        ((0.99, 0.81, 0.36), "2 of 3 learned, not seed 2"),
+        ((0.99, 0.3, 0.36, 0.8), "2 of 4 learned, not seeds 1 and 2"),
+        ((0.1, 0.3, 0.9, 0.2), "1 of 4 learned, only seed 2"),
     ],
 )
 def test_the_seeds_that_disagree_are_named(accuracies: tuple[float, ...], said: str) -> None:
@@ -161,7 +161,7 @@ def test_the_seeds_that_disagree_are_named(accuracies: tuple[float, ...], said: 
     shares = size_shares(points, level, 0.9)
     mixed = replace(transition(Verdict.FOUND, FOUND), points=points, level=level, shares=shares)
     alike = replace(transition(Verdict.FOUND, FOUND), shares=(SHARES[0], SHARES[2]))
-    assert f"Runs that disagree: add, units 32: {said}." in told(make_answer(mixed, alike, UNKNOWN))
+    assert f"Runs that disagree: add at units 32 ({said})." in told(make_answer(mixed, alike, UNKNOWN))
 
 
 def test_where_all_seeds_of_a_size_agree_that_is_said_and_nothing_where_no_size_had_two() -> None:
@@ -174,8 +174,8 @@ def test_where_all_seeds_of_a_size_agree_that_is_said_and_nothing_where_no_size_
 def test_of_many_sizes_at_which_runs_disagree_the_rest_is_counted() -> None:
     many = tuple(SizeShare(size, 1, 2, 0.0, 1.0) for size in range(10, 19))
     text = told(make_answer(replace(transition(Verdict.FOUND, FOUND), shares=many), large(Verdict.FOUND), UNKNOWN))
-    assert "15: 1 of 2 seeds did; and some at 3 more sizes." in text
-    assert "16: 1 of 2 seeds" not in text
+    assert "15 (1 of 2), and 3 more sizes." in text
+    assert "16 (1 of 2)" not in text
 
 
 def large(verdict: Verdict) -> Transition:
@@ -199,7 +199,7 @@ def test_sizes_are_written_as_in_the_tables() -> None:
     said = (
         "are units 64 to 4 096",
         "up to units 4 096",
-        "add, units 4 096: 1 of 3",
+        "add at units 4 096 (1 of 3 learned)",
         "a size beyond 4 096, such as 6 144",
     )
     for each in said:

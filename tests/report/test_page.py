@@ -113,7 +113,9 @@ def test_every_part_is_there(whole: tuple[PageContent, str]) -> None:
     told, html = whole
     found = outline(html)
     assert found.seen.count("svg") == 4 + 3  # Drawn, one of them for phones, too, and those that the script fills.
-    assert "One run a pair, with its test accuracy of add. Left: cosine similarity of any two items. Right:" in found.text
+    assert (
+        "One run a pair, with its test accuracy of add. Left: cosine similarity of any two items. Right:" in found.text
+    )
     for part in ("What models hold", "Learning curves", "What each mix saves", "How to reproduce it"):
         assert part in found.text
     assert "curve.midpoint" in found.text
