@@ -237,6 +237,20 @@ def test_a_time_left_that_has_run_out_says_so(left_s: float | None, forecast: Re
 
 
 @pytest.mark.parametrize(
+    ("forecast", "said"),
+    [
+        (Remaining(8, 4, 16), "longer than foreseen, about 8 s (4 to 16) left"),
+        (Remaining(0, 0, 5), "longer than foreseen: up to 1 min 40 s for what trains"),
+    ],
+)
+def test_a_range_that_is_said_again_because_the_first_has_run_out_says_so(forecast: Remaining, said: str) -> None:
+    late = replace(SNAPSHOT, forecast=forecast, late=True)
+    assert f" gone, {said}; " in status_line(late)
+    assert "foreseen" not in status_line(replace(late, late=False))
+    assert any(line.rstrip().endswith(said) for line in shown(80, late))
+
+
+@pytest.mark.parametrize(
     ("seconds", "said"),
     [((20, 40, 95), "about 40 s (20 to 95)"), ((6480, 9000, 14400), "about 2.5 h (1.8 to 4)")],
 )
