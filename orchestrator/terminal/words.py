@@ -73,7 +73,7 @@ def left_words(mix: MixProgress) -> str:
 
 
 def bar_of_time(snapshot: Snapshot, *, ascii_only: bool) -> str:
-    """How much of the time is gone, by the middle of the forecast; ``""`` without one, once that has run out, and where it is late."""
+    """How much of the time is gone, by the middle of the forecast; ``""`` without one, and once one has run out."""
     if snapshot.forecast is None or snapshot.forecast.middle_s < SOON_S or snapshot.late:
         return ""
     share = snapshot.elapsed_s / (snapshot.elapsed_s + snapshot.forecast.middle_s)
