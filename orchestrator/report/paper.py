@@ -80,7 +80,8 @@ def variants_caption(sweeps: Sequence[Sweep], compared: Sequence[Compared]) -> s
     first, words = compared[0].answer, compared[0].answer.words
     runs = sum(mix.runs for each in compared for mix in each.answer.mixes)
     saving = any(mix.synergy_total is not None for each in compared for mix in each.answer.mixes)
-    right = f"; on the right how many times fewer {words.parameters} than {first.baseline} are needed" if saving else ""
+    fewer = f"how many times fewer {words.parameters} than {first.baseline} are needed"
+    right = f"; on the right {fewer}" if saving else ""
     along = f"; below, transitions against {compared[0].along.rpartition('.')[2]}" if can_scale(compared) else ""
     law = " ".join(f"{said}." for said in scaling_words(compared)) if can_scale(compared) else ""
     return (
