@@ -88,7 +88,8 @@ def variants_caption(sweeps: Sequence[Sweep], compared: Sequence[Compared]) -> s
         f"{sweeps[0].spec.question} A row a variant ({', '.join(each.variant for each in compared)}): on the left "
         f"{words.final_score} of {first.target} against {first.size_axis}, every point one of {runs} runs, curves the "
         f"posterior median of mean {words.score} with its {first.confidence:.0%} band, bars the "
-        f"transitions{right}{along}. Intervals hold {first.confidence:.0%}. {law} Sweeps {', '.join(sweep.id for sweep in sweeps)}."
+        f"transitions{right}{along}. Intervals hold {first.confidence:.0%}. {law} "
+        f"Sweeps {', '.join(sweep.id for sweep in sweeps)}."
     ).replace("  ", " ")
 
 
