@@ -149,6 +149,26 @@ def test_verdicts_are_whole_sentences_at_80_columns() -> None:
     assert wide[4].startswith("add: n_embed 32.3")
 
 
+@pytest.mark.parametrize("width", [40, 59, 60, 80, 100])
+@pytest.mark.parametrize("mix", ["add", "against all plain ones", "first add+max+med, then add alone", "x" * 70])
+@pytest.mark.parametrize("words", ["undecided, at least 1 234", "2 700 [below 1 800, above 14 000]"])
+def test_no_word_of_a_verdict_is_cut_beside_a_long_name(words: str, mix: str, width: int) -> None:
+    """Both go on in the next line, and the numbers of runs stay."""
+    verdict = Verdict(words, f"{mix}: n_embed {words}", found=False)
+    named = MixProgress(mix, 8, 96, 3, done=False, note="one side still open")
+    training = tuple(replace(run, mix=mix) for run in SNAPSHOT.in_flight)
+    snapshot = replace(SNAPSHOT, mixes=(named,), verdicts={mix: verdict}, counts={}, in_flight=training)
+    lines = [line.rstrip() for line in shown(width, snapshot)]
+    head, *table = lines[: lines.index("")]
+    assert head.split()[-3:] == ["done", "now", "left"]
+    cells = (line[head.index("transition") : head.index("done")].strip() for line in table)
+    assert " ".join(filter(None, cells)).startswith(words)
+    assert any("  <=3" in line for line in table)
+    assert "…" not in "".join(table)
+    assert " 40%  1 min 40 s " in " ".join(lines), "a long name takes no room from how far runs are"
+    assert max(map(len, lines)) <= width
+
+
 def test_verdicts_of_many_mixes_leave_the_view_on_a_small_terminal() -> None:
     mixes = tuple(MixProgress(f"mix{place}", 8, 96, 3, done=False, note="") for place in range(8))
     verdicts = {mix.mix: Verdict("32.3", LONG.replace("add", mix.mix), found=True) for mix in mixes}
