@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import zip_longest
 
 from orchestrator import supervised
@@ -25,9 +29,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Without ``arguments`` it is this process's own, and a sweep is driven by a process that this one watches over.
     """
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    end = _End()
+    if arguments is None:
+        atexit.register(end)  # Before any other, so that it is called after all others.
     supervised.begin()
     if arguments is None and not supervised.is_supervised() and _may_die(given):
-        sys.exit(supervise(given, say))
+        end.code = supervise(given, say)
+        sys.exit(end.code)
 
     def command() -> int:
         # Not above: all that commands need takes seconds to import, and a supervisor needs none of it.
@@ -36,9 +44,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = app(with_bare_resume(given), prog_name="orchestrator", standalone_mode=False)
         return code if isinstance(code, int) else 0
 
-    code = exit_code_of(command, debug="--debug" in given)
-    supervised.tell(ended=code)
-    sys.exit(code)
+    end.code = exit_code_of(command, debug="--debug" in given)
+    supervised.tell(ended=end.code)
+    sys.exit(end.code)
+
+
+class _End:
+    """The very last of this process. A thread that is still at work then, as the recorder's is where records wait and a
+    family's own may be, would be stopped by Python wherever it is; in the middle of somebody's C++ that ends the whole
+    process with SIGABRT, whatever its exit code was to be. So no such thread gets to see that."""
+
+    code = 1
+
+    def __call__(self) -> None:
+        if threading.active_count() > 1:
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(OSError, ValueError):  # Whoever read it is gone, or the disk is full: it was said before.
+                    stream.flush()
+            os._exit(self.code)
 
 
 def _may_die(given: Sequence[str]) -> bool:

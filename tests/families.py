@@ -240,3 +240,9 @@ class Later(Probe):
         assert model is None
         assert data is None
         return Probed({"size": float(run.size)})
+
+
+class RivalFamily(LogisticFamily):
+    """Each of its mixes is a question of its own, measured by no other one."""
+
+    compares_mixes: ClassVar[bool] = False

@@ -388,6 +388,14 @@ def test_every_error_has_words_and_a_code(error: Exception, code: int, said: str
     assert said in message
 
 
+def test_a_thread_that_is_still_at_work_does_not_end_the_program_its_way() -> None:
+    """Python stops such a thread in the middle of torch, which ends a process with SIGABRT instead of its exit code."""
+    ended = process("check-family", "tests.drive.broken:RestlessFamily")
+    assert ended.code == 0, ended.err
+    assert ended.err == ""
+    assert ended.out.count("ok      ") == 8
+
+
 def test_an_interruption_is_130(capsys: pytest.CaptureFixture[str]) -> None:
     def interrupted() -> int:
         raise KeyboardInterrupt

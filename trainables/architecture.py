@@ -42,11 +42,15 @@ class ModelSettings:
     __pydantic_config__: ClassVar = {"extra": "forbid"}
 
     n_layer: int = 1
+    """Blocks with weights of their own."""
     n_recurrence: int = 4
+    """How often all blocks are applied, one after the other, with the same weights."""
     n_head: int = 1
+    """Heads of each attention; n_embed is a multiple of it."""
     feed_forward: int = 4
     """Feed-forward width as a multiple of n_embed."""
     activation: Literal["relu", "gelu"] = "relu"
+    """Of the feed-forward layers."""
     tied: bool = False
     """Use the token embedding as the output head too."""
     block: int = 128

@@ -53,6 +53,8 @@ class InitSettings:
     __pydantic_config__: ClassVar = {"extra": "forbid"}
 
     kind: Kind = "normal"
+    """``normal``: N(0, ``std``) for every matrix and embedding; ``scaled``: by fan-in; ``mup``: learning rates by
+    tensor too."""
     std: float | None = None
     gain: float | None = None
     base_width: int | None = None

@@ -47,16 +47,24 @@ class TrainingSettings:
     __pydantic_config__: ClassVar = {"extra": "forbid"}
 
     steps: int = 20_000
+    """The most that a run is trained."""
     batch: int = 64
     """Windows of ``model.block`` tokens a step."""
     learning_rate: float = 5e-4
+    """The largest, after the warm-up."""
     learning_rate_end: float = 2e-5
+    """The one at the last step, where ``schedule`` is not ``constant``."""
     schedule: Schedule = "exponential"
+    """How the learning rate falls after the warm-up, from ``learning_rate`` to ``learning_rate_end``; ``constant``: not
+    at all."""
     warmup_steps: int = 0
+    """Steps in which the learning rate rises from 0 in a straight line."""
     weight_decay: float = 0.1
     """Applied to what ``decay`` says."""
     beta1: float = 0.9
+    """Of AdamW: what a step keeps of the running mean of gradients."""
     beta2: float = 0.95
+    """Of AdamW: what a step keeps of the running mean of their squares."""
     clip: float = 1.0
     """Largest gradient norm of a run; each run of a stack is clipped by itself."""
     loss: Loss = "all"
@@ -64,7 +72,9 @@ class TrainingSettings:
     windows: Windows = "anywhere"
     """Where a training window may begin: anywhere in the stream, or at the first token of an expression."""
     evaluate_every: int = 1_000
+    """Steps between two points of the learning curve."""
     stop_when_solved: bool = False
+    """End a run where every task of its mix has a validation accuracy of .99 or more at three evaluations in a row."""
     precision: Precision = "float32"
     """Of matrix products; weights and optimizer state are always float32. ``tf32`` needs a GPU. A search space may say
     ``auto``, which is decided before anything is trained: bf16 on a GPU that is fast in it, else float32."""

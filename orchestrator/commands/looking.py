@@ -46,6 +46,8 @@ def sweeps_command(
     if tag is not None:
         tagged = [each for each in sweeps if not isinstance(each, Unreadable)]
         there = sorted({other for each in tagged for other in each.notes.tags})
+        if not there:
+            raise UserError(f"no sweep of {str(home)!r} has a tag: `note SWEEP --tag {tag}` gives one")
         if tag not in there:
             raise unknown("tag", tag, there, where=str(home))
         sweeps = [each for each in tagged if tag in each.notes.tags]

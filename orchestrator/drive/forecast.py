@@ -3,6 +3,7 @@ the time."""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -35,6 +36,24 @@ class Forecast:
         return Remaining(*(max(side - gone, 0.0) for side in (found.middle_s, found.low_s, found.high_s)))
 
 
+class Promise:
+    """When a sweep is over at the latest, as people were told. It moves on when another run has ended: what is said
+    again and again while nothing ends, under load, would else hold for ever."""
+
+    def __init__(self) -> None:
+        self._known, self._until = -1, math.inf
+
+    def given(self, known: int, until: float) -> None:
+        """With so many runs ended, it was said to be over at this time of the monotonic clock."""
+        self._until = min(self._until, until) if known == self._known else until
+        self._known = known
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until then; 0 where it is broken."""
+        return max(self._until - time.monotonic(), 0.0)
+
+
 class Forecaster:
     """Keeps :attr:`latest`. :meth:`consider` is called from the driver's thread; ``latest`` may be read from any."""
 
@@ -42,8 +61,14 @@ class Forecaster:
         self._expected = dict(expected)
         self._next_at = time.monotonic() + FIRST_AFTER_S
         self._known = -1
+        self._promise = Promise()
         self._thread: threading.Thread | None = None
         self.latest: Forecast | None = None
+
+    @property
+    def late(self) -> bool:
+        """Whether the range that was said first of the runs that are known has run out, whatever was said since."""
+        return self.latest is not None and not self._promise.left_s
 
     def consider(
         self,
@@ -77,4 +102,5 @@ class Forecaster:
         rng = np.random.default_rng([SEED, len(searcher.results)])
         found = remaining(searcher, running, self._expected, workers=workers, stack=stack, rng=rng)
         self.latest = Forecast(found.times(slowdown), begun)
+        self._promise.given(len(searcher.results), begun + self.latest.found.high_s)
         self._next_at = time.monotonic() + REST * (time.monotonic() - begun)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from orchestrator.cost.spent import cost_of
-from orchestrator.drive.forecast import Forecaster
+from orchestrator.drive.forecast import Forecaster, Promise
 from orchestrator.drive.rates import Paced, Rates
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.running import Training
@@ -45,6 +45,7 @@ class Monitor:
         self._warning = warning
         self._rates = Rates(expected)
         self._forecaster = Forecaster(expected)
+        self._bound = Promise()
         self._begun = time.monotonic()
         spec = campaign.sweep.spec
         self._counts: dict[str, Counter[Status]] = {mix.name: Counter() for mix in spec.mixes}
@@ -67,11 +68,12 @@ class Monitor:
         return replace(
             self._latest,
             elapsed_s=time.monotonic() - self._begun,
-            left_s=None if bound is None else max(bound - gone, 0.0),
+            left_s=None if bound is None else self._bound.left_s,
             in_flight=tuple(_later(run, gone) for run in self._latest.in_flight),
             grid_s=self._grid_s(),
             posteriors={mix: found for mix in self._points if (found := self._judge(mix)[0])},
             forecast=None if self._forecaster.latest is None else self._forecaster.latest.now(),
+            late=self._forecaster.late,
             verdicts={mix: self._judge(mix)[1] for mix, points in self._points.items() if points},
             warnings=self._warnings(),
         )
@@ -115,13 +117,16 @@ class Monitor:
             self._rates.slowdown(paced),
             timed=self._rates.times(paced, self._taken),
         )
+        bound = self._left_s(sum(mix.runs_left for mix in mixes), paced, in_flight)
+        if bound is not None:
+            self._bound.given(len(self._known), self._taken + bound)
         self._latest = Snapshot(
             size_axis=spec.size_axis,
             sizes=spec.sizes,
             mixes=mixes,
             counts={mix: _counts(counted) for mix, counted in self._counts.items()},
             in_flight=in_flight,
-            left_s=self._left_s(sum(mix.runs_left for mix in mixes), paced, in_flight),
+            left_s=bound,
             trained_s=self._trained_s,
             steps_per_s=self._steps_per_s(self._steps_ended + sum(run.step for run in in_flight)),
             warnings=self._limits(),

@@ -79,14 +79,17 @@ def variants_caption(sweeps: Sequence[Sweep], compared: Sequence[Compared]) -> s
     """The same for a figure of the variants of a space."""
     first, words = compared[0].answer, compared[0].answer.words
     runs = sum(mix.runs for each in compared for mix in each.answer.mixes)
+    saving = any(mix.synergy_total is not None for each in compared for mix in each.answer.mixes)
+    fewer = f"how many times fewer {words.parameters} than {first.baseline} are needed"
+    right = f"; on the right {fewer}" if saving else ""
     along = f"; below, transitions against {compared[0].along.rpartition('.')[2]}" if can_scale(compared) else ""
     law = " ".join(f"{said}." for said in scaling_words(compared)) if can_scale(compared) else ""
     return (
         f"{sweeps[0].spec.question} A row a variant ({', '.join(each.variant for each in compared)}): on the left "
         f"{words.final_score} of {first.target} against {first.size_axis}, every point one of {runs} runs, curves the "
-        f"posterior median of mean {words.score} with its {first.confidence:.0%} band, bars the transitions; on the "
-        f"right how many times fewer {words.parameters} than {first.baseline} are needed{along}. Intervals hold "
-        f"{first.confidence:.0%}. {law} Sweeps {', '.join(sweep.id for sweep in sweeps)}."
+        f"posterior median of mean {words.score} with its {first.confidence:.0%} band, bars the "
+        f"transitions{right}{along}. Intervals hold {first.confidence:.0%}. {law} "
+        f"Sweeps {', '.join(sweep.id for sweep in sweeps)}."
     ).replace("  ", " ")
 
 

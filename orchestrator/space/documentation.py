@@ -266,4 +266,4 @@ def _sentences(text: str, name: str) -> str:
     if defined is not None:
         return " ".join(defined[1].split())
     sentences = re.split(r"(?<=[.:])\s+(?=[A-Z`])", " ".join(text.split()))
-    return " ".join(each for each in sentences if f"``{name}``" in each)
+    return " ".join(each for each in sentences if f"``{name}``" in each or f"``{name}: " in each)

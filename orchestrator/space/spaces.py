@@ -90,7 +90,7 @@ def open_space(name_or_path: str) -> Space:
         if any(each.profiles for each in space.files[place:]):
             for key in PROFILE_KEYS:
                 if key in file.top:
-                    file.refuse((key,), "is decided by the profiles; remove it")
+                    file.refuse((key,), "is decided by the profiles; remove it, and choose with --profile NAME")
     for file in space.files:
         if "profile" in file.top and "profile_reason" not in file.top:
             hint = "it says what a resolved space was made with; write what differs under profiles: NAME:"

@@ -60,15 +60,22 @@ class SweepSpec(BaseModel):
     model_config = STRICT | {"frozen": True, "arbitrary_types_allowed": True}
 
     name: str
+    """By which the space and its sweeps are found; without it, the file's own name."""
     question: str = Field(min_length=1)
+    """What is asked, in a sentence for people."""
     family: str = DEFAULT_FAMILY
+    """What is trained: a built-in family, or ``package.module:Class``."""
     target: str
     budget: Fairness = "total"
     recipes: Annotated[dict[str, Any], BeforeValidator(expand)] = Field(default_factory=dict)
     mixes: tuple[Annotated[Arm, PlainValidator(read_arm), PlainSerializer(written)], ...]
+    """What is trained together, such as ``[add, add+prod, "add:2+max"]``, or an arm with a name and phases; the first
+    is the baseline."""
     sizes: tuple[Annotated[int, Field(ge=1)], ...]
+    """What runs are asked for at: a list, or a range such as ``{from: 8, to: 256, count: 16, multiple_of: 4}``."""
     seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
     seeds: int = Field(ge=1, le=MOST_RUNS)
+    """The most runs of a mix at one size: with ``seed``, ``seed + 1``, ..."""
     settings: Any = Field(default_factory=dict, validate_default=True)
     search: Search = Field(default_factory=lambda: Search.model_validate({}))
     tune: Tune | None = None

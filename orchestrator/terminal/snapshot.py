@@ -52,7 +52,8 @@ class Snapshot:
 
     ``posteriors`` holds, for a mix with runs, the probability that its transition lies at each of the sizes (above the
     one before it) and, last, beyond all of them, ``verdicts`` what is said of it. ``left_s`` is the most time left at
-    the rate so far, ``forecast`` a range of it. ``trained_s`` is the training time spent so far, summed over runs,
+    the rate so far, ``forecast`` a range of it, ``late`` whether an earlier range has run out while nothing ended.
+    ``trained_s`` is the training time spent so far, summed over runs,
     ``grid_s`` what every size with every seed would take, None while that is unknown; ``steps_per_s`` counts optimizer
     steps of all runs together over the last minute.
     """
@@ -70,4 +71,5 @@ class Snapshot:
     posteriors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
     forecast: Remaining | None = None
+    late: bool = False
     warnings: tuple[str, ...] = ()

@@ -28,6 +28,9 @@ NARROW = 60
 """Below this many columns the table leaves out the bars."""
 MOST_CELLS = 8
 """Lines for what trains now; the view has to fit a small terminal."""
+NUMBERS, NUMBERS_NARROW, SHORTEST = 42, 29, 8
+"""Columns that the numbers of what trains take, without those that a narrow terminal leaves out, and the fewest for a
+name beside them."""
 ROOMY = 1000
 """Columns in which every table has room."""
 
@@ -50,7 +53,7 @@ class _View:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table, has_notes = self._table(console, options)
-        below = Group(*self._below())
+        below = Group(*self._below(options.max_width))
         yield table
         if not self.narrow:
             taken = sum(len(console.render_lines(part, options, pad=False)) for part in (table, below))
@@ -59,46 +62,49 @@ class _View:
         yield below
 
     def _table(self, console: Console, options: ConsoleOptions) -> tuple[Table, bool]:
-        """The table of mixes, and whether the searcher's notes are in it: where they have room."""
-        whole = Measurement.get(console, options.update(width=ROOMY), self._mixes(notes=True)).maximum
-        has_notes = not self.narrow and whole <= options.max_width
-        return self._mixes(notes=has_notes), has_notes
+        """The table of mixes, and whether the searcher's notes are in it. Where there is no room for all of it, it has
+        no notes, then no bars; then names and verdicts go on in the next line, for no word of them may be cut."""
+        for bars, notes in () if self.narrow else ((True, True), (True, False)):
+            whole = Measurement.get(console, options.update(width=ROOMY), self._mixes(bars=bars, notes=notes)).maximum
+            if whole <= options.max_width:
+                return self._mixes(bars=bars, notes=notes), notes
+        return self._mixes(bars=False, notes=False), False
 
-    def _mixes(self, *, notes: bool) -> Table:
+    def _mixes(self, *, bars: bool, notes: bool) -> Table:
         """One row a mix: where its transition may lie, and how many runs ended, train and may still come."""
         snapshot, cut = self.snapshot, self.cut
         table = _table(expand=notes)
-        table.add_column("mix", no_wrap=True, overflow=cut)
-        if not self.narrow:
+        table.add_column("mix", overflow="fold")
+        if bars:
             table.add_column(f"{snapshot.size_axis} {snapshot.sizes[0]} to {snapshot.sizes[-1]}", no_wrap=True)
-        table.add_column("transition", no_wrap=True)
+        table.add_column("transition", overflow="fold")
         for title in ("done", "now", "left"):
             table.add_column(title, justify="right", no_wrap=True)
         if notes:
             table.add_column("", no_wrap=True, overflow=cut, ratio=1)
         for mix in snapshot.mixes:
-            table.add_row(*self._cells(mix), *([Text(mix.note)] if notes else []))
+            table.add_row(*self._cells(mix, bars=bars), *([Text(mix.note)] if notes else []))
         return table
 
-    def _cells(self, mix: MixProgress) -> list[RenderableType]:
+    def _cells(self, mix: MixProgress, *, bars: bool) -> list[RenderableType]:
         snapshot = self.snapshot
         now = sum(run.mix == mix.mix for run in snapshot.in_flight)
         done = snapshot.counts.get(mix.mix, Counts()).total
         numbers: list[RenderableType] = [str(done), str(now), left_words(mix)]
         verdict = snapshot.verdicts.get(mix.mix)
         style = "green" if mix.done and verdict is not None and verdict.found else ""
-        words = Text(transition_words(snapshot, mix), style=style)
-        if self.narrow:
+        words = Prose(transition_words(snapshot, mix), style)
+        if not bars:
             return [Text(mix.mix), words, *numbers]
         posterior = snapshot.posteriors.get(mix.mix, ())
         bar = posterior_bar(snapshot.sizes, posterior, mix.low, mix.high, ascii_only=self.ascii_only)
         return [Text(mix.mix), bar, words, *numbers]
 
-    def _below(self) -> list[RenderableType]:
+    def _below(self, width: int) -> list[RenderableType]:
         """What trains now, what is wrong, the last run that ended, times and cost."""
         snapshot, cut = self.snapshot, self.cut
         return [
-            *((Text(), _in_training(snapshot, cut, narrow=self.narrow)) if snapshot.in_flight else ()),
+            *((Text(), _in_training(snapshot, cut, width, narrow=self.narrow)) if snapshot.in_flight else ()),
             *(Text(_counted(name, counts), style="yellow") for name, counts in snapshot.counts.items() if _bad(counts)),
             *(Text(warning, style="yellow") for warning in snapshot.warnings),
             *([Text(f"last: {self.last}", style="dim", no_wrap=True, overflow=cut)] if self.last else []),
@@ -133,10 +139,12 @@ def _fitting(
         yield Text(f"{len(sentences) - fitting} more verdicts: `status` has them", style="dim")
 
 
-def _in_training(snapshot: Snapshot, cut: OverflowMethod, *, narrow: bool) -> Table:
-    """One row for the runs of a mix and size that train now: how far they are, what they score, what time they need."""
+def _in_training(snapshot: Snapshot, cut: OverflowMethod, width: int, *, narrow: bool) -> Table:
+    """One row for the runs of a mix and size that train now: how far they are, what they score, what time they need.
+    A long name is cut, so that these stay."""
     table = _table(expand=not narrow)
-    table.add_column("training", no_wrap=True, overflow=cut)
+    name = max(width - (NUMBERS_NARROW if narrow else NUMBERS), SHORTEST)
+    table.add_column("training", no_wrap=True, overflow=cut, max_width=name)
     if not narrow:
         table.add_column("step", justify="right", no_wrap=True)
     table.add_column("", justify="right", no_wrap=True)

@@ -11,6 +11,7 @@ from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot
 
 SOON_S = 1.0
 """A time left of less than this is over."""
+LATE = "longer than foreseen"
 BAR = 16
 """Characters of the bar of time."""
 
@@ -72,8 +73,8 @@ def left_words(mix: MixProgress) -> str:
 
 
 def bar_of_time(snapshot: Snapshot, *, ascii_only: bool) -> str:
-    """How much of the time is gone, by the middle of the forecast; ``""`` without one, and once that has run out."""
-    if snapshot.forecast is None or snapshot.forecast.middle_s < SOON_S:
+    """How much of the time is gone, by the middle of the forecast; ``""`` without one, and once one has run out."""
+    if snapshot.forecast is None or snapshot.forecast.middle_s < SOON_S or snapshot.late:
         return ""
     share = snapshot.elapsed_s / (snapshot.elapsed_s + snapshot.forecast.middle_s)
     full, empty = "#." if ascii_only else "█░"
@@ -90,18 +91,19 @@ def _left(snapshot: Snapshot) -> str:
     """The time left as a range, or as a bound; one that has run out says so, and no more than what trains does."""
     forecast, bound_s = snapshot.forecast, snapshot.left_s
     if forecast is not None and forecast.middle_s >= SOON_S:
-        return f"{time_range(forecast.low_s, forecast.middle_s, forecast.high_s)} left"
-    if forecast is not None and forecast.high_s >= SOON_S:
+        said = f"{time_range(forecast.low_s, forecast.middle_s, forecast.high_s)} left"
+        return f"{LATE}, {said}" if snapshot.late else said
+    if forecast is not None and forecast.high_s >= SOON_S and not snapshot.late:
         return f"over any moment, or in up to {duration(forecast.high_s)}"
     if forecast is None and bound_s is None:
         return "time left unknown"
     if forecast is None and bound_s is not None and bound_s >= SOON_S:
         return f"at most {duration(bound_s)} left"
-    if not snapshot.in_flight:
+    if not snapshot.in_flight and not snapshot.late:
         return "over any moment"
     training_s = max((run.left_s for run in snapshot.in_flight if run.left_s is not None), default=0.0)
     known = f": up to {duration(training_s)} for what trains" if training_s >= SOON_S else ""
-    return f"longer than foreseen{known}"
+    return f"{LATE}{known}"
 
 
 def cost_words(snapshot: Snapshot) -> str:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType
 
@@ -23,6 +24,8 @@ TRAINING = "workflowType=machine_learning"
 """Asks for the page's face for training runs; its other one is for language models."""
 CHARTS = "compareRunsMode=CHART"
 """Asks for the charts of a view in the place of its table."""
+END_S = 5.0
+"""What MLflow's server may take to end: on a busy machine, or with an answer under way, it took more than a minute."""
 MOST_RUNS = 1000
 """Records of sweeps that one question to the store brings."""
 
@@ -90,11 +93,24 @@ def serve(store: Store, port: int) -> int:
     try:
         return server.wait()
     except KeyboardInterrupt:
-        os.killpg(server.pid, signal.SIGTERM)
-        server.wait()
         return 0
     finally:
+        _end(server)
         signal.signal(signal.SIGTERM, before)
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    """End a server and its children: as it likes, and after :data:`END_S`, or when asked again, at once."""
+    _signal_all(server, signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
+        server.wait(END_S)
+    _signal_all(server, signal.SIGKILL)
+    server.wait()
+
+
+def _signal_all(server: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):  # None of them is there any more; macOS says it the second way.
+        os.killpg(server.pid, number)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -15,6 +15,7 @@ from orchestrator.space.plain import flatten
 from orchestrator.space.spaces import load_space, open_space
 from tests.commands.program import Program, program
 from tests.test_cli import ROOT
+from trainables.named import BUILT_IN as FAMILIES
 from trainables.probes.base import BUILT_IN, load_probe
 
 
@@ -29,6 +30,11 @@ def test_every_value_of_a_resolved_space_is_documented() -> None:
     chosen = {"profile", "profile_reason"}
     inside = ("recipes", "tuned")
     assert {path for path in shown if path.split(".")[0] not in inside} - chosen - paths == set()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_setting_says_what_it_means(family: str) -> None:
+    assert [each.path for each in entries(family) if not each.text and each.form != "a mapping"] == []
 
 
 @pytest.mark.parametrize(

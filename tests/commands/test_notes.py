@@ -43,7 +43,7 @@ def test_a_note_and_tags_are_shown_and_found_again(run: Program, tmp_path: Path)
         (["note", "logistic", "--untag", "paper"], "there is no tag 'paper' to drop; there are: none"),
         (["note", "logistic", "a\x1b[2Jb"], "no control characters"),
         (["note", "lgistic", "x"], "Did you mean 'logistic'?"),
-        (["sweeps", "--tag", "paper"], "unknown tag 'paper'"),
+        (["sweeps", "--tag", "paper"], "has a tag: `note SWEEP --tag paper` gives one"),
     ],
 )
 def test_a_mistake_is_explained(run: Program, tmp_path: Path, words: list[str], said: str) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+
+import torch
 
 from tests.families import LogisticFamily, LogisticLearner
 from trainables.base import Learner, Report, RunConfig
@@ -50,6 +53,20 @@ class ForgetfulFamily(LogisticFamily):
 
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
         return ForgetfulLearner(runs)
+
+
+class RestlessFamily(LogisticFamily):
+    """It leaves a thread at work that nothing ends, most of the time deep inside torch."""
+
+    def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
+        threading.Thread(target=_multiply_for_ever, daemon=True).start()
+        return LogisticLearner(runs)
+
+
+def _multiply_for_ever() -> None:
+    product = torch.ones(300, 300)
+    while True:
+        product = (product @ product).tanh()
 
 
 def _scored(report: Report, factor: float) -> Report:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from orchestrator.drive import forecast
-from orchestrator.drive.forecast import Forecast, Forecaster
+from orchestrator.drive.forecast import Forecast, Forecaster, Promise
+from orchestrator.drive.monitor import Monitor
 from orchestrator.search.base import Observation, Problem
 from orchestrator.search.registry import make_searcher
 from orchestrator.simulation.remaining import Running
+from orchestrator.terminal.words import status_line
+from tests.engine.test_campaign import GOOD
+from tests.engine.test_campaign import make as campaign_of
+from trainables.base import Evaluation
 
 
 def made(forecaster: Forecaster, before: Forecast | None) -> Forecast:
@@ -48,3 +55,42 @@ def test_a_forecast_is_made_anew_once_it_has_run_out(monkeypatch: pytest.MonkeyP
     forecaster.consider(searcher, running, 1, 1, 100.0, timed=True)
     time.sleep(0.2)
     assert forecaster.latest is again, "it has not run out, and nothing has ended"
+    assert forecaster.late, "what was foreseen first has run out"
+
+
+def test_what_was_promised_moves_on_only_when_a_run_has_ended() -> None:
+    promise, now = Promise(), time.monotonic()
+    promise.given(3, now + 100)
+    promise.given(3, now + 500)
+    assert promise.left_s <= 100
+    promise.given(4, now + 500)
+    assert promise.left_s > 400
+    promise.given(4, now - 1)
+    assert promise.left_s == 0
+
+
+def test_a_bound_that_has_run_out_is_not_said_anew_of_the_same_runs(tmp_path: Path) -> None:
+    """The first evaluations of a run are quick, and the next one does not come."""
+    alone = {"max_stack": 1}
+    campaign = campaign_of(tmp_path / "journal.jsonl", slots=1, sizes=[8], seeds=3, mixes=["add"], resources=alone)
+    monitor = Monitor(campaign, lambda: "", {8: 0.1})
+    stack = campaign.next_stack()
+    assert stack is not None
+    (ticket,) = stack.tickets
+    for step in (1, 2):
+        campaign.evaluated(ticket.key, Evaluation(step, 1.0, {"add": 0.2}))
+        monitor.refresh()
+        time.sleep(0.1)
+    first = monitor.snapshot().left_s
+    assert first is not None
+    assert 0 < first < 5
+    until = time.monotonic() + first
+    while time.monotonic() < until:
+        monitor.refresh()
+        time.sleep(0.02)
+    monitor.refresh()
+    assert "gone, longer than foreseen" in status_line(monitor.snapshot())
+    campaign.listen(monitor.ended, lambda: None)
+    campaign.ended(ticket.key, replace(GOOD, measures={"seconds": 3.0, "wall_seconds": 3.0}))
+    monitor.refresh()
+    assert "gone, at most 6 s left" in status_line(monitor.snapshot()), "a run has ended: the rest is foreseen anew"

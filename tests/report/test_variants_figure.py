@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,25 @@ def test_the_figure_of_a_space_is_that_of_all_its_variants(run: Program, home: H
     one = home.sweep_ids()[0]
     single = run("figure", one, "--home", home.root, "--output", tmp_path / "one.svg", "--style", "screen")
     assert single.out == f"figure  {tmp_path / 'one.svg'}\n"
+
+
+def test_mixes_that_are_questions_of_their_own_are_set_against_no_other(run: Program, tmp_path: Path) -> None:
+    """Neither by one sweep nor by those of a space side by side, in words, figure, caption or page."""
+    home = Home(tmp_path / "home")
+    for variant in ("one", "two"):
+        write_sweep(home, spec(family="tests.families:RivalFamily", variant=variant))
+    sweep = home.sweep_ids()[0]
+    for words in (
+        ("compare", "logistic", "--output", tmp_path / "compared.svg"),
+        ("figure", "logistic", "--output", tmp_path / "all.svg"),
+        ("figure", sweep, "--output", tmp_path / "one.svg"),
+        ("explain", sweep),
+        ("status", sweep),
+        ("report", sweep, "--output", tmp_path / "page.html"),
+    ):
+        ended = run(*words, "--home", home.root)
+        assert ended.code == 0, ended.err
+        assert not re.search("baseline|fewer|the right", ended.out), words
+    for path in (tmp_path / "compared.svg", tmp_path / "all.svg", tmp_path / "one.svg", tmp_path / "page.html"):
+        seen = re.sub(r"<script.*?</script>|<style.*?</style>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert not re.search("baseline|times fewer|fewer parameters", seen), path.name

@@ -192,7 +192,9 @@ def test_other_mistakes_are_named_where_tuned_entries_are_inherited(write: Write
 
 def test_a_profile_cannot_be_named_beside_inherited_profiles(write: Write) -> None:
     near = write("near", "like: far.yaml\nprofile: laptop")
-    assert refused(near) == "near.yaml, line 2, profile: is decided by the profiles; remove it"
+    assert refused(near) == (
+        "near.yaml, line 2, profile: is decided by the profiles; remove it, and choose with --profile NAME"
+    )
 
 
 def test_a_circle_is_refused_however_its_paths_are_written(write: Write, tmp_path: Path) -> None:

@@ -149,6 +149,26 @@ def test_verdicts_are_whole_sentences_at_80_columns() -> None:
     assert wide[4].startswith("add: n_embed 32.3")
 
 
+@pytest.mark.parametrize("width", [40, 59, 60, 80, 100])
+@pytest.mark.parametrize("mix", ["add", "against all plain ones", "first add+max+med, then add alone", "x" * 70])
+@pytest.mark.parametrize("words", ["undecided, at least 1 234", "2 700 [below 1 800, above 14 000]"])
+def test_no_word_of_a_verdict_is_cut_beside_a_long_name(words: str, mix: str, width: int) -> None:
+    """Both go on in the next line, and the numbers of runs stay."""
+    verdict = Verdict(words, f"{mix}: n_embed {words}", found=False)
+    named = MixProgress(mix, 8, 96, 3, done=False, note="one side still open")
+    training = tuple(replace(run, mix=mix) for run in SNAPSHOT.in_flight)
+    snapshot = replace(SNAPSHOT, mixes=(named,), verdicts={mix: verdict}, counts={}, in_flight=training)
+    lines = [line.rstrip() for line in shown(width, snapshot)]
+    head, *table = lines[: lines.index("")]
+    assert head.split()[-3:] == ["done", "now", "left"]
+    cells = (line[head.index("transition") : head.index("done")].strip() for line in table)
+    assert " ".join(filter(None, cells)).startswith(words)
+    assert any("  <=3" in line for line in table)
+    assert "…" not in "".join(table)
+    assert " 40%  1 min 40 s " in " ".join(lines), "a long name takes no room from how far runs are"
+    assert max(map(len, lines)) <= width
+
+
 def test_verdicts_of_many_mixes_leave_the_view_on_a_small_terminal() -> None:
     mixes = tuple(MixProgress(f"mix{place}", 8, 96, 3, done=False, note="") for place in range(8))
     verdicts = {mix.mix: Verdict("32.3", LONG.replace("add", mix.mix), found=True) for mix in mixes}
@@ -234,6 +254,20 @@ def test_a_time_left_that_has_run_out_says_so(left_s: float | None, forecast: Re
     training = tuple(replace(run, left_s=left_s) for run in SNAPSHOT.in_flight)
     snapshot = replace(SNAPSHOT, left_s=0.0, forecast=forecast, in_flight=training)
     assert [line.rstrip() for line in shown(80, snapshot)][-2] == f"3 min 20 s gone, {said}"
+
+
+@pytest.mark.parametrize(
+    ("forecast", "said"),
+    [
+        (Remaining(8, 4, 16), "longer than foreseen, about 8 s (4 to 16) left"),
+        (Remaining(0, 0, 5), "longer than foreseen: up to 1 min 40 s for what trains"),
+    ],
+)
+def test_a_range_that_is_said_again_because_the_first_has_run_out_says_so(forecast: Remaining, said: str) -> None:
+    late = replace(SNAPSHOT, forecast=forecast, late=True)
+    assert f" gone, {said}; " in status_line(late)
+    assert "foreseen" not in status_line(replace(late, late=False))
+    assert any(line.rstrip().endswith(said) for line in shown(80, late))
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,8 @@ class GraphSettings:
     """
 
     kind: Kind = "grid"
+    """A square ``grid``, a ``ring``, random cycles (``regular``), a ring with edges moved (``small_world``),
+    preferential attachment (``scale_free``), or ``blocks`` with more edges within than across."""
     degree: int = 4
     rewired: float = 0.05
     blocks: int = 4

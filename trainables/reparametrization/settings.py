@@ -43,6 +43,7 @@ class RaceSettings:
     counted: Counted = "work"
     patience: float = 30.0
     evaluate_every: int = 100
+    """Steps between two looks at who has arrived: points of a race's curve."""
 
     def __post_init__(self) -> None:
         _one_of("race.counted", self.counted, get_args(Counted))
@@ -83,9 +84,11 @@ class NetworkSettings:
     residual: Residual = "series"
     train_weights: bool = True
     activation: Activation = "none"
+    """What a layer does to what it gives."""
     optimizer: Optimizer = "adam"
     scale: Scale = "degree"
     damping: float = 0.0
+    """In [0, 1): what is taken off all that is propagated (see ``scale``)."""
     switch_after: int = field(default=0, metadata=ADDED_LATER)
     switch_share: float = field(default=0.01, metadata=ADDED_LATER)
 
@@ -111,7 +114,8 @@ class NetworkSettings:
 
 @dataclass(frozen=True)
 class RateSettings:
-    """The learning rate of each method; ``lbfgs`` and ``newton`` have none, for they search along a line."""
+    """The learning rates of the methods ``adam``, ``rmsprop``, ``momentum``, ``hessian``, ``laplacian`` and ``random``;
+    ``lbfgs`` and ``newton`` have none, for they search along a line."""
 
     adam: float = 0.03
     rmsprop: float = 0.01
