@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 import os
+import sys
 
-# The models and matrices of these tests are small. Threads make nothing of them faster; beside other tests they wait for
-# one another, and burn the processor meanwhile. Programs that tests start inherit it; a stack's own threads are set by
-# its worker all the same. It must be said before torch and numpy are imported.
+import pytest
+
+# The models and matrices of these tests are small. Threads make nothing of them faster; beside other tests they wait
+# for one another, and burn the processor meanwhile. It must be said before torch and numpy are imported, and programs
+# that tests start inherit it; a stack's own threads are set by its worker all the same.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """As many threads as at first, where a sweep in this process has set as many as its stacks asked for."""
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
