@@ -12,7 +12,7 @@ from orchestrator.space.expected import LAW, expectations_of
 from orchestrator.space.files import names
 from orchestrator.space.spaces import open_space, variant_names
 from orchestrator.store.files import Home
-from tests.test_outside_family import command
+from tests.commands.program import command
 
 CONTROL = ("shuffled_add", "relabelled")
 """A variant of which nothing is expected."""
