@@ -128,7 +128,8 @@ def test_a_killed_driver_resumes_to_the_same_set_of_runs(smoke: tuple[Path, str]
     assert len(recorded(tmp_path, "sweep")) == 1
 
 
-@pytest.mark.slow
+# By day tests/drive/test_interruption.py presses Ctrl-C, and a family of its own trains.
+@pytest.mark.night
 def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(tmp_path: Path) -> None:
     driver = subprocess.Popen(
         [*COMMAND, *GRID, "--home", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

@@ -8,27 +8,72 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalogue.lookup import space_of, variant_of
+from orchestrator.space.expected import LAW, expectations_of
 from orchestrator.space.files import names
 from orchestrator.space.spaces import open_space, variant_names
 from orchestrator.store.files import Home
-from tests.test_outside_family import command
+from tests.commands.program import command
+
+CONTROL = ("shuffled_add", "relabelled")
+"""A variant of which nothing is expected."""
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty one to work in."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return tmp_path
+
+
+def asked() -> list[str]:
+    """The search spaces of which anything is expected."""
+    found = [name for name in names() if open_space(name).files[0].expects and "smoke" in open_space(name).profiles]
+    assert len(found) >= 10
+    return found
+
+
+def few(name: str) -> tuple[str, ...]:
+    """The variants without which nothing can be said of a space: the first, and all where something is expected of all
+    together; ``""`` of a space without variants."""
+    variants = variant_names(name, "smoke") or ("",)
+    return variants if any(each.finds in LAW for each in expectations_of(open_space(name).files[0])) else variants[:1]
+
+
+def swept() -> set[tuple[str, str]]:
+    """Spaces and variants with a sweep."""
+    return {(space_of(each), variant_of(each)) for each in Home(Path("results")).sweep_ids()}
+
+
+def rows() -> list[dict[str, str]]:
+    with Path("results", "reproduce", "smoke", "table.csv").open() as file:
+        return list(csv.DictReader(file))
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_every_smoke_profile_ends_in_its_rows() -> None:
+    """Of a space with variants one stands for all where that can be: they differ in a setting or two."""
+    wanted = {(name, variant) for name in asked() for variant in few(name)}
+    for name, variant in sorted(wanted):
+        of = ("--variant", variant) if variant else ()
+        ended = command("run", name, *of, "--profile", "smoke", "--local-debug", "--quiet")
+        assert ended.code == 0, ended.err
+    assert swept() == wanted
+    ended = command("reproduce", "--profile", "smoke", "--budget", "0s")
+    assert ended.code == 0, ended.err
+    assert {row["experiment"] for row in rows()} == set(asked())
+    judged = {each for row in rows() if row["verdict"] != "not run" for each in row["sweeps"].split()}
+    assert judged == set(Home(Path("results")).sweep_ids())
+
+
+@pytest.mark.night
 @pytest.mark.timeout(1500)
-def test_every_smoke_profile_ends_in_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+def test_every_variant_of_every_smoke_profile_ends_in_its_rows() -> None:
     ended = command("reproduce", "--profile", "smoke", "--local-debug")
     assert ended.code == 0, ended.err
-    home = Home(tmp_path / "results")
-    asked = [name for name in names() if open_space(name).files[0].expects and "smoke" in open_space(name).profiles]
-    assert len(asked) >= 10
-    wanted = {(name, variant) for name in asked for variant in variant_names(name, "smoke") or ("",)}
-    run = {(space_of(each), variant_of(each)) for each in home.sweep_ids()}
-    assert run <= wanted
-    assert wanted - run == {("shuffled_add", "relabelled")}  # A control, of which nothing is expected.
-    with (home.root / "reproduce" / "smoke" / "table.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert {row["experiment"] for row in rows} == set(asked)
-    assert "not run" not in {row["verdict"] for row in rows}
+    wanted = {(name, variant) for name in asked() for variant in variant_names(name, "smoke") or ("",)}
+    assert swept() <= wanted
+    assert wanted - swept() == {CONTROL}
+    assert {row["experiment"] for row in rows()} == set(asked())
+    assert "not run" not in {row["verdict"] for row in rows()}

@@ -6,7 +6,6 @@ import io
 import json
 import re
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,9 +15,8 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 import orchestrator as o
-from orchestrator.cli import main
 from orchestrator.errors import UserError
-from tests.commands.program import Ended
+from tests.commands.program import command
 
 FOREIGN = re.compile(r"operation|optimizer|nats\b|n_embed|embedd|transformer|listops|token|number line", re.IGNORECASE)
 MAZES = """
@@ -41,15 +39,6 @@ class Told:
     home: Path
     sweep: str
     said: dict[str, str]
-
-
-def command(*words: str) -> Ended:
-    """A command in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
-        main(words)
-    assert isinstance(ended.value.code, int)
-    return Ended(ended.value.code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -9,7 +9,8 @@ import pytest
 
 import orchestrator as o
 from orchestrator.space.spaces import load_space
-from tests.test_outside_family import command, runs_in_mlflow
+from tests.commands.program import command
+from tests.test_outside_family import runs_in_mlflow
 
 FOREIGN = re.compile(
     r"accura|(?<!scikit-)learn(?:s|ed)?\b|examples|held-out|operation|n_embed|embedd|transformer|listops|token|"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -44,6 +45,7 @@ def check_family_command(
     from trainables.conformance import case_of, findings
     from trainables.contract import BrokenFamilyError
 
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # As a stack has by default: small models are slower with more.
     made = _family(family, profile, variant, override)
     failed = passed = 0
     with tempfile.TemporaryDirectory(prefix="check-family-") as directory:

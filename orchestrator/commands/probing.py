@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,6 +27,7 @@ def probe_command(
     debug: Debug = False,
 ) -> None:
     """Run probes on the trained models of a sweep, from what its runs left."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # As a stack has by default: small models are slower with more.
     stored = open_sweep(sweep, home)
     wanted = names or list(stored.spec.probes)
     if not wanted:

@@ -24,6 +24,7 @@ from mlflow.entities import Run
 pytest.importorskip("selenium", reason='the browser extra is not installed: pip install -e ".[browser]"')
 
 from tests.browser.chromium import BROWSER, DRIVER, Page, browsing
+from tests.commands.program import command
 from tests.drive.sweeps import spec
 from tests.tracking.servers import free_port
 
@@ -70,14 +71,11 @@ class Site:
 @pytest.fixture(scope="module", name="site")
 def served_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     home, port = tmp_path_factory.mktemp("home"), free_port()
-    command = [sys.executable, "-m", "orchestrator"]
-    asked = ["add_vs_add_prod", "--profile", "smoke", "--set", "sizes=[4, 8]", "--local-debug", "--home", str(home)]
-    done = subprocess.run([*command, "run", *asked], capture_output=True, text=True, cwd=ROOT, timeout=280, check=False)
-    assert done.returncode == 0, done.stderr
+    smoke = ("add_vs_add_prod", "--profile", "smoke", "--set", "sizes=[4, 8]")
     (home / "logistic.yaml").write_text(spec().to_yaml())
-    asked = [str(home / "logistic.yaml"), "--local-debug", "--home", str(home)]
-    done = subprocess.run([*command, "run", *asked], capture_output=True, text=True, cwd=ROOT, timeout=280, check=False)
-    assert done.returncode == 0, done.stderr
+    for asked in (smoke, (home / "logistic.yaml",)):
+        done = command("run", *asked, "--local-debug", "--home", home)
+        assert done.code == 0, done.err
     client = MlflowClient(f"sqlite:///{home / 'mlflow.db'}")
     experiment, telling = map(client.get_experiment_by_name, ("add_vs_add_prod", "logistic"))
     assert experiment is not None
@@ -87,9 +85,8 @@ def served_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         return tuple(client.search_runs([experiment.experiment_id], f"tags.kind = '{name}'"))
 
     own = free_port()
-    server = subprocess.Popen(
-        [*command, "ui", "--home", str(home), "--port", str(own), "--mlflow-port", str(port)], cwd=ROOT
-    )
+    ports = ("--port", str(own), "--mlflow-port", str(port))
+    server = subprocess.Popen([sys.executable, "-m", "orchestrator", "ui", "--home", str(home), *ports], cwd=ROOT)
     try:
         base, index = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{own}/"
         _wait_for(f"{base}/health", server)
@@ -216,11 +213,8 @@ def test_two_transitions_are_compared(site: Site, page: Page) -> None:
 
 def test_the_report_is_a_page_of_its_own(site: Site, page: Page, tmp_path: Path) -> None:
     sweep, path = site.sweep.info.run_name, tmp_path / "report.html"
-    command = [sys.executable, "-m", "orchestrator", "report", str(sweep), "--home", str(site.home)]
-    done = subprocess.run(
-        [*command, "--output", str(path)], capture_output=True, text=True, cwd=ROOT, timeout=280, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    done = command("report", sweep, "--home", site.home, "--output", path)
+    assert done.code == 0, done.err
     page.resize(1280, 900)
     page.open(path.as_uri())
     shown = page.wait(str(sweep), "add+prod", "n_embed")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 
 import pytest
@@ -33,3 +35,12 @@ def program(capsys: pytest.CaptureFixture[str]) -> Program:
         return Ended(ended.value.code, captured.out, captured.err)
 
     return run
+
+
+def command(*words: object) -> Ended:
+    """The same for where no test's output is captured, as in fixtures of a module."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    assert isinstance(ended.value.code, int)
+    return Ended(ended.value.code, out.getvalue(), err.getvalue())

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tests.conformance.transformers import TransformerConformance
-from tests.trainables.conftest import data_cache, one_thread
+from tests.trainables.conftest import data_cache
 from tests.trainables.stacks import NESTED_MODEL, PERMUTATIONS, SETTINGS, TRAINING
 from trainables.named import BUILT_IN, load_family
 from trainables.transformer_family import TransformerFamily, TransformerSettings
 
-__all__ = ["data_cache", "one_thread"]
+__all__ = ["data_cache"]
 
 SHORT = replace(TRAINING, steps=30, evaluate_every=15, batch=4)
 FEW: dict[str, Any] = {"depth": 2, "validation_examples": 4, "test_examples": 10}

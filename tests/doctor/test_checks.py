@@ -141,9 +141,9 @@ def test_a_process_that_dies_says_with_which_words(monkeypatch: pytest.MonkeyPat
 
 
 def test_speed_is_measured_by_one_core_and_far_below_the_usual_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
     found = training.speed()
     assert found.figures["runs_x_steps_a_second"] > 0
-    assert torch.get_num_threads() == threads
+    assert torch.get_num_threads() == 2
     monkeypatch.setattr(training, "USUAL_RATE", 1e9)
     assert training.speed().verdict is Verdict.SLOW

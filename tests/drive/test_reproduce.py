@@ -14,8 +14,8 @@ from orchestrator.space.expected import Expectation, expectations_of
 from orchestrator.space.spaces import open_space
 from orchestrator.store.files import Home
 from orchestrator.transition.types import Synergy
+from tests.commands.program import command
 from tests.report.samples import bracketed, make_spec
-from tests.test_outside_family import command
 
 HELPS = """
 name: helps

@@ -283,7 +283,7 @@ def test_real_models_are_tuned_and_swept(tmp_path: Path) -> None:
     )
     smoke = ["sizes=[4, 8]", "seeds=1", "mixes=[add]", "settings.training.steps=100", "search={method: grid}"]
     wanted = load_space("add_vs_add_prod", "smoke", [block, *smoke])
-    found = run_sweep(wanted, RunOptions(home=tmp_path), quiet())
+    found = run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True), quiet())  # Under Ray others are, above.
     assert found.mix("add").runs == 2
     sweep = lifecycle.load(Home(tmp_path), Home(tmp_path).sweep_ids()[0])
     (tuning,) = sweep.tunings

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.store.files import Home
-from tests.test_outside_family import command
+from tests.commands.program import command
 
 SPACE = """
 name: growing

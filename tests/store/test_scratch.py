@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from orchestrator.errors import SweepError
 from orchestrator.store.scratch import scratch
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.commands.program import command
 
 
 @pytest.fixture
@@ -52,8 +49,7 @@ def test_what_is_chosen_is_made_and_what_cannot_be_is_named(tmp_path: Path) -> N
 def test_a_sweep_keeps_its_training_data_there(tmp_path: Path) -> None:
     words = ["run", "add_vs_add_prod", "--profile", "smoke", "--local-debug", "--home", tmp_path / "home"]
     words += ["--set", "sizes=[4]", "--set", "seeds=1", "--set", "mixes=[add]", "--set", "settings.training.steps=50"]
-    command = [sys.executable, "-m", "orchestrator", *map(str, words), "--scratch", str(tmp_path / "here: #1")]
-    done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = command(*words, "--scratch", tmp_path / "here: #1")
+    assert done.code == 0, done.out + done.err
     assert [path.name[:8] for path in (tmp_path / "here: #1").iterdir()] == ["listops-"]
     assert not (tmp_path / "home" / "data").exists()

@@ -19,6 +19,7 @@ from orchestrator.store import lifecycle
 from orchestrator.store.files import Home
 from orchestrator.store.runs import SweepRuns, removable
 from orchestrator.store.storage import kept_runs, storage_at
+from tests.commands.program import command
 from tests.drive.sweeps import ended, quiet, spec
 from tests.store.counting import trained
 
@@ -65,6 +66,13 @@ def said(process: subprocess.Popen[str]) -> str:
     return out
 
 
+def here(home: Path, *words: object) -> str:
+    """What the program has to say in this process, where it ends well."""
+    done = command(*words, "--home", home)
+    assert done.code == 0, done.out + done.err
+    return done.out + done.err
+
+
 def sweep_of(home: Path, space: str) -> str:
     [found] = [each for each in Home(home).sweep_ids() if each.startswith(space)]
     return found
@@ -79,23 +87,23 @@ def test_a_shared_baseline_is_trained_once_and_the_answer_is_the_same(
     spaces: Spaces, log: Path, tmp_path: Path
 ) -> None:
     first, second = spaces()
-    said(start(tmp_path / "home", "run", first, "--local-debug"))
-    out = said(start(tmp_path / "home", "run", second, "--local-debug"))
+    here(tmp_path / "home", "run", first, "--local-debug")
+    out = here(tmp_path / "home", "run", second, "--local-debug")
     assert set(trained(log).values()) == {1}
     assert len(trained(log)) == 12  # 4 of the baseline and 4 of each mix, where two sweeps alone would train 16.
     there = sweep_of(tmp_path / "home", "with_prod")
     assert f"4 runs were there already, trained for {there} (4)." in out
-    status = said(start(tmp_path / "home", "status", "with_max"))
+    status = here(tmp_path / "home", "status", "with_max")
     assert "in 4 runs, 4 more were there already" in status
-    alone = said(start(tmp_path / "other home", "run", second, "--local-debug"))
+    alone = here(tmp_path / "other home", "run", second, "--local-debug")
     assert table_of(out) == table_of(alone) != []
 
 
 @pytest.mark.night
 def test_fresh_trains_anew_and_says_so(spaces: Spaces, log: Path, tmp_path: Path) -> None:
     first, second = spaces()
-    said(start(tmp_path, "run", first, "--local-debug"))
-    out = said(start(tmp_path, "run", second, "--local-debug", "--fresh"))
+    here(tmp_path, "run", first, "--local-debug")
+    out = here(tmp_path, "run", second, "--local-debug", "--fresh")
     assert "every run trained anew" in out
     assert "there already" not in out
     assert trained(log)["add 8 0"] == 2
@@ -126,11 +134,11 @@ def test_after_a_kill_another_sweep_goes_on_and_the_first_can_be_resumed(
     os.kill(killed.pid, signal.SIGKILL)
     killed.communicate()
     lost = trained(log).total() - len(kept)  # Trained to their end, and killed before they were on disk.
-    out = said(start(tmp_path, "run", second, "--local-debug"))
+    out = here(tmp_path, "run", second, "--local-debug")
     there = re.search(r"^(\d+) runs? w(?:ere|as) there already", out, re.M)
     assert there is not None
     assert int(there[1]) >= 1
-    said(start(tmp_path, "run", first, "--local-debug", "--resume"))
+    here(tmp_path, "run", first, "--local-debug", "--resume")
     assert len(trained(log)) == 12
     assert trained(log).total() - 12 <= lost
     assert len(ended(tmp_path, sweep_of(tmp_path, "with_prod"))) == 8
@@ -139,13 +147,13 @@ def test_after_a_kill_another_sweep_goes_on_and_the_first_can_be_resumed(
 @pytest.mark.night
 def test_rm_keeps_the_runs_that_another_sweep_refers_to(spaces: Spaces, log: Path, tmp_path: Path) -> None:
     first, second = spaces()
-    said(start(tmp_path, "run", first, "--local-debug"))
-    said(start(tmp_path, "run", second, "--local-debug"))
-    said(start(tmp_path, "rm", "with_prod", "--yes"))
+    here(tmp_path, "run", first, "--local-debug")
+    here(tmp_path, "run", second, "--local-debug")
+    here(tmp_path, "rm", "with_prod", "--yes")
     assert len(list((tmp_path / "runs").iterdir())) == 8
-    kept = said(start(tmp_path, "status", "with_max", "--json"))
+    kept = here(tmp_path, "status", "with_max", "--json")
     assert kept.count('"finished"') >= 8
-    said(start(tmp_path, "rm", "with_max", "--yes"))
+    here(tmp_path, "rm", "with_max", "--yes")
     assert list((tmp_path / "runs").iterdir()) == []
     assert list((tmp_path / "claims").iterdir()) == []
 
@@ -154,21 +162,21 @@ def test_a_home_of_before_is_read_and_upgraded(tmp_path: Path) -> None:
     with tarfile.open(OLD_HOME) as packed:
         packed.extractall(tmp_path, filter="data")
     home = tmp_path / "home"
-    before = {each: said(start(home, "export", each, "--output", tmp_path / each)) for each in Home(home).sweep_ids()}
+    before = {each: here(home, "export", each, "--output", tmp_path / each) for each in Home(home).sweep_ids()}
     assert len(before) == 3
     [first] = [each for each in before if each.startswith("units")]
     runs = {each: (tmp_path / each / "runs.csv").read_text() for each in before}
-    out = said(start(home, "upgrade"))
+    out = here(home, "upgrade")
     assert "3 sweeps upgraded" in out
     assert out.count("8 were already") == 2
     assert not list((home / "sweeps").glob("*/runs"))
     assert len(list((home / "runs").iterdir())) == 24
     for each in before:
-        said(start(home, "export", each, "--output", tmp_path / f"{each} again"))
+        here(home, "export", each, "--output", tmp_path / f"{each} again")
         assert (tmp_path / f"{each} again" / "runs.csv").read_text() == runs[each]
-    assert "nothing to upgrade" in said(start(home, "upgrade"))
+    assert "nothing to upgrade" in here(home, "upgrade")
     space = home / "sweeps" / first / "space.yaml"
-    again = said(start(home, "run", space, "--local-debug"))
+    again = here(home, "run", space, "--local-debug")
     assert f"16 runs were there already, trained for {first} (16)." in again
 
 
@@ -179,7 +187,7 @@ def test_an_outcome_that_differs_stays_with_its_sweep(tmp_path: Path) -> None:
     newest, *_ = (each for each in home.sweep_ids() if each.startswith("others"))
     [outcome, *_] = sorted(home.sweep(newest).own_runs.glob("*/outcome.json"))
     outcome.write_text(outcome.read_text().replace('"steps": 3', '"steps": 4'))
-    out = said(start(home.root, "upgrade"))
+    out = here(home.root, "upgrade")
     assert "of 1 the home has another outcome, so that the sweep keeps its own" in out
     assert (kept_runs(home.sweep(newest)).get(outcome.parent.name) / "outcome.json").read_text() == outcome.read_text()
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -25,9 +23,9 @@ from orchestrator.store.files import Home
 from orchestrator.tracking.store import ARTIFACTS, DATABASE, VARIABLE
 from orchestrator.tracking.sync import rebuild
 from orchestrator.tracking.system import SystemMonitor
+from tests.commands.program import command
 from tests.drive.sweeps import quiet, spec
 
-ROOT = Path(__file__).resolve().parents[2]
 SIZES = [16, 32, 64]
 
 
@@ -113,16 +111,9 @@ def _content(client: MlflowClient, run: Run, names: dict[str, str]) -> dict[str,
 
 def test_a_rebuilt_store_equals_the_first(swept: Path) -> None:
     first = everything(swept)
-    done = subprocess.run(
-        [sys.executable, "-m", "orchestrator", "sync", "--rebuild", "--home", str(swept)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=280,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "former-store-" in done.stdout
+    done = command("sync", "--rebuild", "--home", swept)
+    assert done.code == 0, done.err
+    assert "former-store-" in done.out
     again = everything(swept)
     assert again.keys() == first.keys()
     for name, content in first.items():

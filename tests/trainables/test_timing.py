@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
-import pytest
 import torch
 
 from trainables.timing import computing_s
 
 CPU = torch.device("cpu")
 WAITED_S = 0.2
-
-
-@pytest.fixture(autouse=True)
-def threads_as_before() -> Iterator[None]:
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 def took_s(threads: int) -> float:
