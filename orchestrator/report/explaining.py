@@ -252,12 +252,13 @@ def _next_of(answer: Answer, mix: MixAnswer, costs: Mapping[int, float]) -> str:
     smallest, largest = (count.size for count in answer.tested(found))
     if found.verdict is Verdict.ABOVE:
         beyond = f"a size beyond {_exact(largest)}, such as {_exact(math.ceil(BEYOND * largest))}"
-        return f"for {called(mix)} {beyond}{_at_least(largest, costs)}"
+        return f"for {called(mix)} {beyond}{_beside(largest, costs, 'more')}"
     if found.verdict is Verdict.BELOW:
         under = max(1, math.floor(smallest / BEYOND))
-        return f"for {called(mix)} a size under {_exact(smallest)}, such as {_exact(under)}"
+        below = f"a size under {_exact(smallest)}, such as {_exact(under)}"
+        return f"for {called(mix)} {below}{_beside(smallest, costs, 'less')}"
     if found.verdict is Verdict.PLATEAU:
-        longer = f"longer runs at {_exact(largest)}{_at_least(largest, costs)}"
+        longer = f"longer runs at {_exact(largest)}{_beside(largest, costs, 'more')}"
         return f"for {called(mix)} {longer}, since more size did not help"
     if found.verdict is Verdict.NEAR_FLOOR:
         return f"for {called(mix)} test data whose best constant answer scores less"
@@ -296,10 +297,11 @@ def _cost(size: int, costs: Mapping[int, float]) -> str:
     return f", {said} of training (as at {_exact(near)})"
 
 
-def _at_least(size: int, costs: Mapping[int, float]) -> str:
-    """The longest known time of a run so large; nothing where that is too short to say."""
+def _beside(size: int, costs: Mapping[int, float], than: str) -> str:
+    """What a run takes beyond this size, ``more`` or ``less`` than one of it; nothing where that is too short to
+    say."""
     known = costs.get(size, 0.0)
-    return f", more than {wording.duration(known)} of training a run" if known >= 1 else ""
+    return f", {than} than {wording.duration(known)} of training a run" if known >= 1 else ""
 
 
 def called(mix: MixAnswer) -> str:

@@ -40,6 +40,17 @@ def mixed(seed: int = 0) -> World:
     return lambda request: truths[request.mix].run(request.size, request.seed, 1.0, request.steps_factor)
 
 
+def coin(seed: int) -> World:
+    """A world in which whether a run learns is luck, whatever its size."""
+
+    def outcome(request: Request) -> Observation:
+        place = (seed, len(request.mix), request.size, request.seed, request.steps_factor)
+        learned = np.random.default_rng(place).random() < 0.5
+        return Observation(0.97 if learned else 0.2, 0.2, float(request.size * request.steps_factor))
+
+    return outcome
+
+
 def hurried(world: World) -> World:
     """The same world in which runs of more steps learn whatever their size."""
     return lambda request: world(request) if request.steps_factor == 1 else Observation(0.97, 0.2, 2.0 * request.size)
@@ -259,6 +270,17 @@ class SearcherConformance:
         total = len(searcher.results)
         for ended, left in bounds:
             assert total - ended <= left
+
+    @pytest.mark.parametrize("workers", [1, 6])
+    @pytest.mark.parametrize(
+        "world", [coin(0), coin(1), failing(coin(2), 3), flat(0.2), flat(0.7), hurried(step(48)), failing(mixed(3), 2)]
+    )
+    def test_however_runs_scatter_there_are_never_more_than_were_announced(
+        self, make: Make, world: World, workers: int
+    ) -> None:
+        searcher = make(PROBLEM)
+        announced = sum(progress.runs_left for progress in searcher.progress())
+        assert len(drive(searcher, world, workers, order=workers)) <= announced
 
     @pytest.mark.parametrize(
         "problem",

@@ -208,12 +208,34 @@ def test_sizes_are_written_as_in_the_tables() -> None:
 
 
 @pytest.mark.parametrize(
+    ("verdict", "said"),
+    [
+        (Verdict.ABOVE, "for add a size beyond 64, such as 96, more than 21 s of training a run"),
+        (Verdict.BELOW, "for add a size under 8, such as 5, less than 21 s of training a run"),
+        (Verdict.PLATEAU, "for add longer runs at 64, more than 21 s of training a run"),
+    ],
+)
+def test_what_runs_beyond_the_sizes_take(verdict: Verdict, said: str, tmp_path: Path) -> None:
+    points = (Point(8, 0, 0.1, 0.1), Point(64, 0, 0.9, 0.1))
+    found = replace(transition(verdict, CASES[verdict][0].relative), shares=SHARES, points=points)
+    assert said in "\n".join(
+        map(str, explain(make_spec(), make_answer(found, found, UNKNOWN), taking(21.0, tmp_path), "finished"))
+    )
+
+
+def taking(seconds: float, directory: Path) -> list[RunRecord]:
+    """Runs that each took so long to train."""
+    storage = PosixStorage(str(directory))
+    return [
+        RunRecord(f"run {place}", config, replace(outcome, measures={"seconds": seconds}), storage)
+        for place, (config, outcome) in enumerate(bracketed())
+    ]
+
+
+@pytest.mark.parametrize(
     ("seconds", "said"), [(0.1, "less than 1 s of training (as at "), (21.0, "about 1 min 03 s of training (as at ")]
 )
 def test_what_more_seeds_take(seconds: float, said: str, tmp_path: Path) -> None:
     wanting = replace(transition(Verdict.UNDECIDED, Estimate(None, 16.0, None)), shares=SHARES)
-    taken = [
-        RunRecord(f"run {place}", config, replace(outcome, measures={"seconds": seconds}), PosixStorage(str(tmp_path)))
-        for place, (config, outcome) in enumerate(bracketed())
-    ]
+    taken = taking(seconds, tmp_path)
     assert said in "\n".join(map(str, explain(make_spec(), make_answer(wanting, wanting, UNKNOWN), taken, "finished")))
