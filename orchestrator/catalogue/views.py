@@ -57,9 +57,7 @@ def status_view(
     ``runs`` every run below."""
     axis = f"{status.size_axis} {status.sizes[0]}-{status.sizes[-1]}"
     bars, words = [axis] if width >= WITH_BARS else [], status.words
-    table = plain_table(
-        "mix", *bars, f"{status.size_axis}*", f"{words.parameters}*", "done", words.learned, "now", "left"
-    )
+    table = plain_table("mix", *bars, status.size_axis, words.parameters, "done", words.learned, "now", "left")
     for mix in status.mixes:
         bar = posterior_bar(status.sizes, mix.posterior, mix.low, mix.high, ascii_only=ascii_only)
         table.add_row(
@@ -95,7 +93,7 @@ def status_view(
     training = [run for run in status.runs if run.status in ("training", "interrupted")]
     parts += [Text(_training_line(run)) for run in training]
     parts.append(Text(wording.cost(status.cost), style="dim"))
-    reached = f"* where {words.score} of {status.target} is 80% of its asymptote, with 90% intervals"
+    reached = f"{status.size_axis} where {words.score} of {status.target} is 80% of its asymptote, with 90% intervals"
     parts.append(Prose(f"{reached}; {words.learned}: runs with as much or more"))
     if bars:
         parts.append(Prose(legend(words, ascii_only=ascii_only)))
