@@ -215,5 +215,5 @@ def recorded(home: Path) -> list[str]:
 
 def answer_in(said: str) -> str:
     """The last answer that was printed; ``""`` where none was."""
-    _, found, rest = said.rpartition("\ntarget add\n")
-    return rest.partition("\nfigure ")[0].strip() if found else ""
+    _, found, rest = said.rpartition("\ntarget add: ")
+    return rest.partition("\n")[2].partition("\nfigure ")[0].strip() if found else ""

@@ -68,7 +68,7 @@ def test_what_was_played_is_kept_from_one_call_to_the_next(tmp_path: Path) -> No
 def test_what_is_lost_doubled_and_changed_is_counted(tmp_path: Path) -> None:
     """In a home with one run spoiled, one journalled twice, and one with another outcome."""
     expected, home, log = truth(tmp_path / "home"), tmp_path / "home", tmp_path / "log"
-    log.write_text(f"\ntarget add\n{expected.answer}\n\nfigure x\n")
+    log.write_text(f"\ntarget add: in so many words\n{expected.answer}\n\nfigure x\n")
     assert count(home, log, expected) == Counted(0, 0, 0, same_answer=True)
     first, second, third = journalled(home)[:3]
     (home / "runs" / first.key / OUTCOME).write_bytes(b"")
@@ -85,7 +85,7 @@ def test_what_is_lost_doubled_and_changed_is_counted(tmp_path: Path) -> None:
 
 
 def test_the_last_answer_counts() -> None:
-    said = "sweep a\n\ntarget add\nold\n\nfigure x\nerror\n\ntarget add\nnew 1\nnew 2\n\nfigure x\n"
+    said = "sweep a\n\ntarget add: a\nold\n\nfigure x\nerror\n\ntarget add: b\nnew 1\nnew 2\n\nfigure x\n"
     assert answer_in(said) == "new 1\nnew 2"
     assert answer_in("nothing") == ""
 
