@@ -47,8 +47,8 @@ def test_a_space_goes_to_the_report_in_its_own_words(tmp_path: Path, monkeypatch
     said["page"] = re.sub(r"<script.*?</script>", "", Path("report.html").read_text(encoding="utf-8"), flags=re.DOTALL)
     for name, text in said.items():
         assert not FOREIGN.search(text), (name, set(FOREIGN.findall(text)))
-    assert "nodes*" in said["run"]
-    assert "unknowns*" in said["run"]
+    assert "nodes" in said["run"]
+    assert "unknowns" in said["run"]
     assert '<section id="races">' in said["page"]
     assert "The graph of one race with the state of hessian" in said["page"]
 

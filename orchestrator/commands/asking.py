@@ -77,6 +77,8 @@ def run_command(
         address=address, transport=transport, local_debug=local_debug, dashboard=dashboard, quiet_watch=quiet and watch,
     )  # fmt: skip
     seconds = None if max_time is None else seconds_of("--max-time", max_time)
+    if seconds == 0:
+        raise UserError(f"--max-time {max_time!r}: no time is too little for any run; leave it out, or write 2h, say")
     asked = with_sizes(override, stack, gpu_fraction, scratch)
     specs, hardware = load_variants(space, profile, asked, variant, address)
     several = len(specs) > 1

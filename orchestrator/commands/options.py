@@ -175,9 +175,9 @@ def with_sizes(
 
 
 def seconds_of(option: str, text: str) -> float:
-    """``2h``, ``45min``, ``90s`` in seconds. Raises ``UserError``, for no time at all too."""
+    """``2h``, ``45min``, ``90s`` in seconds. Raises ``UserError``."""
     found = TIME.fullmatch(text.strip())
-    if found is None or not float(found[1]):
+    if found is None:
         raise UserError(f"{option} {text!r}: write a time such as 2h, 45min or 90s")
     return float(found[1]) * UNITS[found[2]]
 

@@ -107,10 +107,10 @@ def _left(snapshot: Snapshot) -> str:
 
 
 def cost_words(snapshot: Snapshot) -> str:
-    """``1 h 05 min of training, 34% of the grid's; 12 300 steps a second, all runs together``."""
+    """``1 h 05 min of training, 34% of the grid's; 12 300 steps a second in all``."""
     said = f"{duration(snapshot.trained_s)} of training"
     if snapshot.grid_s:
         said += f", {snapshot.trained_s / snapshot.grid_s:.0%} of the grid's"
     if snapshot.steps_per_s is not None:
-        said += f"; {number(snapshot.steps_per_s)} steps a second, all runs together"
+        said += f"; {number(snapshot.steps_per_s)} steps a second in all"
     return said

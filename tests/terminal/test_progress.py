@@ -80,7 +80,7 @@ def test_at_80_columns() -> None:
     assert lines[-3:] == [
         "last: add 24 seed 0: accuracy 0.31",
         "3 min 20 s gone, at most 5 min 40 s left",
-        "1 h 05 min of training, 20% of the grid's; 12 300 steps a second, all runs together",
+        "1 h 05 min of training, 20% of the grid's; 12 300 steps a second in all",
     ]
     assert max(map(len, lines)) <= 80
 
