@@ -140,7 +140,7 @@ def _how_sure(answer: Answer) -> str:
         if mix.synergy_total is not None and (benefit := mix.synergy_total.p_benefit) is not None
     ]
     known = [f"{called(mix)} {_span(answer, mix)} ({_counted(mix.runs, 'run')})" for mix in answer.mixes if mix.runs]
-    by = f"{answer.size_axis} by {answer.confidence:.0%} intervals: {listed(known)}."
+    by = f"{answer.confidence:.0%} intervals in {answer.size_axis}: {listed(known)}."
     return f"{'; '.join(benefits)}. {by}" if benefits else by
 
 
@@ -171,7 +171,8 @@ def _disagreeing(answer: Answer, *, named: bool) -> str:
             said.append(f"{called(mix)} {_split_words(answer, mix, split[mix.mix], named=named, first=not said)}.")
         elif several[mix.mix]:
             sizes = listed([_exact(share.size) for share in several[mix.mix]])
-            said.append(f"{called(mix)} nowhere; several seeds were tried at {sizes}.")
+            only = "size" if len(several[mix.mix]) == 1 else "sizes"
+            said.append(f"{called(mix)}: they agree at {sizes}, the only {only} tried with several seeds.")
         else:
             said.append(f"{called(mix)}: no size was tried with several seeds.")
     return " ".join(said)

@@ -115,7 +115,7 @@ def _within(verdict: Verdict) -> Agreement:
 
 
 def _saving(answer: Answer, mix: MixAnswer, found: Synergy) -> str:
-    """``13.9 against 13.8: undecided: 1.8x more to 1.8x fewer``, and what a decided saving rests on where that is
+    """``13.9 against 13.8: undecided: 1.8x fewer to 1.8x more``, and what a decided saving rests on where that is
     little."""
     baseline = answer.mix(answer.baseline_of(mix))
     here, there = (size_words(answer, each.target.transition) for each in (mix, baseline))

@@ -144,8 +144,8 @@ def synergy(mix: str, baseline: str, found: Synergy, kind: str = "parameters", s
 
 
 def saving(found: Synergy) -> str:
-    """The same where mix and baseline are named beside it: ``2.9x fewer [2.0, 4.9]``, ``undecided: 1.5x more to 5.6x
-    fewer``."""
+    """The same where mix and baseline are named beside it: ``2.9x fewer [2.0, 4.9]``, ``undecided: 5.6x fewer to 1.5x
+    more``."""
     times_so, span = _decided(found)
     if not times_so and found.low is None and found.high is None and found.value is None:
         return "undecided: no transition to compare"
@@ -167,12 +167,12 @@ def _decided(found: Synergy) -> tuple[str, str]:
 
 
 def _left_open(found: Synergy, what: str = "") -> str:
-    """What a comparison that decides nothing leaves possible, of ``what``: ``1.5x more to 5.6x fewer parameters``."""
+    """What a comparison that decides nothing leaves possible, of ``what``: ``5.6x fewer to 1.5x more parameters``."""
     if found.low is None and found.high is None:
         assert found.value is not None, "who calls this has looked"
         return f"{compared(found.value)}{what}, without an interval"
     if found.low is not None and found.high is not None:
-        span = f"{compared(found.low)} to {compared(found.high)}"
+        span = f"{compared(found.high)} to {compared(found.low)}"
     elif found.low is not None:
         span = f"{'at most' if found.low < 1 else 'at least'} {compared(found.low)}"
     else:

@@ -110,7 +110,7 @@ def test_a_comparison_that_rests_on_a_plateau_says_so() -> None:
     mine = replace(transition(Verdict.FOUND, FOUND), shares=(SHARES[0], replace(SHARES[2], size=40), SHARES[2]))
     text = told(make_answer(levelled, mine, Synergy(None, 4.2, None, decided=True)))
     assert "Resting on a plateau (add: 2 of 12 seeds learned): add+prod needs >= 4.2x fewer parameters" in text
-    assert "Runs that disagree: add at units 32 (1 of 4 learned), 64 (1 of 4). add+prod " in text
+    assert "Runs that disagree: add at units 32 (1 of 4 learned), 64 (1 of 4). add+prod: they agree at " in text
 
 
 def test_what_limits_a_finding_is_said() -> None:

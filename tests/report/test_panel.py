@@ -49,7 +49,7 @@ def test_the_sentence_names_the_recipes(found: tuple[Synergy, ...], said: str) -
         (FEWER, "2.8x fewer [2.2, 3.6]"),
         (ONE_SIDED, ">= 2.3x fewer"),
         (MORE, "2.0x more [1.2, 3.3]"),
-        (OPEN, "undecided: 1.2x more to 1.5x fewer"),
+        (OPEN, "undecided: 1.5x fewer to 1.2x more"),
         (Synergy(None, None, 0.7, decided=True), ">= 1.4x more"),
         (NOTHING, "undecided: no transition to compare"),
         (Synergy(1.3, None, None, decided=False), "undecided: 1.3x fewer, without an interval"),

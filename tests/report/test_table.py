@@ -218,7 +218,7 @@ def test_an_absolute_criterion_outside_the_sizes(absolute: Estimate, said: str) 
         ),
         (
             Synergy(1.5, 1.1, 2.1, decided=False),
-            "undecided: add+prod needs 1.1x fewer to 2.1x fewer parameters than add; "
+            "undecided: add+prod needs 2.1x fewer to 1.1x fewer parameters than add; "
             "at absolute accuracy 0.8 it looks otherwise",
         ),
         (
