@@ -11,6 +11,7 @@ from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.panel import panel
 from orchestrator.report.saying import count_words, finding_line, rests_on, size_words
+from orchestrator.search.base import BY_HAND
 from orchestrator.space.evidence import is_evidence
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.records import RunRecord
@@ -137,9 +138,15 @@ def _how_sure(answer: Answer) -> str:
     benefits = [
         f"{called(mix)} needs fewer {answer.words.parameters} with probability {_probability(benefit)}"
         for mix in answer.mixes
-        if mix.synergy_total is not None and (benefit := mix.synergy_total.p_benefit) is not None
+        if (found := mix.synergy_total) is not None
+        and (benefit := found.p_benefit) is not None
+        and any(each is not None for each in (found.value, found.low, found.high))
     ]
-    known = [f"{called(mix)} {_span(answer, mix)} ({_counted(mix.runs, 'run')})" for mix in answer.mixes if mix.runs]
+    known = [
+        f"{called(mix)} {_span(answer, mix)} ({_counted(mix.runs, 'run')}{f', {BY_HAND}' if mix.stopped else ''})"
+        for mix in answer.mixes
+        if mix.runs or mix.stopped
+    ]
     by = f"{answer.confidence:.0%} intervals in {answer.size_axis}: {listed(known)}."
     return f"{'; '.join(benefits)}. {by}" if benefits else by
 

@@ -97,7 +97,7 @@ def test_a_sweep_is_followed_and_stopped_in_the_browser(page: Page, tmp_path: Pa
         # One mix is stopped, then all of it.
         page.run("document.querySelector('select[name=mix]').value = 'add+prod'")
         page.click("document.querySelector('form.steer button')")
-        page.wait("add+prod: ", "stopped by hand")
+        page.wait("add+prod ", "stopped by hand")
         page.click("document.querySelector('form.steer button')")
         page.wait("interrupted", "That runs python -m orchestrator run", without=("in training",))
         look(page, "run_watch_stopped")

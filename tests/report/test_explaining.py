@@ -105,6 +105,15 @@ def test_no_probability_is_said_to_be_certain(benefit: float, said: str) -> None
     assert f"add+prod needs fewer parameters with probability {said}" in text
 
 
+def test_a_mix_that_was_stopped_by_hand_says_so_and_what_cannot_be_compared_has_no_probability() -> None:
+    found = make_answer(transition(Verdict.FOUND, FOUND), transition(Verdict.UNDECIDED, NOWHERE), UNKNOWN)
+    unknown = replace(UNKNOWN, p_benefit=0.43)
+    stopped = replace(found, mixes=(found.mixes[0], replace(found.mixes[1], stopped=True, synergy_total=unknown)))
+    text = told(stopped)
+    assert "add+prod undecided (12 runs, stopped by hand)." in text
+    assert "0.43" not in text
+
+
 def test_a_comparison_that_rests_on_a_plateau_says_so() -> None:
     levelled = replace(transition(Verdict.PLATEAU, Estimate(None, 64.0, None)), shares=LUCKY)
     mine = replace(transition(Verdict.FOUND, FOUND), shares=(SHARES[0], replace(SHARES[2], size=40), SHARES[2]))
