@@ -77,7 +77,7 @@ def take_back(home: Home, sweep_id: str, kept: float) -> None:
 
 def is_under_way(screen: str) -> bool:
     """Whether a live view has a bar of time, verdicts of two mixes, and runs in training that were scored."""
-    has_bar = re.search(r" \d+%  \d", screen) is not None
+    has_bar = re.search(r"^[█░]+ +\d+%", screen, re.M) is not None
     verdicts = len(re.findall(r"^add\S*: ", screen, re.M))
     scored = re.search(r"\d+/\d+ +\d+% .* \d\.\d\d", screen) is not None
     return screen.lstrip().startswith("mix ") and has_bar and verdicts >= 2 and scored
