@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -53,12 +53,9 @@ class Memory:
 
 def create(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
     """A new sweep, on disk. A ``fresh`` one takes no run that is there already, and keeps its own by itself."""
-    now = datetime.now(UTC)
-    asked = "-".join(filter(None, (spec.name, spec.variant)))
-    sweep_id = f"{asked}-{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-    files = home.sweep(sweep_id)
+    files, now = _new_directory(home, "-".join(filter(None, (spec.name, spec.variant))))
     begun = now.isoformat(timespec="seconds")
-    sweep = Sweep(sweep_id, spec, files.directory, begun, describe_environment(), fresh=fresh)
+    sweep = Sweep(files.directory.name, spec, files.directory, begun, describe_environment(), fresh=fresh)
     if fresh:
         files.own_runs.mkdir(parents=True)
     write_whole(files.spec, spec.to_yaml())
@@ -71,6 +68,17 @@ def create(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
     }
     write_whole(files.about, json.dumps(about, indent=1))
     return sweep
+
+
+def _new_directory(home: Home, name: str) -> tuple[SweepFiles, datetime]:
+    """A directory of its own for a sweep of this name, and when it was begun. The last four digits of its id count the
+    65 536ths of the second: sweeps that begin in one second have an order, too."""
+    while True:
+        now = datetime.now(UTC)
+        files = home.sweep(f"{name}-{now:%Y%m%d-%H%M%S}-{(now.microsecond << 16) // 1_000_000:04x}")
+        with suppress(FileExistsError):
+            files.directory.mkdir(parents=True)
+            return files, now
 
 
 def load(home: Home, sweep_id: str) -> Sweep:
