@@ -76,9 +76,7 @@ def run_command(
         resume=resume, extend=extend, fresh=fresh, retry_failed=retry_failed,
         address=address, transport=transport, local_debug=local_debug, dashboard=dashboard, quiet_watch=quiet and watch,
     )  # fmt: skip
-    seconds = None if max_time is None else seconds_of("--max-time", max_time)
-    if seconds == 0:
-        raise UserError(f"--max-time {max_time!r}: no time is too little for any run; leave it out, or write 2h, say")
+    seconds = _time_given(max_time)
     asked = with_sizes(override, stack, gpu_fraction, scratch)
     specs, hardware = load_variants(space, profile, asked, variant, address)
     several = len(specs) > 1
@@ -135,6 +133,14 @@ def run_command(
     _brief(specs[0], hardware, home, console)
     with page:
         _run_one(specs[0], options, console)
+
+
+def _time_given(max_time: str | None) -> float | None:
+    """Seconds, None for as many as it takes. Raises :class:`UserError`, for no time at all too."""
+    seconds = None if max_time is None else seconds_of("--max-time", max_time)
+    if seconds == 0:
+        raise UserError(f"--max-time {max_time!r}: no time is too little for any run; leave it out, or write 2h, say")
+    return seconds
 
 
 def _run_one(spec: SweepSpec, options: RunOptions, console: Console) -> None:

@@ -107,13 +107,7 @@ def test_an_arm_with_a_first_phase_of_no_steps_is_the_plain_run(tmp_path: Path) 
 def test_a_sweep_killed_in_either_phase_is_resumed(phase: int, tmp_path: Path) -> None:
     space = write(tmp_path / "killed.yaml", [MAX_FIRST], sleep_s=0.15)
     words = ["run", str(space), "--home", str(tmp_path), "--local-debug"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "orchestrator", *words],
-        cwd=ROOT,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    process = started(words)
     wanted = 1 if phase == 1 else 5
     while len(list((tmp_path / "runs").glob("[0-9a-f]*/outcome.json"))) < wanted:
         assert process.poll() is None, process.communicate()
@@ -165,13 +159,7 @@ def test_transformers_killed_in_either_phase_go_on_bit_for_bit(phase: int, tmp_p
     for name in ("killed", "whole"):
         (tmp_path / f"{name}.yaml").write_text(TRANSFORMERS.format(name=name))
     words = ["run", str(tmp_path / "killed.yaml"), "--profile", "smoke", "--home", str(tmp_path), "--local-debug"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "orchestrator", *words],
-        cwd=ROOT,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    process = started(words)
     ended = 0 if phase == 1 else 2  # Runs of the first phase, both in one stack.
     while not (outcomes(tmp_path) == ended and list(tmp_path.glob("sweeps/killed-*/checkpoints/*.[3-9]"))):
         assert process.poll() is None, process.communicate()
@@ -184,6 +172,12 @@ def test_transformers_killed_in_either_phase_go_on_bit_for_bit(phase: int, tmp_p
     found = scores(tmp_path, "killed")
     assert len(found) == 4
     assert scores(tmp_path, "whole") == found
+
+
+def started(words: list[str]) -> subprocess.Popen[str]:
+    """A program of its own, to be killed."""
+    command = [sys.executable, "-m", "orchestrator", *words]
+    return subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def outcomes(home: Path) -> int:

@@ -125,7 +125,7 @@ def test_a_saving_that_is_undecided_points_nowhere() -> None:
     below = transitions_figure(make_spec(), told).axes[1]
     assert not [text for text in below.texts if getattr(text, "arrow_patch", None) is not None]
     assert not [line for line in below.lines if sorted(np.asarray(line.get_xdata())) == [20.0, 33.0]]
-    assert any("0.5" not in text.get_text() and "2.0x more" in text.get_text() for text in below.texts)
+    assert "undecided: 8.0x fewer to 2.0x more" in [text.get_text() for text in below.texts]
 
 
 def test_nothing_inside_the_panel_looks_like_data_and_is_none(found: Answer) -> None:
