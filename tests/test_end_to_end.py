@@ -128,11 +128,12 @@ def test_a_killed_driver_resumes_to_the_same_set_of_runs(smoke: tuple[Path, str]
     assert len(recorded(tmp_path, "sweep")) == 1
 
 
-# By day tests/drive/test_interruption.py presses Ctrl-C, and a family of its own trains.
-@pytest.mark.night
+@pytest.mark.slow
 def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(tmp_path: Path) -> None:
+    # So many steps that it cannot be over before it is asked to stop.
+    longer = ["--set", "settings.training.steps=4000", "--set", "sizes=[4, 16]"]
     driver = subprocess.Popen(
-        [*COMMAND, *GRID, "--home", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [*COMMAND, *GRID, *longer, "--home", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     deadline = time.monotonic() + 200
     while not entries(tmp_path) and time.monotonic() < deadline:

@@ -203,9 +203,11 @@ def program(tmp_path: Path) -> Iterator[Program]:
         begun.kill()
 
 
-# By day the faults of tests/chaos that CI makes are these among others, told of and counted in the same way.
-@pytest.mark.night
-@pytest.mark.parametrize("victim", ["raylet", "gcs", "driver"])
+NIGHT = pytest.mark.night
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["raylet", pytest.param("gcs", marks=NIGHT), pytest.param("driver", marks=NIGHT)])
 def test_the_sweep_goes_on_by_itself(victim: str, program: Program) -> None:
     getattr(program, victim).send_signal(signal.SIGKILL)
     assert program.end() == 0

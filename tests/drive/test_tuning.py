@@ -189,9 +189,8 @@ def test_a_fresh_sweep_is_tuned_anew_with_runs_of_its_own(tmp_path: Path) -> Non
     once = trained(tmp_path)
     run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True, fresh=True), quiet())
     assert trained(tmp_path) == once + once
-    each = [Home(tmp_path).sweep(sweep_id) for sweep_id in Home(tmp_path).sweep_ids()]
-    (own,) = [files.own_runs for files in each if files.own_runs.is_dir()]
-    assert {entry.key for entry in tuning_runs(tmp_path)} < {path.name for path in own.iterdir()}
+    files = Home(tmp_path).sweep(Home(tmp_path).sweep_ids()[0])
+    assert {entry.key for entry in tuning_runs(tmp_path)} < {path.name for path in files.own_runs.iterdir()}
 
 
 def test_a_sweep_is_tuned_without_ray_and_another_one_reuses_it(tmp_path: Path) -> None:
@@ -284,7 +283,7 @@ def test_real_models_are_tuned_and_swept(tmp_path: Path) -> None:
     )
     smoke = ["sizes=[4, 8]", "seeds=1", "mixes=[add]", "settings.training.steps=100", "search={method: grid}"]
     wanted = load_space("add_vs_add_prod", "smoke", [block, *smoke])
-    found = run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True), quiet())  # Under Ray others are, above.
+    found = run_sweep(wanted, RunOptions(home=tmp_path), quiet())
     assert found.mix("add").runs == 2
     sweep = lifecycle.load(Home(tmp_path), Home(tmp_path).sweep_ids()[0])
     (tuning,) = sweep.tunings
