@@ -2,7 +2,7 @@
 
 Compiling takes some 20 to 60 s for each width. It fuses what stands between matrix products, which on a GPU, where a
 run takes many thousand steps and each such kernel reads and writes device memory, is worth it. On a CPU it is not:
-measured in tests/bench/RESULTS.md.
+measured in tests/bench/results/throughput.md.
 """
 
 from __future__ import annotations

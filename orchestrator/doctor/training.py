@@ -18,7 +18,7 @@ LEARNED = 0.6
 """The loss after 40 steps is under this share of ln 13, that of a blind guess; the least there is are .27 of it."""
 USUAL_RATE = 160.0
 """Runs x steps a second of one core, in a stack of four at n_embed 16 of the laptop profile's shape
-(tests/bench/RESULTS.md)."""
+(tests/bench/results/throughput.md)."""
 FAR_BELOW = 0.4
 """Of the usual rate."""
 SAMPLE = Sample(runs=2)

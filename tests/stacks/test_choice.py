@@ -31,7 +31,7 @@ def test_the_best_stack_is_about_the_quickest_and_no_larger_than_it_needs_to_be(
 
 
 def test_stacks_as_measured_on_a_core() -> None:
-    """Milliseconds of tests/bench/RESULTS.md: stacks pay at n_embed 16 and cost at 64."""
+    """Milliseconds of tests/bench/results/throughput.md: stacks pay at n_embed 16 and cost at 64."""
     assert best_stack({1: 7.9, 2: 6.6, 4: 5.7, 8: 5.7}) == 4
     assert best_stack({1: 16.7, 2: 18.9, 4: 17.7}) == 1
     assert best_stack({1: 33.6, 2: 36.0, 4: 38.0}) == 1
