@@ -20,7 +20,7 @@ FULL = 0.9
 
 WORTH_FLOPS = {"cpu": 4e8, "cuda": 5e11}
 """Operations in a step from which on launching its kernels is no longer what takes the time. CPU: from
-tests/bench/results/throughput.md (one core: stacks pay at n_embed 16 of the laptop shape, 1e8 operations, little from 32 on, 4e8).
+tests/bench/results/throughput.md (stacks pay at n_embed 16 of the laptop shape, 1e8 operations, little at 4e8).
 GPU: 3 ms of an H200 at a fifth of its bf16 rate; not measured."""
 LARGEST = {"cpu": 8, "cuda": 256}
 """Stacks are not chosen larger than that, whatever a step costs."""
