@@ -6,16 +6,14 @@ ARGS ?=
 HOMES ?= results
 TORCH ?= torch==2.13.0
 JOBS ?= 2
-HERE := not night and not bench and not gpu and not cluster and not browser and not emulated
+HERE := not night and not bench and not gpu and not cluster and not browser
 
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-EMULATION ?= .emulation
-
-.PHONY: help install run test night browser pictures notebook chaos cluster emulate lint bench lock clean
+.PHONY: help install run test night browser pictures notebook chaos cluster lint bench lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 10
@@ -62,13 +60,6 @@ chaos: $(STAMP) ## Make faults in the middle of sweeps, and count what they cost
 # Skipped with words where namespaces cannot be made, or Slurm is not installed.
 cluster: $(STAMP) ## Sweeps on three hosts (network namespaces; needs root), and on a Slurm of this machine where there is one.
 	$(BIN)/python -m pytest tests/engine tests/deploy -m cluster $(ARGS)
-
-# The CUDA wheel of torch (4.6 GB) and libraries in front of it that enforce CUDA's rules and compute nothing. Needs g++.
-# Everything else its tests need is .venv's. Kernels of our own are run as well, by Triton's interpreter.
-emulate: $(STAMP) ## Check the GPU path without a GPU, against an emulated CUDA: half an hour.
-	test -x $(EMULATION)/python || tests/emulation/build.sh $(EMULATION) $(BIN)/python
-	PYTHONPATH=. STUB_LOG=$(abspath $(EMULATION))/log TRITON_INTERPRET=1 $(EMULATION)/python -m pytest -m emulated tests/emulation/test_kernels.py -p no:cacheprovider $(ARGS)
-	PYTHONPATH=. STUB_LOG=$(abspath $(EMULATION))/log $(EMULATION)/python -m pytest -m emulated tests/emulation -p no:cacheprovider $(ARGS)
 
 lint: $(STAMP) ## Check style and types.
 	$(BIN)/ruff format --check .

@@ -14,10 +14,17 @@ from torch import Tensor
 from torch.nn import functional
 
 from trainables.architecture import Layout, ModelSettings
-from trainables.captured import CapturedStep, repeatable
-from trainables.compiled import CANONICAL_STACK, can_compile, compiled, compiling, let_grow
+from trainables.gpu_step import (
+    CANONICAL_STACK,
+    CapturedStep,
+    can_compile,
+    compiled,
+    compiling,
+    let_grow,
+    pad_parameters,
+    repeatable,
+)
 from trainables.optimizer import AdamState, adamw_step, step_sizes
-from trainables.padding import pad_parameters
 from trainables.sampling import WindowSampler
 from trainables.training import Decay, TrainingSettings
 from trainables.transformer import forward

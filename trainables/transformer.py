@@ -21,7 +21,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trainables import fused
 from trainables.architecture import BIAS, GAIN, Layout, ModelSettings
 
 LARGEST_ONE_HOT = 256
@@ -76,15 +75,10 @@ class _Linear:
 
 
 def _add(stream_SNC: Tensor, x_SNK: Tensor, parameters: Mapping[str, Tensor], name: str) -> Tensor:
-    """The residual stream with what the map ``name`` makes of ``x`` added."""
-    return torch.baddbmm(_biased(stream_SNC, parameters, name), x_SNK, parameters[name])
-
-
-def _biased(stream_SNC: Tensor, parameters: Mapping[str, Tensor], name: str) -> Tensor:
-    """The residual stream with the bias of the map ``name`` added, where it has one."""
-    if f"{name}_{BIAS}" not in parameters:
-        return stream_SNC
-    return stream_SNC + parameters[f"{name}_{BIAS}"].unsqueeze(1)
+    """The residual stream plus the map ``name`` of ``x``, with its bias if it has one."""
+    if f"{name}_{BIAS}" in parameters:
+        stream_SNC = stream_SNC + parameters[f"{name}_{BIAS}"].unsqueeze(1)
+    return torch.baddbmm(stream_SNC, x_SNK, parameters[name])
 
 
 def _feed_forward(
@@ -96,21 +90,13 @@ def _feed_forward(
     activation: str,
 ) -> Tensor:
     """The residual stream with a layer's feed-forward of ``normed`` added."""
-    name = f"{layer}.feed_forward_out"
-    if fused.feeds(normed_SNC, into.matrix_SCK.shape[-1], activation):
-        stream_SNC = _biased(stream_SNC, parameters, name)
-        fed_SNC: Tensor = fused.feed_forward(normed_SNC, stream_SNC, into.matrix_SCK, into.bias_S1K, parameters[name])
-        return fed_SNC
     act = functional.relu if activation == "relu" else functional.gelu
-    return _add(stream_SNC, act(into(normed_SNC)), parameters, name)
+    return _add(stream_SNC, act(into(normed_SNC)), parameters, f"{layer}.feed_forward_out")
 
 
 def _attention(qkv_SNK: Tensor, rows: int, n_head: int, scale: float) -> Tensor:
     """Causal attention within each row; [S, N, 3C] -> [S, N, C]."""
     stack, tokens, width3 = qkv_SNK.shape
-    if fused.attends(qkv_SNK, tokens // rows, n_head):
-        mixed_SNC: Tensor = fused.attend(qkv_SNK, rows, n_head, scale)
-        return mixed_SNC
     # Split before anything is folded: compiled with the stack axis free, the gradient is then written once, by one
     # kernel a block instead of two.
     q_BHTD, k_BHTD, v_BHTD = (
@@ -171,7 +157,7 @@ def _steps(settings: ModelSettings) -> Iterator[int]:
 def forward(settings: ModelSettings, parameters: Mapping[str, Tensor], tokens_SBT: Tensor) -> Tensor:
     """Logits [S, B, T, V] of a stack of models on their own rows of tokens, T <= block.
 
-    ``parameters`` may be padded (padding.py): C, D, F and the head's V are then wider than the model's own.
+    ``parameters`` may be padded (gpu_step.py): C, D, F and the head's V are then wider than the model's own.
     """
     stack, rows, positions = tokens_SBT.shape
     p = parameters

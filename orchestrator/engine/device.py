@@ -11,7 +11,7 @@ from orchestrator.engine.gpu_turns import this_gpu
 from orchestrator.space import hardware
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.resources import Resources
-from trainables.compiled import lacking
+from trainables.gpu_step import lacking
 
 CONTEXT_BYTES = 1e9
 """What each process holds on a GPU beside torch's own memory: context and kernels, about, on cards of compute

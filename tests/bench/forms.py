@@ -18,9 +18,9 @@ from typing import Any
 
 import torch
 
-from tests.bench.cases import Case
 from tests.bench.machine import clock, peak_memory_gb, steps_a_second
-from trainables.captured import WARM_UP_CALLS
+from tests.bench.plain import Case
+from trainables.gpu_step import WARM_UP_CALLS
 from trainables.stack import StackTrainer
 
 ROOT = Path(__file__).parents[2]

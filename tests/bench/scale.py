@@ -1,5 +1,4 @@
-"""What a sweep of ten thousand runs costs, whether its cost grows with the runs that ended, and how long people wait
-who look at it.
+"""Cost of a sweep of ten thousand runs, and its growth with the number of ended runs.
 
     python -m tests.bench.scale                                   # 10 000 runs, a quarter of an hour
     python -m tests.bench.scale --runs 1000                       # two minutes
@@ -7,10 +6,9 @@ who look at it.
 
 Runs train nothing and leave what a run usually leaves (see overhead.py), each a stack of its own. Without ``--slots``
 they end in the driver's process (``--local-debug``), which is the driver's work at its plainest. Every line of the
-first table is a stretch of the sweep: the driver's memory at its end, its computing time a run, and how long it took to
-decide what is started next. Of the second each is a program of its own, over the home that the sweep left. The record
-goes where ``MLFLOW_TRACKING_URI`` says; with ``--team`` into PostgreSQL and an S3 store through an MLflow server with a
-login, all of them started here (tests/tracking/team.py says what that needs).
+table is a stretch of the sweep: the driver's memory at its end, its computing time a run, and the time of a decision.
+The record goes to ``MLFLOW_TRACKING_URI``. ``--team`` starts PostgreSQL and an S3 store behind an MLflow server with a
+login and records there (tests/tracking/team.py says what that needs).
 """
 
 from __future__ import annotations
@@ -36,7 +34,6 @@ from orchestrator.engine.campaign import Campaign
 from orchestrator.space.spec import SweepSpec
 from tests.bench.machine import describe, write_json
 from tests.bench.overhead import SIZES, resident_mb
-from tests.bench.waits import Wait, looked_at
 from tests.tracking.team import ADMIN, ADMIN_PASSWORD, serving_team
 
 MARKS = (200, 1000, 2000, 5000, 10000)
@@ -177,14 +174,8 @@ def table(stretches: Sequence[Stretch]) -> str:
     return "\n".join([head, "|---|---|---|---|---|---|", *rows])
 
 
-def waits_table(waits: Sequence[Wait]) -> str:
-    """How long each look took, as Markdown."""
-    rows = [f"| {each.what} | {each.clock_s:.1f} | {each.processor_s:.1f} | {each.memory_mb:.0f} |" for each in waits]
-    return "\n".join(["| look | s | s of the processor | memory, MB |", "|---|---|---|---|", *rows])
-
-
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Run the sweep, look at what it left, print the tables and write the JSON."""
+    """Run the sweep, print the table and write the JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10000)
     parser.add_argument("--slots", type=int, default=0, help="logical slots of a Ray cluster; 0: this process alone")
@@ -193,24 +184,19 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument(
         "--login-kept", type=int, default=60, help="seconds for which its server takes a login for right"
     )
-    parser.add_argument("--look", action="store_true", help="only look at what lies in --home already")
     parser.add_argument("--json", type=Path, default=Path("results/bench/scale.json"))
     given = parser.parse_args(arguments)
     machine = describe("cpu")
     print(", ".join(f"{key} {value}" for key, value in machine.items()))
     with tempfile.TemporaryDirectory() as temporary, recorded(given.login_kept if given.team else None):
         home = given.home or Path(temporary)
-        stretches: list[Stretch] = []
-        if not given.look:
-            local = given.slots == 0
-            stretches = sweep(
-                given.runs, home, given.slots, lambda at: RunOptions(home=home, address=at, local_debug=local)
-            )
-            print(table(stretches))
-        waits = looked_at(home)
-        print(waits_table(waits))
+        local = given.slots == 0
+        stretches = sweep(
+            given.runs, home, given.slots, lambda at: RunOptions(home=home, address=at, local_debug=local)
+        )
+        print(table(stretches))
     found = {"machine": machine, "runs": given.runs, "slots": given.slots}
-    found |= {"stretches": [asdict(each) for each in stretches], "waits": [asdict(each) for each in waits]}
+    found |= {"stretches": [asdict(each) for each in stretches]}
     write_json(given.json, found)
     return found
 

@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from tests.bench import throughput
-from tests.bench.cases import Case, Shape
 from tests.bench.forms import Form
-from tests.bench.plain import PlainModel, PlainRun
+from tests.bench.plain import Case, PlainModel, PlainRun, Shape
 from trainables.stack import StackTrainer
 
 CASE = Case(Shape(block=9, batch=6, vocabulary=11), 16, "float32", "cpu")

@@ -21,9 +21,9 @@ from pathlib import Path
 
 import torch
 
-from tests.bench.cases import SHAPES, Case
 from tests.bench.forms import Form, Plain, Stack, Worker
 from tests.bench.machine import describe, matmul_ceiling, write_json
+from tests.bench.plain import SHAPES, Case
 
 WIDTHS = (64, 16, 256, 32, 128)
 """In the order they are measured: if time runs out, what matters most is there."""

@@ -12,7 +12,7 @@ import torch
 from orchestrator.doctor.findings import Finding, ok, slow, wrong
 from orchestrator.engine.mps import COMMAND
 from orchestrator.space.hardware import BF16_UNITS, has_mps
-from trainables.compiled import lacking
+from trainables.gpu_step import lacking
 
 OLDEST_COMPUTE = (7, 0)
 """Compute capability that Triton needs at least."""

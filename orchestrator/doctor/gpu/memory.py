@@ -9,7 +9,7 @@ import torch
 from orchestrator.doctor.findings import Finding, ok, slow, wrong
 from orchestrator.doctor.sample import Sample
 from orchestrator.engine.device import is_out_of_memory
-from trainables.captured import WARM_UP_CALLS
+from trainables.gpu_step import WARM_UP_CALLS
 
 STEPS = 6
 """Enough for a step to be recorded and replayed."""

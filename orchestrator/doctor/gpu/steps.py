@@ -10,9 +10,7 @@ import torch
 from orchestrator.doctor.findings import Finding, ok, wrong
 from orchestrator.doctor.fresh import Order, fresh
 from orchestrator.doctor.sample import Sample, digest, losses
-from trainables.captured import WARM_UP_CALLS
-from trainables.compiled import can_compile
-from trainables.fused import SWITCH
+from trainables.gpu_step import WARM_UP_CALLS, can_compile
 from trainables.training import Precision
 
 WIDTHS = (37, 64)
@@ -38,8 +36,6 @@ def side_by_side() -> Finding:
     said = "losses beside the CPU's, farthest apart: " + ", ".join(f"{k} {far:.1g}" for k, far in farthest.items())
     if off:
         todo = "steps compute something else here: train on the CPU, and keep this file for a report"
-        if all("bf16" in name for name in off):
-            todo += f"; is it right with {SWITCH}=0, which leaves attention to torch's own kernel?"
         return wrong(f"{said}; too far: {', '.join(off)}", todo, **_figures(farthest))
     return ok(said, **_figures(farthest))
 

@@ -1,0 +1,285 @@
+"""The step that a GPU takes, as far as a CPU shows it: recorded, compiled and padded, it computes the plain step."""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tests.trainables.trainers import MODEL, TRAINING, VOCABULARY, losses, make_trainer
+from trainables import gpu_step, stack
+from trainables.architecture import ModelSettings, layout
+from trainables.gpu_step import pad_parameters, repeatable
+from trainables.stack import stack_losses
+from trainables.transformer import _embed, _embed_by_product, forward, initialise
+
+SMALL = replace(MODEL, n_recurrence=1)
+PADDED = {
+    "the paper's": (ModelSettings(block=9), 5),
+    "two heads": (ModelSettings(block=9, n_head=2), 10),
+    "two blocks, tied, gelu": (ModelSettings(n_layer=2, n_recurrence=1, tied=True, activation="gelu", block=9), 7),
+    "odd feed-forward": (ModelSettings(n_recurrence=2, feed_forward=3, block=9), 8),
+    "biases": (ModelSettings(block=9, bias=True), 5),
+    "biases, two heads": (ModelSettings(block=9, n_head=2, bias=True), 10),
+    "biases, two blocks, tied, gelu": (
+        ModelSettings(n_layer=2, n_recurrence=1, tied=True, activation="gelu", block=9, bias=True),
+        7,
+    ),
+}
+WAITS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::masked_select", "aten::unique")
+"""Operations that make the host wait for the device, which ends a capture."""
+
+
+class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Records what a step does and repeats it on the same memory, as a CUDA graph does."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.calls: list[tuple[Any, tuple[Any, ...], dict[str, Any], Any]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        self.calls.append((func, args, kwargs, result))
+        return result
+
+    def replay(self) -> None:
+        for func, args, kwargs, before in self.calls:
+            after = func(*args, **kwargs)
+            pairs = zip(_tensors(before), _tensors(after), strict=True)
+            for old, new in pairs:
+                if old.data_ptr() != new.data_ptr():
+                    old.copy_(new)
+
+
+def _tensors(result: Any) -> list[torch.Tensor]:
+    items = result if isinstance(result, tuple | list) else [result]
+    return [item.detach() for item in items if isinstance(item, torch.Tensor)]
+
+
+def recorded(step: Callable[[], None]) -> Tape:
+    tape = Tape()
+    with tape:
+        step()
+    return tape
+
+
+def test_a_recorded_step_repeats_training_without_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = [replace(TRAINING, learning_rate=rate) for rate in (5e-3, 1e-3)]
+    plain = make_trainer([0, 1], settings=settings)
+    plain.run(0, 8)
+    replayed = make_trainer([0, 1], settings=settings)
+    replayed.run(0, 1)
+    # Recording is itself a step, at which the tape is in the place of the step it records.
+    tapes: list[Tape] = []
+
+    def record_then_replay() -> None:
+        if tapes:
+            with torch.no_grad():
+                tapes[0].replay()
+        else:
+            tapes.append(recorded(take_step))
+
+    take_step = replayed._take_step
+    monkeypatch.setattr(replayed, "_take_step", record_then_replay)
+    replayed.run(1, 8)
+    for name, tensor in plain.state.tensors().items():
+        assert torch.equal(tensor, replayed.state.tensors()[name]), name
+
+
+@pytest.mark.parametrize("loss", ["all", "answer"])
+@pytest.mark.parametrize("windows", ["anywhere", "expression"])
+def test_no_operation_of_a_step_waits_for_the_device(loss: Any, windows: Any) -> None:
+    trainer = make_trainer([0, 1], settings=[replace(TRAINING, loss=loss, windows=windows)] * 2)
+    trainer.run(0, 1)
+    names = {func.name().split(".")[0] for func, *_ in recorded(trainer._take_step).calls}
+    assert "aten::bmm" in names
+    assert not names & set(WAITS)
+
+
+def test_repeatable_kernels_are_asked_for_only_meanwhile() -> None:
+    assert not torch.are_deterministic_algorithms_enabled()
+    with repeatable():
+        assert torch.are_deterministic_algorithms_enabled()
+        assert not torch.is_deterministic_algorithms_warn_only_enabled()
+        assert os.environ["CUBLAS_WORKSPACE_CONFIG"]
+        assert not torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("n_embed", [16, 37])
+@pytest.mark.parametrize("compile_step", [False, True])
+def test_on_a_gpu_captured_steps_follow_the_cpu(n_embed: int, compile_step: bool) -> None:
+    trainer = make_trainer([0, 1], device="cuda", n_embed=n_embed, compile_step=compile_step)
+    on_gpu = losses(trainer, 30)
+    assert trainer._captured is not None
+    assert trainer._captured.recorded
+    torch.testing.assert_close(on_gpu, losses(make_trainer([0, 1], n_embed=n_embed), 30), rtol=2e-3, atol=1e-3)
+
+
+@pytest.fixture
+def tf32_as_before() -> Iterator[None]:
+    """Whether float32 products may be rounded is set for the whole process."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    yield
+    torch.backends.cuda.matmul.allow_tf32 = before
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("tf32_as_before")
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+def test_on_a_gpu_the_learning_outcome_survives_less_precision(precision: Any) -> None:
+    ends = []
+    for one in ("float32", precision):
+        trainer = make_trainer(range(8), device="cuda", model=MODEL, settings=[replace(TRAINING, precision=one)] * 8)
+        torch.backends.cuda.matmul.allow_tf32 = one == "tf32"
+        ends.append(losses(trainer, 200)[-20:].mean(dim=0))
+    noise = float(ends[0].std()) / 8**0.5
+    assert abs(float(ends[1].mean() - ends[0].mean())) < max(2 * noise, 0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bias", [pytest.param(False, marks=pytest.mark.night), True])
+def test_compiled_steps_follow_uncompiled_ones_through_a_shrinking_stack(bias: bool) -> None:
+    from torch._dynamo.utils import counters
+
+    plain, fast = (
+        make_trainer(range(4), model=replace(SMALL, bias=bias), compile_step=compile_step)
+        for compile_step in (False, True)
+    )
+    expected, curve = losses(plain, 6), losses(fast, 6)
+    versions = counters["stats"]["unique_graphs"]
+    assert versions > 0
+    for trainer in (plain, fast):
+        trainer.keep(torch.tensor([0, 1, 3]))
+    expected = torch.cat((expected[:, [0, 1, 3]], losses(plain, 6, first=6)))
+    curve = torch.cat((curve[:, [0, 1, 3]], losses(fast, 6, first=6)))
+    torch.testing.assert_close(curve, expected, rtol=1e-3, atol=1e-4)
+    assert counters["stats"]["unique_graphs"] == versions
+
+
+def test_a_gpu_without_the_tools_runs_uncompiled_and_names_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(gpu_step, "find_spec", lambda name: object())
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+    monkeypatch.setenv("CC", "sh")
+    assert not gpu_step.can_compile(torch.device("cuda"))
+    assert gpu_step.lacking() == ("Python's headers (python3-dev)",)
+    (tmp_path / "Python.h").touch()
+    assert gpu_step.can_compile(torch.device("cuda"))
+    monkeypatch.setenv("PATH", "")
+    assert gpu_step.lacking() == ("a C compiler (gcc or clang)",)
+
+
+def test_a_worker_compiles_with_few_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._inductor import config
+
+    monkeypatch.delenv(gpu_step.COMPILERS, raising=False)
+    with config.patch(compile_threads=64):  # As on a node of so many cores, on which other workers compile, too.
+        gpu_step.compiled(lambda: None)
+        threads = config.compile_threads
+    assert threads is not None
+    assert threads <= 4
+
+
+@pytest.mark.slow
+def test_what_is_compiled_does_not_depend_on_which_stack_came_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._dynamo.utils import counters
+
+    taken: list[int] = []
+    differentiate = stack.StackTrainer._differentiate
+
+    def noted(trainer: stack.StackTrainer, weights: torch.Tensor, *windows: torch.Tensor) -> Any:
+        taken.append(len(weights))
+        return differentiate(trainer, weights, *windows)
+
+    monkeypatch.setattr(stack.StackTrainer, "_differentiate", noted)
+    before = counters["stats"]["unique_graphs"]
+    for runs in (2, 5):
+        make_trainer(range(runs), model=replace(SMALL, feed_forward=3), compile_step=True).run(0, 1)
+    assert taken == [gpu_step.CANONICAL_STACK, 2, 5]
+    assert counters["stats"]["unique_graphs"] == before + 1
+
+
+def test_one_process_of_a_machine_compiles_a_form_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    within: list[str] = []
+
+    def other(form: str) -> Thread:
+        def enter() -> None:
+            with gpu_step.compiling(form):
+                within.append(form)
+
+        thread = Thread(target=enter)
+        thread.start()
+        return thread
+
+    with gpu_step.compiling("16"):
+        other("32").join(10)  # Of another form.
+        waits = other("16")
+        waits.join(0.3)
+        assert within == ["32"]
+    waits.join(10)
+    assert within == ["32", "16"]
+
+
+def padded_models(settings: ModelSettings, n_embed: int) -> dict[str, Tensor]:
+    """A stack of two in float64, with gains that are not all 1 and biases that are not 0."""
+    where = layout(settings, n_embed, VOCABULARY)
+    generator = torch.Generator().manual_seed(0)
+    flat = torch.stack([initialise(settings, where, generator) for _ in range(2)]).double() * 10
+    flat += 0.1 * torch.randn(flat.shape, generator=generator)
+    return {name: view.detach().requires_grad_() for name, view in where.views(flat).items()}
+
+
+def windows() -> Tensor:
+    return torch.randint(0, VOCABULARY, (2, 3, 10), generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("name", PADDED)
+def test_padded_models_compute_the_same_logits_and_gradients(name: str) -> None:
+    settings, n_embed = PADDED[name]
+    parameters = padded_models(settings, n_embed)
+    padded = pad_parameters(settings, parameters, 16)
+    assert padded["token"].shape[-1] == 16
+    tokens = windows()[..., :-1]
+    torch.testing.assert_close(
+        forward(settings, padded, tokens), forward(settings, parameters, tokens), rtol=1e-12, atol=1e-12
+    )
+    counted = torch.ones(2, 3, 9, dtype=torch.bool)
+    plain, widened = (
+        torch.autograd.grad(
+            stack_losses(settings, parameters, windows(), counted, pad_to).sum(), list(parameters.values())
+        )
+        for pad_to in (1, 16)
+    )
+    for key, one, other in zip(parameters, plain, widened, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-9, msg=f"the gradient of {key} differs")
+
+
+def test_looking_up_by_a_product_is_looking_up() -> None:
+    table = torch.randn(2, VOCABULARY, 5, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    tokens = torch.randint(0, VOCABULARY, (2, 40), generator=torch.Generator().manual_seed(1))
+    plain, product = _embed(table, tokens), _embed_by_product(table, tokens)
+    assert torch.equal(plain, product)
+    (one,), (other,) = (torch.autograd.grad(result.square().sum(), table) for result in (plain, product))
+    torch.testing.assert_close(one, other)
+
+
+def test_widths_that_fit_are_left_alone() -> None:
+    settings = ModelSettings(block=9, feed_forward=2)
+    where = layout(settings, 16, 24)
+    views = where.views(torch.zeros(1, where.width))
+    assert pad_parameters(settings, views, 8) is views
