@@ -3,7 +3,6 @@
 PYTHON ?= python3
 SPACE ?= add_vs_add_prod
 ARGS ?=
-HOMES ?= results
 TORCH ?= torch==2.13.0
 JOBS ?= 2
 HERE := not night and not bench and not gpu and not cluster and not browser
@@ -13,7 +12,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help install run test night browser pictures notebook chaos cluster lint bench lock clean
+.PHONY: help install run test night browser notebook chaos cluster lint bench lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 10
@@ -47,12 +46,8 @@ night: $(STAMP) ## Run the longest tests, such as the coverage of intervals over
 browser: $(STAMP) ## Look at MLflow's page with Debian's chromium and chromium-driver.
 	$(BIN)/python -m pytest tests/browser -m browser $(ARGS)
 
-# From sweeps that are there: an evening's and one over recipes in the first of HOMES, a laptop's in any.
-pictures: $(STAMP) ## Draw the README's pictures anew: make pictures HOMES="results" ARGS="--only live"
-	$(BIN)/python -m tests.pictures $(HOMES) $(ARGS)
-
 notebook: $(STAMP) ## Run the example notebook and write what it shows into it.
-	$(BIN)/python -m tests.pictures.notebook
+	$(BIN)/python -m tests.example_notebook
 
 chaos: $(STAMP) ## Make faults in the middle of sweeps, and count what they cost: make chaos ARGS="--rounds 10 --seed 10"
 	$(BIN)/python -m tests.chaos $(ARGS)

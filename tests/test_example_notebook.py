@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.pictures.notebook import NOTEBOOK, run_cells
+from tests.example_notebook import NOTEBOOK, run_cells
 
 
 def cells() -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """Runs the example notebook's cells as they stand, and writes what they show into it: no Jupyter is needed.
 
-python -m tests.pictures.notebook
+python -m tests.example_notebook
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOK = ROOT / "deploy" / "examples" / "transitions.ipynb"
 
 
