@@ -1,4 +1,4 @@
-"""The operations of ListOps, all modulo n. To add one, add its entry to ``OPERATIONS``.
+"""The operations of ListOps, all modulo n. To add one, add its entry at the end of ``OPERATIONS``.
 
 Shape legend: ``arguments`` is an int64 array [..., k] of numbers in 0..n-1, k >= 2; a function returns [...].
 """
@@ -82,7 +82,10 @@ OPERATIONS: dict[str, Operation] = {
         Operation("relabelled_add", _relabelled_sum, commutative=True),
     )
 }
-"""All operations by the name they have in a mix, in the order of their tokens."""
+"""All operations by the name they have in a mix."""
+FIRST_OPERATIONS = ("max", "min", "med", "add", "prod", "nadd", "shuffled_add", "relabelled_add")
+"""The operations in the vocabulary by default. It stays as it is when operations are added: the number of tokens
+belongs to a model's shape, and so to every run's key."""
 
 
 def build_function(name: str, modulus: int, seed: int) -> Function:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
+from trainables.base import SettingsError
+from trainables.described import ADDED_LATER
 from trainables.expressions.shape import check_whole
 from trainables.expressions.task import ExpressionTask
 from trainables.expressions.trees import Function
-from trainables.listops.operations import OPERATIONS, build_function
+from trainables.listops.operations import FIRST_OPERATIONS, OPERATIONS, build_function
 from trainables.listops.tokens import Vocabulary
 
 LARGEST_MODULUS = 65_000
@@ -21,6 +23,9 @@ class TaskSettings(ExpressionTask):
 
     ``modulus``
         Numbers are 0..modulus-1 and every operation is taken modulo it.
+    ``operations``
+        The operations that have a token, in the order of their tokens, whatever the mix. One that is not among the
+        first eight must be named here by the search space that uses it.
 
     The others are those of :class:`trainables.expressions.shape.ExpressionShape`. Raises :class:`SettingsError` with
     the key ``task.<field>``.
@@ -32,9 +37,17 @@ class TaskSettings(ExpressionTask):
     values_setting: ClassVar[str] = "task.modulus"
 
     modulus: int = 20
+    operations: tuple[str, ...] = field(default=FIRST_OPERATIONS, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         check_whole("modulus", self.modulus, 2, LARGEST_MODULUS)
+        for name in self.operations:
+            if name not in OPERATIONS:
+                raise SettingsError(
+                    f"there is no operation {name!r}", key="task.operations", given=name, allowed=tuple(OPERATIONS)
+                )
+        if not self.operations or len(set(self.operations)) < len(self.operations):
+            raise SettingsError("name at least one operation, each once", key="task.operations")
         super().__post_init__()
 
     @property
@@ -42,7 +55,7 @@ class TaskSettings(ExpressionTask):
         return self.modulus
 
     def tasks(self) -> tuple[str, ...]:
-        return tuple(OPERATIONS)
+        return self.operations
 
     def subject(self) -> str:
         return f"modulus {self.modulus}"
@@ -56,10 +69,10 @@ class TaskSettings(ExpressionTask):
         return True
 
     def vocabulary(self) -> Vocabulary:
-        return Vocabulary(self.modulus)
+        return Vocabulary(self.modulus, self.operations)
 
     def function(self, operation: str, seed: int) -> Function:
         return build_function(operation, self.modulus, seed)
 
     def blind(self) -> tuple[str, ...]:
-        return tuple(operation.name for operation in OPERATIONS.values() if operation.commutative)
+        return tuple(name for name in self.operations if OPERATIONS[name].commutative)

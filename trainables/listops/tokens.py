@@ -1,13 +1,15 @@
-"""Tokens of ListOps: one per number modulo n, then those of all operations."""
+"""Tokens of ListOps: one for each number modulo n, then one for each operation of the vocabulary."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from trainables.expressions.vocabulary import ExpressionVocabulary
-from trainables.listops.operations import OPERATIONS
+from trainables.listops.operations import FIRST_OPERATIONS
 
 
 class Vocabulary(ExpressionVocabulary):
-    """The tokens for one modulus, whatever is trained: numbers (ids 0..n-1), all operations, ``( ) = <eos>``."""
+    """The tokens for one modulus, whatever the mix: numbers (ids 0..n-1), ``operations``, ``( ) = <eos>``."""
 
-    def __init__(self, modulus: int) -> None:
-        super().__init__(tuple(map(str, range(modulus))), tuple(OPERATIONS), of=f"modulus {modulus}")
+    def __init__(self, modulus: int, operations: Sequence[str] = FIRST_OPERATIONS) -> None:
+        super().__init__(tuple(map(str, range(modulus))), tuple(operations), of=f"modulus {modulus}")

@@ -60,7 +60,7 @@ def evaluator(modulus: int, seed: int) -> naive.Evaluate:
 def test_every_step_is_right_and_every_window_belongs(
     shape: dict[str, Any], tasks: set[str], part: Part, seed: int
 ) -> None:
-    settings = TaskSettings(**shape)
+    settings = TaskSettings(**shape, operations=tuple(OPERATIONS))
     expressions = Expressions(settings, Mix.parse("+".join(sorted(tasks))), seed)
     texts, nodes = expressions.sample(part, 20, np.random.default_rng(seed))
     assert sum(texts.lengths) == len(texts.tokens)

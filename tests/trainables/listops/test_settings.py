@@ -8,7 +8,9 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from trainables.base import SettingsError
+from trainables.described import described_fields
 from trainables.expressions.shape import LONGEST_TEXT_TOKENS
+from trainables.listops.operations import FIRST_OPERATIONS
 from trainables.listops.settings import TaskSettings
 
 
@@ -127,3 +129,21 @@ def test_strict_validation_by_pydantic() -> None:
         adapter.validate_python({"modulo": 6})
     with pytest.raises(ValidationError, match="at least 2"):
         adapter.validate_python({"modulus": 1})
+
+
+def test_the_vocabulary_is_that_of_the_operations_named() -> None:
+    """An operation that is added later changes no run that does without it."""
+    assert TaskSettings().operations == FIRST_OPERATIONS
+    few = TaskSettings(modulus=6, operations=("add", "prod"))
+    assert few.tasks() == ("add", "prod")
+    assert len(few.vocabulary()) == 6 + 2 + 4
+    assert described_fields(TaskSettings(operations=FIRST_OPERATIONS)) == described_fields(TaskSettings())
+    assert "operations" not in described_fields(TaskSettings())
+    assert described_fields(few)["operations"] == ("add", "prod")
+
+
+@pytest.mark.parametrize("operations", [(), ("add", "add"), ("add", "substract")])
+def test_operations_that_cannot_be_a_vocabulary(operations: tuple[str, ...]) -> None:
+    with pytest.raises(SettingsError) as caught:
+        TaskSettings(operations=operations)
+    assert caught.value.key == "task.operations"

@@ -23,7 +23,7 @@ def test_one_token_per_number_operation_and_sign() -> None:
 
 
 def test_numbers_come_first_and_every_operation_has_a_token() -> None:
-    vocabulary = Vocabulary(6)
+    vocabulary = Vocabulary(6, tuple(OPERATIONS))
     assert vocabulary.encode("0 1 2 3 4 5").tolist() == list(range(6))
     assert {vocabulary.operation(name) for name in OPERATIONS} == set(range(6, 6 + len(OPERATIONS)))
     assert len(vocabulary) == 6 + len(OPERATIONS) + 4
