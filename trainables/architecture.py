@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from trainables.arms import ALL
@@ -78,7 +78,7 @@ class ModelSettings:
 
     def stackable(self) -> dict[str, Any]:
         """What runs of one stack must share: all but the scale of the first weights."""
-        return asdict(self) | {"init": self.init.kind == "mup" and self.init.described()["base_width"]}
+        return described_fields(self) | {"init": self.init.kind == "mup" and self.init.described()["base_width"]}
 
     def described(self) -> dict[str, Any]:
         """Everything that changes the mathematics, for run keys.

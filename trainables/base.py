@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from trainables.arms import Arm, Mix
 from trainables.described import described_fields
 from trainables.errors import SettingsError
-from trainables.runs import Evaluation, Outcome, Parameters, Report, RunConfig, Start, Status, StepCost, Until
+from trainables.runs import Evaluation, Outcome, Parameters, Report, RunConfig, Start, Status, Until
 from trainables.tables import TaskTables
 from trainables.words import Words
 
@@ -39,7 +39,6 @@ __all__ = [
     "SettingsError",
     "Start",
     "Status",
-    "StepCost",
     "TaskTables",
     "Until",
     "Words",
@@ -216,24 +215,9 @@ class Family(ABC):
         """
         raise NotImplementedError(f"the family {self.name!r} hands out no data: it has no method data(run, cache)")
 
-    def workload(self) -> str:
-        """What shapes a step beside size and precision, in words: with all three equal, steps take equally long."""
-        return json.dumps(asdict(self.settings), sort_keys=True)
-
-    def precision(self) -> str:
-        """What matrix products are computed in."""
-        return "float32"
-
     def memory(self, size: int) -> float:
         """Bytes of memory each run of a stack needs at its peak, rather too many than too few; 0 where not known."""
         return 0.0
-
-    def probe(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> StepCost | None:
-        """Time a few steps of these runs as a stack, and forget them; None where the family cannot.
-
-        Called before a training, in its process; must be quick (a few steps) and leave nothing behind.
-        """
-        return None
 
     def config(
         self, arm: Arm, size: int, seed: int, steps_factor: int = 1, tuned: Mapping[str, float] | None = None

@@ -21,7 +21,6 @@ from trainables.base import (
     Parameters,
     RunConfig,
     SettingsError,
-    StepCost,
 )
 from trainables.contract import Border, BrokenFamilyError, finite
 
@@ -199,13 +198,6 @@ def _resumed(case: Case) -> None:
         )
 
 
-def _timed(case: Case) -> None:
-    cost = case.family.probe([case.run()], device=case.device, cache=case.directory / "data")
-    if cost is None:
-        raise Skipped("it has no probe(), so that stacks are sized by what steps take while sweeps run")
-    _must(isinstance(cost, StepCost) and cost.seconds > 0, f"probe() must give a StepCost; it gave {cost!r}")
-
-
 def _trained(case: Case, runs: Sequence[RunConfig]) -> list[tuple[Outcome, int]]:
     """Outcomes of runs trained as one stack, and how many evaluations each had."""
     learner, border = case.learner(runs), Border(case.family, runs)
@@ -262,6 +254,5 @@ CHECKS: dict[str, Callable[[Case], None]] = {
     "the same run comes to the same": _repeated,
     "a run in a stack is the run alone": _stacked,
     "a run goes on from its checkpoint": _resumed,
-    "steps can be timed": _timed,
 }
 """The checks by what they say of a family that passes, the quick ones first."""

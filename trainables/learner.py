@@ -15,14 +15,14 @@ import torch
 from numpy.typing import NDArray
 
 from trainables.architecture import Layout, ModelSettings, layout
-from trainables.base import Evaluation, Learner, Outcome, Report, RunConfig, Status, StepCost
+from trainables.base import Evaluation, Learner, Outcome, Report, RunConfig, Status
 from trainables.checkpoint import read_checkpoint, write_checkpoint
 from trainables.corpus import Alphabet, Dataset, Examples
 from trainables.generation import accuracies
 from trainables.resizing import resized
 from trainables.sampling import WindowSampler
 from trainables.stack import StackState, StackTrainer
-from trainables.timing import computing_s, time_steps
+from trainables.timing import computing_s
 from trainables.training import SOLVED, SOLVED_EVALUATIONS, TrainingSettings
 from trainables.transformer import initialise
 
@@ -152,11 +152,6 @@ class TransformerLearner(Learner):
         rows = [notes["active"].index(places[index]) for index in self._active]
         mine = {name: tensor[rows] for name, tensor in tensors.items()}
         self._trainer = self._make_trainer(StackState.of(mine, notes["loss_steps"], self._device))
-
-    def probe(self) -> StepCost:
-        """Time a few steps. The learner must not be trained after it."""
-        seconds, memory_bytes = time_steps(self._trainer.run, self._device)
-        return StepCost(seconds / len(self._jobs), memory_bytes)
 
     def _initial_parameters(self, job: Job) -> torch.Tensor:
         generator = torch.Generator().manual_seed(run_seed("initialisation", job.config))

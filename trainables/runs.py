@@ -142,15 +142,6 @@ class Report:
 
 
 @dataclass(frozen=True)
-class StepCost:
-    """What a step of a stack takes: ``seconds`` of each run's share, and the memory it held at its peak in bytes (0
-    where the device does not say)."""
-
-    seconds: float
-    memory_bytes: float = 0.0
-
-
-@dataclass(frozen=True)
 class Parameters:
     """Trainable parameters of a model: all of them, and those of its body (``core``), without what depends on the form
     of the data rather than on what is learned. :attr:`Words.outside_core` says what that is."""

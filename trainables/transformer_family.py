@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,9 +20,10 @@ from trainables.architecture import (
     parameter_shapes,
     training_bytes,
 )
-from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError, StepCost
+from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError
 from trainables.corpus import Dataset
 from trainables.datasets import load_dataset
+from trainables.described import described_fields
 from trainables.initialisation import scale_warning
 from trainables.tables import TaskTables
 from trainables.text_task import TextTask
@@ -150,30 +151,17 @@ class TransformerFamily(Family):
 
     def shape(self, run: RunConfig) -> str:
         settings: TransformerSettings = run.settings
-        shared = {name: value for name, value in asdict(settings.training).items() if name not in OWN_TRAINING}
+        shared = {
+            name: value for name, value in described_fields(settings.training).items() if name not in OWN_TRAINING
+        }
         described = [run.size, settings.task.stackable(), settings.model.stackable(), shared]
         digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:8]
         return f"{self.size_axis}-{run.size}-{digest}"
-
-    def precision(self) -> str:
-        return str(self.settings.training.precision)
-
-    def workload(self) -> str:
-        model, training = self.settings.model, self.settings.training
-        heads = f"{model.n_head} head{'s' if model.n_head > 1 else ''}"
-        return (
-            f"{training.batch} x {model.block} tokens, {model.n_layer} layers x {model.n_recurrence}, {heads}, "
-            f"feed-forward {model.feed_forward}, {model.activation}, vocabulary {self._vocabulary_size}"
-            + (", biases" if model.bias else "")
-        )
 
     def memory(self, size: int) -> float:
         model, training = self.settings.model, self.settings.training
         item = 2 if training.precision == "bf16" else 4
         return training_bytes(model, size, self._vocabulary_size, training.batch, item)
-
-    def probe(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> StepCost:
-        return self._learner(runs, device, cache).probe()
 
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
         return self._learner(runs, device, cache)

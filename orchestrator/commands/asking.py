@@ -252,13 +252,12 @@ def plan_command(
 def _brief(spec: SweepSpec, hardware: Hardware, home: Path, console: Console) -> Plan:
     """Print what is about to be done; returns the plan that was shown."""
     from orchestrator.cost.plan import make_plan
-    from orchestrator.stacks.calibration import settle
+    from orchestrator.stacks import settled
     from orchestrator.store.mirrored import place_words
     from orchestrator.terminal.briefing import print_briefing
 
-    say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
-    spec, sizing = settle(spec, home, hardware, say)
-    plan = make_plan(spec, hardware, sizing)
+    spec = settled(spec, hardware)
+    plan = make_plan(spec, hardware)
     print_briefing(spec, hardware, plan, console, place_words(home))
     return plan
 

@@ -81,7 +81,8 @@ Override = Annotated[
 StackOption = Annotated[
     str | None,
     typer.Option(
-        metavar="N|auto", help="Train at most this many runs as one batched model; auto: as measurements suggest."
+        metavar="N|auto",
+        help="Train at most this many runs as one batched model; auto: by a rule from memory and width.",
     ),
 ]
 GpuFraction = Annotated[

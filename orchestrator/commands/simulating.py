@@ -97,7 +97,6 @@ def _asked(
     from orchestrator.cost.plan import run_seconds
     from orchestrator.search.base import Problem
     from orchestrator.simulation.study import Benchmark
-    from orchestrator.stacks.sizing import Sizing, conditions_of
 
     if space is None:
         if profile or variant or override:
@@ -106,9 +105,9 @@ def _asked(
         problem = Problem(("mix",), sizes, tuple(range(GENERIC_SEEDS)))
         costs = {size: float(size) ** GENERIC_EXPONENT for size in sizes}
         return Benchmark(problem, _methods(methods, cluster.stack), costs, cluster, seed)
-    spec, hardware = load(space, profile, override, variant)
+    spec, _ = load(space, profile, override, variant)
     problem = Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.seed_list)
-    costs = run_seconds(spec, Sizing(spec, conditions_of(spec, hardware)))
+    costs = run_seconds(spec)
     tried = _methods(methods, cluster.stack)
     if spec.search.method in tried:
         tried[spec.search.method] = spec.search.with_stack(cluster.stack).settings

@@ -18,7 +18,7 @@ from orchestrator.search.registry import make_searcher
 from orchestrator.space.hardware import Hardware, Machine
 from orchestrator.space.searching import searcher_of
 from orchestrator.space.spec import SweepSpec
-from orchestrator.stacks.sizing import Sizing
+from orchestrator.stacks import StackSizes
 from orchestrator.tuning.halving import dearest
 from orchestrator.tuning.places import possible_places
 from trainables.base import Family
@@ -46,7 +46,7 @@ sweeps share, are not counted."""
 @dataclass(frozen=True)
 class SizePlan:
     """What one size contributes. ``flops`` and ``seconds`` are those of one run, at most; ``runs`` is expected;
-    ``stack`` is the most runs trained together; ``measured`` says that the time was, on this kind of device."""
+    ``stack`` is the most runs trained together."""
 
     size: int
     parameters: float
@@ -54,7 +54,6 @@ class SizePlan:
     seconds: float
     runs: float
     stack: int = 1
-    measured: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,11 +94,12 @@ class Plan:
         return SWEEP_BYTES + sum(runs * kept for runs, kept in each)
 
 
-def make_plan(spec: SweepSpec, hardware: Hardware, sizing: Sizing) -> Plan:
-    """The cost of ``spec`` on ``hardware``."""
+def make_plan(spec: SweepSpec, hardware: Hardware) -> Plan:
+    """The cost of ``spec``, settled (orchestrator.stacks), on ``hardware``."""
     family = spec.make_family()
     flops = {size: _dearest(spec, family, size) for size in spec.sizes}
-    seconds = run_seconds(spec, sizing)
+    seconds = run_seconds(spec)
+    stacks = StackSizes(spec, hardware)
     rehearsals = rehearse(spec, seconds)
     at_once = stacks_at_once(spec, hardware)
     sizes = tuple(
@@ -109,8 +109,7 @@ def make_plan(spec: SweepSpec, hardware: Hardware, sizing: Sizing) -> Plan:
             flops[size],
             seconds[size],
             sum(runs[size] for runs in rehearsals) / len(rehearsals),
-            sizing.most(size),
-            sizing.seconds_a_step(size) is not None,
+            stacks.most(size),
         )
         for size in spec.sizes
     )
@@ -122,16 +121,10 @@ def make_plan(spec: SweepSpec, hardware: Hardware, sizing: Sizing) -> Plan:
     return Plan(sizes, runs_at_worst, runs_at_most, at_worst, at_once, tuning_runs, tuning_seconds)
 
 
-def run_seconds(spec: SweepSpec, sizing: Sizing) -> dict[int, float]:
-    """What a run of each size takes at most: as measured, or at typical rates where nothing near was."""
+def run_seconds(spec: SweepSpec) -> dict[int, float]:
+    """Seconds that a run of each size takes at most, at typical rates."""
     family = spec.make_family()
-    seconds = {}
-    for size in spec.sizes:
-        step = sizing.seconds_a_step(size)
-        steps = max(family.steps(spec.config(Request(mix.name, size, spec.seed))) for mix in spec.mixes)
-        typical = _seconds(spec, _dearest(spec, family, size), family.parameters(size).total)
-        seconds[size] = typical if step is None else steps * step
-    return seconds
+    return {size: _seconds(spec, _dearest(spec, family, size), family.parameters(size).total) for size in spec.sizes}
 
 
 def _tuning(spec: SweepSpec, seconds: Mapping[int, float], at_once: int) -> tuple[int, float]:

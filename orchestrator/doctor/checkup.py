@@ -69,7 +69,6 @@ def cpu_checks(home: Path) -> tuple[Check, ...]:
         Check("ports", places.ports, 1),
         Check("learning", training.learning),
         Check("repeating", training.repeating, 10),
-        Check("speed", training.speed),
         Check("MLflow", partial(services.record, home), 15),
         Check("Ray", partial(services.ray_start, home), 20),
     )
@@ -83,7 +82,6 @@ def gpu_checks() -> tuple[Check, ...]:
     return (
         Check("GPU", device.device, 5),
         Check("driver", device.driver, 2),
-        Check("sharing", device.sharing, 1),
         Check("compiler", device.compiler, 1),
         Check("copying", rates.copying, 3),
         Check("multiplying", rates.multiplying, 5),

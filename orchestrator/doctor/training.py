@@ -8,19 +8,13 @@ from contextlib import contextmanager
 
 import torch
 
-from orchestrator.doctor.findings import Finding, ok, slow, wrong
+from orchestrator.doctor.findings import Finding, ok, wrong
 from orchestrator.doctor.fresh import Order, fresh
 from orchestrator.doctor.sample import VOCABULARY, Sample, digest, losses
-from trainables.timing import time_steps
 
 STEPS = 40
 LEARNED = 0.6
 """The loss after 40 steps is under this share of ln 13, that of a blind guess; the least there is are .27 of it."""
-USUAL_RATE = 160.0
-"""Runs x steps a second of one core, in a stack of four at n_embed 16 of the laptop profile's shape
-(tests/bench/results/throughput.md)."""
-FAR_BELOW = 0.4
-"""Of the usual rate."""
 SAMPLE = Sample(runs=2)
 
 
@@ -49,19 +43,6 @@ def repeating() -> Finding:
             digests=sorted(found),
         )
     return ok(f"the same {STEPS} steps give the same bits, in a process of their own, too", digest=elsewhere)
-
-
-def speed() -> Finding:
-    """Steps a second of one core, by its computing time."""
-    sample = Sample(runs=4)
-    with one_thread():
-        seconds, _ = time_steps(sample.trainer().run, torch.device("cpu"))
-    rate = sample.runs / seconds
-    said = f"one core takes {rate:.0f} steps a second at n_embed {sample.n_embed}, in a stack of {sample.runs}"
-    figures = {"runs_x_steps_a_second": rate, "usual": USUAL_RATE}
-    if rate < FAR_BELOW * USUAL_RATE:
-        return slow(f"{said}; {USUAL_RATE:.0f} are usual", "ten minutes elsewhere are longer here", **figures)
-    return ok(said, **figures)
 
 
 def _digest_after(steps: int) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from orchestrator.catalogue.lookup import find_sweep
 from orchestrator.engine.base import Engine
-from orchestrator.engine.mps import multi_process_service
 from orchestrator.engine.transport import Transport
 from orchestrator.errors import UserError
 from orchestrator.space.hardware import Hardware
@@ -46,19 +45,6 @@ def engine_for(
 
     here = session or RaySession(address, dashboard=dashboard)
     return RayEngine(str(home.root), spec.resources, here, transport=transport)
-
-
-def mps_where_asked(
-    specs: Iterable[SweepSpec], say: Callable[[str], object], *, local_debug: bool, address: str | None
-) -> AbstractContextManager[None]:
-    """A block in which NVIDIA's multi-process service runs where one of these sweeps asks for it: on this machine, for
-    stacks in processes of their own. Blocks may lie within one another."""
-    if local_debug or not any(spec.resources.mps and spec.resources.device == "cuda" for spec in specs):
-        return nullcontext()
-    if address is not None:
-        say(f"resources.mps: the nodes at {address} start MPS themselves, or stacks on one GPU take turns there")
-        return nullcontext()
-    return multi_process_service(say)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.catalogue.reports import compared
 from orchestrator.cost.plan import make_plan
 from orchestrator.cost.spent import cost_of
-from orchestrator.drive.beginning import mps_where_asked, one_ray
+from orchestrator.drive.beginning import one_ray
 from orchestrator.drive.probing import probe_runs
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.errors import SweepError
@@ -26,7 +26,7 @@ from orchestrator.space.evidence import stands_for_its_size
 from orchestrator.space.expected import LAW, ORDER, Expectation, about
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spec import SweepSpec
-from orchestrator.stacks.sizing import Sizing, conditions_of
+from orchestrator.stacks import settled
 from orchestrator.store import lifecycle
 from orchestrator.store.files import Home
 from orchestrator.store.probed import numbers_of
@@ -94,11 +94,7 @@ class Reproduction:
         waiting.sort(key=lambda each: costs[self._place(each[1])] / each[0].rows_of(each[1]))
         if budget_s != 0:
             self._probe([(each, spec) for each in self._experiments for spec in each.specs])
-        specs = [spec for _, spec in waiting]
-        with (
-            mps_where_asked(specs, self._say, local_debug=options.local_debug, address=options.address),
-            one_ray(local_debug=options.local_debug, address=options.address, dashboard=options.dashboard) as session,
-        ):
+        with one_ray(local_debug=options.local_debug, address=options.address, dashboard=options.dashboard) as session:
             shared = replace(options, session=session)
             for number, (experiment, spec) in enumerate(waiting, start=1):
                 if until is not None and clock() + costs[self._place(spec)] > until:
@@ -183,7 +179,7 @@ class Reproduction:
             self._answered[self._place(spec)] = read_sweep(self._home, newest.id)
 
     def _expected_seconds(self, spec: SweepSpec) -> float:
-        return make_plan(spec, self._hardware, Sizing(spec, conditions_of(spec, self._hardware))).seconds
+        return make_plan(settled(spec, self._hardware), self._hardware).seconds
 
     def _why(self, spec: SweepSpec) -> str:
         return self._failed.get(self._place(spec), "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,6 @@ from orchestrator.drive.beginning import (
     engine_for,
     extended_sweep,
     known_runs,
-    mps_where_asked,
     on_these_devices,
     resumed_sweep,
 )
@@ -45,8 +44,7 @@ from orchestrator.space import hardware
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.searching import searcher_of
 from orchestrator.space.spec import SweepSpec
-from orchestrator.stacks import calibration
-from orchestrator.stacks.sizing import Sizing
+from orchestrator.stacks import StackSizes, settled
 from orchestrator.store import lifecycle, runs
 from orchestrator.store.damage import mended_journal
 from orchestrator.store.files import Home, SweepFiles
@@ -110,21 +108,15 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     ``KeyboardInterrupt`` after an interruption, which leaves a sweep that can be resumed.
     """
     say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
-    with mps_where_asked([spec], say, local_debug=options.local_debug, address=options.address):
-        return _run(spec, options, console, say)
-
-
-def _run(spec: SweepSpec, options: RunOptions, console: Console, say: Callable[[str], object]) -> Answer:
     home = Home(options.home.resolve())
     here = options.hardware or hardware.detect()
-    if options.address is None:  # It may have begun since the hardware was looked at.
-        here = replace(here, gpu_mps=bool(here.gpus) and hardware.has_mps())
     if options.address is None or options.hardware is not None:  # Else nothing is known yet of the cluster.
         check_room(spec, here)
     resumed = None if options.resume is None else resumed_sweep(spec, home, options.resume, say)
     extended = None if options.extend is None else extended_sweep(spec, home, options.extend)
     chosen = opened_for_run(home.root, say)
-    spec, sizing = calibration.settle(spec, home.root, here, say)
+    spec = settled(spec, here)
+    sizing = StackSizes(spec, here)
     engine_of = partial(
         engine_for,
         local_debug=options.local_debug,
@@ -153,14 +145,11 @@ def _run(spec: SweepSpec, options: RunOptions, console: Console, say: Callable[[
         ):
             runs.tidy(files)
             forget_stop_requests(files)
-            try:
-                sweep = tuning.tuned(sweep, home, engine, sizing, say, options.again, options.limit)
-                known = known_runs(sweep, home, extended, journal, say, retry_failed=options.retry_failed)
-                recorder = Recorder(MlflowTracker(chosen))
-                recorder.begin(sweep)
-                return _Drive(sweep, files, journal, recorder, sizing, console, options).run(engine, known)
-            finally:
-                calibration.add(home.root, sizing.known, say)
+            sweep = tuning.tuned(sweep, home, engine, sizing, say, options.again, options.limit)
+            known = known_runs(sweep, home, extended, journal, say, retry_failed=options.retry_failed)
+            recorder = Recorder(MlflowTracker(chosen))
+            recorder.begin(sweep)
+            return _Drive(sweep, files, journal, recorder, sizing, console, options).run(engine, known)
 
 
 class _Drive:
@@ -172,7 +161,7 @@ class _Drive:
         files: SweepFiles,
         journal: Journal,
         recorder: Recorder,
-        sizing: Sizing,
+        sizing: StackSizes,
         console: Console,
         options: RunOptions,
     ) -> None:
@@ -189,7 +178,7 @@ class _Drive:
 
     def run(self, engine: Engine, known: Sequence[Ended]) -> Answer:
         campaign = self._campaign(engine, known)
-        expected = run_seconds(self._sweep.spec, self._sizing)
+        expected = run_seconds(self._sweep.spec)
         monitor = Monitor(campaign, lambda: self._recorder.warning, expected)
         for entry in known:
             self._note(entry)

@@ -15,7 +15,7 @@ from orchestrator.engine.base import Engine
 from orchestrator.engine.campaign import Campaign
 from orchestrator.errors import SweepError
 from orchestrator.search.base import Request
-from orchestrator.stacks.sizing import Sizing
+from orchestrator.stacks import StackSizes
 from orchestrator.store import lifecycle
 from orchestrator.store.damage import mended_journal
 from orchestrator.store.files import Home, SweepFiles, TuningFiles, write_whole
@@ -32,7 +32,7 @@ def tuned(
     sweep: Sweep,
     home: Home,
     engine: Engine,
-    sizing: Sizing,
+    sizing: StackSizes,
     say: Callable[[str], object],
     again: Command | None = None,
     limit: TimeLimit | None = None,

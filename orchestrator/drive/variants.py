@@ -9,7 +9,7 @@ from functools import partial
 from rich.console import Console
 
 from orchestrator import supervised
-from orchestrator.drive.beginning import mps_where_asked, one_ray
+from orchestrator.drive.beginning import one_ray
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store import lifecycle
@@ -27,11 +27,7 @@ def run_variants(
     """
     home = Home(options.home.resolve())
     supervised.tell(several=True)
-    say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
-    with (
-        mps_where_asked(specs, say, local_debug=options.local_debug, address=options.address),
-        one_ray(local_debug=options.local_debug, address=options.address, dashboard=options.dashboard) as session,
-    ):
+    with one_ray(local_debug=options.local_debug, address=options.address, dashboard=options.dashboard) as session:
         shared = replace(options, session=session)
         return [_run(spec, home, shared, brief, console) for spec in specs]
 

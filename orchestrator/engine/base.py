@@ -12,7 +12,7 @@ from typing import Self
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.reports import StackJob, StackReport
 from orchestrator.errors import SweepError
-from orchestrator.stacks.stacking import Stack
+from orchestrator.stacks import Stack
 from orchestrator.store.files import Home
 from orchestrator.terminal.snapshot import Snapshot
 
@@ -65,7 +65,6 @@ def check_trouble(campaign: Campaign) -> None:
 
 def take_in(campaign: Campaign, stack_id: str, report: StackReport) -> None:
     """Hand a worker's report to the campaign."""
-    campaign.sizing.learn(report.measured)
     for said in report.said:
         campaign.say(said)
     for run in report.runs:
@@ -83,8 +82,6 @@ def take_in(campaign: Campaign, stack_id: str, report: StackReport) -> None:
 
 def job_of(campaign: Campaign, home: str, stack: Stack) -> StackJob:
     """The job that trains a stack of this campaign."""
-    first = stack.tickets[0].config
-    steps = campaign.sweep.spec.make_family().steps(first)
     files = Home(Path(home)).sweep(campaign.sweep.id)
     return StackJob(
         campaign.sweep.spec.to_dict(),
@@ -93,5 +90,4 @@ def job_of(campaign: Campaign, home: str, stack: Stack) -> StackJob:
         files.checkpoints_at,
         campaign.sweep.id,
         stack.id,
-        campaign.sizing.probes(first.size, steps, len(stack.tickets)),
     )

@@ -18,8 +18,7 @@ from orchestrator.engine.queue import Queue
 from orchestrator.engine.running import Running, Training
 from orchestrator.search.base import BY_HAND, Observation, Request, Searcher
 from orchestrator.space.evidence import observe
-from orchestrator.stacks.sizing import Sizing
-from orchestrator.stacks.stacking import Stack, Ticket, full_stacks
+from orchestrator.stacks import Stack, StackSizes, Ticket, full_stacks
 from orchestrator.store.files import SweepFiles
 from orchestrator.store.journal import Ended, Journal, Stopped
 from orchestrator.store.records import Sweep
@@ -60,7 +59,7 @@ class Campaign:
         journal: Journal,
         *,
         slots: int,
-        sizing: Sizing,
+        sizing: StackSizes,
         interrupted: Sequence[Sequence[Request]] = (),
         known: Sequence[Ended] = (),
         say: Callable[[str], object] = warnings.warn,

@@ -7,15 +7,12 @@ import platform
 
 import torch
 
-from orchestrator.engine.gpu_turns import this_gpu
 from orchestrator.space import hardware
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.resources import Resources
+from orchestrator.stacks import stack_bytes
 from trainables.gpu_step import lacking
 
-CONTEXT_BYTES = 1e9
-"""What each process holds on a GPU beside torch's own memory: context and kernels, about, on cards of compute
-capability 9."""
 _SAID: set[tuple[str, ...]] = set()
 
 
@@ -28,11 +25,6 @@ def prepare_device(resources: Resources) -> None:
         )
 
 
-def gpu_of(resources: Resources) -> str:
-    """The GPU that a stack trains on, as :func:`orchestrator.engine.gpu_turns.this_gpu` names it; ``""`` on a CPU."""
-    return this_gpu() if _on_gpu(resources) else ""
-
-
 def drawbacks(resources: Resources) -> tuple[str, ...]:
     """What makes training slower here than it could be, in sentences, each said once a process."""
     if not _on_gpu(resources) or not (missing := lacking()) or missing in _SAID:
@@ -42,21 +34,10 @@ def drawbacks(resources: Resources) -> tuple[str, ...]:
 
 
 def device_bytes(resources: Resources) -> float:
-    """The memory a stack may use: its share of its GPU less its process's context, or its share of this machine's, by
-    cores. 0 where that is not known."""
-    if _on_gpu(resources):
-        return gpu_bytes(resources.gpus, torch.cuda.get_device_properties(0).total_memory)
-    if resources.device == "cuda":
+    """The memory in bytes that a stack may use here; 0 if unknown."""
+    if resources.device == "cuda" and not _on_gpu(resources):
         return 0.0
-    here = this_machine()
-    return 1e9 * here.memory_gb * min(1.0, resources.cpu_per_stack / here.cpus)
-
-
-def gpu_bytes(share: float, total_bytes: float) -> float:
-    """What of a GPU's memory a process with this share of it may fill with tensors. Shares of one GPU sum to 1, and
-    every process's context comes on top; a share too small for its context keeps a tenth of itself."""
-    mine = min(1.0, share) * total_bytes
-    return max(mine - CONTEXT_BYTES, mine / 10)
+    return stack_bytes(resources, this_machine())
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from orchestrator.search.base import Request
-from orchestrator.stacks.stacking import Stack, Ticket, next_stack
+from orchestrator.stacks import Stack, Ticket, next_stack
 from orchestrator.store.runs import SweepRuns
 from trainables.base import Family, Outcome, Status
 

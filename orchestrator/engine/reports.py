@@ -7,14 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from orchestrator.search.base import Request
-from orchestrator.stacks.measured import Measured
 from trainables.base import Evaluation, Outcome
 
 
 @dataclass(frozen=True)
 class StackJob:
-    """Everything a worker needs. ``runs`` and ``checkpoints`` are addresses of storages; ``probes`` are stack sizes to
-    time before the training, for later choices."""
+    """Everything a worker needs. ``runs`` and ``checkpoints`` are addresses of storages."""
 
     space: dict[str, Any]
     requests: tuple[Request, ...]
@@ -22,7 +20,6 @@ class StackJob:
     checkpoints: str
     sweep_id: str
     stack_id: str
-    probes: tuple[int, ...] = ()
 
     def to_config(self) -> dict[str, Any]:
         """The job as a trial's config, without the space that all trials share."""
@@ -32,7 +29,7 @@ class StackJob:
     def from_config(cls, config: Mapping[str, Any]) -> StackJob:
         """The inverse of :meth:`to_config`, the space being put back among the rest."""
         requests = tuple(map(Request.from_json, config["requests"]))
-        return cls(**{**config, "requests": requests, "probes": tuple(config["probes"])})
+        return cls(**{**config, "requests": requests})
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,6 @@ class StackReport:
     its family did that no family may, which would be the same again. ``said`` are sentences for the user."""
 
     runs: tuple[RunReport, ...] = ()
-    measured: tuple[Measured, ...] = ()
     halves: tuple[tuple[Request, ...], ...] = ()
     trouble: str = ""
     lasting: bool = False
@@ -81,7 +77,6 @@ class StackReport:
         """Plain JSON values."""
         return {
             "runs": [run.to_json() for run in self.runs],
-            "measured": [each.to_json() for each in self.measured],
             "halves": [[asdict(request) for request in half] for half in self.halves],
             "trouble": self.trouble,
             "lasting": self.lasting,
@@ -94,7 +89,6 @@ class StackReport:
         """The inverse of :meth:`to_json`."""
         return cls(
             tuple(RunReport.from_json(run) for run in data["runs"]),
-            tuple(Measured.from_json(each) for each in data["measured"]),
             tuple(tuple(map(Request.from_json, half)) for half in data["halves"]),
             data["trouble"],
             data["lasting"],

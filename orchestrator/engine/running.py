@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from orchestrator.stacks.stacking import Stack, Ticket
+from orchestrator.stacks import Stack, Ticket
 from trainables.base import Evaluation
 
 

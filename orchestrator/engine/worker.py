@@ -14,26 +14,19 @@ from orchestrator.engine.device import (
     device_bytes,
     drawbacks,
     free_memory,
-    gpu_of,
     is_out_of_memory,
     prepare_device,
-    this_machine,
 )
-from orchestrator.engine.gpu_turns import training_on
 from orchestrator.engine.leaving import StackRuns
 from orchestrator.engine.reports import RunReport, StackJob, StackReport
-from orchestrator.engine.timing import time_stacks
 from orchestrator.space.spec import SweepSpec
-from orchestrator.stacks.choice import fits
-from orchestrator.stacks.measured import Measured
-from orchestrator.stacks.sizing import conditions_of
-from orchestrator.stacks.stacking import stack_id
+from orchestrator.stacks import FULL, stack_id
 from orchestrator.store.checkpoints import Checkpoints
 from orchestrator.store.remains import CHECKPOINT, PROGRESS, note_progress, read_halvings, read_progress
 from orchestrator.store.scratch import scratch
 from orchestrator.store.storage import storage_at
 from orchestrator.store.trouble import LastingTroubleError, trouble_in, trouble_words
-from trainables.base import Evaluation, Learner, Outcome, Report, Status, StepCost
+from trainables.base import Evaluation, Learner, Outcome, Report, Status
 from trainables.contract import Border, BrokenFamilyError
 
 
@@ -65,8 +58,6 @@ class StackWorker:
         """Each run's share of the time that its stack has taken here."""
         self._curves: dict[int, dict[int, Evaluation]] = {}
         """What runs that end before their budget have reported, by their places and by step."""
-        self._untried = job.probes
-        self._step: int | None = None
         self._saved_at = time.monotonic()
         self.done = False
 
@@ -137,12 +128,9 @@ class StackWorker:
         return ()
 
     def _train(self) -> StackReport:
-        measured = self._probe()
         known = self._runs.known() if self._learner is None else []
         self._learner = self._learner or self._begin()
-        reports, cost = self._to_next_evaluation(self._learner)
-        if cost is not None:
-            measured.append(self._measured(len(reports), cost, probed=False))
+        reports = self._to_next_evaluation(self._learner)
         outcomes = {place: self._outcome(place, report) for place, report in reports.items()}
         ended = {
             place: self._runs.leave(place, reports[place], each, self._halvings)
@@ -160,23 +148,18 @@ class StackWorker:
         elif time.monotonic() - self._saved_at >= self._spec.resources.checkpoint_every_s:
             self.save()
         runs = [RunReport(self._runs.keys[place], each.evaluation, ended.get(place)) for place, each in reports.items()]
-        return StackReport((*known, *runs), tuple(measured))
+        return StackReport((*known, *runs))
 
-    def _to_next_evaluation(self, learner: Learner) -> tuple[dict[int, Report], StepCost | None]:
-        """Train to the next evaluation: reports by place, and what a step took, None where that is not known."""
-        begun, first = time.perf_counter(), self._step
-        with training_on(gpu_of(self._spec.resources)):
-            made = learner.advance()
-        reports = {self._places[report.index]: report for report in self._border.check(made)}
+    def _to_next_evaluation(self, learner: Learner) -> dict[int, Report]:
+        """Train to the next evaluation; the reports by place."""
+        begun = time.perf_counter()
+        reports = {self._places[report.index]: report for report in self._border.check(learner.advance())}
         seconds = time.perf_counter() - begun
         for place, report in reports.items():
             self._seconds[place] += seconds / len(reports)
             if self._configs[place].until is not None and report.evaluation is not None:
                 self._curves.setdefault(place, {})[report.evaluation.step] = report.evaluation
-        self._step = max(map(_step_of, reports.values()), default=0)
-        if first is None or self._step <= first:
-            return reports, None
-        return reports, StepCost(seconds / (self._step - first) / len(reports))
+        return reports
 
     def _outcome(self, place: int, report: Report) -> Outcome | None:
         """What a run came to: its family's word, or its curve up to where it is wanted until; None while it goes on."""
@@ -197,11 +180,11 @@ class StackWorker:
         configs = [self._configs[place] for place in self._places]
         needed = len(configs) * self._family.memory(configs[0].size)
         there = device_bytes(self._spec.resources)
-        if len(configs) > 1 and not fits(1, needed, there):
+        if len(configs) > 1 and there and needed > FULL * there:
             raise MemoryError(f"a stack that needs {needed:.2g} bytes does not fit into {there:.2g}")
         if left is not None and (restored := self._restored(left)) is not None:
             return restored
-        learner, self._step = self._new_learner(), 0
+        learner = self._new_learner()
         inherited = {index: self._runs.inherited(place) for index, place in enumerate(self._places)}
         if taken := {index: weights for index, weights in inherited.items() if weights is not None}:
             learner.take_over(taken)
@@ -246,18 +229,6 @@ class StackWorker:
         self._border = Border(self._family, configs)
         return self._family.learner(configs, device=self._spec.resources.device, cache=self._scratch)
 
-    def _probe(self) -> list[Measured]:
-        """Time the stack sizes that the driver asked for, once."""
-        sizes, self._untried = self._untried, ()
-        if not sizes:
-            return []
-        timed = time_stacks(self._family, self._configs, sizes, self._spec.resources, self._scratch)
-        return [self._measured(stack, cost, probed=True) for stack, cost in timed]
-
-    def _measured(self, stack: int, cost: StepCost, *, probed: bool) -> Measured:
-        conditions = conditions_of(self._spec, this_machine())
-        return Measured(conditions, self._configs[0].size, stack, cost.seconds, cost.memory_bytes, probed)
-
     def _answer_from_disk(self) -> StackReport:
         self.done = True
         known = self._runs.known()
@@ -283,10 +254,3 @@ class StackWorker:
         self._checkpoints.drop(self._job.stack_id)
         self.done = True
         return StackReport(tuple(self._runs.known()), halves=requests)
-
-
-def _step_of(report: Report) -> int:
-    """Where a run stands, as far as its report says."""
-    if report.evaluation is not None:
-        return report.evaluation.step
-    return 0 if report.outcome is None else report.outcome.steps

@@ -13,8 +13,6 @@ GPU_DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia/version", 
 BF16_UNITS = (8, 0)
 """The compute capability from which on NVIDIA's GPUs have matrix units for bf16. Not asked of AMD's, whose numbers are
 others: they pass, and have such units from the MI100 on."""
-MPS_PIPE_VARIABLE, MPS_PIPES, MPS_CONTROL = "CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps", "control"
-"""Where NVIDIA's multi-process service listens: what the variable names, or else that directory."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +26,8 @@ class Machine:
 @dataclass(frozen=True)
 class Hardware:
     """Cores that this process may use, memory in GB (0: unknown) and GPUs that torch can compute on, with the name of
-    the first one. ``cpu_name`` is the processor's name as the system gives it; ``gpu_mps`` says whether several
-    processes compute on a GPU at the same time (False: they take turns, or it is not known), ``gpu_bf16`` whether
-    it has matrix units for bf16.
+    the first one and its memory (``gpu_memory_gb``, 0: unknown). ``cpu_name`` is the processor's name as the system
+    gives it; ``gpu_bf16`` is true if the GPU has matrix units for bf16.
 
     Of a cluster ``machines`` are its nodes, and ``grows`` says whether it adds some where they are missed: nobody
     knows then what there will be.
@@ -41,7 +38,7 @@ class Hardware:
     gpus: int = 0
     gpu_name: str = ""
     cpu_name: str = ""
-    gpu_mps: bool = False
+    gpu_memory_gb: float = 0.0
     gpu_bf16: bool = False
     machines: tuple[Machine, ...] = ()
     grows: bool = False
@@ -54,13 +51,8 @@ class Hardware:
 
 def detect() -> Hardware:
     """The hardware of this machine."""
-    gpus, name, fast_bf16 = _gpus()
-    return Hardware(_cpus(), _memory_gb(), gpus, name, _cpu_name(), bool(gpus) and has_mps(), fast_bf16)
-
-
-def has_mps() -> bool:
-    """Whether NVIDIA's multi-process service runs on this machine."""
-    return (Path(os.environ.get(MPS_PIPE_VARIABLE, MPS_PIPES)) / MPS_CONTROL).exists()
+    gpus, name, memory_gb, fast_bf16 = _gpus()
+    return Hardware(_cpus(), _memory_gb(), gpus, name, _cpu_name(), memory_gb, fast_bf16)
 
 
 def _cpus() -> int:
@@ -83,13 +75,14 @@ def _cpu_name() -> str:
     return next(named, platform.processor() or platform.machine())
 
 
-def _gpus() -> tuple[int, str, bool]:
-    """How many, the first one's name, and whether it is fast in bf16."""
+def _gpus() -> tuple[int, str, float, bool]:
+    """Their number; the first one's name, its memory in GB, and True if it is fast in bf16."""
     if sys.platform == "darwin" or (sys.platform == "linux" and not any(Path(path).exists() for path in GPU_DRIVERS)):
-        return 0, "", False
+        return 0, "", 0.0, False
     import torch  # Two seconds: only where a GPU may be found.
 
     if not torch.cuda.is_available():
-        return 0, "", False
+        return 0, "", 0.0, False
     fast_bf16 = torch.cuda.get_device_capability(0) >= BF16_UNITS
-    return torch.cuda.device_count(), torch.cuda.get_device_name(0), fast_bf16
+    first = torch.cuda.get_device_properties(0)
+    return torch.cuda.device_count(), first.name, first.total_memory / 1e9, fast_bf16

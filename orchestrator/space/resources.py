@@ -11,7 +11,7 @@ from orchestrator.space.hardware import Machine
 from orchestrator.space.validation import STRICT
 
 AUTO: Literal["auto"] = "auto"
-"""For a value that the engine chooses from its measurements."""
+"""For a value that a rule decides before the sweep (orchestrator/stacks.py)."""
 
 MOST_CORES, LARGEST_STACK, MOST_RETRIES, CENTURY_S = 4_096, 4_096, 100, 3.2e9
 """Far above what any machine has, any device holds, any trouble is worth and any training takes."""
@@ -36,16 +36,14 @@ def _gpu_share(value: Any) -> float | Literal["auto"]:
 
 
 class Resources(BaseModel):
-    """What a stack of runs is given. Nothing here changes what is computed.
+    """Resources of a stack of runs. Nothing here changes what is computed.
 
     ``cpu_per_stack`` (cores) and ``gpu_per_stack`` (devices) may be fractions; with 0 devices a stack trains on the
-    CPU. ``max_stack`` is the most runs that train as one batched model. With ``auto`` the share of a GPU, or the stack
-    for each size, follows from measurements on the device (orchestrator/stacks). ``mps`` has a sweep on this machine
-    start NVIDIA's multi-process service where it does not run yet, so that stacks on one GPU compute at the same time
-    (orchestrator/engine/mps.py). ``checkpoint_every_s`` is the time between checkpoints, ``retries`` the number of
-    times a failed stack is tried again, ``threads`` the number of threads of one stack (default: its cores, rounded
-    down, at least 1), ``scratch`` a directory that every machine has of its own, for training data (default: a private
-    one beneath the temporary directory).
+    CPU. ``max_stack`` is the most runs that train as one batched model. With ``auto`` the share of a GPU, and the
+    largest stack of each size, follow from rules (orchestrator/stacks.py). ``checkpoint_every_s`` is the time between
+    checkpoints, ``retries`` the number of further tries of a failed stack, ``threads`` the number of threads of one
+    stack (default: its cores, rounded down, at least 1). ``scratch`` is a directory that every machine has of its own,
+    for training data (default: a private one beneath the temporary directory).
     """
 
     model_config = STRICT | {"frozen": True}
@@ -53,7 +51,6 @@ class Resources(BaseModel):
     cpu_per_stack: float = Field(default=1.0, ge=0.01, le=MOST_CORES)
     gpu_per_stack: Annotated[float | Literal["auto"], PlainValidator(_gpu_share)] = 0.0
     max_stack: Annotated[int | Literal["auto"], PlainValidator(_stack_size)] = AUTO
-    mps: bool = False
     checkpoint_every_s: float = Field(default=60.0, gt=0, le=CENTURY_S)
     retries: int = Field(default=1, ge=0, le=MOST_RETRIES)
     threads: int | None = Field(default=None, ge=1, le=MOST_CORES)

@@ -84,7 +84,7 @@ def cost_line(plan: Plan) -> str:
     return (
         f"about {plan.runs:.0f} runs{_bounds(plan)}, {rough_duration(plan.seconds)} "
         f"({rough_duration(plan.seconds_at_worst)} {_WORST}), {plan.flops:.1e} FLOPs, "
-        f"{plan.disk_bytes / 1e6:.0f} MB of disk{_before(plan)}; {_source(plan)}"
+        f"{plan.disk_bytes / 1e6:.0f} MB of disk{_before(plan)}; times at typical rates: expect a factor of three"
     )
 
 
@@ -140,16 +140,6 @@ def _budget(spec: SweepSpec) -> str:
         "target": f"for every mix {as_much}",
         "both": f"every mix with the same steps{examples}, and with {as_much}",
     }[spec.budget]
-
-
-def _source(plan: Plan) -> str:
-    """Where the times come from."""
-    measured = sum(size.measured for size in plan.sizes)
-    if measured == len(plan.sizes):
-        return "times as measured on this kind of device"
-    if measured == 0:
-        return "times at typical rates, nothing being measured here yet: expect a factor of three"
-    return f"times as measured here for {measured} of {len(plan.sizes)} sizes, at typical rates for the others"
 
 
 def _nodes(spec: SweepSpec, hardware: Hardware) -> str:

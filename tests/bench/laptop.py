@@ -4,8 +4,8 @@
     python -m tests.bench.laptop --before /tmp/before    # ten minutes
 
 Each side is measured by its own code in processes of its own, in turns, with one thread each, on today's recipe of the
-profile. ``before`` trains stacks of three, as that commit's profile asks for; ``after`` in stacks as its sizing
-chooses, from its probes. Core-seconds are computing time of the process, so that other programs count less; on a quiet
+profile. ``before`` trains stacks of three, as that commit's profile asks for; ``after`` in stacks as its rule
+chooses. Core-seconds are computing time of the process, so that other programs count less; on a quiet
 machine they are wall-clock seconds. Whole sweeps: laptop_sweeps.py.
 """
 
@@ -22,8 +22,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from orchestrator.space.hardware import detect
 from orchestrator.space.plain import flatten
 from orchestrator.space.spaces import load_space
+from orchestrator.stacks import StackSizes
 from tests.bench.machine import describe, write_json
 
 ROOT = Path(__file__).parents[2]
@@ -90,39 +92,12 @@ def environment(tree: Path) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
 
 
-def chosen_stack(tree: Path, size: int) -> int:
-    """The stack that the sizing of ``tree`` settles on for this size, after the probes a worker makes."""
-    script = """
-import sys, tempfile
-from pathlib import Path
-import torch
-torch.set_num_threads(1)
-from orchestrator.space import hardware
-from orchestrator.stacks import calibration
-from orchestrator.engine.reports import StackJob
-from orchestrator.engine.worker import StackWorker
-from orchestrator.search.base import Request
-from orchestrator.space.spaces import load_space
-size, runs = int(sys.argv[1]), int(sys.argv[2])
-spec = load_space("add_vs_add_prod", "laptop", ["settings.training.evaluate_every=1"])
-home = Path(tempfile.mkdtemp())
-places = (str(home / "runs"), str(home / "checkpoints"))
-spec, sizing = calibration.settle(spec, home, hardware.detect())
-requests = tuple(Request("add+prod", size, seed) for seed in range(min(runs, sizing.most(size))))
-probes = sizing.probes(size, 2000, len(requests))
-sizing.learn(StackWorker(StackJob(spec.to_dict(), requests, *places, "s", "stack", probes)).advance().measured)
-print(min(runs, sizing.most(size)))
-"""
-    words = [sys.executable, "-c", script, str(size), str(RUNS)]
-    done = subprocess.run(words, cwd=tree, env=environment(tree), capture_output=True, text=True, check=True)
-    return int(done.stdout.splitlines()[-1])
-
-
 def costs(before: Path, sizes: Sequence[int], steps: int) -> list[dict[str, Any]]:
     """A row for each size: both sides' medians of :data:`ROUNDS` turns."""
     rows = []
+    sizing = StackSizes(load_space("add_vs_add_prod", "laptop"), detect())
     for size in sizes:
-        stacks = {"before": BEFORE_STACK, "after": chosen_stack(ROOT, size)}
+        stacks = {"before": BEFORE_STACK, "after": min(RUNS, sizing.most(size))}
         trees = {"before": before, "after": ROOT}
         turns = [{name: side(tree, size, stacks[name], steps) for name, tree in trees.items()} for _ in range(ROUNDS)]
         row: dict[str, Any] = {"n_embed": size, "stack": stacks}

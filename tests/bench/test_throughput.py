@@ -16,7 +16,6 @@ import torch
 from orchestrator.cost.plan import make_plan
 from orchestrator.space.hardware import detect
 from orchestrator.space.spaces import load_space
-from orchestrator.stacks.sizing import Sizing, conditions_of
 from trainables.base import Arm
 
 STEPS = 200
@@ -50,14 +49,7 @@ def test_training_steps_a_second(size: int, stack: int, tmp_path: Path) -> None:
     began = time.perf_counter()
     learner.advance()
     seconds = time.perf_counter() - began
-    foreseen = (
-        next(
-            entry.seconds
-            for entry in make_plan(spec, detect(), Sizing(spec, conditions_of(spec, detect()))).sizes
-            if entry.size == size
-        )
-        / STEPS
-    )
+    foreseen = next(entry.seconds for entry in make_plan(spec, detect()).sizes if entry.size == size) / STEPS
     rate = STEPS / 2 * stack / seconds
     print(f"n_embed {size:3d}, stack of {stack}: {rate:7.1f} steps of one run a second (plan: {1 / foreseen:7.1f})")
     assert rate > 0

@@ -10,7 +10,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-import torch
 from packaging.requirements import Requirement
 
 from orchestrator.doctor import machine, places, software, training
@@ -138,12 +137,3 @@ def test_a_process_that_dies_says_with_which_words(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys, "executable", "/bin/sleep")
     with pytest.raises(FreshError):
         fresh([Order(Sample(), 1)], timeout_s=5.0)
-
-
-def test_speed_is_measured_by_one_core_and_far_below_the_usual_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch.set_num_threads(2)
-    found = training.speed()
-    assert found.figures["runs_x_steps_a_second"] > 0
-    assert torch.get_num_threads() == 2
-    monkeypatch.setattr(training, "USUAL_RATE", 1e9)
-    assert training.speed().verdict is Verdict.SLOW

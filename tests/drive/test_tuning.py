@@ -22,7 +22,7 @@ from orchestrator.space import hardware
 from orchestrator.space.plain import differences
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
-from orchestrator.stacks.sizing import Sizing, conditions_of
+from orchestrator.stacks import StackSizes
 from orchestrator.store import lifecycle
 from orchestrator.store.files import Home
 from orchestrator.store.journal import Ended
@@ -254,7 +254,7 @@ def test_optuna_tunes_under_ray_and_a_second_sweep_reuses_it(tmp_path: Path) -> 
     wanted = asked(trials=4)
     home, said = Home(tmp_path), io.StringIO()
     sweep = lifecycle.create(wanted, home)
-    sizing = Sizing(wanted, conditions_of(wanted, hardware.detect()))
+    sizing = StackSizes(wanted, hardware.detect())
     with RayEngine(str(tmp_path), wanted.resources) as engine, lifecycle.driving(home.sweep(sweep.id)):
         tunings = tuned(sweep, home, engine, sizing, lambda text: print(text, file=said)).tunings
     assert len(re.findall(r"tuning \S+, trial \d of 4: ", said.getvalue())) == sum(

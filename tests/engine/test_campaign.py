@@ -10,7 +10,7 @@ from orchestrator.engine.campaign import Campaign
 from orchestrator.search.base import Request
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.searching import searcher_of
-from orchestrator.stacks.sizing import Sizing, conditions_of
+from orchestrator.stacks import StackSizes
 from orchestrator.store.files import Home, SweepFiles
 from orchestrator.store.journal import Ended, Journal, Stopped, read_journal
 from orchestrator.store.lifecycle import recall
@@ -30,7 +30,7 @@ def files(tmp_path: Path) -> Path:
 def make(path: Path, *, slots: int = 2, interrupted: list[list[Request]] | None = None, **changes: object) -> Campaign:
     asked = spec(**({"search": {"method": "grid"}, "sizes": [8, 16]} | changes))
     sweep = Sweep("logistic-1", asked, path.parent, "now", {})
-    sizing = Sizing(asked, conditions_of(asked, Hardware(2, 16)))
+    sizing = StackSizes(asked, Hardware(2, 16))
     journal = Journal(path)
     return Campaign(sweep, searcher_of(asked), journal, slots=slots, sizing=sizing, interrupted=interrupted or [])
 

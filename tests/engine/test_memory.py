@@ -10,7 +10,7 @@ import torch
 
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.engine import device, patience
-from orchestrator.engine.device import CONTEXT_BYTES, gpu_bytes, is_out_of_memory
+from orchestrator.engine.device import is_out_of_memory
 from orchestrator.errors import SweepError
 from orchestrator.space.resources import Resources
 from orchestrator.store.files import Home
@@ -127,18 +127,6 @@ def test_running_out_of_memory_is_found_behind_what_came_of_it() -> None:
     recording.__suppress_context__ = False
     recording.__context__ = ValueError("shapes do not match")
     assert not is_out_of_memory(recording)
-
-
-@pytest.mark.parametrize("processes", [1, 2, 4, 8])
-def test_processes_on_one_gpu_leave_room_for_each_others_contexts(processes: int) -> None:
-    total = 150e9
-    each = gpu_bytes(1 / processes, total)
-    assert 0 < each < total / processes
-    assert processes * (each + CONTEXT_BYTES) <= total * (1 + 1e-9)
-
-
-def test_a_share_hardly_larger_than_a_context_keeps_something() -> None:
-    assert gpu_bytes(0.1, 8e9) == pytest.approx(0.08e9)
 
 
 def test_steps_that_run_uncompiled_on_a_gpu_are_said_once_a_process(monkeypatch: pytest.MonkeyPatch) -> None:

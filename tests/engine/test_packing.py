@@ -20,7 +20,7 @@ from orchestrator.engine.ray.cluster import cluster_hardware
 from orchestrator.engine.ray.engine import RayEngine
 from orchestrator.space.resources import Resources
 from orchestrator.space.spaces import load_space
-from orchestrator.stacks.calibration import settle
+from orchestrator.stacks import settled
 from orchestrator.store.files import Home
 from tests.drive.sweeps import ended, printed, quiet, spec
 from tests.engine.sleepers import FAMILY, Turn, occupancy, turns
@@ -124,8 +124,7 @@ def test_nodes_with_and_without_gpus_train_what_a_stack_asks_for(
     resources = {"gpu_per_stack": share, "max_stack": 1}
     sleep = {"sleep_s": 0.5}
     asked = spec(family=FAMILY, sizes=[8, 16], seeds=2, resources=resources)
-    settled, _ = settle(asked, tmp_path / "unmeasured", there)
-    assert stacks_at_once(settled, there) == slots
+    assert stacks_at_once(settled(asked, there), there) == slots
     said = sweep(address, tmp_path, sizes=[8, 16], seeds=2, resources=resources, settings=sleep)
     assert most_at_once(said) == slots
     assert {turn.gpus for turn in said} == ({"0"} if share else {""})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -111,7 +110,7 @@ def test_a_run_ends_where_it_is_wanted_until_and_the_others_go_on_without_it(tmp
     # At 32 units ADD alone is not learned and with PROD it is, at the first evaluation already.
     enough = [Request(mix, 32, 0, until=0.8) for mix in ("add+prod", "add")]
     requests = (enough[0], Request("add+prod", 32, 0), enough[1])
-    job = replace(job_for(home, sweep, requests), probes=(1,))
+    job = job_for(home, sweep, requests)
     Underway(files).begin(job.stack_id, requests)
     worker = StackWorker(job)
     first = worker.advance()

@@ -14,7 +14,6 @@ from orchestrator.space.hardware import Hardware
 from orchestrator.space.plain import differences
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
-from orchestrator.stacks.sizing import Sizing, conditions_of
 from tests.drive.sweeps import spec
 from trainables.base import Arm
 
@@ -120,7 +119,5 @@ def test_names_of_mixes_keep_their_recipe() -> None:
 def test_a_plan_counts_every_recipes_runs() -> None:
     hardware = Hardware(cpus=2, memory_gb=16)
     one, two = (spec(**changes) for changes in ({}, {"recipes": RECIPES}))
-    runs = [
-        make_plan(asked, hardware, Sizing(asked, conditions_of(asked, hardware))).runs_at_most for asked in (one, two)
-    ]
+    runs = [make_plan(asked, hardware).runs_at_most for asked in (one, two)]
     assert runs[1] == 2 * runs[0]

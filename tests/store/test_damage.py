@@ -342,16 +342,6 @@ def test_a_stack_that_cannot_go_on_is_put_aside(run: Program, place: Place, tmp_
     assert len(list(stack.parent.glob("stack.damaged-*"))) == 1
 
 
-@pytest.mark.slow
-def test_damaged_measurements_are_taken_again(run: Program, place: Place, tmp_path: Path) -> None:
-    (place.root / "calibration.json").write_text('{"schema": 1, "meas')
-    assert "calibration.json holds no measurements" in well(run("plan", place.space, "--home", place.root))
-    assert len(list(place.root.glob("calibration.json.damaged-*"))) == 1
-    (place.root / "calibration.json").write_text("")
-    assert "calibration.json holds no measurements" in well(resume(run, place, "--resume", place.hurt))
-    the_rest_works(run, place, tmp_path)
-
-
 def test_a_damaged_prediction_is_named_and_everything_goes_on(run: Program, place: Place, tmp_path: Path) -> None:
     place.files.prediction.write_text('{"at": "2026-01-0')
     flaw = f"{place.files.prediction} is damaged (JSONDecodeError"

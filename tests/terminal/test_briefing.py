@@ -8,7 +8,6 @@ import pytest
 
 from orchestrator.cost.plan import make_plan
 from orchestrator.space.hardware import Hardware, Machine
-from orchestrator.stacks.sizing import Sizing, conditions_of
 from orchestrator.terminal.briefing import print_briefing
 from tests.drive.sweeps import printed, quiet, spec
 
@@ -27,7 +26,7 @@ def devices(gpu: float, *machines: Machine, cpus: float = 1, grows: bool = False
     )
     asked = spec(resources={"gpu_per_stack": gpu, "cpu_per_stack": cpus, "max_stack": 1})
     console = quiet()
-    print_briefing(asked, there, make_plan(asked, there, Sizing(asked, conditions_of(asked, there))), console)
+    print_briefing(asked, there, make_plan(asked, there), console)
     [found] = re.findall(r"devices +(.*?)\s*\n", printed(console))
     return str(found).partition("; ")[2]
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from tests.trainables.stacks import SETTINGS, config, family_of
 from trainables.described import ADDED_LATER, described_fields
+from trainables.training import TrainingSettings
 
 
 @dataclass(frozen=True)
@@ -44,3 +46,23 @@ def test_fields_added_later_are_left_out_at_their_default_on_every_level() -> No
 
 def test_a_field_that_was_always_there_is_said_whatever_its_value() -> None:
     assert described_fields(Inner(old=1)) == {"old": 1}
+
+
+@dataclass(frozen=True)
+class LaterTraining(TrainingSettings):
+    smoothing: float = field(default=0.0, metadata=ADDED_LATER)
+
+
+def test_a_field_added_later_moves_neither_keys_nor_stacks_at_its_default() -> None:
+    run = config()
+
+    def identity(**changes: Any) -> tuple[str, str]:
+        training = LaterTraining(**asdict(SETTINGS.training), **changes)
+        later = replace(run, settings=replace(SETTINGS, training=training))
+        return family.key(later), family.shape(later)
+
+    family = family_of(SETTINGS)
+    key, shape = family.key(run), family.shape(run)
+    assert identity() == (key, shape)
+    assert identity(smoothing=0.1)[0] != key
+    assert identity(smoothing=0.1)[1] != shape

@@ -12,11 +12,12 @@ import importlib
 import json
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError, Words
+from trainables.described import described_fields
 from trainables.reparametrization.cost import Price, conjugate_flops, direction_flops, setup_flops, step_flops
 from trainables.reparametrization.graphs import FEWEST
 from trainables.reparametrization.settings import METHODS, GraphRaceSettings, ReparametrizationSettings
@@ -134,13 +135,10 @@ class RaceFamily(Family):
         return settings.race.steps * sum(a_step) * run.size
 
     def shape(self, run: RunConfig) -> str:
-        shared = {name: value for name, value in asdict(run.settings).items() if name != "rates"}
+        shared = {name: value for name, value in described_fields(run.settings).items() if name != "rates"}
         described = [run.mix.tasks, shared]
         digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:8]
         return f"{self.size_axis}-{run.size}-{digest}"
-
-    def precision(self) -> str:
-        return "float64"
 
     def memory(self, size: int) -> float:
         """Matrices three times over while they are joined, pairs of L-BFGS, features of every layer and their

@@ -10,8 +10,7 @@ import subprocess
 import torch
 
 from orchestrator.doctor.findings import Finding, ok, slow, wrong
-from orchestrator.engine.mps import COMMAND
-from orchestrator.space.hardware import BF16_UNITS, has_mps
+from orchestrator.space.hardware import BF16_UNITS
 from trainables.gpu_step import lacking
 
 OLDEST_COMPUTE = (7, 0)
@@ -51,19 +50,9 @@ def driver() -> Finding:
     said = f"driver {found['driver_version']}, compute mode {found['compute_mode']}, MIG {found['mig.mode.current']}"
     if found["compute_mode"] == "Prohibited":
         return wrong(said, "no process may use this GPU: nvidia-smi -c DEFAULT (as root)", **found)
-    if found["compute_mode"] == "Exclusive_Process" and not has_mps():
+    if found["compute_mode"] == "Exclusive_Process":
         return slow(said, "one process a GPU: give --gpu-fraction 1, or nvidia-smi -c DEFAULT (as root)", **found)
     return ok(said, **found)
-
-
-def sharing() -> Finding:
-    """Whether processes can compute on a GPU at the same time."""
-    if has_mps():
-        return ok("MPS runs: several processes compute on a GPU at the same time", mps=True)
-    said = "without MPS processes take turns: at most two stacks share a GPU"
-    if shutil.which(COMMAND) is not None:
-        said += "; --set resources.mps=true has a sweep start it"
-    return ok(said, mps=False)
 
 
 def compiler() -> Finding:

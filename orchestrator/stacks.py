@@ -1,0 +1,141 @@
+"""Stacks: which runs are trained together as one batched model, and how many. Pure functions of what is wanted now."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from orchestrator.search.base import Request
+from orchestrator.space.hardware import Hardware
+from orchestrator.space.resources import AUTO, Resources
+from orchestrator.space.spec import SweepSpec
+from trainables.base import RunConfig
+
+STACK_FLOPS = {"cpu": 1.5e9, "cuda": 5e11}
+"""Operations in a step of a whole stack from which on a larger one gains nothing. CPU: on one core at the laptop
+profile's shape, four runs in one stack take 1.8, 1.1 and 1.0 times the runs x steps a second of a plain process, at
+n_embed 16, 32 and 64, whose steps take 1e8, 3.6e8 and 1.2e9 operations (tests/bench/results/throughput.md). So four at
+3.6e8 still pay, two at 1.2e9 do not. GPU: 3 ms of an H200 at a fifth of its bf16 rate; not measured."""
+LARGEST = {"cpu": 4, "cuda": 256}
+"""The largest stack chosen. CPU: by the same table eight runs gain nothing over four. GPU: not measured."""
+FULL = 0.9
+"""The share of a stack's memory that its runs may fill; libraries take some of the rest."""
+CONTEXT_BYTES = 1e9
+"""Memory of a GPU that each process holds in addition to its tensors: context and kernels, about, on cards of compute
+capability 9."""
+AUTO_GPU_SHARE = 0.5
+"""Two processes keep a GPU busy while one of them reads, evaluates or writes; not measured."""
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """A run that is wanted, resolved: its request, its config, its key and the shape it can be stacked by."""
+
+    request: Request
+    config: RunConfig
+    key: str
+    shape: str
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Runs of one shape that are trained as one batched model: the unit of execution, a trial of Ray Tune."""
+
+    tickets: tuple[Ticket, ...]
+
+    @property
+    def id(self) -> str:
+        """The stack's identity. The same runs in the same order have the same id, and find their checkpoint by it."""
+        return stack_id(self.tickets[0].shape, [ticket.key for ticket in self.tickets])
+
+
+def stack_id(shape: str, keys: Sequence[str]) -> str:
+    """The identity of the stack of these runs."""
+    digest = hashlib.sha256("|".join(keys).encode()).hexdigest()[:8]
+    return f"{shape}-x{len(keys)}-{digest}"
+
+
+def next_stack(wanted: Sequence[Ticket], free: int, max_stack: int) -> Stack:
+    """The stack to start now, with ``free`` idle slots and ``wanted`` (never empty) in order of urgency.
+
+    It holds the most urgent run and others of its shape. If there are fewer shapes than idle slots, the runs are
+    spread, so that no slot idles while another trains a large stack.
+    """
+    first_shape = wanted[0].shape
+    mates = [ticket for ticket in wanted if ticket.shape == first_shape]
+    other_shapes = len({ticket.shape for ticket in wanted}) - 1
+    spread = math.ceil(len(mates) / max(1, free - other_shapes))
+    return Stack(tuple(mates[: min(max_stack, spread)]))
+
+
+def full_stacks(wanted: Sequence[Ticket], most: Callable[[Ticket], int]) -> int:
+    """The number of stacks that these runs fill, with at most ``most`` of its run's shape in each."""
+    runs = Counter(ticket.shape for ticket in wanted)
+    first = {ticket.shape: ticket for ticket in reversed(wanted)}
+    return sum(math.ceil(count / most(first[shape])) for shape, count in runs.items())
+
+
+class StackSizes:
+    """The largest stack of each size for one sweep on this hardware: ``resources.max_stack``, or a rule from the work
+    of a step and the memory of a run. A stack that runs out of memory all the same is halved (engine/worker.py)."""
+
+    def __init__(self, spec: SweepSpec, hardware: Hardware) -> None:
+        self._spec = spec
+        self._family = spec.make_family()
+        self._bytes = stack_bytes(spec.resources, hardware)
+
+    def most(self, size: int) -> int:
+        """The most runs of this size to train as one stack. At least 1."""
+        asked = self._spec.resources.max_stack
+        if isinstance(asked, int):
+            return asked
+        config = self._spec.config(Request(self._spec.baseline.name, size, self._spec.seed))
+        flops_a_step = self._family.flops(config) / self._family.steps(config)
+        return largest_stack(flops_a_step, self._spec.resources.device, self._family.memory(size), self._bytes)
+
+    def together(self) -> int:
+        """Seeds for a searcher to ask for at one size at once, by the middle size. At least 1.
+
+        On a CPU 1: each further run of a stack costs half of the first (at n_embed 16, a stack of four takes 2.6 times
+        as long as one run)."""
+        if self._spec.resources.device == "cpu":
+            return 1
+        return min(self.most(self._spec.sizes[len(self._spec.sizes) // 2]), self._spec.seeds)
+
+
+def largest_stack(flops_a_step: float, device: str, run_bytes: float, stack_bytes: float) -> int:
+    """The stack that a device does well with, as a power of 2, for a run's operations in a step and its peak memory;
+    bytes are 0 if unknown."""
+    most = min(STACK_FLOPS[device] / max(flops_a_step, 1.0), LARGEST[device])
+    if run_bytes and stack_bytes:
+        most = min(most, FULL * stack_bytes / run_bytes)
+    return int(2 ** math.floor(math.log2(max(most, 1.0))))
+
+
+def stack_bytes(resources: Resources, hardware: Hardware) -> float:
+    """Memory that one stack may use: its share of its GPU less its process's context, or of the machine's memory, by
+    cores. 0 if unknown. Must not be called while the share of a GPU is still ``auto``."""
+    if resources.device == "cpu":
+        # A cluster may have no cores yet, and add some once they are missed.
+        share = min(1.0, resources.cpu_per_stack / hardware.cpus) if hardware.cpus else 0.0
+        return 1e9 * hardware.memory_gb * share
+    return gpu_bytes(resources.gpus, 1e9 * hardware.gpu_memory_gb)
+
+
+def gpu_bytes(share: float, total_bytes: float) -> float:
+    """The part of a GPU's memory that a process with this share of it may fill with tensors. Shares of one GPU sum to
+    1, and every process's context comes on top; a share too small for its context keeps a tenth of itself."""
+    mine = min(1.0, share) * total_bytes
+    return max(mine - CONTEXT_BYTES, mine / 10)
+
+
+def settled(spec: SweepSpec, hardware: Hardware) -> SweepSpec:
+    """The sweep with a number for each ``auto`` that depends on stacks: the share of a GPU, and the seeds that its
+    searcher asks for together."""
+    if spec.resources.gpu_per_stack == AUTO:
+        shared = spec.resources.model_copy(update={"gpu_per_stack": AUTO_GPU_SHARE})
+        spec = spec.model_copy(update={"resources": shared})
+    return spec.model_copy(update={"search": spec.search.with_stack(StackSizes(spec, hardware).together())})

@@ -1,0 +1,129 @@
+"""Which runs are trained together, and how many."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.search.base import Request
+from orchestrator.space.hardware import Hardware
+from orchestrator.space.plain import differences
+from orchestrator.space.spaces import load_space
+from orchestrator.space.spec import SweepSpec
+from orchestrator.stacks import (
+    AUTO_GPU_SHARE,
+    CONTEXT_BYTES,
+    LARGEST,
+    Stack,
+    StackSizes,
+    Ticket,
+    gpu_bytes,
+    largest_stack,
+    next_stack,
+    settled,
+)
+from trainables.base import Mix, RunConfig
+
+HERE = Hardware(2, 16)
+SERVER = Hardware(16, 128, 1, "Some GPU", gpu_memory_gb=141)
+
+
+def laptop(*overrides: str) -> SweepSpec:
+    return load_space("add_vs_add_prod", "laptop", overrides, HERE)
+
+
+def paper(*overrides: str) -> SweepSpec:
+    return load_space("add_vs_add_prod", "paper", overrides, SERVER)
+
+
+def ticket(size: int, seed: int) -> Ticket:
+    return Ticket(
+        Request("add", size, seed), RunConfig(Mix.parse("add"), size, seed, None), f"{size}-{seed}", f"n-{size}"
+    )
+
+
+TICKETS = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 9)), min_size=1, max_size=20, unique=True).map(
+    lambda pairs: [ticket(*pair) for pair in pairs]
+)
+
+
+@given(wanted=TICKETS, free=st.integers(1, 5), most=st.integers(1, 6))
+def test_a_stack_holds_the_most_urgent_run_and_only_its_shape(wanted: list[Ticket], free: int, most: int) -> None:
+    stack = next_stack(wanted, free, most)
+    assert stack.tickets[0] == wanted[0]
+    assert {one.shape for one in stack.tickets} == {wanted[0].shape}
+    assert 1 <= len(stack.tickets) <= most
+
+
+@given(wanted=TICKETS, free=st.integers(1, 5), most=st.integers(1, 6))
+def test_no_slot_idles_while_another_could_share_its_runs(wanted: list[Ticket], free: int, most: int) -> None:
+    left, used = list(wanted), 0
+    while left and used < free:
+        stack = next_stack(left, free - used, most)
+        left = [one for one in left if one not in stack.tickets]
+        used += 1
+    assert used == min(free, len(wanted))
+
+
+def test_six_runs_of_one_size_fill_two_slots_evenly() -> None:
+    wanted = [ticket(64, seed) for seed in range(6)]
+    assert len(next_stack(wanted, free=2, max_stack=4).tickets) == 3
+    assert len(next_stack(wanted, free=1, max_stack=4).tickets) == 4
+
+
+def test_a_stack_is_known_by_its_runs_in_their_order() -> None:
+    first, second = ticket(8, 0), ticket(8, 1)
+    assert Stack((first, second)).id == Stack((first, second)).id
+    assert Stack((first, second)).id != Stack((second, first)).id
+    assert Stack((first,)).id.startswith("n-8-x1-")
+
+
+def test_on_a_core_small_models_are_stacked_and_large_ones_are_not() -> None:
+    """At the shape of the measurement: four pay up to n_embed 32, none at 64 (tests/bench/results/throughput.md)."""
+    sizes = StackSizes(laptop("settings.model.block=18"), HERE)
+    assert [sizes.most(size) for size in (4, 8, 16, 32, 64, 96)] == [4, 4, 4, 4, 1, 1]
+    assert sizes.together() == 1
+
+
+def test_the_size_asked_for_comes_first() -> None:
+    assert StackSizes(laptop("resources.max_stack=3"), HERE).most(64) == 3
+
+
+@given(
+    flops=st.floats(0, 1e15),
+    device=st.sampled_from(["cpu", "cuda"]),
+    run_bytes=st.sampled_from([0.0, 1e6, 1e9, 1e12]),
+    there=st.sampled_from([0.0, 8e9, 1e12]),
+)
+def test_a_stack_is_a_power_of_two_that_fits(flops: float, device: str, run_bytes: float, there: float) -> None:
+    stack = largest_stack(flops, device, run_bytes, there)
+    assert 1 <= stack <= LARGEST[device]
+    assert stack & (stack - 1) == 0
+    assert stack == 1 or not there or stack * run_bytes <= there
+
+
+def test_memory_bounds_a_stack() -> None:
+    assert largest_stack(1e6, "cuda", 1e9, 0) == 256
+    assert largest_stack(1e6, "cuda", 1e9, 75e9) == 64
+    assert largest_stack(1e6, "cpu", 4e9, 8e9) == 1
+
+
+def test_a_gpu_is_shared_by_two_and_the_searcher_asks_for_all_seeds_together() -> None:
+    spec = settled(paper(), SERVER)
+    assert spec.resources.gpus == AUTO_GPU_SHARE
+    assert StackSizes(spec, SERVER).most(8) == 256
+    assert spec.search.settings["stack"] == spec.seeds
+    fixed = settled(paper("resources.gpu_per_stack=1", "search.stack=3"), SERVER)
+    assert fixed.resources.gpus == 1
+    assert fixed.search.settings["stack"] == 3
+    assert not differences(spec, paper())
+
+
+@pytest.mark.parametrize("processes", [1, 2, 4, 8])
+def test_processes_on_one_gpu_leave_room_for_each_others_contexts(processes: int) -> None:
+    total = 150e9
+    each = gpu_bytes(1 / processes, total)
+    assert 0 < each < total / processes
+    assert processes * (each + CONTEXT_BYTES) <= total * (1 + 1e-9)
+    assert gpu_bytes(0.1, 8e9) == pytest.approx(0.08e9)
