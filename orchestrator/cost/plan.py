@@ -19,8 +19,6 @@ from orchestrator.space.hardware import Hardware, Machine
 from orchestrator.space.searching import searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes
-from orchestrator.tuning.halving import dearest
-from orchestrator.tuning.places import possible_places
 from trainables.base import Family
 
 LEARNED, UNLEARNED = 0.98, 0.2
@@ -128,35 +126,18 @@ def run_seconds(spec: SweepSpec) -> dict[int, float]:
 
 
 def _tuning(spec: SweepSpec, seconds: Mapping[int, float], at_once: int) -> tuple[int, float]:
-    """Runs of the tuning before a sweep, and the time they take, both at most: every trial that may go on does, at the
-    dearest sizes that ``auto`` may choose, and no run shares a stack's costs with another."""
+    """Runs of the tuning before a sweep and their time, both at most: every trial trains every size and seed."""
     asked = spec.tune
     if asked is None or spec.tuned:
         return 0, 0.0
-    family = spec.make_family()
+    family, sizes = spec.make_family(), asked.sizes_of(spec.sizes)
 
     def run_takes(size: int) -> float:
         known = seconds.get(size)
         return _seconds(spec, _dearest(spec, family, size), family.parameters(size).total) if known is None else known
 
-    def takes(sizes: tuple[int, ...]) -> float:
-        steps = dearest(asked.trials, sizes, asked.seeds)
-        return sum(math.ceil(runs / at_once) * run_takes(size) for step in steps for size, runs in step.items())
-
-    mixes = len(spec.mixes)
-    places = possible_places(spec.sizes) if asked.sizes == "auto" else {asked.sizes}
-    counts = max(sum(step.total() for step in dearest(asked.trials, sizes, asked.seeds)) for sizes in places)
-    pilot_runs, pilot_seconds = _pilot(spec, seconds) if asked.sizes == "auto" else (0, 0.0)
-    spent = math.ceil(mixes / at_once) * pilot_seconds + mixes * max(map(takes, places))
-    return mixes * (pilot_runs + counts), spent
-
-
-def _pilot(spec: SweepSpec, seconds: Mapping[int, float]) -> tuple[int, float]:
-    """Runs of one mix's first estimate, and their time one after the other, wherever its transition is."""
-    problem = Problem((spec.baseline.name,), spec.sizes, (spec.seed,))
-    ways = [_rehearsal(make_searcher("bisection", problem), at, seconds) for at in (*spec.sizes, math.inf)]
-    spent = [sum(count * seconds[size] for size, count in runs.items()) for runs in ways]
-    return max(runs.total() for runs in ways), max(spent)
+    runs = len(spec.mixes) * asked.trials * asked.seeds
+    return runs * len(sizes), math.ceil(runs / at_once) * sum(map(run_takes, sizes))
 
 
 def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]]:

@@ -22,9 +22,8 @@ from orchestrator.store.files import Home, SweepFiles, TuningFiles, write_whole
 from orchestrator.store.journal import Ended
 from orchestrator.store.records import Sweep
 from orchestrator.tuning.objective import observe_learning
-from orchestrator.tuning.results import Tuning
-from orchestrator.tuning.searcher import Tuner
-from orchestrator.tuning.wording import chosen_text, trial_text
+from orchestrator.tuning.study import Tuner, Tuning
+from orchestrator.tuning.words import chosen_text, trial_text
 from trainables.base import Status
 
 
@@ -106,9 +105,8 @@ class _Teller:
         self._tuner = tuner
         self._campaign = campaign
         self._say = say
-        self._told = {mix: tuner.study(mix).step.ended for mix in tuner.problem.mixes}
+        self._told = {mix: tuner.study(mix).ended for mix in tuner.problem.mixes}
         self._announced: set[str] = set()
-        self._said: set[str] = set()
         self._trained: set[Request] = set()
         self.failure = ""
 
@@ -117,14 +115,9 @@ class _Teller:
         training = dict.fromkeys(each.ticket.request.mix for each in self._campaign.training.values())
         for mix in [mix for mix in training if mix not in self._announced]:
             study = self._tuner.study(mix)
-            text = "tuning: a first estimate of each transition, with untuned settings"
-            if study.sizes is not None:
-                self._announced.add(mix)
-                at = " and ".join(map(str, study.sizes))
-                text = f"tuning {mix} at {self._axis} {at}: up to {study.asked.trials} trials"
-            if text not in self._said:
-                self._said.add(text)
-                self._say(text)
+            self._announced.add(mix)
+            at = " and ".join(map(str, study.sizes))
+            self._say(f"tuning {mix} at {self._axis} {at}: up to {study.asked.trials} trials")
 
     def ended(self, entry: Ended) -> None:
         """Say what the trials came to that this run was the last of."""
@@ -135,8 +128,8 @@ class _Teller:
         if not entry.reused_from:
             self._trained.add(request)
         study = self._tuner.study(request.mix)
-        new = sorted(study.step.ended - self._told[request.mix])
-        self._told[request.mix] |= study.step.ended
+        new = sorted(study.ended - self._told[request.mix])
+        self._told[request.mix] |= study.ended
         for number in new:
             if self._trained.intersection(study.runs_of(number)):
                 text = trial_text(study.trials[number])

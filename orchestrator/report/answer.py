@@ -15,7 +15,7 @@ from orchestrator.space.recipes import difference
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.transition import synergy, transition
 from orchestrator.transition.types import LEVEL, Estimate, Point, Synergy, Transition, Verdict
-from orchestrator.tuning.wording import found_text
+from orchestrator.tuning.words import found_text
 from trainables.base import Outcome, RunConfig, Status, Words
 
 CONFIDENCE = 0.9

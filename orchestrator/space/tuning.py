@@ -46,15 +46,13 @@ class Tune(BaseModel):
 
     ``settings`` is nested as the family's own, with a :class:`Range` for each number to be tuned; here they are kept by
     their dotted names. Every mix gets up to ``trials`` trials, the first with the settings as written, each of up to
-    ``seeds`` runs at each of ``sizes``. ``auto`` takes two sizes around a first estimate of the mix's transition: that
-    of a bisection with one seed and untuned settings. A trial is judged first by how many of its runs learn, then by
-    its steps to learn, where a run that never learns counts as up to ``penalty`` times its steps. The seeds begin at
-    ``seed`` and must not be the sweep's. A learning rate is found at the geometric mean of the sizes; at other sizes it
-    is multiplied by (size / mean) ** -``size_power``.
+    ``seeds`` runs at each of ``sizes``; ``auto`` takes two of the sweep's sizes, at a third and two thirds of the list.
+    A trial is judged first by how many of its runs learn, then by its steps to learn; a run that never learns counts as
+    up to ``penalty`` times its steps. The seeds begin at ``seed`` and must not be the sweep's. A learning rate is found
+    at the geometric mean of the sizes; at other sizes it is multiplied by (size / mean) ** -``size_power``.
 
-    By default a mix costs 26 runs at most: 8 for the settings as written, 2 for each of 5 others, 4 for the best two of
-    these, 4 for the best one. With fewer than four seeds at two sizes only far better settings could be told from those
-    as written.
+    By default a mix costs 48 runs at most. With fewer than four seeds at two sizes only far better settings can be told
+    from those as written.
     """
 
     model_config = STRICT | {"frozen": True}
@@ -96,6 +94,13 @@ class Tune(BaseModel):
         if value != "auto" and not isinstance(value, tuple):
             raise ValueError(f"must be two or more sizes, ascending and distinct, or auto; got {value!r}")
         return value
+
+    def sizes_of(self, sweep: tuple[int, ...]) -> tuple[int, ...]:
+        """The sizes to tune at, ascending, in a sweep of at least two sizes."""
+        if self.sizes != "auto":
+            return self.sizes
+        low = (len(sweep) - 1) // 3
+        return sweep[low], sweep[max(low + 1, 2 * (len(sweep) - 1) // 3)]
 
     @property
     def seed_list(self) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from orchestrator.space.stored import StoredSpec, read_stored
 from orchestrator.store.files import Home, SweepFiles
 from orchestrator.store.journal import read_journal
 from orchestrator.store.records import Sweep
-from orchestrator.tuning.results import Tuning
+from orchestrator.tuning.study import Tuning
 
 SCHEMA = 1
 """Of the files that say what a sweep asks; those that name none are of 1. Raise it when older ones mean something else,

@@ -9,7 +9,7 @@ from typing import Any
 
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.storage import Storage
-from orchestrator.tuning.results import Tuning
+from orchestrator.tuning.study import Tuning
 from trainables.base import Outcome, RunConfig
 
 ARRAYS = "arrays.npz"

@@ -14,7 +14,7 @@ from orchestrator.space.hardware import Hardware
 from orchestrator.space.recipes import difference
 from orchestrator.space.spaces import Space
 from orchestrator.space.spec import SweepSpec
-from orchestrator.tuning.wording import asked_text, found_text
+from orchestrator.tuning.words import asked_text, found_text
 
 
 def print_spaces(spaces: list[Space], console: Console) -> None:

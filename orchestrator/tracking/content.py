@@ -51,8 +51,8 @@ from orchestrator.store.probed import PROBES, array_files, numbers_of
 from orchestrator.store.records import PICTURE, RunRecord, Sweep
 from orchestrator.tracking import notes
 from orchestrator.tuning.objective import learned_of
-from orchestrator.tuning.results import Tuning
-from orchestrator.tuning.wording import NOTHING_BETTER
+from orchestrator.tuning.study import Tuning
+from orchestrator.tuning.words import NOTHING_BETTER
 from trainables.base import Status
 
 MEASURE = "measure/"

@@ -7,10 +7,9 @@ from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.records import RunRecord, Sweep
 from orchestrator.transition.types import LEVEL
-from orchestrator.tuning.evidence import SURE
-from orchestrator.tuning.objective import LEARNED, learned_of
-from orchestrator.tuning.results import Tuning
-from orchestrator.tuning.wording import NOTHING_BETTER, values_text
+from orchestrator.tuning.objective import LEARNED, SURE, learned_of
+from orchestrator.tuning.study import Tuning
+from orchestrator.tuning.words import NOTHING_BETTER, values_text
 from trainables.base import Parameters, Status
 
 

@@ -1,2 +1,1 @@
-"""Nuisance hyperparameters, tuned for each mix before its transition is searched: what is asked, how a trial is scored,
-what was found. Pure values; the engine trains the trials."""
+"""Settings tuned for each mix before its transition is searched: scores, studies, words. Pure; the engine trains."""

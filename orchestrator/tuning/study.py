@@ -1,4 +1,9 @@
-"""The tuning of one mix, as it stands with the runs that are known: where, with which trials, what comes next."""
+"""The tuning of a sweep's settings, a study for each mix: a pure function of the runs that are known.
+
+The first trial has the settings as written and trains every cell (size, seed). Others begin in two waves: a Latin
+hypercube, then values proposed by Optuna. A trial trains its smallest size first and goes on to the others only if it
+can still beat the settings as written. What was found is taken only if more of its runs learn than luck explains.
+"""
 
 from __future__ import annotations
 
@@ -6,120 +11,163 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, ClassVar
 
-from orchestrator.search.base import MixProgress, Observation, Problem, Request, Results
-from orchestrator.search.bisection import Bisection
+from pydantic import TypeAdapter
+from scipy.stats.qmc import LatinHypercube
+
+from orchestrator.search.base import MixProgress, Problem, Request, Results, Searcher, SearchSettings
 from orchestrator.space.plain import plain_settings
 from orchestrator.space.spec import SweepSpec
-from orchestrator.space.tuning import Tune, Tuned
-from orchestrator.tuning.halving import WRITTEN, Rungs, Step, TuningCell, chosen, dearest, next_step, rungs_of
-from orchestrator.tuning.objective import LEARNED, Learning, TuningRun, objective
-from orchestrator.tuning.places import sizes_around
-from orchestrator.tuning.results import Tuning, TuningTrial
+from orchestrator.space.tuning import Range, Tune, Tuned
+from orchestrator.tuning.objective import LEARNED, Learning, TuningRun, beats, learned_of, objective
 from trainables.base import KEY_DIGITS
 
-Propose = Callable[[Sequence[TuningTrial], Rungs, int], list[dict[str, float]]]
-"""Values for so many new trials, given those there are."""
+WRITTEN = 0
+"""Number of the trial with the space's own settings."""
+ENOUGH = 2
+"""Trials from which on Optuna's suggestions are more than chance."""
+Cell = tuple[int, int]
+"""A size and a seed."""
+
+
+@dataclass(frozen=True)
+class TuningTrial:
+    """Values by dotted setting, with the runs so far. ``score`` is their objective, None before the first run."""
+
+    values: dict[str, float]
+    runs: tuple[TuningRun, ...] = ()
+    score: float | None = None
+
+
+Propose = Callable[[Sequence[TuningTrial], int], list[dict[str, float]]]
+"""Values for so many new trials, given those that have ended."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The trials of one mix in their order, the first with the settings as written, and the choice: no settings in
+    ``best`` if no trial was better than those."""
+
+    mix: str
+    key: str
+    sizes: tuple[int, ...]
+    trials: tuple[TuningTrial, ...]
+    best: Tuned
+
+    @property
+    def seconds(self) -> float:
+        """Training time of all trials."""
+        return sum(run.seconds for trial in self.trials for run in trial.runs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values; :meth:`from_json` is the inverse."""
+        plain: dict[str, Any] = TypeAdapter(Tuning).dump_python(self, mode="json")
+        return plain
+
+    @classmethod
+    def from_json(cls, data: Any) -> Tuning:
+        """The tuning that :meth:`to_json` wrote. Raises ``ValueError`` for anything else."""
+        return TypeAdapter(Tuning).validate_python(data)
 
 
 class Study:
-    """A pure function of the results. Where the sizes are ``auto``, those to tune at come from a bisection with the
-    first of tuning's seeds and the settings as written; as far as its runs lie at these sizes, they are runs of the
-    first trial, too."""
+    """The tuning of one mix, as it stands with the runs that are known."""
 
     def __init__(self, spec: SweepSpec, mix: str, results: Results, propose: Propose) -> None:
         if spec.tune is None:
             raise ValueError("the search space asks for no tuning")
         self.mix = mix
         self.asked: Tune = spec.tune
+        self.sizes = spec.tune.sizes_of(spec.sizes)
         self._spec = spec
         self._results = results
         self._propose = propose
+        self._cells: list[Cell] = [(size, seed) for size in self.sizes for seed in spec.tune.seed_list]
 
     @cached_property
-    def sizes(self) -> tuple[int, ...] | None:
-        """The sizes that the mix is tuned at; None as long as its transition has not been estimated."""
-        if self.asked.sizes != "auto":
-            return self.asked.sizes
-        (found,) = self._pilot().progress()
-        return sizes_around(self._spec.sizes, found.low, found.high) if found.done else None
-
-    @property
     def trials(self) -> tuple[TuningTrial, ...]:
-        """The trials begun, in their order, with their runs in the order of the rungs."""
-        return self._standing[0]
+        """The trials begun, in their order. A wave begins when all trials before it have ended."""
+        trials = [self._trial(WRITTEN, {path: _look_up(self._spec.settings, path) for path in self.asked.settings})]
+        while self._all_ended(trials) and self._has_room(trials) and len(trials) < self.asked.trials:
+            begun, others = len(trials) - 1, self.asked.trials - 1
+            wave = math.ceil(others / 2) if begun == 0 else others - begun
+            new = self._propose(trials, wave)
+            trials += [self._trial(number, values) for number, values in enumerate(new, len(trials))]
+        return tuple(trials)
 
     @property
-    def step(self) -> Step:
-        """What the trials want next; none is begun any more."""
-        return self._standing[1]
+    def ended(self) -> frozenset[int]:
+        """Numbers of the trials that want no further run."""
+        return frozenset(number for number, _ in enumerate(self.trials) if not self._missing(self.trials, number))
+
+    @property
+    def done(self) -> bool:
+        """True if no run is wanted any more."""
+        return len(self.ended) == len(self.trials)
 
     @property
     def wanted(self) -> list[Request]:
-        """The runs of the next step that have not ended, most wanted first; none once the tuning is over."""
-        if self.sizes is None:
-            return [replace(request, until=LEARNED) for request in self._pilot().ask(1)]
-        values = [trial.values for trial in self.trials]
-        return [self._request(number, values[number], cell) for number, cell in self.step.runs]
+        """The runs wanted next that have not ended, the most wanted first; none once the tuning is over."""
+        return [
+            self._request(number, trial.values, cell)
+            for number, trial in enumerate(self.trials)
+            for cell in self._missing(self.trials, number)
+        ]
 
     def runs_of(self, number: int) -> list[Request]:
         """The runs of a trial that have ended."""
         trial = self.trials[number]
-        return [self._request(number, trial.values, TuningCell(run.size, run.seed)) for run in trial.runs]
+        return [self._request(number, trial.values, (run.size, run.seed)) for run in trial.runs]
 
     def result(self) -> Tuning:
-        """The trials and what was chosen. Raises ``ValueError`` while runs are still wanted."""
-        if self.sizes is None or not self.step.done:
+        """The trials and the choice. Raises ``ValueError`` while runs are still wanted."""
+        if not self.done:
             raise ValueError(f"the tuning of {self.mix} has not ended")
-        number = chosen(self.trials, self.step.finalists)
-        best = self._tuned(number, self.trials[number].values)
-        return Tuning(self.mix, study_key(self._spec, self.mix, self.sizes), self.sizes, self.trials, best)
+        whole = [number for number, trial in enumerate(self.trials) if len(trial.runs) == len(self._cells)]
+        best = min(whole, key=lambda number: objective(self.trials[number].runs, self.asked.penalty))
+        learned, written = learned_of(self.trials[best].runs), learned_of(self.trials[WRITTEN].runs)
+        number = best if beats(learned, written, len(self._cells)) else WRITTEN
+        found = self._tuned(number, self.trials[number].values)
+        return Tuning(self.mix, study_key(self._spec, self.mix), self.sizes, self.trials, found)
 
     def progress(self) -> MixProgress:
-        """How far it is; ``low`` and ``high`` are the first and the last of its sizes."""
-        asked, two = self.asked, self._spec.sizes[-2:]
-        most = sum(each.total() for each in dearest(asked.trials, self.sizes or two, asked.seeds))
-        if self.sizes is None:
-            (pilot,) = self._pilot().progress()
-            return replace(pilot, runs_left=pilot.runs_left + most, note=f"a first estimate: {pilot.note}")
-        left = 0 if self.step.done else most - sum(len(trial.runs) for trial in self.trials)
-        note = f"{len(self.trials)} of {asked.trials} trials begun"
-        return MixProgress(self.mix, self.sizes[0], self.sizes[-1], left, self.step.done, note)
+        """Runs left at most; ``low`` and ``high`` are the first and the last of its sizes."""
+        left = self.asked.trials * len(self._cells) - sum(len(trial.runs) for trial in self.trials)
+        note = f"{len(self.trials)} of {self.asked.trials} trials begun"
+        return MixProgress(self.mix, self.sizes[0], self.sizes[-1], 0 if self.done else left, self.done, note)
 
-    @cached_property
-    def _standing(self) -> tuple[tuple[TuningTrial, ...], Step]:
-        """Begin trials as long as any are wanted: the first at the settings as written, then what is proposed."""
-        if self.sizes is None:
-            return (), Step()
-        rungs = rungs_of(self.sizes, self.asked.seed_list)
-        trials: list[TuningTrial] = []
-        while (step := next_step(trials, self.asked.trials, rungs, self.asked.penalty)).begin:
-            new = self._propose(trials, rungs, step.begin) if trials else [self._written()]
-            trials += [self._trial(number, values, rungs) for number, values in enumerate(new, len(trials))]
-        return tuple(trials), step
+    def _all_ended(self, trials: Sequence[TuningTrial]) -> bool:
+        return not any(self._missing(trials, number) for number in range(len(trials)))
 
-    def _pilot(self) -> Bisection:
-        """The bisection that says where to tune; no run changes what it says but those it asked for. One that learned
-        counts as 1: its accuracy is that of the moment at which it was ended."""
-        seed = self.asked.seed
-        pilot = Bisection(Problem((self.mix,), self._spec.sizes, (seed,)))
-        for size in self._spec.sizes:
-            seen = self._results.get(Request(self.mix, size, seed, until=LEARNED))
-            if isinstance(seen, Learning):
-                accuracy = seen.accuracy if seen.learned_at is None else 1.0
-                pilot.tell(Request(self.mix, size, seed), Observation(accuracy, 0.0))
-        return pilot
+    def _has_room(self, trials: Sequence[TuningTrial]) -> bool:
+        """True if a trial of which every run learns would beat the settings as written."""
+        count = len(self._cells)
+        return beats(count, learned_of(trials[WRITTEN].runs), count)
 
-    def _trial(self, number: int, values: dict[str, float], rungs: Rungs) -> TuningTrial:
-        runs = [self._run(self._request(number, values, cell)) for rung in rungs for cell in rung]
+    def _missing(self, trials: Sequence[TuningTrial], number: int) -> list[Cell]:
+        """The cells that a trial wants next: those of the smallest size, then all others if it may still win."""
+        there = {(run.size, run.seed): run for run in trials[number].runs}
+        missing = [cell for cell in self._cells if cell not in there]
+        first = [cell for cell in self._cells if cell[0] == self.sizes[0]]
+        if number == WRITTEN:
+            return missing
+        if lacking := [cell for cell in first if cell not in there]:
+            return lacking
+        # The smallest size alone decides: more would make the answer depend on the order in which runs end.
+        count = len(self._cells)
+        possible = learned_of([there[cell] for cell in first]) + count - len(first)
+        return missing if beats(possible, learned_of(trials[WRITTEN].runs), count) else []
+
+    def _trial(self, number: int, values: dict[str, float]) -> TuningTrial:
+        runs = [self._run(self._request(number, values, cell)) for cell in self._cells]
         ended = tuple(run for run in runs if run is not None)
         return TuningTrial(values, ended, objective(ended, self.asked.penalty) if ended else None)
 
     def _run(self, request: Request) -> TuningRun | None:
-        """What a run of a trial came to; None where it has not ended."""
+        """Outcome of a run of a trial; None before it has ended."""
         seen = self._results.get(request)
         if not isinstance(seen, Learning):
             return None
@@ -127,22 +175,89 @@ class Study:
         came_to = (seen.learned_at, seen.accuracy, steps, seen.diverged, seen.cost)
         return TuningRun(request.size, request.seed, *came_to)
 
-    def _request(self, number: int, values: dict[str, float], cell: TuningCell) -> Request:
-        at_size = self._tuned(number, values).at(cell.size, self._spec.family_class.scales_with_size)
-        return Request(self.mix, cell.size, cell.seed, values=tuple(at_size.items()), until=LEARNED)
+    def _request(self, number: int, values: dict[str, float], cell: Cell) -> Request:
+        size, seed = cell
+        at_size = self._tuned(number, values).at(size, self._spec.family_class.scales_with_size)
+        return Request(self.mix, size, seed, values=tuple(at_size.items()), until=LEARNED)
 
     def _tuned(self, number: int, values: dict[str, float]) -> Tuned:
-        """What a trial's runs are trained with: for the settings as written nothing but those."""
-        assert self.sizes is not None, "trials have sizes"
+        """Settings that a trial's runs are trained with: for the trial as written nothing but the space's own."""
         base = math.exp(sum(map(math.log, self.sizes)) / len(self.sizes))
         return Tuned(settings={} if number == WRITTEN else values, base_size=base, size_power=self.asked.size_power)
 
-    def _written(self) -> dict[str, float]:
-        return {path: _look_up(self._spec.settings, path) for path in self.asked.settings}
+
+class Tuner(Searcher):
+    """Asks for the runs of every mix's study, each wanted until it has learned; a campaign trains them like all others.
+
+    It is told what :func:`observe_learning` sees. A failed run is not asked for again; whoever drives the tuning ends
+    it there.
+    """
+
+    Settings: ClassVar[type[SearchSettings]] = SearchSettings
+
+    def __init__(self, spec: SweepSpec) -> None:
+        if spec.tune is None:
+            raise ValueError("the search space asks for no tuning")
+        super().__init__(Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.tune.seed_list))
+        self._spec = spec
+        self._asked: Tune = spec.tune
+        self._proposed: dict[tuple[str, int], list[dict[str, float]]] = {}
+
+    def choose(self, results: Results, pending: Sequence[Request], limit: int) -> list[Request]:
+        taken = set(pending)
+        wanted = [request for mix in self.problem.mixes for request in self._study(results, mix).wanted]
+        # Two trials of the same values have the same runs.
+        return list(dict.fromkeys(each for each in wanted if each not in results and each not in taken))[:limit]
+
+    def progress(self) -> list[MixProgress]:
+        return [self.study(mix).progress() for mix in self.problem.mixes]
+
+    def study(self, mix: str) -> Study:
+        """The tuning of a mix as it stands."""
+        return self._study(self.results, mix)
+
+    def _study(self, results: Results, mix: str) -> Study:
+        return Study(self._spec, mix, results, partial(self._propose, mix))
+
+    def _propose(self, mix: str, trials: Sequence[TuningTrial], wanted: int) -> list[dict[str, float]]:
+        """Optuna's values for the next wave, worked out once: the trials before it have ended."""
+        if (mix, len(trials)) not in self._proposed:
+            self._proposed[mix, len(trials)] = propose(self._asked, trials, wanted)
+        return self._proposed[mix, len(trials)]
 
 
-def study_key(spec: SweepSpec, mix: str, sizes: tuple[int, ...]) -> str:
-    """A hash of everything that what is found for a mix depends on: those who ask the same find the same."""
+def propose(asked: Tune, trials: Sequence[TuningTrial], wanted: int) -> list[dict[str, float]]:
+    """Values for ``wanted`` new trials, within the ranges. The same trials give the same values.
+
+    The first wave (``trials`` holds the settings as written alone) is a Latin hypercube. Later ones come from Optuna's
+    tree-structured Parzen estimator, told the objective of each trial on the smallest size, which all have trained.
+    """
+    import optuna  # It takes a second, and few sweeps tune.
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    # Another stream for every wave, or the first suggestions would come again.
+    sampler = optuna.samplers.TPESampler(
+        seed=asked.seed + len(trials), n_startup_trials=ENOUGH, constant_liar=True, multivariate=True
+    )
+    spans: dict[str, optuna.distributions.BaseDistribution] = {
+        path: optuna.distributions.FloatDistribution(span.low, span.high, log=span.scale == "log")
+        for path, span in asked.settings.items()
+    }
+    study = optuna.create_study(direction="minimize", sampler=sampler)
+    if len(trials) == 1:
+        for places in LatinHypercube(len(spans), seed=asked.seed).random(wanted):
+            named = zip(asked.settings.items(), places, strict=True)
+            study.enqueue_trial({path: _at(span, float(place)) for (path, span), place in named})
+    for trial in trials:
+        runs = [run for run in trial.runs if run.size == min(each.size for each in trial.runs)]
+        if runs and all(_holds(span, trial.values[path]) for path, span in asked.settings.items()):
+            score = objective(runs, asked.penalty)
+            study.add_trial(optuna.trial.create_trial(params=trial.values, distributions=spans, value=score))
+    return [dict(study.ask(spans).params) for _ in range(wanted)]
+
+
+def study_key(spec: SweepSpec, mix: str) -> str:
+    """A hash of everything that decides what is found for a mix: equal questions find the same."""
     if spec.tune is None:
         raise ValueError("the search space asks for no tuning")
     described = {
@@ -152,12 +267,24 @@ def study_key(spec: SweepSpec, mix: str, sizes: tuple[int, ...]) -> str:
         "target": spec.target,
         "settings": plain_settings(spec.settings),
         "tune": spec.tune.model_dump(mode="json", exclude={"sizes"}),
-        "sizes": sizes,
+        "sizes": spec.tune.sizes_of(spec.sizes),
         "learned": LEARNED,
-        "method": "halving over seeds and sizes",
+        "method": "two waves, smallest size first",
     }
     text = json.dumps(described, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
+
+
+def _holds(span: Range, value: float) -> bool:
+    return span.low <= value <= span.high
+
+
+def _at(span: Range, place: float) -> float:
+    """The value at a place in [0, 1) of a range, evenly on its scale."""
+    value = span.low + place * (span.high - span.low)
+    if span.scale == "log":
+        value = math.exp(math.log(span.low) + place * math.log(span.high / span.low))
+    return min(max(value, span.low), span.high)  # exp(log(x)) may be a little less than x.
 
 
 def _look_up(settings: Any, path: str) -> float:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 import pytest
 
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
-from orchestrator.tuning.objective import LEARNED, Learning, objective
-from orchestrator.tuning.searcher import Tuner
-from orchestrator.tuning.study import Study, study_key
+from orchestrator.tuning.objective import LEARNED, Learning, TuningRun, objective
+from orchestrator.tuning.study import Study, Tuner, TuningTrial, propose, study_key
 from tests.drive.sweeps import spec
 from tests.families import LogisticLearner
 
@@ -65,9 +64,9 @@ def test_the_settings_as_written_come_first_and_run_everything() -> None:
     assert trial.score == objective(trial.runs, 2.0)
     assert [(each.size, each.seed) for each in trial.runs] == [(each.size, each.seed) for each in first]
     assert [each.runs for each in others] == [()]
-    (second,) = tuner.ask(100)
-    assert dict(second.values) == pytest.approx(others[0].values)
-    assert (second.size, second.seed, second.until) == (64, 1_000_000, LEARNED)
+    second = tuner.ask(100)  # The smallest size first.
+    assert [dict(each.values) for each in second] == [pytest.approx(others[0].values)] * 2
+    assert [(each.size, each.seed, each.until) for each in second] == [(64, 1_000_000 + k, LEARNED) for k in (0, 1)]
 
 
 def test_values_outside_the_ranges_are_still_those_to_beat() -> None:
@@ -82,11 +81,11 @@ def test_values_outside_the_ranges_are_still_those_to_beat() -> None:
 
 def test_values_follow_the_power_law_over_sizes() -> None:
     wanted = asked(settings={"haste": {"from": 1.5, "to": 6.0}}, size_power=0.5)
-    tuner, steps = run(wanted)
-    best = tuner.study("add").result().best
-    values = {request.size: dict(request.values) for (request,) in steps if request.values}
-    assert values[64] == pytest.approx({"haste": best.settings["haste"] * (64 / math.sqrt(64 * 96)) ** -0.5})
-    assert values[96] == pytest.approx({"haste": best.settings["haste"] * (96 / math.sqrt(64 * 96)) ** -0.5})
+    study = run(wanted)[0].study("add")
+    haste = study.trials[1].values["haste"]
+    values = {request.size: dict(request.values) for request in study.runs_of(1)}
+    assert values[64] == pytest.approx({"haste": haste * (64 / math.sqrt(64 * 96)) ** -0.5})
+    assert values[96] == pytest.approx({"haste": haste * (96 / math.sqrt(64 * 96)) ** -0.5})
 
 
 def test_trials_of_one_wave_can_share_a_stack() -> None:
@@ -95,11 +94,11 @@ def test_trials_of_one_wave_can_share_a_stack() -> None:
     family, wave = wanted.make_family(), steps[1]
     assert len({request.values for request in wave}) == 2
     assert len({family.shape(wanted.config(request)) for request in wave}) == 1
-    assert len({family.key(wanted.config(request)) for request in wave}) == 2
+    assert len({family.key(wanted.config(request)) for request in wave}) == len(wave) == 4
 
 
 def test_what_is_told_decides_and_neither_its_order_nor_how_much_was_asked_for_at_once() -> None:
-    wanted = asked(sizes="auto", trials=6, seeds=4)
+    wanted = asked(trials=6, seeds=4)
     one, _ = run(wanted)
     shuffled = random.Random(3)
     for at_once in (2, 5, 100):
@@ -114,24 +113,18 @@ def test_what_is_told_decides_and_neither_its_order_nor_how_much_was_asked_for_a
     assert again.study("add").result() == one.study("add").result()
 
 
-def test_the_first_estimate_comes_from_runs_of_the_first_trial() -> None:
-    wanted = asked(sizes="auto", trials=6, seeds=4)
-    tuner, steps = run(wanted)
-    # With the space's own haste no size learns, so that one run says that the largest ones are to be tuned at.
-    assert steps[0] == [Request("add", 96, 1_000_000, until=LEARNED)]
-    assert tuner.study("add").sizes == (64, 96)
-    assert len(tuner.results) == sum(len(trial.runs) for trial in tuner.study("add").trials)
-    learned = spec(mixes=["add"], tune={**HASTE, "sizes": "auto"})
-    tuner, _ = run(learned)
-    # Half of them learn at 40 units: tuned a little below and a little above.
-    assert tuner.study("add").sizes == (32, 48)
+def test_sizes_that_are_not_named_are_two_of_the_sweeps() -> None:
+    tune = asked(sizes="auto").tune
+    assert tune is not None
+    assert tune.sizes_of((8, 16, 24, 32, 48, 64, 96)) == (24, 48)
+    assert tune.sizes_of((8, 16)) == (8, 16)
 
 
 def test_how_far_it_is_is_said_and_never_too_little() -> None:
-    wanted = asked(sizes="auto", trials=6, seeds=4)
+    wanted = asked(trials=6, seeds=4)
     tuner = Tuner(wanted)
     (before,) = tuner.progress()
-    assert (before.done, before.note) == (False, "a first estimate: running size 96")
+    assert (before.done, before.runs_left, before.note) == (False, 48, "1 of 6 trials begun")
     asked_for = 0
     bounds = []
     while not tuner.done:
@@ -146,17 +139,19 @@ def test_how_far_it_is_is_said_and_never_too_little() -> None:
     assert all(asked_for - ended <= left for ended, left in bounds)
 
 
-def with_values(hastes: list[float]) -> Study:
+def with_values(
+    hastes: list[float], train: Callable[[SweepSpec, Request], Learning] = train, **changes: object
+) -> Study:
     """A study that ended, whose trials after the first have these values whatever Optuna would suggest."""
-    wanted = asked()
+    wanted = asked(trials=len(hastes) + 1, **changes)
     results: dict[Request, Learning] = {}
 
     def look() -> Study:
-        def propose(trials: object, rungs: object, count: int) -> list[dict[str, float]]:
-            begun = len(trials)  # type: ignore[arg-type]
+        def values(trials: Sequence[TuningTrial], count: int) -> list[dict[str, float]]:
+            begun = len(trials)
             return [{"haste": haste} for haste in hastes[begun - 1 : begun - 1 + count]]
 
-        return Study(wanted, "add", results, propose)
+        return Study(wanted, "add", results, values)
 
     while fresh := [request for request in look().wanted if request not in results]:
         results |= {request: train(wanted, request) for request in fresh}
@@ -167,10 +162,24 @@ def test_what_is_not_better_leaves_the_settings_as_written() -> None:
     found = with_values([0.15, 25.0]).result()
     assert found.best.settings == {}
     assert [trial.values["haste"] for trial in found.trials] == [0.2, 0.15, 25.0]
-    assert [len(trial.runs) for trial in found.trials] == [4, 1, 1]
-    better = with_values([0.15, 3.0]).result()
-    assert better.best.settings == {"haste": 3.0}
-    assert [len(trial.runs) for trial in better.trials] == [4, 1, 4]
+    assert with_values([0.15, 3.0]).result().best.settings == {"haste": 3.0}
+
+
+def test_a_trial_that_cannot_win_any_more_ends_at_the_smallest_size() -> None:
+    def half(wanted: SweepSpec, request: Request) -> Learning:
+        """Half of the runs learn as written; with the other values none, or those of the smallest size."""
+        haste = dict(request.values).get("haste", 0.2)
+        learns = request.seed % 2 if haste == 0.2 else haste == 3.0 and request.size == 64
+        return Learning(0.9 if learns else 0.1, 0.0, 1.0, 1.0 if learns else None)
+
+    found = with_values([0.15, 3.0], half, seeds=4).result()
+    assert [len(trial.runs) for trial in found.trials] == [8, 4, 8]
+    assert found.best.settings == {}
+
+
+def test_settings_that_leave_no_room_are_kept_without_a_trial() -> None:
+    found = with_values([3.0], lambda wanted, request: Learning(0.9, 0.0, 1.0, 1.0)).result()
+    assert [len(trial.runs) for trial in found.trials] == [4]
 
 
 def test_a_study_that_has_not_ended_has_no_result() -> None:
@@ -180,17 +189,45 @@ def test_a_study_that_has_not_ended_has_no_result() -> None:
 
 def test_a_study_is_named_by_all_that_it_depends_on() -> None:
     wanted = asked()
-    key = study_key(wanted, "add", (64, 96))
+    key = study_key(wanted, "add")
     for change in ({"penalty": 3.0}, {"seeds": 1}, {"seed": 7_000_000}, {"size_power": 0.5}, {"trials": 9}):
-        assert study_key(asked(**change), "add", (64, 96)) != key
-    assert study_key(wanted, "add+prod", (64, 96)) != key
-    assert study_key(wanted, "add", (16, 64)) != key
-    assert study_key(spec(mixes=["add"], settings={"haste": 0.3}, tune=HASTE), "add", (64, 96)) != key
+        assert study_key(asked(**change), "add") != key
+    assert study_key(wanted, "add+prod") != key
+    assert study_key(asked(sizes=[16, 64]), "add") != key
+    assert study_key(spec(mixes=["add"], settings={"haste": 0.3}, tune=HASTE), "add") != key
     elsewhere = wanted.model_copy(update={"seed": 5, "seeds": 1, "sizes": (8, 16), "name": "other"})
-    assert study_key(elsewhere, "add", (64, 96)) == key
+    assert study_key(elsewhere, "add") == key
 
 
 def test_requests_with_values_survive_their_way_through_json() -> None:
     request = Request("add", 8, 3, values=(("haste", 0.5), ("curve.slope", 2.0)), until=LEARNED)
     assert Request.from_json(json.loads(json.dumps(asdict(request)))) == request
     assert Request.from_json({"mix": "add", "size": 8, "seed": 3}) == Request("add", 8, 3)
+
+
+def trial(haste: float, learned_at: float | None) -> TuningTrial:
+    return TuningTrial({"haste": haste}, (TuningRun(64, 0, learned_at, 0.3, 3000),))
+
+
+def test_later_values_come_from_where_it_went_well() -> None:
+    tune = asked().tune
+    assert tune is not None
+    hastes = [0.1 * 300 ** (place / 11) for place in range(12)]
+    means = []
+    for learns in (range(3), range(9, 12)):  # The lowest are learned, then the highest.
+        known = [trial(haste, 1500.0 if place in learns else None) for place, haste in enumerate(hastes)]
+        each = [tune.model_copy(update={"seed": seed}) for seed in range(5)]
+        found = [values["haste"] for one in each for values in propose(one, known, 8)]
+        assert all(0.1 <= haste <= 30 for haste in found)
+        means.append(sum(math.log(haste / 0.1) / math.log(300) for haste in found) / 40)
+    # Drawn evenly, each mean would be .5, give or take .05.
+    assert means[0] < 0.4
+    assert means[1] > 0.6
+
+
+def test_the_same_trials_give_the_same_values_and_another_seed_others() -> None:
+    tune = asked().tune
+    assert tune is not None
+    known = [trial(50.0, None)]  # Outside the range, as the settings as written may be.
+    assert propose(tune, known, 3) == propose(tune, known, 3)
+    assert propose(tune, known, 3) != propose(tune.model_copy(update={"seed": 5}), known, 3)

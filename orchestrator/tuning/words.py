@@ -1,14 +1,12 @@
-"""How what was asked to be tuned, and what was found, is said in words."""
+"""Words for what is tuned and what was found."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from orchestrator.space.tuning import Tune, Tuned
-from orchestrator.tuning.evidence import SURE
-from orchestrator.tuning.halving import WRITTEN
-from orchestrator.tuning.objective import learned_of
-from orchestrator.tuning.results import Tuning, TuningTrial
+from orchestrator.tuning.objective import SURE, learned_of
+from orchestrator.tuning.study import WRITTEN, Tuning, TuningTrial
 
 NOTHING_BETTER = "found nothing better than the settings as written"
 
@@ -24,26 +22,26 @@ def values_text(values: Mapping[str, float]) -> str:
 
 
 def asked_text(asked: Tune | None) -> str:
-    """What is going to be tuned, in one line."""
+    """The question, in one line."""
     if asked is None:
         return "none"
     spans = ", ".join(
         f"{path} {number_of(span.low)} to {number_of(span.high)}{' (log)' if span.scale == 'log' else ''}"
         for path, span in asked.settings.items()
     )
-    sizes = "two sizes around its transition" if asked.sizes == "auto" else f"sizes {', '.join(map(str, asked.sizes))}"
+    sizes = "two sizes" if asked.sizes == "auto" else f"sizes {', '.join(map(str, asked.sizes))}"
     return f"{spans}: up to {asked.trials} trials for every mix, up to {asked.seeds} seeds at {sizes}"
 
 
 def trial_text(trial: TuningTrial) -> str:
-    """What a trial that ended came to: ``3 of 4 runs learned, in 2390 steps (training.learning_rate 0.0031)``."""
+    """Result of a trial: ``3 of 4 runs learned, in 2390 steps (training.learning_rate 0.0031)``."""
     steps = [run.learned_at for run in trial.runs if run.learned_at is not None]
     mean = f", in {number_of(sum(steps) / len(steps))} steps" if steps else ""
     return f"{learned_of(trial.runs)} of {len(trial.runs)} runs learned{mean} ({values_text(trial.values)})"
 
 
 def chosen_text(tuning: Tuning) -> str:
-    """What was chosen for a mix and why, in one line."""
+    """The choice for a mix and its reason, in one line."""
     written = tuning.trials[WRITTEN].runs
     as_written = f"{learned_of(written)} of {len(written)} runs learned as written"
     if not tuning.best.settings:
@@ -56,7 +54,7 @@ def chosen_text(tuning: Tuning) -> str:
 
 
 def found_text(mix: str, found: Tuned, asked: Tune | None) -> str:
-    """What a mix was trained with, in one line."""
+    """Settings that a mix was trained with, in one line."""
     if not found.settings:
         return f"{mix}: {NOTHING_BETTER}"
     how = "set" if asked is None else "tuned"
