@@ -50,7 +50,6 @@ def test_a_space_goes_to_the_report_in_its_own_words(tmp_path: Path, monkeypatch
     assert "nodes" in said["run"]
     assert "unknowns" in said["run"]
     assert '<section id="races">' in said["page"]
-    assert "The graph of one race with the state of hessian" in said["page"]
 
     runs = o.load(sweep).runs
     assert set(runs["size"]) <= {16, 64, 144}
@@ -64,14 +63,10 @@ def test_a_space_goes_to_the_report_in_its_own_words(tmp_path: Path, monkeypatch
 
 
 ASKED = ("work", "steps", "work_10x", "steps_10x")
-VARIANTS = {
-    "reparametrization_heat": ASKED,
-    "reparametrization_homology": ASKED,
-    "reparametrization_sync": (*ASKED, "hopf_work", "hopf_steps"),
-}
 
 
-@pytest.mark.parametrize(("space", "variant"), [(name, one) for name, each in VARIANTS.items() for one in each])
+@pytest.mark.parametrize("variant", ASKED)
+@pytest.mark.parametrize("space", ["reparametrization_heat", "reparametrization_homology", "reparametrization_sync"])
 def test_what_is_chosen_is_in_the_space(space: str, variant: str) -> None:
     """Rates of all methods are written out, in every profile alike, and no sweep uses the seeds they were chosen on."""
     written = [load_space(space, profile, variant=variant) for profile in ("smoke", "laptop", "paper")]

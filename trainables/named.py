@@ -33,9 +33,9 @@ def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> obje
 BUILT_IN = {
     "listops": "trainables.listops.family:ListOps",
     "permutations": "trainables.permutations.family:Permutations",
-    "heat_diffusion": "trainables.reparametrization.diffusion:HeatDiffusion",
-    "synchronization": "trainables.reparametrization.synchronization:Synchronization",
-    "persistent_homology": "trainables.reparametrization.homology:PersistentHomology",
+    "heat_diffusion": "trainables.reparametrization.family:HeatDiffusion",
+    "synchronization": "trainables.reparametrization.family:Synchronization",
+    "persistent_homology": "trainables.reparametrization.family:PersistentHomology",
 }
 """Short names of the families that come with the project."""
 

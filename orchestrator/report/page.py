@@ -20,9 +20,7 @@ from orchestrator.report.main_figure import main_figure, narrow_figure
 from orchestrator.report.panels import similarities_figure
 from orchestrator.report.probe_figure import probe_figure
 from orchestrator.report.probes import probe_notes, probe_tables, probe_texts
-from orchestrator.report.race_field import field_figure
-from orchestrator.report.race_figure import race_figure
-from orchestrator.report.speedup import SpeedUp, speed_ups
+from orchestrator.report.races import SpeedUp, race_figure, speed_ups
 from orchestrator.report.structure import structures, told
 from orchestrator.report.style import inline_svg
 from orchestrator.report.templates import render
@@ -113,7 +111,6 @@ def _figures(content: PageContent) -> dict[str, Markup | None]:
         "similarities": similarities_figure(answer, runs),
         "probes": probe_figure(answer, runs),
         "races": race_figure(spec, runs, speed_ups(spec, runs)),
-        "field": field_figure(spec, runs),
         "learning": learning_figure(spec, runs) if any(run.outcome.curve for run in runs) else None,
     }
     # Drawn by ourselves; the text in them went through matplotlib, which escapes it.

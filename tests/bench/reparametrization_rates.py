@@ -28,18 +28,14 @@ SEEDS = (100, 101, 102)
 SIZES = (100, 400, 1600)
 GRIDS: dict[str, Sequence[float]] = {
     "adam": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
-    "rmsprop": (3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1),
-    "momentum": (0.01, 0.02, 0.03, 0.05, 0.1),
+    "momentum": (0.003, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2),
     "hessian": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
 }
+SEARCHING = ("cg", "lbfgs", "newton")
 NETWORKS: Mapping[str, Sequence[Any]] = {
     "train_weights": (True, False),
-    "optimizer": ("adam", "momentum"),
-    "scale": ("degree", "bound"),
-    "width": (1, 4),
     "residual": ("series", "halves"),
-    "depth": (1, 2, 4, 8, 16, 32),
-    "switch_after": (0,),
+    "depth": (1, 2, 4, 8, 16),
 }
 
 
@@ -78,10 +74,10 @@ def main() -> None:
     parser.add_argument("--graph", default="grid")
     parser.add_argument("--steps", type=int, default=4000)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
-    parser.add_argument("--methods", nargs="+", default=tuple(GRIDS))
+    parser.add_argument("--methods", nargs="+", default=(*GRIDS, "laplacian", "random", *SEARCHING))
     parser.add_argument("--rates", type=float, nargs="+", help="in place of those tried otherwise")
     parser.add_argument("--network", action="append", default=[], help="depth=2, in place of all depths tried")
-    parser.add_argument("--set", action="append", default=[], help="oscillators.reactive=0.1, in place of the default")
+    parser.add_argument("--set", action="append", default=[], help="oscillators.arc=1.5, in place of the default")
     asked = parser.parse_args()
     kind = load_family(asked.family)
     base = kind.Settings()
@@ -100,9 +96,13 @@ def main() -> None:
         networks = list(itertools.product(*grids.values())) if method in ("hessian", "laplacian", "random") else [()]
         for network in networks:
             said = dict(zip(grids, network, strict=False))
-            rates = asked.rates or GRIDS.get(method, GRIDS["hessian"])
+            rates = [0.0] if method in SEARCHING else asked.rates or GRIDS.get(method, GRIDS["hessian"])
             tried = [
-                replace(base, rates=replace(base.rates, **{method: rate}), network=replace(base.network, **said))
+                replace(
+                    base,
+                    rates=replace(base.rates, **({method: rate} if rate else {})),
+                    network=replace(base.network, **said),
+                )
                 for rate in rates
             ]
             found = zip(rates, scores(kind, tried, method, asked.sizes), strict=True)

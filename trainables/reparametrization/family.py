@@ -2,7 +2,11 @@
 
 A mix is a field of rivals: ``hessian+adam`` is a race between the two on the same graph from the same start, and the
 target is the method that is asked to be ahead. The score of a run is 1 or 0, so the mean over seeds is the share of
-graphs on which the target is ahead, paired by graph and seed; nothing is averaged that a budget has cut short.
+graphs on which the target is ahead, paired by graph and seed; no mean is taken of numbers that a budget has cut short.
+
+Operations are counted from formulas, per node of the graph: additions, multiplications, divisions and roots count as
+one, a sine or cosine as :data:`SINE`. A product with the identity is none: a network whose weights are not trained has
+neither weights nor a readout to multiply with, unless it has more features than numbers.
 """
 
 from __future__ import annotations
@@ -18,21 +22,37 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError, Words
 from trainables.described import described_fields
-from trainables.reparametrization.cost import Price, conjugate_flops, direction_flops, setup_flops, step_flops
-from trainables.reparametrization.graphs import FEWEST
-from trainables.reparametrization.settings import METHODS, GraphRaceSettings, ReparametrizationSettings
+from trainables.reparametrization.settings import (
+    FEWEST,
+    HISTORY,
+    METHODS,
+    PLANE,
+    REPARAMETRIZED,
+    DiffusionSettings,
+    GraphRaceSettings,
+    HomologySettings,
+    ReparametrizationSettings,
+    SynchronizationSettings,
+)
 
 if TYPE_CHECKING:
+    from trainables.reparametrization.methods import Price
     from trainables.reparametrization.problems import Instance, Problem
+
+SINE = 10
+UPDATE = {"momentum": 4, "adam": 13}
+"""An optimiser's update (methods.py), for a parameter."""
+LOSS = 3
+"""Of a quadratic whose gradient is known, for a number: a sum, a product and the sum over all."""
 
 
 class RaceFamily(Family):
-    """Races between optimisers on a problem with a sparse graph. A subclass names itself, its ``Settings`` (a subclass
-    of :class:`ReparametrizationSettings`), where its problem is, and what that costs."""
+    """Races between optimisers on a problem with a sparse graph. A subclass has a name, its ``Settings`` (a subclass of
+    :class:`ReparametrizationSettings`), its problem, and the problem's operations."""
 
     size_axis = "nodes"
     divides_examples = False
-    compares_mixes = False  # A mix is a race against rivals of its own: who is ahead there is a question by itself.
+    compares_mixes = False  # Each mix is a question of its own: who is ahead of these rivals?
     words = Words(
         task="method",
         item="node",
@@ -46,20 +66,18 @@ class RaceFamily(Family):
     settings: ReparametrizationSettings
     numbers: ClassVar[int] = 1
     """Unknowns of a node."""
-
-    @property
-    @abstractmethod
-    def problem_at(self) -> str:
-        """``module:Class`` of its :class:`Problem`, imported when there is something to race: torch is for racing, not
-        for reading."""
+    quadratic: ClassVar[bool] = False
+    """True if the loss is quadratic: the gradient then follows from products with the Hessian."""
+    problem_at: ClassVar[str]
+    """``module:Class`` of its :class:`Problem`, imported for a race only: planning needs no torch."""
 
     @abstractmethod
     def graphs(self) -> str:
-        """What graphs the problem is on, in a word or two."""
+        """The problem's graphs, in a word or two."""
 
     @abstractmethod
     def neighbours(self) -> float:
-        """Neighbours of a node in the graph of the Hessian at the start, in the mean."""
+        """Neighbours of a node in the graph of the Hessian at the start: the mean."""
 
     @abstractmethod
     def evaluation_flops(self) -> float:
@@ -67,7 +85,7 @@ class RaceFamily(Family):
 
     @abstractmethod
     def hessian_flops(self) -> float:
-        """Operations, per node, of the entries of the Hessian where the gradient is known."""
+        """Operations, per node, of the entries of the Hessian after the gradient."""
 
     @abstractmethod
     def product_flops(self) -> float:
@@ -75,12 +93,8 @@ class RaceFamily(Family):
 
     @property
     def entries(self) -> float:
-        """Entries in a row of a graph's matrices, in the mean."""
+        """Entries in a row of a graph's matrices: the mean."""
         return self.neighbours() + 1
-
-    def entries_of(self, method: str) -> float:
-        """Those that a method propagates with."""
-        return self.entries
 
     def instance(self, nodes: int, seed: int) -> Instance:
         """The problem of one run: the same for every mix."""
@@ -129,9 +143,8 @@ class RaceFamily(Family):
 
     def flops(self, run: RunConfig) -> float:
         settings: ReparametrizationSettings = run.settings
-        each = {name: self._flops_a_step(name) for name in run.mix.tasks}
-        unit = self.evaluation_flops()
-        a_step = [flops if settings.race.counted == "steps" else unit for flops in each.values()]
+        unit, by_steps = self.evaluation_flops(), settings.race.counted == "steps"
+        a_step = [unit + self._step_flops(name) if by_steps else unit for name in run.mix.tasks]
         return settings.race.steps * sum(a_step) * run.size
 
     def shape(self, run: RunConfig) -> str:
@@ -145,13 +158,12 @@ class RaceFamily(Family):
         gradients."""
         network = self.settings.network
         matrices = 3 * 20 * self.entries
-        pairs = 8 * 2 * 2 * 10 * self.numbers
+        pairs = 8 * 2 * 2 * HISTORY * self.numbers
         features = 8 * 6 * network.width * (network.depth + 2)
         return size * (2 * matrices + pairs + features)
 
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
-        from trainables.reparametrization.building import method_of
-        from trainables.reparametrization.learner import Entry, RaceLearner
+        from trainables.reparametrization.learner import Entry, RaceLearner, method_of
 
         instances = [self.instance(run.size, run.seed) for run in runs]
         entries = [Entry(self.key(run), run, instance.digest()) for run, instance in zip(runs, instances, strict=True)]
@@ -160,22 +172,50 @@ class RaceFamily(Family):
         return RaceLearner(entries, self.settings.race, methods)
 
     def price(self, method: str) -> Price:
-        """What a method pays, in units of the race."""
-        if self.settings.race.counted == "steps":
-            return Price(0.0, 1.0, 0.0, 1.0)
-        unit = self.evaluation_flops()
-        beyond = (self._flops_a_step(method) - unit) / unit
-        product = (self.product_flops() + conjugate_flops(self.numbers)) / unit
-        return Price(setup_flops(method, self.hessian_flops(), self.entries_of(method)) / unit, 1.0, beyond, product)
+        """A method's prices, in units of the race. On a quadratic loss conjugate gradients need no look: the product
+        that makes their step moves the gradient, too."""
+        from trainables.reparametrization.methods import Price
 
-    def _flops_a_step(self, method: str) -> float:
-        """Operations of a step, per node, with one look; of Newton's without its products."""
+        known = method == "cg" and self.quadratic
+        if self.settings.race.counted == "steps":
+            return Price(0.0, 0.0 if known else 1.0, 0.0, 1.0)
         unit = self.evaluation_flops()
-        if method == "lbfgs":
-            return unit + direction_flops(self.numbers)
+        setup = 0.0
+        if method in REPARAMETRIZED:  # The Hessian, its scale, the propagation, and the network's first output.
+            setup = self.hessian_flops() + 4 * self.entries + self._forward_flops()
+        # Conjugate gradients beside a product: two inner products and three sums a number.
+        product = self.product_flops() + 10 * self.numbers
+        look = LOSS * self.numbers if known else unit
+        return Price(setup / unit, look / unit, self._step_flops(method) / unit, product / unit)
+
+    def _step_flops(self, method: str) -> float:
+        """Operations of a step, per node, beyond one look and the products it pays for."""
+        network = self.settings.network
         if method == "newton":
-            return unit + self.hessian_flops()
-        return step_flops(method, self.settings.network, unit, self.entries_of(method), self.numbers)
+            return self.hessian_flops()
+        if method == "cg":  # Jacobi's preconditioner, and the share of the last direction.
+            return self.hessian_flops() + 3 * self.numbers
+        if method == "lbfgs":  # Two loops over its pairs, an inner product and a sum in each, and a new pair.
+            return self.numbers * (8 * HISTORY + 8)
+        if method not in REPARAMETRIZED:
+            return self.numbers * UPDATE[method]
+        width, features = network.width, 1.0 * network.width
+        backward = self._forward_flops()
+        if network.train_weights:  # Gradients of weights and readout take as many products again.
+            backward += 2 * network.depth * width**2 + 2 * width * self.numbers
+        return self._forward_flops() + backward + self.numbers + features * UPDATE["adam"]
+
+    def _forward_flops(self) -> float:
+        """Operations of a network's output, per node; its gradient takes each of its products again."""
+        network = self.settings.network
+        width = network.width
+        layer = 2 * self.entries * width
+        if network.residual == "series":
+            layer += 2 * width
+        if network.train_weights:
+            layer += 2 * width**2
+        reads = network.train_weights or width > self.numbers
+        return network.depth * layer + (2 * width * self.numbers if reads else 0)
 
     def _problem_class(self) -> type[Problem]:
         module, _, name = self.problem_at.partition(":")
@@ -193,3 +233,106 @@ class GraphRaceFamily(RaceFamily):
 
     def neighbours(self) -> float:
         return self.settings.graph.neighbours
+
+
+class HeatDiffusion(GraphRaceFamily):
+    """Races to the temperatures at which heat stands still (heat.py)."""
+
+    name = "heat_diffusion"
+    version = 2
+    quadratic = True
+    problem_at = "trainables.reparametrization.heat:HeatProblem"
+    Settings = DiffusionSettings
+    settings: DiffusionSettings
+
+    def evaluation_flops(self) -> float:
+        """A product with the Hessian, the source, and the loss."""
+        return 2 * self.entries + 1 + LOSS
+
+    def hessian_flops(self) -> float:
+        """None: the gradient is computed with it."""
+        return 0.0
+
+    def product_flops(self) -> float:
+        """A product and a sum for each entry."""
+        return 2 * self.entries
+
+
+class Synchronization(GraphRaceFamily):
+    """Races to one common phase (phases.py)."""
+
+    name = "synchronization"
+    version = 2
+    problem_at = "trainables.reparametrization.phases:PhaseProblem"
+    Settings = SynchronizationSettings
+    settings: SynchronizationSettings
+
+    def evaluation_flops(self) -> float:
+        """An edge takes a difference and its half, a sine and a cosine, the loss and its sum, and both ends' sums."""
+        return self._edges * (4 + 2 * SINE + 4 + 3 + 4)
+
+    def hessian_flops(self) -> float:
+        """A cosine and three additions or products an edge."""
+        return self._edges * (SINE + 3)
+
+    def product_flops(self) -> float:
+        """A difference across an edge, its product with the edge's entry, and both ends' sums."""
+        return self._edges * 4
+
+    @property
+    def _edges(self) -> float:
+        """Of the graph, for a node."""
+        return self.settings.graph.neighbours / 2
+
+
+TRIANGULATION_EDGES = 3
+"""Of a Delaunay triangulation, for a point: by Euler's formula never more."""
+LENGTH, IN_CIRCLE = 5, 29
+"""Operations of a squared distance, with a comparison; and of the determinant that tests a point against the circle
+through three others (six differences, three sums of squares, a 3 x 3 determinant)."""
+TRIANGULATION_BYTES = 1000
+"""For a point, while its tree is found: 10^5 points were seen to take 65 MB."""
+
+
+class PersistentHomology(RaceFamily):
+    """Races to a cloud of points with the persistence diagram that is asked for (clouds.py)."""
+
+    name = "persistent_homology"
+    version = 2
+    numbers = PLANE
+    problem_at = "trainables.reparametrization.clouds:CloudProblem"
+    Settings = HomologySettings
+    settings: HomologySettings
+
+    def check(self, mix: Mix, size: int) -> None:
+        super().check(mix, size)
+        if self.settings.network.width < PLANE and set(mix.tasks) & set(REPARAMETRIZED):
+            raise SettingsError(
+                f"width is {self.settings.network.width}; with fewer than {PLANE} features a point the network's "
+                "output lies on a line",
+                key="settings.network.width",
+            )
+
+    def graphs(self) -> str:
+        return "clouds of points"
+
+    def neighbours(self) -> float:
+        """A tree has an edge less than it has nodes."""
+        return 2.0
+
+    def evaluation_flops(self) -> float:
+        """The least that it takes to know the tree: for every edge of the triangulation its length, and an in-circle
+        test (sorting and joining are not counted). Then, for an edge of the tree, a difference, its length, its
+        distance from the scale, the loss, and both ends' sums."""
+        return TRIANGULATION_EDGES * (LENGTH + IN_CIRCLE) + 2 + 4 + 1 + 2 + 3 + 4
+
+    def hessian_flops(self) -> float:
+        """An edge's entry from its length, and both ends' sums."""
+        return 3 + 2
+
+    def product_flops(self) -> float:
+        """For an edge of the tree a difference, its part along the edge, the rest with its factor, both ends' sums."""
+        return 2 + 5 + 2 + 2 + 2 + 4
+
+    def memory(self, size: int) -> float:
+        return super().memory(size) + TRIANGULATION_BYTES * size

@@ -3,28 +3,96 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
 
 from trainables.base import Evaluation, Learner, Outcome, Report, RunConfig, Status
 from trainables.checkpoint import read_checkpoint, write_checkpoint
-from trainables.reparametrization.methods import Method
-from trainables.reparametrization.moments import Moments
-from trainables.reparametrization.race import Standing, ahead, is_over, limit
-from trainables.reparametrization.settings import RaceSettings
+from trainables.reparametrization.line_search import ConjugateGradients, Lbfgs, Newton
+from trainables.reparametrization.methods import Descent, Method, Price
+from trainables.reparametrization.network import Network, initial, propagation
+from trainables.reparametrization.problems import Problem, rng_of
+from trainables.reparametrization.settings import REPARAMETRIZED, RaceSettings, ReparametrizationSettings
 from trainables.timing import computing_s
 
 CHECKPOINT = "race.safetensors"
-LEFT = "left"
-"""No method is called so; in a checkpoint, before what is kept for pictures."""
+SEARCHING: dict[str, type[Method]] = {"cg": ConjugateGradients, "lbfgs": Lbfgs, "newton": Newton}
+
+
+@dataclass
+class Standing:
+    """One method in one race: what it has ``spent``, in units of the race, its ``steps``, its last ``gap`` (the loss
+    above the solution's, as a share of that at the start), whether it has ``arrived``, and whether it is ``broken``:
+    its loss was no longer finite. ``seconds`` are its share of the time its stack took."""
+
+    spent: float = 0.0
+    steps: int = 0
+    gap: float = 1.0
+    arrived: bool = False
+    broken: bool = False
+    seconds: float = 0.0
+
+    def arrives_within(self, budget: float) -> bool:
+        """True if it arrived for no more than ``budget``: a line search, or one of Newton's directions, may end beyond
+        one."""
+        return self.arrived and self.spent <= budget
+
+
+def ahead(standings: Mapping[str, Standing], race: RaceSettings) -> dict[str, float]:
+    """1 for the method that is ahead (:class:`RaceSettings` defines it), 0 for the others.
+
+    A method that broke down never arrives. One without rivals is ahead if it arrived.
+    """
+    return {
+        name: float(
+            mine.arrives_within(race.steps)
+            and all(
+                theirs.broken or theirs.spent > race.factor * mine.spent
+                for other, theirs in standings.items()
+                if other != name
+            )
+        )
+        for name, mine in standings.items()
+    }
+
+
+def limit(standings: Mapping[str, Standing], race: RaceSettings) -> float:
+    """The budget of every method of a race as far as is known: ``race.steps``, or ``patience`` times what the first one
+    to arrive needed."""
+    first = min((one.spent for one in standings.values() if one.arrives_within(race.steps)), default=math.inf)
+    return min(float(race.steps), race.patience * first)
+
+
+def is_over(standings: Mapping[str, Standing], spent: float, race: RaceSettings) -> bool:
+    """True if nothing can change any more once every method may have ``spent`` so much."""
+    return spent >= limit(standings, race) or all(one.arrived or one.broken for one in standings.values())
+
+
+def method_of(name: str, problem: Problem, runs: Sequence[RunConfig], price: Callable[[str], Price]) -> Method:
+    """The method ``name`` at the start of a stack, whose runs differ in rates alone."""
+    settings: ReparametrizationSettings = runs[0].settings
+    tolerance = settings.race.tolerance
+    if name in SEARCHING:
+        return SEARCHING[name](problem, price(name), tolerance)
+    rates = [run.settings.rates.of(name) for run in runs]
+    if name not in REPARAMETRIZED:
+        return Descent(problem, price(name), tolerance, name, rates)
+    network, numbers = settings.network, problem.instances[0].start.shape[1]
+    matrices, parameters = [], []  # The first parameters do not depend on the rule.
+    for instance, run in zip(problem.instances, runs, strict=True):
+        nodes = len(instance.start)
+        matrices.append(propagation(name, instance, network, rng_of("shuffle", nodes, run.seed)))
+        parameters.append(initial(network, nodes, numbers, rng_of("network", nodes, run.seed)))
+    made = Network(network, matrices, numbers, problem.device)
+    return Descent(problem, price(name), tolerance, "adam", rates, made, problem.stacked(parameters))
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A run of the stack: its key, and a hash of the problem it is about."""
+    """A run of the stack: its key, and a hash of its problem."""
 
     key: str
     config: RunConfig
@@ -35,14 +103,13 @@ class RaceLearner(Learner):
     """Runs races of one mix, on graphs of one size. ``methods`` holds every method of the mix at the start of the whole
     stack.
 
-    Time is what every method may have spent: between two evaluations each goes on for the same price.
+    Time is the budget of every method so far: between two evaluations each goes on for the same price.
     """
 
     def __init__(self, entries: Sequence[Entry], race: RaceSettings, methods: Mapping[str, Method]) -> None:
         self._entries = tuple(entries)
         self._race = race
         self._methods = dict(methods)
-        self._moments = Moments(next(iter(self._methods.values())).problem)
         self._rows = {name: list(range(len(entries))) for name in methods}
         self._standings = [{name: Standing() for name in methods} for _ in entries]
         self._curves: list[list[Evaluation]] = [[] for _ in entries]
@@ -58,13 +125,10 @@ class RaceLearner(Learner):
         reports = [self._report(index) for index in self._active]
         self._active = [report.index for report in reports if report.outcome is None]
         self._drop()
-        return [
-            report if report.outcome is None else replace(report, arrays=self._moments.arrays(report.index))
-            for report in reports
-        ]
+        return reports
 
     def _run(self, name: str) -> None:
-        """Let a method go on, and take down how it stands in every race."""
+        """Let a method go on, and take down its standing in every race."""
         method, rows = self._methods[name], self._rows[name]
         device = method.problem.device
         begun = computing_s(device)
@@ -79,12 +143,10 @@ class RaceLearner(Learner):
             self._standings[row][name] = Standing(spent, steps, gap, arrived, broken, before + seconds)
 
     def _drop(self) -> None:
-        """Leave out of each method's stack the runs that it has nothing more to do in."""
+        """Take the runs that are finished for a method out of its stack."""
         for name in list(self._methods):
             rows = self._rows[name]
             kept = [place for place, row in enumerate(rows) if row in self._active and self._goes_on(row, name)]
-            for place in sorted(set(range(len(rows))) - set(kept)):
-                self._moments.leave(rows[place], name, self._methods[name], place)
             if not kept:
                 del self._methods[name], self._rows[name]
             elif len(kept) < len(rows):
@@ -102,7 +164,6 @@ class RaceLearner(Learner):
         gaps = [max(one.gap, 1e-300) if math.isfinite(one.gap) else 1e300 for one in standings.values()]
         loss = math.exp(sum(map(math.log, gaps)) / len(gaps))
         measures = {f"gap_{name}": gap for name, gap in zip(standings, gaps, strict=True)}
-        measures |= {f"seconds_{name}": one.seconds for name, one in standings.items()}
         evaluation = Evaluation(self._spent, loss, scores, measures)
         self._curves[index].append(evaluation)
         if not is_over(standings, self._spent, self._race):
@@ -119,7 +180,7 @@ class RaceLearner(Learner):
         return Report(index, evaluation, outcome)
 
     def _measures(self, standings: Mapping[str, Standing]) -> dict[str, float]:
-        """What each method spent, in units of the race, steps and seconds, and whether it arrived for that."""
+        """Each method's spending, in units of the race, steps and seconds, and 1 if it arrived within the budget."""
         measures = {"seconds": sum(one.seconds for one in standings.values())}
         for name, one in standings.items():
             measures[f"spent_{name}"] = one.spent
@@ -134,7 +195,6 @@ class RaceLearner(Learner):
             for name, method in self._methods.items()
             for part, tensor in method.tensors().items()
         }
-        tensors |= {f"{LEFT}/{part}": tensor for part, tensor in self._moments.tensors().items()}
         notes = {
             "keys": [entry.key for entry in self._entries],
             "active": self._active,
@@ -156,10 +216,6 @@ class RaceLearner(Learner):
             {name: Standing(**one) for name, one in notes["standings"][place].items()} for place in places
         ]
         self._curves = [[Evaluation(**point) for point in notes["curves"][place]] for place in places]
-        left = {
-            part.removeprefix(f"{LEFT}/"): tensor for part, tensor in tensors.items() if part.startswith(f"{LEFT}/")
-        }
-        self._moments.load(left, places)
         for name in list(self._methods):
             theirs = notes["rows"].get(name, [])
             rows = [index for index, place in enumerate(places) if place in theirs]

@@ -2,7 +2,7 @@
 
 In the frame that turns with them, ``dx_i/dt = sum_j k_ij sin(x_j - x_i)`` is the gradient flow of ``sum_ij k_ij (1 -
 cos(x_i - x_j))`` over edges with couplings k (Kuramoto 1975; Acebron et al. 2005, Rev. Mod. Phys. 77, 137). It is 0
-where a connected graph has one phase, and nowhere less: the solution is known. Shapes as in stacked.py; E edges of
+where a connected graph has one phase, and nowhere less: the solution is known. Shapes as in problems.py; E edges of
 all graphs of the stack.
 """
 
@@ -15,13 +15,22 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sparse
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from trainables.reparametrization.graphs import Edges, GraphSettings, adjacency, edges, laplacian, places
-from trainables.reparametrization.problems import Curvature, Floats, Instance, Picture, Problem, rng_of
-from trainables.reparametrization.settings import OscillatorSettings
-from trainables.reparametrization.stacked import joined
+from trainables.reparametrization.problems import (
+    Curvature,
+    Edges,
+    Floats,
+    Instance,
+    Problem,
+    adjacency,
+    edges,
+    joined,
+    laplacian,
+    rng_of,
+    weighted,
+)
+from trainables.reparametrization.settings import GraphSettings, OscillatorSettings
 
 
 @dataclass(frozen=True)
@@ -39,17 +48,11 @@ def phase_instance(graph: GraphSettings, oscillators: OscillatorSettings, nodes:
     ends = edges(bare)
     coupling = np.exp(oscillators.spread * rng.standard_normal(len(ends)))
     start = oscillators.arc * rng.random(nodes)
-    bent = coupling * np.cos(start[ends[:, 0]] - start[ends[:, 1]])
-    rows, columns = np.concatenate([ends, ends[:, ::-1]]).T
     # An edge that spans more than a quarter of a circle bends the other way: the Hessian at the start has both signs.
-    hessian = laplacian(sparse.coo_matrix((np.tile(bent, 2), (rows, columns)), shape=bare.shape).tocsr())
+    bent = coupling * np.cos(start[ends[:, 0]] - start[ends[:, 1]])
     solution = np.full((nodes, 1), start.mean())
-    return PhaseInstance(places(graph, nodes), start[:, None], solution, hessian, laplacian(bare), ends, coupling)
-
-
-def order(phases: NDArray[np.float64]) -> float:
-    """The order parameter of phases: 1 where all are alike, near 0 where they are all over the circle."""
-    return float(np.abs(np.exp(1j * phases).mean()))
+    hessian = laplacian(weighted(ends, bent, nodes))
+    return PhaseInstance(start[:, None], solution, hessian, laplacian(bare), ends, coupling)
 
 
 class PhaseProblem(Problem):
@@ -65,6 +68,8 @@ class PhaseProblem(Problem):
         self._back = joined([one.T.tocsr() for one in incidences], device)
         self._by_run = joined([sparse.csr_matrix(np.ones((1, len(one.coupling)))) for one in instances], device)
         self._coupling_E = torch.from_numpy(np.concatenate([one.coupling for one in instances])).to(device)
+        sums = [abs(across).T @ one.coupling for across, one in zip(incidences, instances, strict=True)]
+        self._diagonal_SND = self.stacked([one[:, None] for one in sums])
 
     @classmethod
     def drawn(cls, settings: Any, nodes: int, seed: int) -> PhaseInstance:
@@ -85,20 +90,17 @@ class PhaseProblem(Problem):
 
         return product
 
+    def diagonal(self, x_SND: Tensor) -> Tensor:
+        """Sums of a node's couplings: the diagonal where all phases are alike, and nowhere more."""
+        return self._diagonal_SND
+
     def _apart(self, x_SND: Tensor) -> Tensor:
         """Differences across edges, [E]."""
         return torch.mv(self._across, x_SND.reshape(-1))
 
     def _gathered(self, edge_E: Tensor, like_SND: Tensor) -> Tensor:
-        """What each edge adds to its first end and takes off its second."""
+        """Sums over edges: added to the first end, taken off the second."""
         return torch.mv(self._back, edge_E).view_as(like_SND)
-
-    def picture(self, row: int, x_ND: Floats) -> Picture:
-        """Phases, as how far they lie from the mean one, in (-pi, pi]."""
-        turned = np.exp(1j * x_ND[:, 0])
-        return Picture(
-            np.column_stack([self.instances[row].places, np.angle(turned / turned.mean())]), self.instances[row].ends
-        )
 
 
 def incidence(instance: PhaseInstance) -> Any:

@@ -8,18 +8,29 @@ from pathlib import Path
 from typing import Any
 
 from trainables.base import Arm, Learner, Mix, Outcome, RunConfig
-from trainables.reparametrization.diffusion import DiffusionSettings, HeatDiffusion
-from trainables.reparametrization.family import RaceFamily
+from trainables.reparametrization.family import HeatDiffusion, PersistentHomology, RaceFamily, Synchronization
+from trainables.reparametrization.settings import METHODS, GraphSettings, RateSettings
 
-EVERY = "adam+hessian+laplacian+lbfgs+momentum+newton+random+rmsprop"
+EVERY = "+".join(METHODS)
 
 
 def heat(**parts: dict[str, Any]) -> HeatDiffusion:
     """The family with some settings changed: ``heat(race={"steps": 300})``."""
-    settings = DiffusionSettings()
+    settings = HeatDiffusion.Settings()
     return HeatDiffusion(
         replace(settings, **{part: replace(getattr(settings, part), **values) for part, values in parts.items()})
     )
+
+
+def families() -> dict[str, RaceFamily]:
+    """All three problems, at rates that arrive on small graphs."""
+    rates = RateSettings(adam=0.3, momentum=0.02, hessian=0.3, laplacian=0.3, random=0.3)
+    world = GraphSettings("small_world")
+    return {
+        "heat": heat(),
+        "phases": Synchronization(Synchronization.Settings(rates=rates, graph=world)),
+        "clouds": PersistentHomology(PersistentHomology.Settings(rates=replace(rates, momentum=0.2))),
+    }
 
 
 def runs(family: RaceFamily, mix: str, nodes: int, seeds: Sequence[int]) -> list[RunConfig]:

@@ -8,16 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from tests.trainables.reparametrization.racing import EVERY, finish, heat, learner, runs
-from trainables.base import Learner, Outcome
-from trainables.reparametrization import moments
-from trainables.reparametrization.heat import HeatInstance
+from tests.trainables.reparametrization.racing import EVERY, families, finish, heat, learner, runs
+from trainables.base import Mix, Outcome
+from trainables.errors import SettingsError
+from trainables.reparametrization.learner import Standing, ahead, is_over, limit
+from trainables.reparametrization.settings import RaceSettings
 
-SETTINGS: dict[str, dict[str, Any]] = {"race": {"steps": 400, "tolerance": 1e-2, "evaluate_every": 50, "patience": 3.0}}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "race": {"steps": 400, "tolerance": 1e-2, "evaluate_every": 20, "patience": 20.0}
+}
 
 
 def numbers(outcome: Outcome) -> dict[str, float]:
@@ -41,11 +42,15 @@ def same(mine: Outcome, theirs: Outcome) -> None:
         assert one == pytest.approx(other, rel=1e-6)
 
 
-def test_a_stack_of_seeds_equals_each_alone() -> None:
-    family = heat(**SETTINGS)
+@pytest.mark.parametrize("name", ["heat", "phases", "clouds"])
+def test_a_stack_of_seeds_equals_each_alone(name: str) -> None:
+    family = families()[name]
+    race = replace(family.settings.race, steps=400, tolerance=1e-2, evaluate_every=10, patience=3.0)
+    family = type(family)(replace(family.settings, race=race))
     configs = runs(family, EVERY, 64, [0, 1, 2, 3])
     together = finish(learner(family, configs))
     assert len({outcome.steps for outcome in together.values()}) > 1  # Some end before others, and leave the stack.
+    assert all(sum(outcome.accuracy.values()) <= 1 for outcome in together.values())
     for index, config in enumerate(configs):
         same(together[index], finish(learner(family, [config]))[0])
 
@@ -86,6 +91,24 @@ def test_it_goes_on_from_a_checkpoint_and_from_a_part_of_one(tmp_path: Path) -> 
         again.restore(tmp_path / "nowhere")
 
 
+def test_a_method_that_diverges_is_broken_and_nothing_else() -> None:
+    """Clouds that fly apart along one line, and then beyond what float64 holds."""
+    family = families()["clouds"]
+    wild = type(family)(replace(family.settings, rates=replace(family.settings.rates, momentum=30.0)))
+    outcome = finish(learner(wild, runs(wild, "momentum", 36, [0])))[0]
+    assert outcome.accuracy == {"momentum": 0.0}
+    assert not outcome.measures["arrived_momentum"]
+
+
+def test_a_network_needs_a_feature_for_each_coordinate() -> None:
+    family = families()["clouds"]
+    flat = type(family)(replace(family.settings, network=replace(family.settings.network, width=1)))
+    with pytest.raises(SettingsError, match="lies on a line"):
+        flat.check(Mix.parse("hessian+adam"), 64)
+    flat.check(Mix.parse("adam"), 64)
+    family.check(Mix.parse("hessian+adam"), 64)
+
+
 def test_keys_know_what_changes_the_mathematics() -> None:
     family = heat()
     (run,) = runs(family, "adam", 64, [0])
@@ -120,45 +143,59 @@ def test_a_hundred_thousand_nodes_fit_into_two_gigabytes() -> None:
     assert int(done.stdout) * 1024 < 2e9
 
 
-def arrays(race: Learner) -> dict[int, dict[str, NDArray[Any]]]:
-    """Go on to the end; what is kept of each run."""
-    kept: dict[int, dict[str, NDArray[Any]]] = {}
-    while reports := race.advance():
-        kept |= {report.index: dict(report.arrays) for report in reports if report.outcome is not None}
-    return kept
+RACE = RaceSettings(steps=1000, patience=20)
+TENFOLD = RaceSettings(steps=1000, patience=20, factor=10)
 
 
-def test_states_are_kept_for_pictures_through_checkpoints(tmp_path: Path) -> None:
-    race_settings = SETTINGS["race"] | {"steps": 3000, "evaluate_every": 20, "patience": 1000.0}
-    family = heat(race=race_settings, rates={"adam": 0.01})
-    configs = runs(family, "adam+lbfgs", 64, [0, 1])
-    race = learner(family, configs)
-    while race.advance()[0].evaluation.measures["gap_lbfgs"] > 1e-2:  # type: ignore[union-attr]
-        pass
-    race.save(tmp_path)  # L-BFGS has left the stack, and Adam goes on.
-    kept = arrays(race)
-    again = learner(family, configs)
-    again.restore(tmp_path)
-    for index, found in arrays(again).items():
-        assert found.keys() == kept[index].keys()
-        for name, array in found.items():
-            assert np.array_equal(array, kept[index][name])
-    for index, run in enumerate(configs):
-        one = family.instance(run.size, run.seed)
-        assert isinstance(one, HeatInstance)
-        for name in ("adam", "lbfgs"):
-            nodes, edges, gaps = (kept[index][f"{what}_{name}"] for what in ("nodes", "edges", "gaps"))
-            assert nodes.shape == (3, 64, 3)
-            assert gaps[0] == 1
-            assert gaps[2] <= 1e-2 < gaps[0]
-            assert gaps[2] <= gaps[1] <= 0.1
-            assert np.count_nonzero(nodes[0, :, 2]) == 4  # At the start all but the held ones are at 0.
-            assert nodes[2, one.free, 2] == pytest.approx(one.solution[:, 0], abs=0.5)
-            assert set(edges[:, 0]) == {0, 1, 2}
-            assert (np.abs(nodes[0, edges[:, 1], :2] - nodes[0, edges[:, 2], :2]).sum(axis=1) == 1).all()  # Of a grid.
+def there(spent: float) -> Standing:
+    return Standing(spent=spent, arrived=True)
 
 
-def test_of_large_graphs_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moments, "PICTURED", 63)
-    family = heat(**SETTINGS)
-    assert arrays(learner(family, runs(family, "lbfgs", 64, [0]))) == {0: {}}
+def on_the_way(spent: float) -> Standing:
+    return Standing(spent=spent)
+
+
+def test_the_first_to_arrive_is_ahead() -> None:
+    assert ahead({"a": there(100), "b": there(101), "c": on_the_way(1000)}, RACE) == {"a": 1, "b": 0, "c": 0}
+
+
+def test_nobody_is_ahead_of_an_equal_or_without_arriving() -> None:
+    assert ahead({"a": there(100), "b": there(100)}, RACE) == {"a": 0, "b": 0}
+    assert ahead({"a": on_the_way(1000), "b": on_the_way(1000)}, RACE) == {"a": 0, "b": 0}
+
+
+def test_one_without_rivals_is_ahead_once_it_arrives() -> None:
+    assert ahead({"a": there(900)}, RACE) == {"a": 1}
+    assert ahead({"a": on_the_way(1000)}, RACE) == {"a": 0}
+    assert ahead({"a": there(1001)}, RACE) == {"a": 0}  # A line search that ended beyond the budget.
+
+
+@pytest.mark.parametrize(("spent", "score"), [(999, 0), (1000, 0), (1001, 1)])
+def test_by_ten_times_is_more_than_ten_times(spent: float, score: float) -> None:
+    assert ahead({"a": there(100), "b": there(spent)}, TENFOLD)["a"] == score
+
+
+def test_what_the_budget_leaves_open_is_not_ahead() -> None:
+    """The rival may have needed 11 times as much, or 5.1."""
+    assert ahead({"a": there(200), "b": on_the_way(1000)}, TENFOLD)["a"] == 0
+    assert ahead({"a": there(99), "b": on_the_way(1000)}, TENFOLD)["a"] == 1
+
+
+def test_rivals_go_on_until_patience_ends() -> None:
+    standings = {"a": there(10), "b": on_the_way(150)}
+    assert limit(standings, RACE) == 200
+    assert not is_over(standings, 199, RACE)
+    assert is_over(standings, 200, RACE)
+    assert limit({"a": on_the_way(150)}, RACE) == 1000
+
+
+def test_a_race_is_over_when_all_are_there_or_broken() -> None:
+    assert is_over({"a": there(10), "b": Standing(spent=5, broken=True)}, 50, RACE)
+    assert ahead({"a": there(10), "b": Standing(spent=5, broken=True)}, RACE) == {"a": 1, "b": 0}
+
+
+def test_settings_that_cannot_tell_are_refused() -> None:
+    with pytest.raises(SettingsError, match="no race could be decided"):
+        RaceSettings(factor=40)
+    with pytest.raises(SettingsError, match="must be in"):
+        RaceSettings(tolerance=1.0)

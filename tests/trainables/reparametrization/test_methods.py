@@ -1,27 +1,26 @@
-"""The optimisers against those of torch, and against the solution."""
+"""The methods against those of torch and scipy, and against the solution."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
+from scipy.sparse.linalg import LinearOperator, cg
 
-from tests.trainables.reparametrization.racing import heat, learner, runs
-from trainables.reparametrization.cost import Price
-from trainables.reparametrization.diffusion import HeatDiffusion
-from trainables.reparametrization.family import RaceFamily
-from trainables.reparametrization.lbfgs import Pairs
-from trainables.reparametrization.learner import RaceLearner
-from trainables.reparametrization.newton import newton_direction
-from trainables.reparametrization.optimizers import FirstOrder
-from trainables.reparametrization.searching import Lbfgs, Newton
+from tests.trainables.reparametrization.racing import families, heat, learner, runs
+from trainables.base import Outcome
+from trainables.reparametrization.heat import HeatInstance
+from trainables.reparametrization.learner import method_of
+from trainables.reparametrization.line_search import ConjugateGradients, Lbfgs, Newton, newton_direction
+from trainables.reparametrization.methods import Descent, Price
 from trainables.reparametrization.settings import METHODS
-from trainables.reparametrization.synchronization import Synchronization
 
+PRICE = Price(0.0, 1.0, 0.0)
 THEIRS: dict[str, Callable[[list[torch.Tensor]], torch.optim.Optimizer]] = {
     "adam": lambda leaves: torch.optim.Adam(leaves, lr=0.03),
-    "rmsprop": lambda leaves: torch.optim.RMSprop(leaves, lr=0.03),
     "momentum": lambda leaves: torch.optim.SGD(leaves, lr=0.03, momentum=0.9),
 }
 
@@ -30,40 +29,66 @@ THEIRS: dict[str, Callable[[list[torch.Tensor]], torch.optim.Optimizer]] = {
 def test_first_order_methods_are_torchs(name: str) -> None:
     family = heat()
     problem = family.problem([family.instance(36, seed) for seed in range(2)], "cpu")
-    mine = problem.start()
-    theirs = mine.clone().requires_grad_()
+    mine = Descent(problem, PRICE, 1e-9, name, [0.03, 0.03])
+    mine.run(51)
+    theirs = problem.start().requires_grad_()
     optimizer = THEIRS[name]([theirs])
-    rate = torch.full((2, 1), 0.03, dtype=torch.float64)
-    own = FirstOrder(name, rate, mine.flatten(1))
     for _ in range(50):
-        gradient = problem.evaluate(mine)[1]
-        mine = own.step(mine.flatten(1), gradient.flatten(1), torch.tensor([True, True])).view_as(mine)
         theirs.grad = problem.evaluate(theirs.detach())[1]
         optimizer.step()
-    torch.testing.assert_close(mine, theirs.detach(), rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(mine.x_SND, theirs.detach(), rtol=1e-9, atol=1e-12)
 
 
-def test_lbfgs_finds_the_direct_solution() -> None:
+def test_conjugate_gradients_are_scipys_on_a_quadratic() -> None:
+    """With Jacobi's preconditioner, iterate by iterate."""
     family = heat()
-    problem = family.problem([family.instance(100, seed) for seed in range(3)], "cpu")
-    method = Lbfgs(problem, Price(0.0, 1.0, 0.0), tolerance=1e-16)
-    method.run(600)
+    one = family.instance(100, 0)
+    assert isinstance(one, HeatInstance)
+    iterates: list[np.ndarray] = []
+    jacobi = LinearOperator(one.hessian.shape, lambda x: x.ravel() / one.hessian.diagonal())
+    cg(
+        one.hessian,
+        one.source[:, 0],
+        x0=one.start[:, 0],
+        M=jacobi,
+        maxiter=40,
+        callback=lambda x: iterates.append(x.copy()),
+    )
+    for steps in (1, 10, 40):
+        mine = ConjugateGradients(family.problem([one], "cpu"), Price(0.0, 0.0, 1.0), 1e-20)
+        mine.run(steps)
+        assert mine.x_SND[0, :, 0].numpy() == pytest.approx(iterates[steps - 1], rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize("name", ["heat", "phases", "clouds"])
+@pytest.mark.parametrize("kind", [ConjugateGradients, Lbfgs, Newton])
+def test_line_searches_find_the_solution(name: str, kind: type[Lbfgs | Newton | ConjugateGradients]) -> None:
+    family = families()[name]
+    problem = family.problem([family.instance(60, seed) for seed in range(3)], "cpu")
+    method = kind(problem, PRICE, tolerance=1e-12)
+    method.run(3000)
     assert method.arrived_S.all()
-    for x, one in zip(method.x_SND, problem.instances, strict=True):
-        assert x.numpy() == pytest.approx(one.solution, abs=1e-6)
+    if name == "heat":
+        for x, one in zip(method.x_SND, problem.instances, strict=True):
+            assert x.numpy() == pytest.approx(one.solution, abs=1e-3)
 
 
-def test_a_direction_with_pairs_is_newtons_where_they_span_the_space() -> None:
-    """On a quadratic of 4 unknowns, with exact changes along 4 conjugate steps, L-BFGS knows the inverse Hessian."""
-    generator = torch.Generator().manual_seed(0)
-    root = torch.randn(4, 4, dtype=torch.float64, generator=generator)
-    hessian = root @ root.T + torch.eye(4, dtype=torch.float64)
-    _, steps = torch.linalg.eigh(hessian)
-    pairs = Pairs(1, 4, torch.device("cpu"))
-    for step in steps.T:
-        pairs.add(step[None], (hessian @ step)[None], torch.tensor([True]))
-    gradient = torch.randn(1, 4, dtype=torch.float64, generator=generator)
-    torch.testing.assert_close(pairs.direction(gradient), -torch.linalg.solve(hessian, gradient[0])[None])
+@pytest.mark.parametrize("name", ["heat", "phases", "clouds"])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_start_moved_by_rounding_moves_no_outcome(name: str, method: str) -> None:
+    """By 1e-14, and what it spends by no more than 3 %. Newton's inner systems of a cloud are cut off at trees that
+    change, so that it is held to this on small ones alone (tests/bench/results/reparametrization.md has its spread)."""
+    family = families()[name]
+    nodes = 36 if (name, method) == ("clouds", "newton") else 256
+    for seed in (0, 1):
+        one = family.instance(nodes, seed)
+        moves = [1e-14 * np.random.default_rng(move).standard_normal(one.start.shape) for move in range(3)]
+        moved = [one, *(replace(one, start=one.start + move) for move in moves)]
+        (run,) = runs(family, method, nodes, [seed])
+        made = method_of(method, family.problem(moved, "cpu"), [run] * 4, family.price)
+        made.run(4000)
+        assert made.arrived_S.all()
+        assert made.spent_S.tolist() == pytest.approx([float(made.spent_S[0])] * 4, rel=0.03)
 
 
 def quadratic(unknowns: int = 6) -> tuple[torch.Tensor, torch.Tensor]:
@@ -103,14 +128,12 @@ def test_a_direction_goes_down_where_curvature_is_negative() -> None:
     assert not unpaid.any()
 
 
-@pytest.mark.parametrize("kind", [HeatDiffusion, Synchronization])
-def test_newton_arrives_within_a_few_steps_and_pays_for_its_products(kind: type[RaceFamily]) -> None:
-    family = kind(kind.Settings())
+def test_newton_pays_for_its_products() -> None:
+    family = families()["phases"]
     problem = family.problem([family.instance(100, seed) for seed in range(2)], "cpu")
     free, dear = (Newton(problem, Price(0.0, 1.0, 0.0, product), tolerance=1e-12) for product in (0.0, 2.0))
     for method in (free, dear):
         method.run(5000)
-        assert method.arrived_S.all()
         assert (method.steps_S <= 25).all()
     torch.testing.assert_close(dear.x_SND, free.x_SND, rtol=0, atol=0)
     products = (dear.spent_S - free.spent_S) / 2
@@ -118,25 +141,32 @@ def test_newton_arrives_within_a_few_steps_and_pays_for_its_products(kind: type[
     assert (products == products.round()).all()
 
 
+def test_prices_are_the_operations_of_the_formulas() -> None:
+    """Of heat on a grid, by hand: a look is 5 products and sums, the source and the loss, 14; Adam's update 13; through
+    a layer and back 10 and 10, and the start put in place 1. Nothing is paid for a product with the identity."""
+    prices = {name: heat().price(name) for name in METHODS}
+    total = {name: 14 * (price.look + price.step) for name, price in prices.items()}
+    assert total["adam"] == pytest.approx(14 + 13)
+    assert total["hessian"] == total["random"] == pytest.approx(14 + 10 + 10 + 1 + 13)
+    assert total["cg"] + 14 * prices["cg"].product == pytest.approx(3 + 3 + 10 + 10)
+    by_steps = heat(race={"counted": "steps"})
+    assert by_steps.price("hessian") == Price(0.0, 1.0, 0.0, 1.0)
+    assert by_steps.price("cg") == Price(0.0, 0.0, 0.0, 1.0)
+    assert families()["phases"].price("cg").look == 1.0
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_comes_to_the_solution(name: str) -> None:
-    rates = {"rates": {"adam": 0.02, "rmsprop": 0.001, "hessian": 0.05, "laplacian": 0.05, "random": 0.05}}
-    family = heat(race={"steps": 3000, "tolerance": 1e-3, "counted": "steps"}, **rates)
+    family = heat(race={"steps": 3000, "tolerance": 1e-3, "evaluate_every": 1, "counted": "steps"})
     race = learner(family, runs(family, name, 36, [0]))
-    assert isinstance(race, RaceLearner)
+    outcome: Outcome | None = None
+    first, *_ = race.advance()
+    assert first.evaluation is not None
+    if name in ("adam", "momentum", "hessian", "laplacian", "random"):  # Whatever a network's first output is.
+        assert first.evaluation.measures[f"gap_{name}"] == pytest.approx(1.0)
     while reports := race.advance():
         outcome = reports[0].outcome
     assert outcome is not None
     assert outcome.accuracy == {name: 1.0}
     assert outcome.measures[f"spent_{name}"] <= 3000
     assert outcome.curve[-1].measures[f"gap_{name}"] <= 1e-3
-
-
-def test_all_begin_at_the_same_state() -> None:
-    """Whatever a network's first output is."""
-    family = heat(race={"counted": "steps", "evaluate_every": 1})
-    for name in METHODS:
-        (report,) = learner(family, runs(family, name, 36, [0])).advance()
-        assert report.evaluation is not None
-        if name not in ("lbfgs", "newton"):  # Their first looks are at the start, too, but no report is made of them.
-            assert report.evaluation.measures[f"gap_{name}"] == pytest.approx(1.0)

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from orchestrator.report.race_field import field_figure
-from orchestrator.report.race_figure import race_figure
-from orchestrator.report.speedup import Bounds, SpeedUp, median, speed_ups
+from orchestrator.report.races import Bounds, SpeedUp, median, race_figure, speed_ups
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.records import RunRecord
@@ -73,15 +69,11 @@ def spec() -> SweepSpec:
 
 
 def _point(step: int, spent: dict[str, float]) -> dict[str, float]:
-    """Gaps that fall tenfold with what a method needs, and seconds that are a tenth of the steps."""
-    return {f"gap_{name}": 0.1 ** (step / value) for name, value in spent.items()} | {
-        f"seconds_{name}": step / 10 for name in spent
-    }
+    """Gaps that fall tenfold with a method's need."""
+    return {f"gap_{name}": 0.1 ** (step / value) for name, value in spent.items()}
 
 
-def record(
-    asked: SweepSpec, mix: str, size: int, seed: int, spent: dict[str, float], there: set[str], root: str = ""
-) -> RunRecord:
+def record(asked: SweepSpec, mix: str, size: int, seed: int, spent: dict[str, float], there: set[str]) -> RunRecord:
     config = asked.config(Request(mix, size, seed))
     measures = {f"spent_{name}": value for name, value in spent.items()}
     measures |= {f"seconds_{name}": 2 * value for name, value in spent.items()}
@@ -89,7 +81,7 @@ def record(
     scores = dict.fromkeys(spent, 0.0)
     curve = tuple(Evaluation(step, 0.5, scores, _point(step, spent)) for step in (10, 20))
     outcome = Outcome(Status.FINISHED, 20, scores, scores, curve, measures)
-    return RunRecord(f"{mix}{size}{seed}", config, outcome, PosixStorage(root))
+    return RunRecord(f"{mix}{size}{seed}", config, outcome, PosixStorage(""))
 
 
 def test_races_are_paired_by_graph_and_taken_with_the_best_rival() -> None:
@@ -112,52 +104,12 @@ def test_races_are_paired_by_graph_and_taken_with_the_best_rival() -> None:
     assert race_figure(asked, [], []) is None
 
 
-def test_losses_are_drawn_against_what_was_spent_and_against_seconds() -> None:
+def test_losses_are_drawn_against_what_was_spent() -> None:
     asked = spec()
     mix = asked.mixes[0].name
     runs = [record(asked, mix, 16, seed, {"adam": 10, "hessian": 20}, {"adam"}) for seed in range(3)]
     figure = race_figure(asked, runs, speed_ups(asked, runs))
     assert figure is not None
-    spent, seconds, *_ = figure.axes
-    for axes, ends in ((spent, [0, 10, 20]), (seconds, [0, 1, 2])):
-        assert axes.get_visible()
-        adam = axes.get_lines()[0]
-        assert np.asarray(adam.get_xdata()).tolist() == ends
-        assert np.asarray(adam.get_ydata()).tolist() == pytest.approx([1.0, 0.1, 0.01])
-    curve = tuple(
-        replace(one, measures={name: value for name, value in one.measures.items() if name.startswith("gap")})
-        for one in runs[0].outcome.curve
-    )
-    untimed = [replace(runs[0], outcome=replace(runs[0].outcome, curve=curve))]  # As earlier versions left them.
-    older = race_figure(asked, untimed, speed_ups(asked, untimed))
-    assert older is not None
-    assert [axes.get_visible() for axes in older.axes] == [True, False, True, True]
-
-
-def test_the_graph_is_drawn_in_three_moments(tmp_path: Path) -> None:
-    asked = spec()
-    mix = asked.mixes[0].name
-    small, large = (
-        record(asked, mix, size, 0, {"adam": 10, "hessian": 20}, {"hessian"}, str(tmp_path)) for size in (16, 64)
-    )
-    assert field_figure(asked, [small, large]) is None
-    nodes = np.zeros((3, 4, 3))
-    nodes[:, :, 0], nodes[2, :, 2] = np.arange(4), 1.0
-    edges = np.array([[moment, node, node + 1] for moment in range(3) for node in range(3)])
-    (tmp_path / small.key).mkdir()
-    np.savez(
-        tmp_path / small.key / "arrays.npz", nodes_hessian=nodes, edges_hessian=edges, gaps_hessian=[1.0, 0.1, 1e-3]
-    )
-    figure = field_figure(asked, [small, large])  # The larger one has left none.
-    assert figure is not None
-    assert [axes.get_title(loc="left") for axes in figure.axes] == [
-        "at the start: the first loss",
-        "on the way: 10 % of it",
-        "at the end: 0.1 % of it",
-    ]
-    for axes in figure.axes:
-        lines, dots = axes.collections
-        assert len(lines.get_paths()) == 3
-        assert len(np.asarray(dots.get_offsets())) == 4
-    (tmp_path / small.key / "arrays.npz").write_bytes(b"spoiled")
-    assert field_figure(asked, [small]) is None
+    adam = figure.axes[0].get_lines()[0]
+    assert np.asarray(adam.get_xdata()).tolist() == [0, 10, 20]
+    assert np.asarray(adam.get_ydata()).tolist() == pytest.approx([1.0, 0.1, 0.01])

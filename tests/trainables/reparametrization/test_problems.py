@@ -1,0 +1,257 @@
+"""Graphs and problems against their formulas, and against solutions and diagrams of other libraries."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import networkx
+import numpy as np
+import pytest
+import scipy.sparse as sparse
+import torch
+from numpy.typing import NDArray
+from scipy.cluster.hierarchy import linkage
+from scipy.optimize import minimize
+
+from tests.trainables.reparametrization.racing import families
+from trainables.errors import SettingsError
+from trainables.reparametrization.clouds import CloudInstance, CloudProblem, cloud_instance, deaths, spanning_tree
+from trainables.reparametrization.heat import HeatInstance, HeatProblem, heat_instance
+from trainables.reparametrization.phases import PhaseInstance, PhaseProblem, phase_instance
+from trainables.reparametrization.problems import Instance, adjacency, laplacian
+from trainables.reparametrization.settings import (
+    DiagramSettings,
+    GraphSettings,
+    HeatSettings,
+    Kind,
+    OscillatorSettings,
+)
+
+Array = NDArray[np.float64]
+CPU = torch.device("cpu")
+PROBLEMS = {"heat": HeatProblem, "phases": PhaseProblem, "clouds": CloudProblem}
+
+
+def of(kind: Kind, nodes: int = 200, seed: int = 0, **settings: float) -> sparse.csr_matrix:
+    return adjacency(GraphSettings(kind, **settings), nodes, np.random.default_rng(seed))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["grid", "small_world"])
+@pytest.mark.parametrize("nodes", [16, 17, 200])
+def test_graphs_are_simple_symmetric_and_whole(kind: Kind, nodes: int) -> None:
+    matrix = of(kind, nodes)
+    assert matrix.shape == (nodes, nodes)
+    assert abs(matrix - matrix.T).nnz == 0
+    assert set(matrix.data) == {1.0}
+    assert matrix.diagonal().sum() == 0
+    assert sparse.csgraph.connected_components(matrix)[0] == 1
+    assert np.abs(laplacian(matrix).sum(axis=1)).max() < 1e-12
+
+
+def test_graphs_are_those_of_networkx() -> None:
+    square = networkx.to_scipy_sparse_array(networkx.grid_2d_graph(7, 7))
+    assert abs(of("grid", 49) - square).nnz == 0
+    circle = networkx.to_scipy_sparse_array(networkx.circulant_graph(30, [1, 2]))
+    assert abs(of("small_world", 30, rewired=0.0) - circle).nnz == 0
+
+
+def test_a_rewired_ring_is_a_small_world_by_its_seed() -> None:
+    def across(matrix: sparse.csr_matrix) -> float:
+        return float(sparse.csgraph.shortest_path(matrix, unweighted=True).mean())
+
+    assert across(of("small_world")) < 0.5 * across(of("small_world", rewired=0.0))
+    assert of("small_world", 2000, degree=6).sum(axis=1).mean() == pytest.approx(6, rel=0.03)
+    assert abs(of("small_world", seed=3) - of("small_world", seed=3)).nnz == 0
+    assert abs(of("small_world", seed=3) - of("small_world", seed=4)).nnz > 0
+
+
+def test_mistakes_are_refused() -> None:
+    with pytest.raises(SettingsError, match="tree"):
+        GraphSettings("tree")  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match="must be even"):
+        GraphSettings(degree=3)
+    with pytest.raises(SettingsError, match="must be above 0"):
+        DiagramSettings(0.0)
+    with pytest.raises(ValueError, match="at least 16 nodes"):
+        of("grid", 15)
+
+
+def heat(nodes: int = 100, seed: int = 0) -> HeatInstance:
+    return heat_instance(GraphSettings(), HeatSettings(), nodes, seed)
+
+
+def phases(nodes: int = 49, seed: int = 0) -> PhaseInstance:
+    return phase_instance(GraphSettings(), OscillatorSettings(), nodes, seed)
+
+
+def cloud(nodes: int = 40, seed: int = 0) -> CloudInstance:
+    return cloud_instance(DiagramSettings(), nodes, seed)
+
+
+def heights(points: Array) -> Array:
+    """Scales at which components merge, from all distances."""
+    return np.asarray(linkage(points, "single")[:, 2])
+
+
+def energy(one: HeatInstance, x: Array) -> float:
+    return float((x.T @ (one.hessian @ x) / 2 - one.source.T @ x)[0, 0])
+
+
+def loss(one: Instance, x: Array) -> float:
+    """By the formula, without the problem's code."""
+    if isinstance(one, HeatInstance):
+        return energy(one, x) - energy(one, one.solution)
+    if isinstance(one, PhaseInstance):
+        pairs = zip(one.ends, one.coupling, strict=True)
+        return float(sum(coupling * (1 - np.cos(x[i, 0] - x[j, 0])) for (i, j), coupling in pairs))
+    assert isinstance(one, CloudInstance)
+    return float(((heights(x) - one.scale) ** 2).sum() / 2)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_loss_gradient_and_curvature_are_the_formulas(name: str) -> None:
+    made = {"heat": heat, "phases": phases, "clouds": cloud}[name]
+    found = [made(seed=seed) for seed in range(2)]
+    problem = PROBLEMS[name](found, CPU)  # type: ignore[arg-type]
+    excess, gradient = problem.evaluate(problem.start())
+    direction = np.random.default_rng(0).standard_normal(found[0].start.shape)
+    directions = problem.stacked([direction, direction])
+    bent = problem.curvature(problem.start())(directions)
+    for row, one in enumerate(found):
+        assert float(excess[row]) == pytest.approx(loss(one, one.start), rel=1e-9)
+        step = 1e-4  # Small enough for a tree to stay.
+        ahead, behind = loss(one, one.start + step * direction), loss(one, one.start - step * direction)
+        slope = float((gradient[row].numpy() * direction).sum())
+        assert slope == pytest.approx((ahead - behind) / (2 * step), rel=1e-4)
+        curvature = (ahead - 2 * loss(one, one.start) + behind) / step**2
+        assert float((bent[row].numpy() * direction).sum()) == pytest.approx(curvature, rel=1e-3)
+        if name != "clouds":  # There the instance has one number for a block of two by two.
+            assert bent[row].numpy() == pytest.approx(one.hessian @ direction, rel=1e-9)
+    at_solution = problem.evaluate(problem.stacked([one.solution for one in found]))
+    assert float(at_solution[0].abs().max()) < 1e-20
+    assert float(at_solution[1].abs().max()) < 1e-12
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_preconditioner_is_the_diagonal_or_bounds_it(name: str) -> None:
+    problem = families()[name].problem([families()[name].instance(16, 0)], "cpu")
+    x = problem.start()
+    product, found = problem.curvature(x), problem.diagonal(x).flatten()
+    units = torch.eye(found.numel(), dtype=torch.float64)
+    exact = torch.stack([product(unit.view_as(x)).flatten() @ unit for unit in units])
+    assert (found > 0).all()
+    assert (found >= exact - 1e-12).all()
+    if name == "heat":
+        torch.testing.assert_close(found, exact)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_seed_decides_the_problem(name: str) -> None:
+    family = families()[name]
+    assert family.instance(36, 1).digest() == family.instance(36, 1).digest()
+    assert family.instance(36, 1).digest() != family.instance(36, 2).digest()
+
+
+def test_gradients_are_exactly_zero_where_nothing_pulls() -> None:
+    """Rounding would become full steps of Adam. At a common temperature only neighbours of held nodes feel a pull."""
+    one = heat(nodes=512)
+    flat = torch.zeros(1, *one.start.shape, dtype=torch.float64)
+    gradient = HeatProblem([one], CPU).evaluate(flat)[1]
+    assert int(gradient.count_nonzero()) == np.count_nonzero(one.source)
+    assert np.count_nonzero(one.source) <= 16
+    still = PhaseProblem([phases()], CPU)
+    alike = torch.full((1, 49, 1), 1.234, dtype=torch.float64)
+    assert not still.evaluate(alike)[1].any()
+
+
+@pytest.mark.parametrize("kind", ["grid", "small_world"])
+def test_heat_stands_still_as_a_dense_solver_says(kind: Kind) -> None:
+    found = heat_instance(GraphSettings(kind), HeatSettings(), 100, 0)
+    exact = np.linalg.solve(found.hessian.toarray(), found.source[:, 0])
+    assert found.solution[:, 0] == pytest.approx(exact, rel=1e-9, abs=1e-12)
+    # The maximum principle: no node is hotter or colder than all that are held.
+    assert found.held_at.min() - 1e-12 <= found.solution.min() < found.solution.max() <= found.held_at.max() + 1e-12
+
+
+def test_a_long_run_of_another_lbfgs_comes_to_one_phase() -> None:
+    """scipy's, on the loss alone, from the same start: the solution is reached, and nothing lies below it."""
+    one = phases()
+    problem = PhaseProblem([one], CPU)
+
+    def both(at: Array) -> tuple[float, Array]:
+        excess, gradient = problem.evaluate(torch.from_numpy(at)[None, :, None])
+        return float(excess[0]), gradient[0, :, 0].numpy()
+
+    limits = {"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-10}
+    found = minimize(both, one.start[:, 0], jac=True, method="L-BFGS-B", options=limits)
+    assert 0 <= found.fun < 1e-10
+    assert abs(np.exp(1j * found.x).mean()) > 1 - 1e-9
+    assert abs(np.exp(1j * one.start).mean()) < 0.8
+
+
+def test_the_hessian_of_a_cloud_is_its_mean_over_directions() -> None:
+    one = cloud(nodes=16)
+    product = CloudProblem([one], CPU).curvature(torch.from_numpy(one.start)[None])
+    units = torch.eye(32, dtype=torch.float64).reshape(32, 1, 16, 2)
+    whole = torch.stack([product(unit).flatten() for unit in units]).numpy().reshape(16, 2, 16, 2)
+    assert one.hessian.toarray() == pytest.approx((whole[:, 0, :, 0] + whole[:, 1, :, 1]) / 2, rel=1e-12, abs=1e-12)
+    assert one.laplacian.diagonal().sum() == 2 * 15
+    assert one.hessian.nnz <= 16 + 2 * 15
+
+
+def test_what_is_asked_of_a_cloud_is_a_share_of_what_is_there() -> None:
+    one = cloud_instance(DiagramSettings(0.3), 40, 0)
+    assert one.scale == pytest.approx(0.3 * heights(one.start).mean(), rel=1e-9)
+    assert heights(one.solution) == pytest.approx(np.full(39, one.scale), rel=1e-9)
+
+
+def clouds() -> dict[str, Array]:
+    """Clouds with every difficulty of a triangulation."""
+    rng = np.random.default_rng(0)
+    uniform = rng.random((300, 2))
+    return {
+        "uniform": uniform,
+        "clusters": np.concatenate([rng.normal(size=(40, 2)), 30 + rng.normal(size=(40, 2))]),
+        "far": 1e6 + uniform,
+        "tiny": 1e-12 * uniform,
+        "grid": np.stack(np.meshgrid(np.arange(7.0), np.arange(5.0)), axis=-1).reshape(-1, 2),
+        "line": np.outer(rng.random(20), (1.0, 2.0)),
+        "level": np.stack([np.arange(9.0) ** 2, np.zeros(9)], axis=1),
+        "twice": np.concatenate([uniform[:50], uniform[:20]]),
+        "nearly": np.concatenate([uniform[:50], uniform[:20] * (1 + 1e-15)]),
+        "two": np.array([[0.0, 0.0], [3.0, 4.0]]),
+        "one place": np.ones((5, 2)),
+    }
+
+
+@pytest.mark.parametrize("name", clouds())
+def test_deaths_are_the_heights_of_single_linkage(name: str) -> None:
+    points = clouds()[name]
+    expected = np.sort(heights(points))
+    assert deaths(points) == pytest.approx(expected, rel=1e-9, abs=1e-12 * np.abs(points).max())
+
+
+BY_GUDHI = json.loads((Path(__file__).resolve().parents[2] / "data" / "h0_diagrams.json").read_text())["clouds"]
+
+
+@pytest.mark.parametrize("name", BY_GUDHI)
+def test_diagrams_are_those_of_gudhi(name: str) -> None:
+    """Its Vietoris-Rips complexes of these clouds (tests/data/README.md describes how they were made)."""
+    assert deaths(np.array(BY_GUDHI[name]["points"])) == pytest.approx(np.array(BY_GUDHI[name]["deaths"]), rel=1e-9)
+
+
+def test_a_tree_joins_all_and_breaks_ties_by_order() -> None:
+    tree = spanning_tree(clouds()["uniform"])
+    assert tree.shape == (299, 2)
+    assert (tree[:, 0] < tree[:, 1]).all()
+    assert networkx.is_connected(networkx.Graph(tree.tolist()))
+    square = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+    assert deaths(square * (1.0, 2.0)).tolist() == [1.0, 1.0, 2.0]
+    assert spanning_tree(square).tolist() == [[0, 1], [0, 3], [1, 2]]
+
+
+@pytest.mark.parametrize("points", [np.zeros((1, 2)), np.zeros((5, 3)), np.full((4, 2), np.nan)])
+def test_what_is_no_cloud_is_refused(points: Array) -> None:
+    with pytest.raises(ValueError, match="a tree needs"):
+        spanning_tree(points)
