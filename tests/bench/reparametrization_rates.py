@@ -27,9 +27,9 @@ from trainables.named import load_family
 SEEDS = (100, 101, 102)
 SIZES = (100, 400, 1600)
 GRIDS: dict[str, Sequence[float]] = {
-    "adam": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
+    "adam": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0),
     "momentum": (0.003, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2),
-    "hessian": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
+    "hessian": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0),
 }
 SEARCHING = ("cg", "lbfgs", "newton")
 NETWORKS: Mapping[str, Sequence[Any]] = {
