@@ -113,7 +113,7 @@ def loss(one: Instance, x: Array) -> float:
 def test_loss_gradient_and_curvature_are_the_formulas(name: str) -> None:
     made = {"heat": heat, "phases": phases, "clouds": cloud}[name]
     found = [made(seed=seed) for seed in range(2)]
-    problem = PROBLEMS[name](found, CPU)  # type: ignore[arg-type]
+    problem = PROBLEMS[name](found, CPU)
     excess, gradient = problem.evaluate(problem.start())
     direction = np.random.default_rng(0).standard_normal(found[0].start.shape)
     directions = problem.stacked([direction, direction])
