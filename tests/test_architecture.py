@@ -78,7 +78,7 @@ def test_trainables_use_the_standard_library_numpy_and_torch_only() -> None:
     # A method that is more than a formula comes from the library that is known for it.
     assert {name for _, name in outside} <= {"scipy", "sklearn"}
     assert {module for module, _ in outside if not within(module, "trainables.reparametrization")} == {
-        "trainables.probes.manifold",
+        "trainables.probes.embeddings",
     }
 
 

@@ -15,11 +15,9 @@ from numpy.typing import NDArray
 from orchestrator.report.probe_pictures import (
     draw_answers,
     draw_attention_share,
-    draw_carried,
     draw_components,
     draw_exchanged,
     draw_manifold,
-    draw_spectrum,
 )
 from orchestrator.report.similarity import SimilarityPicture, is_similarity
 from orchestrator.report.style import save
@@ -50,11 +48,9 @@ class SimilarityDrawing:
 
 PICTURES: dict[str, Callable[[], Draw]] = {
     "similarity": SimilarityDrawing,
-    "spectrum": lambda: draw_spectrum,
     "components": lambda: draw_components,
     "manifold": lambda: draw_manifold,
     "attention_share": lambda: draw_attention_share,
-    "carried": lambda: draw_carried,
     "answers": lambda: draw_answers,
     "exchanged": lambda: draw_exchanged,
 }

@@ -1,4 +1,4 @@
-"""Pictures of what probes leave beside similarities: spectra, components, shares."""
+"""Pictures of what probes leave besides similarities: components, shares."""
 
 from __future__ import annotations
 
@@ -13,20 +13,13 @@ from orchestrator.report import style
 from trainables.base import Words
 
 BARS_IN, PLANE_IN = 2.6, 4.6
-LEFT_IN, RIGHT_IN, NAMES_IN, ABOVE_IN, BELOW_IN = 0.75, 0.12, 1.45, 0.08, 0.5
-"""Inches: left of the panel, right of it without names and with them, between a title and the panel, and below it."""
-CARRIED = ("first argument", "second argument", "last argument", "first two", "answer", "answer's group")
-"""The rows of the array ``carried`` (trainables/probes/carried.py, which needs torch)."""
-
-
-def draw_spectrum(array: NDArray[Any], title: str, words: Words) -> Figure | None:
-    """Shares of variance [K] at the frequencies 1..K as bars; the dashed line is an even share."""
-    return _bars(array, title, "frequency on the ring", "share of variance", first=1, even=True)
+LEFT_IN, RIGHT_IN, ABOVE_IN, BELOW_IN = 0.75, 0.12, 0.08, 0.5
+"""Inches: left of the panel, right of it, between a title and the panel, and below it."""
 
 
 def draw_attention_share(array: NDArray[Any], title: str, words: Words) -> Figure | None:
     """Attention's share of what is written to the stream [applications], as bars; the dashed line is half."""
-    figure = _bars(array, title, "application of a block", "attention's share of the update", first=1, even=False)
+    figure = _bars(array, title, "application of a block", "attention's share of the update")
     if figure is not None:
         axes = figure.axes[0]
         axes.set_ylim(0, 1)
@@ -62,23 +55,6 @@ def draw_answers(array: NDArray[Any], title: str, words: Words) -> Figure | None
     return figure
 
 
-def draw_carried(array: NDArray[Any], title: str, words: Words) -> Figure | None:
-    """What linear probes read off the stream [6, 1 + applications]: a line for each thing that is read."""
-    if array.ndim != 2 or len(array) != len(CARRIED) or not np.isfinite(array).any():
-        return None
-    figure, axes = _panel(PLANE_IN, title, right_in=NAMES_IN)
-    for place, (name, row) in enumerate(zip(CARRIED, array, strict=True)):
-        if np.isfinite(row).all():
-            colour, marker = style.COLOURS[place % len(style.COLOURS)], style.MARKERS[place % len(style.MARKERS)]
-            axes.plot(row, color=colour, marker=marker, linewidth=1.2, label=name)
-    axes.set_xticks(range(array.shape[1]))
-    axes.set_xlabel("applications of a block before it is read")
-    axes.set_ylabel("accuracy of a linear probe\nbeyond that for shuffled labels")
-    axes.legend(frameon=False, fontsize=style.SMALL, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    style.dress(axes)
-    return figure
-
-
 def draw_exchanged(array: NDArray[Any], title: str, words: Words) -> Figure | None:
     """The answers after an exchange (columns) by those before (rows) [n, n], as shares: on the diagonal what stayed."""
     if array.ndim != 2 or len(array) != array.shape[-1] or not len(array) or not np.isfinite(array).all():
@@ -108,25 +84,23 @@ def _plane(array: NDArray[Any], title: str, across: str, up: str) -> Figure | No
     return figure
 
 
-def _bars(array: NDArray[Any], title: str, across: str, up: str, *, first: int, even: bool) -> Figure | None:
+def _bars(array: NDArray[Any], title: str, across: str, up: str) -> Figure | None:
     if array.ndim != 1 or not len(array) or not np.isfinite(array).all():
         return None
     figure, axes = _panel(BARS_IN, title)
-    places = np.arange(first, first + len(array))
+    places = np.arange(1, 1 + len(array))
     axes.bar(places, array, color=style.COLOURS[0], width=0.7)
     axes.set_xticks(places[:: max(1, len(places) // 16)])
-    if even:
-        axes.axhline(1 / len(array), color=style.GREY, linewidth=0.8, linestyle=(0, (4, 3)))
     axes.set_xlabel(across)
     axes.set_ylabel(up)
     style.dress(axes)
     return figure
 
 
-def _panel(height_in: float, title: str, right_in: float = RIGHT_IN) -> tuple[Figure, Axes]:
+def _panel(height_in: float, title: str) -> tuple[Figure, Axes]:
     """A figure under this title with one panel."""
     figure = style.fixed_figure(height_in)
     style.title(figure, title)
     top_in = style.title_in(title) + ABOVE_IN
-    width_in = style.WIDTH_IN - LEFT_IN - right_in
+    width_in = style.WIDTH_IN - LEFT_IN - RIGHT_IN
     return figure, style.panel(figure, LEFT_IN, top_in, width_in, height_in - top_in - BELOW_IN)

@@ -14,7 +14,7 @@ from orchestrator.report.probes import CHANCE, PREFIX
 from orchestrator.store.probed import numbers_of
 from orchestrator.store.records import RunRecord
 from trainables.base import Family, Words
-from trainables.probes.separation import SHUFFLES
+from trainables.probes.embeddings import SHUFFLES
 
 SEPARATION = f"{PREFIX}separation/"
 BEYOND_CHANCE = 0.05

@@ -477,7 +477,7 @@ def test_yaml_nested_without_end_is_refused_not_a_crash() -> None:
 def test_probes_are_the_spaces_or_else_the_familys_and_change_no_key() -> None:
     shipped = load_space("add_vs_add_prod", "smoke", THEN)
     assert shipped.probes == load_space("easy_pairs", "smoke").probes
-    assert shipped.probes == ("similarity", "separation", "spectrum", "components")
+    assert shipped.probes == ("similarity", "separation", "components")
     without = load_space("add_vs_add_prod", "smoke", ["probes=[]", *THEN])
     assert without.probes == ()
     request = Request("add", 8, 0)

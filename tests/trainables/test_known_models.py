@@ -37,4 +37,7 @@ def test_without_the_directions_of_a_remainder_it_guesses_that_remainder() -> No
     assert numbers["add.whole"] == 1
     assert numbers["add.without_mod2"] == pytest.approx(1 / 2)
     assert numbers["add.without_mod3"] == pytest.approx(1 / 3)
-    assert min(numbers["add.random_mod2"], numbers["add.random_mod3"]) > 0.8
+    for divisor, groupings in ((2, 10), (3, 15)):
+        assert numbers[f"add.others_mod{divisor}"] < 1
+        assert 1 / groupings <= numbers[f"add.without_mod{divisor}.p"] <= 1
+        assert 0 < numbers[f"removed_mod{divisor}"] < 1

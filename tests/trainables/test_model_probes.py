@@ -18,9 +18,9 @@ from trainables.architecture import ModelSettings, parameter_shapes
 from trainables.base import RunConfig
 from trainables.listops.family import ListOps
 from trainables.loaded import TrainedTransformer
+from trainables.probes.asking import OTHERS, other_groupings, traced
 from trainables.probes.base import Probed, load_probe
-from trainables.probes.destruction import random_directions, separating
-from trainables.probes.trace import traced
+from trainables.probes.destruction import separating
 
 WIDTH, VOCABULARY = 12, 30
 
@@ -116,10 +116,11 @@ def test_a_model_whose_attention_writes_nothing_leans_on_feed_forward_alone(lear
     assert found["max.no_feed_forward"] == found["max.whole"]
 
 
-def test_taking_all_directions_away_makes_the_numbers_equal(learned: Learned) -> None:
+def test_destruction_says_the_same_again(learned: Learned) -> None:
     run, weights, cache = learned
     numbers = probed("destruction", run, weights, cache).numbers
-    assert set(numbers) == {"max.whole", *(f"max.{how}_mod{d}" for how in ("without", "random") for d in (2, 3))}
+    said = ("max.without_mod{}", "max.without_mod{}.p", "max.others_mod{}", "removed_mod{}", "removed_others_mod{}")
+    assert set(numbers) == {"max.whole", *(each.format(divisor) for each in said for divisor in (2, 3))}
     assert all(0 <= value <= 1 for value in numbers.values())
     assert numbers["max.whole"] > 0.4
     assert probed("destruction", run, weights, cache).numbers == numbers
@@ -145,8 +146,6 @@ def test_separating_directions_span_the_means() -> None:
     left = embedding - embedding.mean(axis=0)
     left -= left @ directions.T @ directions
     assert np.abs(left).max() < 1e-4
-    random = random_directions((3, 8), rng)
-    np.testing.assert_allclose(random @ random.T, np.eye(3), atol=1e-9)
 
 
 def test_a_prime_modulus_has_nothing_to_destroy(data_cache: Path) -> None:
@@ -164,3 +163,16 @@ def test_another_family_is_refused_by_name(name: str) -> None:
     family = LogisticFamily(LogisticSettings())
     with pytest.raises(TypeError, match=f"{name} is for transformers; {family.name}"):
         load_probe(name).run(family, config(), None, {}, None)
+
+
+def test_other_groupings_are_all_there_are_or_as_many_as_wanted() -> None:
+    rng = np.random.default_rng(0)
+    halves, thirds = (other_groupings(np.arange(6) % divisor, rng) for divisor in (2, 3))
+    assert (len(halves), len(thirds)) == (9, 14)
+    assert len(other_groupings(np.arange(20) % 2, rng)) == OTHERS
+    for each in halves:
+        together = each[:, None] == each
+        assert together.sum() == 18  # Two groups of three.
+        assert (together != (np.arange(6)[:, None] % 2 == np.arange(6) % 2)).any()
+    assert len({tuple((each[:, None] == each).ravel()) for each in halves}) == 9
+    assert other_groupings(np.array([0, 1]), rng) == []

@@ -86,27 +86,8 @@ def test_elements_of_a_group_are_separated_by_sign_and_coset() -> None:
     assert "order.p" in found
 
 
-@pytest.mark.parametrize("frequency", [1, 2, 5])
-def test_a_circle_has_one_frequency(frequency: int) -> None:
-    found = probed("spectrum", circle(frequency))
-    assert found.numbers["frequency"] == frequency
-    assert found.numbers["largest"] == pytest.approx(1)
-    assert found.numbers["effective"] == pytest.approx(1)
-    assert found.arrays["spectrum"].shape == (MODULUS // 2,)
-
-
-def test_parity_is_the_last_frequency_and_noise_has_them_all() -> None:
-    parity = np.stack([(-1.0) ** np.arange(MODULUS), np.zeros(MODULUS)], axis=1)
-    assert probed("spectrum", parity).numbers["frequency"] == MODULUS // 2
-    effective = [probed("spectrum", noise(seed)).numbers["effective"] for seed in range(20)]
-    assert float(np.mean(effective)) > 5  # Of 6, the last with half the share.
-    shares = np.mean([probed("spectrum", noise(seed)).arrays["spectrum"] for seed in range(200)], axis=0)
-    np.testing.assert_allclose(shares, [2 / 11] * 5 + [1 / 11], atol=0.01)
-
-
-def test_equal_rows_have_no_spectrum_and_no_components() -> None:
+def test_equal_rows_have_no_components() -> None:
     same = np.ones((6, 3))
-    assert probed("spectrum", same).numbers == {}
     assert probed("components", same).numbers == {}
 
 
@@ -127,12 +108,12 @@ def test_components_keep_what_is_alike_whatever_the_width() -> None:
     np.testing.assert_allclose(apart[0], apart[1], atol=1e-7)
 
 
-@pytest.mark.parametrize("name", ["separation", "spectrum", "components"])
+@pytest.mark.parametrize("name", ["separation", "components"])
 def test_too_few_items_say_nothing(name: str) -> None:
     assert probed(name, np.eye(2), listops()).numbers == {}
 
 
-@pytest.mark.parametrize("name", ["separation", "spectrum", "components"])
+@pytest.mark.parametrize("name", ["separation", "components"])
 def test_the_same_embedding_gives_the_same(name: str) -> None:
     once, again = (probed(name, noise(3)) for _ in range(2))
     assert once.numbers == again.numbers
@@ -145,7 +126,6 @@ def test_pictures_are_drawn_of_what_they_are_made_for() -> None:
     from trainables.base import Words
 
     arrays: dict[str, Any] = {
-        "spectrum": probed("spectrum", circle()).arrays["spectrum"],
         "components": probed("components", circle()).arrays["components"],
         "attention_share": np.array([0.2, 0.5, 0.8]),
     }

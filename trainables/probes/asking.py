@@ -1,20 +1,87 @@
-"""Accuracy of a model that a probe has changed, on held-out test expressions, in one forward pass."""
+"""Questions to a trained transformer, with its sublayers or embeddings changed on the way.
+
+Shape suffixes: B rows, T positions, C n_embed, H heads, D = C/H; M questions, V vocabulary.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
-from trainables.base import Family
+from trainables.architecture import ModelSettings
+from trainables.base import Family, RunConfig
 from trainables.corpus import Dataset, Examples
+from trainables.expressions.task import ExpressionTask
 from trainables.loaded import TrainedTransformer
 
 ASKED = 300
 """Expressions of each task that are asked, at most: their accuracy deviates by at most .03."""
+OTHERS = 19
+"""Other groupings that a grouping is compared with, at most: p is then .05 or more."""
+Integers = NDArray[np.int64]
+
+Sublayer = Literal["attention", "feed_forward"]
+Change = Callable[[Sublayer, int, Tensor], Tensor]
+"""What is written to the stream in place of what a sublayer writes [B, T, C] in an application, counted from 0."""
+
+
+def unchanged(sublayer: Sublayer, application: int, update_BTC: Tensor) -> Tensor:
+    """Every sublayer writes what it writes."""
+    return update_BTC
+
+
+def traced(
+    settings: ModelSettings, parameters: Mapping[str, Tensor], tokens_BT: Tensor, change: Change = unchanged
+) -> Tensor:
+    """Logits [B, T, V] of a model for token ids [B, T], T at most ``block``, with what its sublayers write changed.
+
+    Blocks are applied ``n_layer`` x ``n_recurrence`` times, all layers in one recurrence.
+    """
+    p = parameters
+    positions = tokens_BT.shape[1]
+    x_BTC = p["token"][tokens_BT.long()] + p["position"][:positions]
+    for application in range(settings.n_layer * settings.n_recurrence):
+        layer = application % settings.n_layer
+        x_BTC = x_BTC + change("attention", application, _attention(settings, p, layer, x_BTC))
+        x_BTC = x_BTC + change("feed_forward", application, _feed_forward(settings, p, layer, x_BTC))
+    head = p["token"].T if settings.tied else p["head"]
+    return _linear(p, "head", _norm(p, "final_norm", x_BTC), head)
+
+
+def _attention(settings: ModelSettings, p: Mapping[str, Tensor], layer: int, x_BTC: Tensor) -> Tensor:
+    rows, positions, width = x_BTC.shape
+    normed = _norm(p, f"{layer}.attention_norm", x_BTC)
+    qkv = _linear(p, f"{layer}.qkv", normed, p[f"{layer}.qkv"]).view(rows, positions, 3, settings.n_head, -1)
+    q_BHTD, k_BHTD, v_BHTD = qkv.permute(2, 0, 3, 1, 4)
+    score_BHTT = q_BHTD @ k_BHTD.transpose(-1, -2) / math.sqrt(width // settings.n_head)
+    future_TT = torch.ones(positions, positions, dtype=torch.bool).triu(1)
+    mixed_BHTD = score_BHTT.masked_fill(future_TT, -math.inf).softmax(dim=-1) @ v_BHTD
+    mixed_BTC = mixed_BHTD.transpose(1, 2).reshape(rows, positions, width)
+    return _linear(p, f"{layer}.attention_out", mixed_BTC, p[f"{layer}.attention_out"])
+
+
+def _feed_forward(settings: ModelSettings, p: Mapping[str, Tensor], layer: int, x_BTC: Tensor) -> Tensor:
+    normed = _norm(p, f"{layer}.feed_forward_norm", x_BTC)
+    hidden = _linear(p, f"{layer}.feed_forward_in", normed, p[f"{layer}.feed_forward_in"])
+    hidden = functional.relu(hidden) if settings.activation == "relu" else functional.gelu(hidden)
+    return _linear(p, f"{layer}.feed_forward_out", hidden, p[f"{layer}.feed_forward_out"])
+
+
+def _norm(p: Mapping[str, Tensor], name: str, x_BTC: Tensor) -> Tensor:
+    return functional.layer_norm(x_BTC, x_BTC.shape[-1:], p[name], p.get(f"{name}_bias"))
+
+
+def _linear(p: Mapping[str, Tensor], name: str, x: Tensor, matrix: Tensor) -> Tensor:
+    bias = p.get(f"{name}_bias")
+    return x @ matrix if bias is None else x @ matrix + bias
 
 
 def transformer_of(probe: str, family: Family, model: Any, data: Any) -> tuple[TrainedTransformer, Dataset]:
@@ -49,3 +116,73 @@ def _right(logits_MTV: Tensor, tokens_MT: Tensor, examples: Examples) -> float:
     )
     asked = (place >= begin) & (place < end)
     return float((chosen | ~asked).all(dim=1).double().mean())
+
+
+@dataclass(frozen=True)
+class LastSteps:
+    """The last steps of M different test expressions of one task, whose values are one token each.
+
+    ``tokens`` [M, T] are the whole worked solutions, ``equals`` [M] the places of the last '=' in them, where the model
+    gives the answer after the right steps before. ``places`` holds, for each, the places of the arguments of the last
+    step. ``answers`` [M] are the right answers, as token ids.
+    """
+
+    tokens: Tensor
+    equals: Integers
+    places: tuple[Integers, ...]
+    answers: Integers
+
+
+def last_steps(run: RunConfig, data: Dataset) -> Mapping[str, LastSteps]:
+    """The last steps of the first 300 different test expressions, by task; none for values of several tokens."""
+    task = run.settings.task
+    if not isinstance(task, ExpressionTask) or task.value_tokens != 1:
+        return {}
+    items, equals = task.alphabet().items, task.alphabet().equals
+    return {name: _of(examples, items, equals) for name, examples in data.test.items()}
+
+
+def _of(examples: Examples, items: int, equals: int) -> LastSteps:
+    tokens_MT = examples.tokens.astype(np.int64)
+    # Random samples hold a short question many times.
+    kept = np.sort(np.unique(tokens_MT, axis=0, return_index=True)[1])[:ASKED]
+    tokens_MT = tokens_MT[kept]
+    ends = [np.flatnonzero(row == equals) for row in tokens_MT]
+    begins = [at[-2] + 1 if len(at) > 1 else 0 for at in ends]
+    places = tuple(
+        begin + np.flatnonzero(row[begin : at[-1]] < items)
+        for row, begin, at in zip(tokens_MT, begins, ends, strict=True)
+    )
+    return LastSteps(torch.from_numpy(tokens_MT), np.array([at[-1] for at in ends]), places, examples.answers[kept])
+
+
+def answers(model: TrainedTransformer, questions: LastSteps, codes: int) -> Integers:
+    """The model's most likely answer to each question [M], among the tokens below ``codes``."""
+    logits_MV = model.logits(questions.tokens)[torch.arange(len(questions.equals)), questions.equals]
+    found: Integers = logits_MV[:, :codes].argmax(dim=-1).numpy()
+    return found
+
+
+def other_groupings(labels: Integers, rng: np.random.Generator, most: int = OTHERS) -> list[Integers]:
+    """Groupings of the same items into groups of the same sizes as ``labels`` [n], a label an item, none of them the
+    same grouping: all there are, or ``most`` at random.
+
+    They are the null of every statement about a grouping: as large, and found in the same way. Of six items there are
+    nine other halvings and fourteen other ways to make three pairs. p = (1 + those as extreme) / (1 + all) is then the
+    probability of a permutation test, exact if all are there.
+    """
+    sizes = np.unique(labels, return_counts=True)[1]
+    alike = math.prod(math.factorial(count) for count in np.unique(sizes, return_counts=True)[1])
+    there_are = math.factorial(len(labels)) // math.prod(math.factorial(size) for size in sizes) // alike
+    wanted = min(most, there_are - 1)
+    found = {_names_of(labels): labels}
+    while len(found) <= wanted:
+        drawn = rng.permutation(labels)
+        found.setdefault(_names_of(drawn), drawn)
+    return list(found.values())[1:]
+
+
+def _names_of(labels: Integers) -> tuple[int, ...]:
+    """The grouping whatever its labels are: groups counted in the order of their first items."""
+    first = {label: place for place, label in enumerate(dict.fromkeys(labels.tolist()))}
+    return tuple(first[label] for label in labels.tolist())

@@ -71,13 +71,11 @@ class Probe(ABC):
 
 
 BUILT_IN = {
-    "similarity": "trainables.probes.similarity:Similarity",
-    "separation": "trainables.probes.separation:Separation",
-    "spectrum": "trainables.probes.spectrum:Spectrum",
-    "components": "trainables.probes.components:Components",
-    "manifold": "trainables.probes.manifold:Manifold",
+    "similarity": "trainables.probes.embeddings:Similarity",
+    "separation": "trainables.probes.embeddings:Separation",
+    "components": "trainables.probes.embeddings:Components",
+    "manifold": "trainables.probes.embeddings:Manifold",
     "mistakes": "trainables.probes.mistakes:Mistakes",
-    "carried": "trainables.probes.carried:Carried",
     "reliance": "trainables.probes.reliance:Reliance",
     "destruction": "trainables.probes.destruction:Destruction",
     "exchange": "trainables.probes.exchange:Exchange",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -14,11 +14,8 @@ from numpy.typing import NDArray
 from trainables.base import Family, RunConfig
 from trainables.expressions.trees import Function
 from trainables.loaded import TrainedTransformer
-from trainables.probes.asking import ASKED, transformer_of
+from trainables.probes.asking import ASKED, LastSteps, answers, last_steps, other_groupings, traced, transformer_of
 from trainables.probes.base import Probe, Probed
-from trainables.probes.destruction import random_directions, separating
-from trainables.probes.last_steps import LastSteps, last_steps
-from trainables.probes.trace import traced
 from trainables.tables import group_of, respects
 
 Floats = NDArray[np.float64]
@@ -26,8 +23,8 @@ Integers = NDArray[np.int64]
 
 FEWEST = 20
 """Exchanges below which nothing is said: a share of so many deviates by up to .11."""
-DRAWS = 5
-"""Random subspaces that the groups' own is measured against."""
+OTHERS = 9
+"""Other groupings that a grouping is compared with, at most."""
 
 
 class Exchange(Probe):
@@ -44,8 +41,11 @@ class Exchange(Probe):
     ``moved`` would be 0 without a shift.
 
     * ``TASK.moved_GROUPING``: the share of exchanges after which the answer lies in the group foretold, in [0, 1].
-    * ``TASK.random_GROUPING``: the same share after shifts as long along random directions: the groups' subspace is
-      turned into 5 random ones of its rank; the mean over these.
+    * ``TASK.others_GROUPING``: the same share after exchanges by other groupings into groups of the same sizes, the
+      mean over up to 9: each argument is given the component of another of *its* groups there, a difference of means
+      as this one's is. Does the answer follow this grouping whatever is exchanged?
+    * ``TASK.moved_GROUPING.p``: the share of all these groupings, this one counted in, by which as many answers move: a
+      permutation test. At least .1 for parity modulo 6.
     * ``TASK.kept_GROUPING``: the share of exchanges after which the answer lies where it lay before in every other
       grouping that the task respects and that is independent of this one (all pairs of groups have equally many items
       in common, as of ``mod3`` and ``mod2`` for 6), in [0, 1]; left out where there is no such grouping.
@@ -55,20 +55,21 @@ class Exchange(Probe):
     The array ``exchanged`` [n, n], float64, holds for the first task and grouping asked, where answers are items, the
     shares of the answers after an exchange (columns) by the answer before (rows; zeros where there was none).
 
-    How to read it: ``only`` near 1 with ``random`` near 0 says that the model computes with this component and that it
+    How to read it: ``only`` near 1 with ``others`` near 0 says that the model computes with this component and that it
     stands in these directions. ``moved`` near 0 says that it does not read it there: it has learned by heart, or tells
     the groups apart by more than their means, or has read the argument elsewhere, in the earlier steps of a nested
-    expression. ``moved`` well above ``random`` with a low ``kept`` says that the shift does something else besides: on
-    a ring of numbers a step to the next one changes parity, too. ``moved`` near 1 / groups with ``random`` as high says
+    expression. ``moved`` well above ``others`` with a low ``kept`` says that the shift does something else besides: on
+    a ring of numbers a step to the next one changes parity, too. ``moved`` near 1 / groups with ``others`` as high says
     nothing: any shift breaks the model. The fewer items a group has, the more of one item its mean is: with two in each
-    (parity modulo 4) even a model that knows its answers by heart may follow, and ``random`` does not show it.
+    (parity modulo 4) even a model that knows its answers by heart may follow, and ``others`` does not show it.
 
     One run is no verdict: its exchanges rest on few held-out tuples. Over the runs of a sweep `expects` (``finds:
-    higher``, ``number: exchange/add.only_mod2``, ``than: exchange/add.random_mod2``) gives yes, no or undecided with
+    higher``, ``number: exchange/add.only_mod2``, ``than: exchange/add.others_mod2``) gives yes, no or undecided with
     an interval. Interventions of this kind: Geiger et al. 2021 (interchange), arXiv 2106.02997.
     """
 
     name: ClassVar[str] = "exchange"
+    version: ClassVar[int] = 2
     needs_model: ClassVar[bool] = True
     needs_data: ClassVar[bool] = True
 
@@ -88,12 +89,18 @@ class Exchange(Probe):
                 if len(asked.rows) < FEWEST:
                     continue
                 ask = partial(answers_after, model, questions, asked, codes)
-                shift_MC, directions_KC = shifts(model, asked, labels)
-                after = ask(shift_MC)
-                at_random = [_moved(ask(each), asked, labels) for each in turned(shift_MC, directions_KC, rng)]
-                seen = {"moved": _moved(after, asked, labels), "random": np.concatenate(at_random)}
-                if others := [each for each in known.values() if independent(each, labels)]:
-                    seen["kept"] = _kept(after, before[asked.rows], others)
+                after = ask(shifts(model, questions, asked, labels, labels))
+                seen = {"moved": _moved(after, asked, labels)}
+                null = [
+                    float(_moved(ask(shifts(model, questions, asked, labels, other)), asked, labels).mean())
+                    for other in other_groupings(labels, rng, OTHERS)
+                ]
+                if null:
+                    as_many = sum(each >= seen["moved"].mean() - 1e-12 for each in null)
+                    numbers[f"{task}.others_{name}"] = float(np.mean(null))
+                    numbers[f"{task}.moved_{name}.p"] = (1 + as_many) / (1 + len(null))
+                if apart := [each for each in known.values() if independent(each, labels)]:
+                    seen["kept"] = _kept(after, before[asked.rows], apart)
                     seen["only"] = seen["moved"] & seen["kept"]
                 numbers |= {f"{task}.{number}_{name}": float(each.mean()) for number, each in seen.items()}
                 if codes == items:
@@ -138,26 +145,23 @@ def drawn(
     return Exchanges(*np.array(found, np.int64).reshape(-1, 5)[chosen].T)
 
 
-def shifts(model: TrainedTransformer, asked: Exchanges, labels: Integers) -> tuple[Floats, Floats]:
-    """What is added to the embeddings of the arguments [M, C], and the orthonormal directions [K, C] it lies along."""
-    embedding = model.parameters["token"][: len(labels)].double().numpy()
-    groups = np.unique(labels)
-    means = np.stack([embedding[labels == group].mean(axis=0) for group in groups])
-    to, of = np.searchsorted(groups, asked.given), np.searchsorted(groups, asked.own)
-    return means[to] - means[of], separating(embedding, labels)
+def shifts(
+    model: TrainedTransformer, questions: LastSteps, asked: Exchanges, labels: Integers, along: Integers
+) -> Floats:
+    """The shifts of the arguments' embeddings [M, C] by the groups' means of the grouping ``along`` [n].
 
-
-def turned(shift_MC: Floats, directions_KC: Floats, rng: np.random.Generator) -> Iterator[Floats]:
-    """Shifts [M, C] as long, and as alike, along random directions, a few times."""
-    for _ in range(DRAWS):
-        yield shift_MC @ directions_KC.T @ random_directions(directions_KC.shape, rng)
-
-
-def answers(model: TrainedTransformer, questions: LastSteps, codes: int) -> Integers:
-    """The model's most likely answer to each question [M], among the tokens below ``codes``."""
-    logits_MV = model.logits(questions.tokens)[torch.arange(len(questions.equals)), questions.equals]
-    found: Integers = logits_MV[:, :codes].argmax(dim=-1).numpy()
-    return found
+    With ``labels`` itself these are mean(given) - mean(own). In another grouping of as many groups, each argument moves
+    from its own group there by as many groups as in ``labels``, around the list of them.
+    """
+    embedding = model.parameters["token"][: len(along)].double().numpy()
+    groups = np.unique(along)
+    means = np.stack([embedding[along == group].mean(axis=0) for group in groups])
+    known = np.unique(labels)
+    steps = np.searchsorted(known, asked.given) - np.searchsorted(known, asked.own)
+    items = questions.tokens.numpy()[asked.rows, asked.places]
+    of = np.searchsorted(groups, along[items])
+    shift_MC: Floats = means[(of + steps) % len(groups)] - means[of]
+    return shift_MC
 
 
 def answers_after(

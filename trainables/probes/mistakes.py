@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from trainables.base import Family, RunConfig
-from trainables.probes.asking import transformer_of
+from trainables.probes.asking import answers, last_steps, other_groupings, transformer_of
 from trainables.probes.base import Probe, Probed
-from trainables.probes.last_steps import last_steps
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -32,12 +30,15 @@ class Mistakes(Probe):
       ``TASK.GROUPING`` is the share that lies in the right answer's group, ``TASK.GROUPING.chance`` what that share
       would be if each wrong answer were drawn from the wrong answers to other questions, without the right one. A model
       that works with parity, and fails elsewhere, keeps parity in its mistakes; one that guesses or memorises does not.
+      ``TASK.GROUPING.p`` is the share of groupings into groups of the same sizes (all, or this one and 19), in which
+      wrong answers exceed chance by as much: a permutation test, at least .1 for parity modulo 6.
 
     The array ``answers`` [tasks, n], float64, is the share of each item among the answers, tasks in the order of the
     mix. Nothing is said where values are several tokens.
     """
 
     name: ClassVar[str] = "mistakes"
+    version: ClassVar[int] = 2
     needs_model: ClassVar[bool] = True
     needs_data: ClassVar[bool] = True
 
@@ -50,8 +51,7 @@ class Mistakes(Probe):
         for task, questions in asked.items():
             if questions.answers.max() >= items:
                 continue  # What comes of it is no item, but a sign or a point.
-            logits_MV = model.logits(questions.tokens)[torch.arange(len(questions.equals)), questions.equals]
-            given = logits_MV[:, :items].argmax(dim=-1).numpy()
+            given = answers(model, questions, items)
             numbers[f"{task}.right"] = float((given == questions.answers).mean())
             if (spread := _entropy(questions.answers)) > 0:
                 numbers[f"{task}.entropy"] = _entropy(given) / spread
@@ -61,22 +61,30 @@ class Mistakes(Probe):
 
 
 def kept(given: Integers, right: Integers, groupings: Mapping[str, Integers]) -> dict[str, float]:
-    """For each grouping (a label an item) the share of wrong answers [M] in the right one's group, and behind
-    ``.chance`` that of answers drawn from all wrong ones without the right one; empty for few wrong answers."""
+    """For each grouping (a label an item) the share of wrong answers [M] in the right one's group, its ``.chance`` if
+    they were drawn from all wrong ones without the right one, and its ``.p``; empty for few wrong answers."""
     wrong = given != right
     if wrong.sum() < FEWEST:
         return {}
     given, right = given[wrong], right[wrong]
-    found = {}
+    found, rng = {}, np.random.default_rng(0)
     for name, labels in groupings.items():
-        shares = np.bincount(given, minlength=len(labels)) / len(given)
-        in_group = np.array([shares[labels == label].sum() for label in labels])
-        other = 1 - shares[right]
-        possible = other > 0
-        chance = (in_group[right] - shares[right])[possible] / other[possible]
-        found[name] = float((labels[given] == labels[right]).mean())
-        found[f"{name}.chance"] = float(chance.mean()) if possible.any() else 0.0
+        share, chance = _kept(given, right, labels)
+        found |= {name: share, f"{name}.chance": chance}
+        if others := [_kept(given, right, other) for other in other_groupings(labels, rng)]:
+            as_much = sum(theirs - by_chance >= share - chance - 1e-12 for theirs, by_chance in others)
+            found[f"{name}.p"] = (1 + as_much) / (1 + len(others))
     return found
+
+
+def _kept(given: Integers, right: Integers, labels: Integers) -> tuple[float, float]:
+    """The share of wrong answers in the right one's group, and what it would be by chance."""
+    shares = np.bincount(given, minlength=len(labels)) / len(given)
+    in_group = np.array([shares[labels == label].sum() for label in labels])
+    other = 1 - shares[right]
+    possible = other > 0
+    chance = (in_group[right] - shares[right])[possible] / other[possible]
+    return float((labels[given] == labels[right]).mean()), float(chance.mean()) if possible.any() else 0.0
 
 
 def _entropy(values: Integers) -> float:

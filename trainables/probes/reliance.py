@@ -14,9 +14,8 @@ from torch import Tensor
 from trainables.base import Family, RunConfig
 from trainables.corpus import Dataset
 from trainables.loaded import TrainedTransformer
-from trainables.probes.asking import accuracy, questions_of, transformer_of
+from trainables.probes.asking import Change, Sublayer, accuracy, questions_of, traced, transformer_of
 from trainables.probes.base import Probe, Probed
-from trainables.probes.trace import Change, Sublayer, traced
 
 SUBLAYERS: tuple[Sublayer, ...] = ("attention", "feed_forward")
 
@@ -32,7 +31,8 @@ class Reliance(Probe):
       application; ``TASK.mean_attention`` and ``TASK.mean_feed_forward``: replaced by its mean over tokens, application
       by application, which takes away what depends on the input alone.
 
-    arXiv 2505.18369 finds that models of ADD alone lean on feed-forward and those of joint training on attention.
+    It has no null: two mixes are compared at equal size. arXiv 2505.18369 finds that models of ADD alone lean
+    on feed-forward and those of joint training on attention.
     """
 
     name: ClassVar[str] = "reliance"

@@ -1,0 +1,241 @@
+"""Probes of a run's embeddings: likeness of the items, principal components, groups told apart, curved structure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainables.base import Family, RunConfig
+from trainables.probes.base import Probe, Probed
+
+Floats = NDArray[np.float64]
+Pairs = tuple[NDArray[np.intp], NDArray[np.intp]]
+
+KEPT = 3
+NOTHING = 1e-9
+"""A variance an item, in cosines, that is rounding."""
+SHUFFLES = 999
+"""Orders of the items that a score is measured against."""
+FEWEST = 4
+"""Items below which nothing is said: there are too few orders to tell chance from structure."""
+FEWEST_MAPPED = 6
+"""Items below which Isomap says nothing."""
+NEIGHBOURS = 3
+"""Of each item, at first; more where that leaves the items in several parts."""
+
+
+class Similarity(Probe):
+    """Cosine similarities of the rows of the array ``embedding`` [n, C], as the array ``similarity`` [n, n], float32.
+
+    Where the rows stand in an order that means something, two numbers, each a difference of cosines in [-2, 2], for n
+    of at least 4. The pairs that are no neighbours on the ring 0, 1, ..., n - 1, 0 are what both are measured against:
+
+    * ``ring``: the mean cosine of neighbours on the ring, less that of all other pairs. 0 where order leaves no trace.
+    * ``ends``: the cosine of the first and the last row, less the same. As large as ``ring`` where the rows close to a
+      ring; at or below 0 where they lie along a line. It rests on one pair, so it is noisy for a single run.
+    """
+
+    name: ClassVar[str] = "similarity"
+    needs_arrays: ClassVar[tuple[str, ...]] = ("embedding",)
+
+    def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
+        similarity = cosines(arrays["embedding"])
+        numbers = ring_numbers(similarity) if family.items_in_order() else {}
+        return Probed(numbers, {"similarity": similarity})
+
+
+def cosines(embedding: NDArray[Any]) -> NDArray[Any]:
+    """Cosine similarities [n, n] of the rows of [n, C]; a row of zeros is unlike every row."""
+    unit = embedding / np.maximum(np.linalg.norm(embedding, axis=1, keepdims=True), 1e-12)
+    similarity: NDArray[Any] = unit @ unit.T
+    return similarity
+
+
+def ring_numbers(similarity: NDArray[Any]) -> dict[str, float]:
+    """``ring`` and ``ends`` of cosine similarities [n, n]; nothing for n below 4, where all pairs are neighbours."""
+    count = len(similarity)
+    if count < 4:
+        return {}
+    first, second = np.triu_indices(count, 1)
+    pairs = np.asarray(similarity, np.float64)[first, second]
+    apart = second - first
+    neighbours = (apart == 1) | (apart == count - 1)
+    others = float(pairs[~neighbours].mean())
+    return {"ring": float(pairs[neighbours].mean()) - others, "ends": float(similarity[0, -1]) - others}
+
+
+class Components(Probe):
+    """Classical scaling of the cosine similarities of the embeddings [n, C] (Torgerson 1952): principal components that
+    can be compared across widths, since they come from [n, n]. For n of at least 3.
+
+    The array ``components`` [n, 3], float64, holds the items' coordinates, largest component first; each one's sign is
+    such that its largest coordinate is positive. ``first``, ``second``, ``third`` are the components' shares of the
+    variance, ``effective`` is how many would share it as evenly, (sum of variances)^2 / sum of squares.
+    """
+
+    name: ClassVar[str] = "components"
+    needs_arrays: ClassVar[tuple[str, ...]] = ("embedding",)
+
+    def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
+        embedding = np.asarray(arrays["embedding"], np.float64)
+        if len(embedding) < KEPT:
+            return Probed()
+        variances, coordinates = principal(cosines(embedding))
+        total = float(variances.sum())
+        if total <= NOTHING * len(embedding):
+            return Probed()
+        numbers = {name: float(variances[place]) / total for place, name in enumerate(("first", "second", "third"))}
+        numbers["effective"] = total**2 / float((variances**2).sum())
+        return Probed(numbers, {"components": coordinates})
+
+
+def principal(similarity: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Variances [n], descending, and coordinates [n, 3] of a similarity matrix [n, n]."""
+    count = len(similarity)
+    centring = np.eye(count) - 1 / count
+    values, vectors = np.linalg.eigh(centring @ similarity @ centring)
+    variances = np.maximum(values[::-1], 0)
+    coordinates = vectors[:, ::-1][:, :KEPT] * np.sqrt(variances[:KEPT])
+    largest = np.abs(coordinates).argmax(axis=0)
+    signs = np.where(coordinates[largest, np.arange(KEPT)] < 0, -1.0, 1.0)
+    return variances, coordinates * signs
+
+
+class Separation(Probe):
+    """Scores of the cosines of the embeddings [n, C], their mean over the items taken off, for n of at least 4.
+
+    * ``GROUPING``, for every grouping of the items that the family knows (parity is ``mod2``; none for a prime modulus,
+      rather than 0): the mean cosine of pairs within a group less that of pairs of two groups, in [-2, 2]. Pairs of an
+      item with itself are left out, and groupings without a pair of either kind.
+    * ``order``, where the items stand in an order that means something: Spearman's rank correlation, over pairs, of
+      cosines with nearness -|i - j|, in [-1, 1]. 1 on a line, below it on a ring.
+
+    Behind each, as ``GROUPING.p`` and ``order.p``, the share of 999 random orders of the items whose score is as large
+    or larger, the one found counted in: a permutation test of no relation (Mantel 1967). With few items few orders
+    differ, and the smallest possible p is large: .1 for parity modulo 6.
+    """
+
+    name: ClassVar[str] = "separation"
+    needs_arrays: ClassVar[tuple[str, ...]] = ("embedding",)
+
+    def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
+        embedding = np.asarray(arrays["embedding"], np.float64)
+        count = len(embedding)
+        if count < FEWEST:
+            return Probed()
+        similarity = cosines(embedding - embedding.mean(axis=0))
+        pairs = np.triu_indices(count, 1)
+        scores: dict[str, tuple[Floats, Floats]] = {
+            name: (similarity, _same_or_not(np.array(labels), pairs))
+            for name, labels in family.groupings().items()
+            if _has_both(labels)
+        }
+        if family.items_in_order():
+            scores["order"] = _ranked(similarity, pairs), _nearness(pairs)
+        rng = np.random.default_rng(0)
+        orders = np.array([np.arange(count), *(rng.permutation(count) for _ in range(SHUFFLES))])
+        numbers: dict[str, float] = {}
+        for name, (values, weights) in scores.items():
+            found, *by_chance = values[orders[:, pairs[0]], orders[:, pairs[1]]] @ weights
+            as_large = int((np.array(by_chance) >= found - 1e-12).sum())
+            numbers |= {name: float(found), f"{name}.p": (1 + as_large) / (1 + SHUFFLES)}
+        return Probed(numbers)
+
+
+# Both scores are weighted sums over pairs of items, and another order of the items moves values between the weights.
+
+
+def _same_or_not(labels: NDArray[Any], pairs: Pairs) -> Floats:
+    """Weights with which a sum over pairs is the mean within the groups of ``labels`` [n] less that between them."""
+    same = labels[pairs[0]] == labels[pairs[1]]
+    weights: Floats = np.where(same, 1 / same.sum(), -1 / (~same).sum())
+    return weights
+
+
+def _nearness(pairs: Pairs) -> Floats:
+    """Weights with which a sum over standard ranks of pairs is their correlation with the ranks of -|i - j|."""
+    return _standard(_ranks(-(pairs[1] - pairs[0]).astype(np.float64))) / len(pairs[0])
+
+
+def _ranked(similarity: Floats, pairs: Pairs) -> Floats:
+    """The standard rank of every pair's similarity, as a symmetric matrix [n, n]."""
+    ranks = np.zeros_like(similarity)
+    ranks[pairs] = _standard(_ranks(similarity[pairs]))
+    return ranks + ranks.T
+
+
+def _standard(values: Floats) -> Floats:
+    """These less their mean, over their standard deviation; 0 where there is none."""
+    spread = values.std()
+    return (values - values.mean()) / spread if spread else np.zeros_like(values)
+
+
+def _ranks(values: Floats) -> Floats:
+    """Ranks from 0, equal values sharing their mean rank."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts) - 1
+    ranks: Floats = (last - (counts - 1) / 2)[inverse]
+    return ranks
+
+
+def _has_both(labels: tuple[int, ...]) -> bool:
+    groups = set(labels)
+    return 1 < len(groups) < len(labels)
+
+
+class Manifold(Probe):
+    """Isomap (Tenenbaum, de Silva and Langford 2000, by scikit-learn) on the embeddings [n, C] at unit length, n of at
+    least 6: distances along the graph of each item's nearest 3 (or as many as connect it), then classical scaling.
+
+    ``one`` and ``two`` are the residual variances in one and two dimensions, 1 - r^2 between distances along the graph
+    and distances in the map, in [0, 1]; ``plane`` is the same for the plane of the first two principal components. A
+    curved sheet has ``two`` well below ``plane``; where they are alike, there is nothing that the plane misses. The
+    array ``manifold`` [n, 2], float64, holds the items' coordinates.
+    """
+
+    name: ClassVar[str] = "manifold"
+    needs_arrays: ClassVar[tuple[str, ...]] = ("embedding",)
+
+    def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
+        from scipy.sparse.csgraph import connected_components
+        from sklearn.manifold import Isomap
+        from sklearn.neighbors import kneighbors_graph
+
+        embedding = np.asarray(arrays["embedding"], np.float64)
+        count = len(embedding)
+        if count < FEWEST_MAPPED:
+            return Probed()
+        similarity = cosines(embedding)
+        distances = np.sqrt(np.maximum(2 - 2 * similarity, 0))
+        np.fill_diagonal(distances, 0)
+        if np.ptp(distances[np.triu_indices(count, 1)]) < 1e-9:
+            return Probed()  # All equally far apart: there is no shape.
+        neighbours = NEIGHBOURS
+        while neighbours < count - 1:
+            graph = kneighbors_graph(distances, neighbours, metric="precomputed")
+            if connected_components(graph, directed=False)[0] == 1:
+                break
+            neighbours += 1
+        fitted = Isomap(n_neighbors=neighbours, n_components=2, metric="precomputed", eigen_solver="dense").fit(
+            distances
+        )
+        along, map_n2 = fitted.dist_matrix_, np.asarray(fitted.embedding_, np.float64)
+        numbers = {
+            "one": residual(along, map_n2[:, :1]),
+            "two": residual(along, map_n2),
+            "plane": residual(along, principal(similarity)[1][:, :2]),
+        }
+        return Probed(numbers, {"manifold": map_n2})
+
+
+def residual(distances: NDArray[Any], coordinates: NDArray[Any]) -> float:
+    """1 - r^2 between distances [n, n] and those between coordinates [n, d]; 1 where either does not vary."""
+    pairs = np.triu_indices(len(distances), 1)
+    apart = np.linalg.norm(coordinates[pairs[0]] - coordinates[pairs[1]], axis=1)
+    given = distances[pairs]
+    if np.ptp(apart) < 1e-12 or np.ptp(given) < 1e-12:
+        return 1.0
+    return float(1 - np.corrcoef(given, apart)[0, 1] ** 2)
