@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from orchestrator.search.base import Observation, Request
-from orchestrator.search.costs import cost_model
+from orchestrator.search.evidence import cost_model
 from orchestrator.space.evidence import is_evidence
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.records import RunRecord

@@ -22,7 +22,7 @@ from orchestrator.space.evidence import is_evidence, point_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.probed import numbers_of
 from orchestrator.store.records import RunRecord
-from orchestrator.transition.narrowing import Narrowed, narrowed, steps_shown
+from orchestrator.transition.posterior import Narrowed, narrowed, steps_shown
 from orchestrator.transition.types import Point
 
 MOST_POINTS = 60

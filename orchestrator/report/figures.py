@@ -20,7 +20,7 @@ from orchestrator.report.looks import GREYS, Series, looks, series_of
 from orchestrator.report.similarity import similarity_figure
 from orchestrator.report.style import save, save_both
 from orchestrator.space.spec import SweepSpec
-from orchestrator.transition.posterior_curve import PosteriorCurve, posterior_curve
+from orchestrator.transition.posterior import PosteriorCurve, posterior_curve
 from orchestrator.transition.types import LEVEL, Point, Transition, Verdict
 
 __all__ = ["curve_figure", "save", "save_both", "similarity_figure", "transitions_figure"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.search.bayes_settings import LEAST_PRECISION
+from orchestrator.search.stopping import LEAST_PRECISION
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import Verdict
 from trainables.base import SettingsError

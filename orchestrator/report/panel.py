@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from orchestrator.report.answer import Answer
+from orchestrator.transition.scaling import Share, Variation, variation
 from orchestrator.transition.types import Density, Synergy
-from orchestrator.transition.variation import Share, Variation, variation
 
 SEED = 0
 """The intervals of variance shares are drawn: the same answer says the same each time."""

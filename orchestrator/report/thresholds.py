@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.saying import size_words
-from orchestrator.transition.narrowing import Threshold, under
+from orchestrator.transition.posterior import Threshold, under
 from orchestrator.transition.types import LEVEL, Estimate, Verdict
 from trainables.base import Family
 

@@ -8,9 +8,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from orchestrator.search.base import Problem, Request, Results
-from orchestrator.search.choice import LIKELY_ABOVE
-from orchestrator.search.costs import CostModel
-from orchestrator.search.evidence import requests
+from orchestrator.search.belief import LIKELY_ABOVE
+from orchestrator.search.evidence import CostModel, requests
 from orchestrator.transition.types import PLATEAU, SCATTER, Point
 
 BEYOND = 1.4

@@ -9,13 +9,17 @@ from typing import Any, ClassVar
 
 from orchestrator.search.audit import CONFIRMATIONS, next_step
 from orchestrator.search.base import MixProgress, Problem, Request, Results, Searcher, SearchSettings
-from orchestrator.search.bayes_settings import BayesSettings
-from orchestrator.search.belief import Belief, Fantasy
-from orchestrator.search.choice import best_choice
-from orchestrator.search.costs import CostModel, cost_model
-from orchestrator.search.evidence import Known, by_mix, free_runs, has_free, missing_runs
-from orchestrator.search.stopping import MixPlan, Stopping, spent_on
-from orchestrator.search.view import MixView, view_of
+from orchestrator.search.belief import Belief, Fantasy, MixView, best_choice, view_of
+from orchestrator.search.evidence import (
+    CostModel,
+    Known,
+    by_mix,
+    cost_model,
+    free_runs,
+    has_free,
+    missing_runs,
+)
+from orchestrator.search.stopping import BayesSettings, MixPlan, Stopping, spent_on
 
 LENIENCE = 0.5
 """While runs are pending, the next run of the only open mix may promise less the cheaper it is: its cost relative to

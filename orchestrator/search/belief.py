@@ -1,4 +1,4 @@
-"""What is believed about one mix, and how much another run at each size would tell about its transition.
+"""Beliefs about one mix, and the run that tells most about its transition for its cost.
 
 Letters: C candidate sizes, D curves (midpoint x slope as one axis, the flat ones last), B bins of the transition.
 """
@@ -12,11 +12,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
-from orchestrator.transition.curves import LAPSES, LUCK, SLOPES, Curves
+from orchestrator.search.base import Problem
+from orchestrator.search.evidence import CostModel, Known, points_of, requests, stack_cost
+from orchestrator.transition.curves import LAPSES, LUCK, SLOPES, Curves, Evidence, curves_for
+from orchestrator.transition.fit import fit, levelling, plateau
 from orchestrator.transition.kinds import Floats
 from orchestrator.transition.posterior import Posterior
-from orchestrator.transition.types import LEVEL
+from orchestrator.transition.transition import learned_sizes
+from orchestrator.transition.types import LEVEL, PLATEAU, SCATTER, Point
 
 BIN = 0.05
 """Width of the bins of the transition, in ln size: finer than any interval asked for. Everything below the sizes is one
@@ -27,6 +32,12 @@ TAIL = 0.05
 ALIKE, OWN = 0.7, 0.5
 """How far apart, in ln size, transitions of related mixes are taken to lie, and the share of a prior that stays its
 own."""
+TELLING = 0.25
+"""Sizes with less than this share of the largest gain in information are not considered, however cheap."""
+LIKELY_ABOVE, NEARLY = 0.4, 0.7
+"""From the first probability of "above" on, the largest size is taken if it has the second share of the best gain."""
+FLOOR_STEP = 0.05
+"""The constant-answer floor is rounded to this when choosing runs, so that a new seed rarely changes the grid."""
 
 
 @dataclass(frozen=True)
@@ -148,3 +159,115 @@ class Belief:
         weight_D: Floats = self.weight_D * np.exp(log_D - log_D.max())
         weight_D /= weight_D.sum()
         return weight_D
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to run next: how many ``runs`` at which ``size``, the information expected of them (``gain``, nats), and
+    that divided by cost ** thrift (``score``)."""
+
+    size: int
+    runs: int
+    gain: float
+    score: float
+
+
+def best_choice(
+    belief: Belief, pending: Sequence[Fantasy], free: Sequence[int], costs: CostModel, most: int, thrift: float
+) -> Choice | None:
+    """The best of the sizes in ``free`` and of stacks of up to ``most`` runs; None where no size is free.
+
+    Where a single run gives nearly all the information, as it does far from the transition, a stack is not worth its
+    overhead.
+    """
+    free_C = np.array([size in free for size in belief.sizes])
+    if not free_C.any():
+        return None
+    counts = sorted({*(2**power for power in range(most.bit_length()) if 2**power <= most), most})
+    choices = [_best_size(belief, pending, free_C, costs, runs, thrift) for runs in counts]
+    return max(choices, key=lambda choice: choice.score)
+
+
+def _best_size(
+    belief: Belief, pending: Sequence[Fantasy], free_C: NDArray[np.bool_], costs: CostModel, runs: int, thrift: float
+) -> Choice:
+    gain_C = belief.gains(pending, runs)
+    score_C = gain_C / np.array([stack_cost(runs) * costs.cost(size) for size in belief.sizes]) ** thrift
+    telling_C = free_C & (gain_C >= TELLING * gain_C[free_C].max())
+    place = int(np.argmax(np.where(telling_C, score_C, -np.inf)))
+    last = len(belief.sizes) - 1
+    if belief.above >= LIKELY_ABOVE and telling_C[last] and gain_C[last] >= NEARLY * gain_C[place]:
+        # Needed anyway before "above" is declared.
+        place = last
+    return Choice(belief.sizes[place], runs, float(gain_C[place]), float(score_C[place]))
+
+
+@dataclass(frozen=True)
+class MixView:
+    """One mix: what is ``known`` of it, as evidence, and the belief that follows from it. ``ended`` counts its finished
+    runs, failed ones too; ``untried`` the runs of the problem that have not ended. ``plateau`` is the level at which
+    accuracy settles where that is too low to count as learned, else None. ``levelling``: whether it seems to settle so,
+    as far as sizes were tested."""
+
+    mix: str
+    known: list[Known]
+    points: tuple[Point, ...]
+    ended: int
+    untried: int
+    evidence: Evidence
+    belief: Belief
+    plateau: float | None
+    levelling: bool
+
+    @property
+    def level(self) -> float:
+        """The accuracy from which on a run counts as learned."""
+        return LEVEL * self.belief.top
+
+    @cached_property
+    def learned(self) -> dict[int, bool]:
+        """For each size tested, ascending, whether it learned in the mean."""
+        return learned_sizes(self.points, self.level)
+
+    @cached_property
+    def bracket(self) -> tuple[int | None, int | None]:
+        """The largest size tested that failed below the median and the smallest that learned above it."""
+        under = [size for size, good in self.learned.items() if not good and math.log(size) <= self.belief.median]
+        over = [size for size, good in self.learned.items() if good and math.log(size) >= self.belief.median]
+        return max(under, default=None), min(over, default=None)
+
+    def __str__(self) -> str:
+        # How well it is known, not where it lies: that is the verdict's to say, in one place and in one way.
+        factor = float(np.exp(self.belief.width))
+        return f"known to a factor of {factor:.2g}" if math.isfinite(factor) else "one side still open"
+
+
+def view_of(problem: Problem, known: list[Known], mix: str, kept: MixView | None) -> MixView:
+    """Evidence and belief about a mix from its results. ``kept``, the view of the last call, is reused as far as it
+    still holds: at every decision all mixes are looked at, of which one at most has changed."""
+    if kept is not None and kept.known == known:
+        return kept
+    seen = tuple(points_of(known))
+    ended = sum(request.is_evidence for request, _ in known)
+    results = dict(known)
+    cells = (run for size in problem.sizes for run in requests(problem, mix, size))
+    untried = sum(run not in results for run in cells)
+    floor = float(np.mean([point.floor for point in seen])) if seen else 0.0
+    curves = curves_for(problem.sizes, FLOOR_STEP * round(floor / FLOOR_STEP))
+    new, evidence = list(seen), Evidence.none(curves)
+    if kept is not None and kept.evidence.curves is curves and set(kept.points) <= set(seen):
+        # Log likelihoods are rounded so that sums are exact: adding to one is the same as starting afresh.
+        told = set(kept.points)
+        new, evidence = [point for point in seen if point not in told], kept.evidence
+    evidence = evidence.plus(new)
+    belief = Belief(curves, evidence.total, problem.sizes)
+    return MixView(mix, known, seen, ended, untried, evidence, belief, *_levels(seen, problem.sizes))
+
+
+def _levels(seen: Sequence[Point], sizes: Sequence[int]) -> tuple[float | None, bool]:
+    """Where accuracy levels off, and whether it seems to: see :class:`MixView`."""
+    last = [point.accuracy for point in seen if point.size == seen[-1].size]
+    if not last or float(np.mean(last)) >= PLATEAU - SCATTER:
+        return None, False
+    fitted = fit(seen)
+    return plateau(fitted, seen, sizes), levelling(fitted, seen)

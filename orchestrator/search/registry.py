@@ -8,8 +8,7 @@ from typing import Any
 from orchestrator.errors import unknown
 from orchestrator.search.base import Problem, Searcher, SearchSettings
 from orchestrator.search.bayes import Bayes
-from orchestrator.search.bisection import Bisection
-from orchestrator.search.grid import Grid
+from orchestrator.search.bisection import Bisection, Grid
 
 METHODS: dict[str, type[Searcher]] = {
     "bayes": Bayes,

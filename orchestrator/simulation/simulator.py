@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from orchestrator.search.base import Observation, Request, Results, Searcher
-from orchestrator.search.costs import stack_cost
+from orchestrator.search.evidence import stack_cost
 from orchestrator.simulation.truths import Truth
 
 World = Callable[[Request], Observation | None]

@@ -17,7 +17,7 @@ from orchestrator.search.registry import make_searcher
 from orchestrator.simulation.grading import Grade, Summary, grade, summarise
 from orchestrator.simulation.simulator import Cluster, Trace, World, simulate, table_world
 from orchestrator.simulation.truths import Truth, TruthKind, draw
-from orchestrator.transition.resampling import resampled
+from orchestrator.transition.posterior import resampled
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Estimate, Point, Transition
 

@@ -25,12 +25,12 @@ import numpy as np
 from scipy.ndimage import correlate1d
 from scipy.special import expit, logit
 
-from orchestrator.transition.crossing import Crossing
 from orchestrator.transition.kinds import (
     ASYMPTOTES,
     NEAR_FLOOR,
     NEAR_TOP,
     OUTLIER,
+    Crossing,
     Floats,
     Floats32,
     learned,

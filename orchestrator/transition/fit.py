@@ -1,4 +1,6 @@
-"""The paper's estimator: a logistic in ln size, fitted by least squares (arXiv 2505.18369, section 2)."""
+"""The paper's estimator, a logistic in ln size fitted by least squares (arXiv 2505.18369, section 2), and the curves
+without a transition: those that level off too low, and sizes that may be learned all the same.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import minimum_filter
 from scipy.optimize import least_squares
-from scipy.special import expit
+from scipy.special import bdtr, bdtrc, expit
 
-from orchestrator.transition.types import Fit, Point
+from orchestrator.transition.curves import LAPSES
+from orchestrator.transition.types import LEVEL, PLATEAU, SCATTER, Fit, Point
 
 Floats = NDArray[np.float64]
 
@@ -28,6 +31,21 @@ STARTS = 4
 """Least squares ends in the basin it starts in: so many are tried."""
 SAME_COST = 1e-7
 """Half a sum of squares: what two ends of the solver may differ by in one basin."""
+LEVELLED = 0.95
+"""A fitted curve has levelled off where it is at this share of its asymptote."""
+CHANCE = 0.05
+"""Runs under the plateau level are put down to lapses unless that many are less likely than this,"""
+NO_CHANCE = 0.001
+"""or, where most runs at the largest sizes are above the level, unless as many failures there are less likely than
+this."""
+TOP = 2.0
+"""The largest sizes lie within this factor of the largest of all."""
+STANDS_OUT = 2 * MIN_RISE
+"""Runs of all sizes alike have levelled off where their mean is this far above the best constant answer."""
+HALF_LEARNED = 0.45
+"""An accuracy from which on it is worth looking whether more size helps; under it a task is as good as not learned."""
+STRETCH = 1.4
+"""Runs show a level where their sizes lie this factor apart."""
 
 
 def fit(points: Sequence[Point]) -> Fit | None:
@@ -106,3 +124,74 @@ def _starts(x: Floats, y: Floats, levels: Floats, base: float, lower: Floats, up
         if all(max(abs(row - r), abs(column - c)) > 1 for r, c in basins):
             basins.append((row, column))
     return [np.array([midpoints[r], slopes[c], floor[r, c], asymptote[r, c]]) for r, c in basins[:STARTS]]
+
+
+def plateau(fitted: Fit | None, points: Sequence[Point], sizes: Sequence[int]) -> float | None:
+    """The accuracy that ``points`` (ascending) level off at where that is under :data:`PLATEAU`, else None.
+
+    ``fitted`` is the curve through them. The largest of the candidate ``sizes`` has to be tested, and the mean at the
+    largest ones under the plateau; and either most runs there are, or failures there are beyond all chance.
+    """
+    if not points or points[-1].size < max(sizes):
+        return None
+    return _level(fitted, points)
+
+
+def levelling(fitted: Fit | None, points: Sequence[Point]) -> bool:
+    """Whether accuracy seems to level off too low as far as sizes were tested, so that larger ones are worth a look.
+
+    Most runs have to lie in between themselves: where some learn and some do not, their mean is no level.
+    """
+    if not points or _level(fitted, points) is None:
+        return False
+    levelled = _levelled(fitted, points)
+    between = [HALF_LEARNED <= point.accuracy < PLATEAU - SCATTER for point in levelled]
+    return float(np.mean(between)) > 0.5 and levelled[-1].size >= STRETCH * levelled[0].size
+
+
+def _level(fitted: Fit | None, points: Sequence[Point]) -> float | None:
+    """The level, under :data:`PLATEAU`, of the runs at the largest sizes tested; None where they may be on their way up
+    or above it but for chance."""
+    levelled = _levelled(fitted, points)
+    if not levelled or levelled[-1].size < points[-1].size:
+        return None
+    level = float(np.mean([point.accuracy for point in levelled])) if fitted is None else fitted.asymptote
+    last = [point for point in levelled if TOP * point.size >= points[-1].size]
+    if level >= PLATEAU or float(np.mean([point.accuracy for point in last])) >= PLATEAU - SCATTER:
+        return None
+    mostly_low = 2 * sum(_is_low(point) for point in last) > len(last)
+    sure = _chance(levelled) < CHANCE if mostly_low else _chance(last) < NO_CHANCE
+    return level if sure else None
+
+
+def _is_low(point: Point) -> bool:
+    return point.accuracy < PLATEAU - SCATTER
+
+
+def _chance(points: Sequence[Point]) -> float:
+    """The probability that as many runs as these, or more, lapse of so many."""
+    return float(bdtrc(sum(map(_is_low, points)) - 1, len(points), LAPSES[-1]))
+
+
+def _levelled(fitted: Fit | None, points: Sequence[Point]) -> list[Point]:
+    """The runs at sizes where the curve through all has levelled off: all of them where there is no curve, but each got
+    what no constant answer explains."""
+    if fitted is not None:
+        return [point for point in points if fitted.accuracy(point.size) >= LEVELLED * fitted.asymptote]
+    above = [point.accuracy - point.floor for point in points]
+    return list(points) if min(above) >= MIN_RISE and float(np.mean(above)) >= STANDS_OUT else []
+
+
+def contested(points: Sequence[Point], plateau: float | None = None) -> list[int]:
+    """The sizes under the largest tested that may be learned by most seeds whatever becomes of the largest, ascending.
+
+    That is where a run learned and too few failed beside it to rule out that :data:`LEVEL` of all seeds learn. A run
+    learned that reached :data:`LEVEL` and is clearly above the ``plateau``, where accuracy levels off at one.
+    """
+    bar = LEVEL if plateau is None else max(LEVEL, min(plateau + 2 * SCATTER, PLATEAU - SCATTER))
+    found = []
+    for size in sorted({point.size for point in points})[:-1]:
+        learned = [point.accuracy >= bar for point in points if point.size == size]
+        if any(learned) and float(bdtr(sum(learned), len(learned), LEVEL)) >= CHANCE:
+            found.append(size)
+    return found

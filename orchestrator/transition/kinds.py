@@ -1,4 +1,4 @@
-"""How single runs scatter about a learning curve: densities of one run's accuracy, on small axes.
+"""How single runs scatter about a learning curve, and where the curves of a grid cross a level.
 
 A run *learned* (accuracy near the asymptote, now and then with some mistakes), *did not learn* (near the floor, now and
 then part of the way), or got a *share* of the way from floor to asymptote. Axes: F floors, A asymptotes, S shares.
@@ -37,6 +37,8 @@ BLUR = 0.03
 TABLE = 513
 """Places on the curve, even in the logit, at which the beta distribution is tabled, and interpolated between."""
 LOGITS = 12.0
+BINS = 4096
+"""Bins of a crossing in which quantiles are found: about 0.002 of ln size each."""
 
 
 def normal(value: Any, mean: Any, deviation: Any) -> Any:
@@ -88,3 +90,17 @@ def share_probabilities(curve: Floats) -> Floats32:
     weight = (at - below)[..., None]
     probabilities: Floats = steps[below] * (1 - weight) + steps[below + 1] * weight
     return probabilities.astype(np.float32)
+
+
+class Crossing:
+    """Where curves (kinds taken together) cross a level, sorted into :data:`BINS` equal bins of ln size."""
+
+    def __init__(self, place: Floats) -> None:
+        self.start, stop = float(place.min()), float(place.max()) + 1e-9
+        self.width = (stop - self.start) / BINS
+        self.bin: NDArray[np.intp] = ((place - self.start) / self.width).astype(np.intp)
+
+    def masses(self, weights: Floats) -> Floats:
+        """The weight in each bin."""
+        mass: Floats = np.bincount(self.bin, weights=weights, minlength=BINS).astype(np.float64)
+        return mass

@@ -1,19 +1,26 @@
-"""The posterior of a transition: every curve of the grid, weighed by the runs seen."""
+"""The posterior of a transition: every curve of the grid, weighed by the runs seen.
+
+Also from it: how it narrowed run by run, transitions under other thresholds, the mean curve with its band, and medians
+of resampled seeds. Transition and curve share weights: the curve is the posterior *median*, as the transition is, and
+passes 80 % there. (The least-squares curve, :class:`orchestrator.transition.types.Fit`, passes it somewhere else.)
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from orchestrator.transition.crossing import BINS, Crossing
-from orchestrator.transition.curves import KINDS, LUCK, Curves, Evidence
-from orchestrator.transition.kinds import Floats
-from orchestrator.transition.types import Density, Point
+from orchestrator.transition.curves import KINDS, LUCK, Curves, Evidence, curves_for
+from orchestrator.transition.kinds import BINS, Crossing, Floats
+from orchestrator.transition.types import LEVEL, Density, Estimate, Point
 
 DENSITY_BINS = 96
+ACCURACY_BINS = 400
+"""Bins of accuracy in [0, 1] in which quantiles are found: 0.0025 each, far below what a figure shows."""
 
 
 def posterior_of(points: Iterable[Point], curves: Curves) -> Posterior:
@@ -100,3 +107,145 @@ class Posterior:
             tuple(float(part) for part in mass[:-1]),
             float(mass[-1]) + float(self.flat.sum()),
         )
+
+
+@dataclass(frozen=True)
+class Narrowed:
+    """The posterior after one more run. ``above_before`` is the probability, before it, that the transition lies above
+    its size: near one half where a run tells most. The estimate is the posterior's alone; sides beyond the range of
+    sizes considered are None."""
+
+    point: Point
+    above_before: float
+    estimate: Estimate
+    density: Density
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """What counts as learned: the share ``level`` of a mix's own asymptote, or with ``absolute`` that accuracy."""
+
+    level: float
+    absolute: bool
+
+
+def steps_shown(runs: int, most: int) -> list[int]:
+    """The places of the runs after which to look, evenly, at most about so many: the first, and always the last."""
+    every = -(-runs // most) or 1
+    return [place for place in range(runs) if place % every == 0 or place == runs - 1]
+
+
+def narrowed(
+    points: Sequence[Point], candidates: Sequence[int], confidence: float = 0.9, *, places: Sequence[int] | None = None
+) -> tuple[Narrowed, ...]:
+    """The posterior of a search over ``candidates`` after each of ``points``, in the order they came, or only after
+    those at ``places``, ascending. Each look takes some 20 ms: of thousands of runs only a few are worth it."""
+    if not points:
+        return ()
+    curves = _curves(points, candidates)
+    evidence, found, told = Evidence.none(curves), [], 0
+    posterior = Posterior(curves, evidence.total)
+    for place in range(len(points)) if places is None else places:
+        if place > told:
+            evidence = evidence.plus(points[told:place])
+            posterior = Posterior(curves, evidence.total)
+        above = posterior.probability_above(points[place].size)
+        evidence, told = evidence.plus([points[place]]), place + 1
+        posterior = Posterior(curves, evidence.total)
+        estimate = _estimate(posterior, curves.relative, confidence)
+        found.append(Narrowed(points[place], above, estimate, posterior.density(curves.relative)))
+    return tuple(found)
+
+
+def under(
+    points: Sequence[Point], candidates: Sequence[int], thresholds: Sequence[Threshold], confidence: float = 0.9
+) -> tuple[Estimate, ...]:
+    """The transition under each of the thresholds, by the same posterior. Without points nothing is known."""
+    if not points:
+        return (Estimate(None, None, None),) * len(thresholds)
+    curves = _curves(points, candidates)
+    posterior = posterior_of(points, curves)
+    crossings = (
+        Crossing(curves.crossing(each.level) if each.absolute else curves.crossing(None, share=each.level))
+        for each in thresholds
+    )
+    return tuple(_estimate(posterior, crossing, confidence) for crossing in crossings)
+
+
+def _curves(points: Sequence[Point], candidates: Sequence[int]) -> Curves:
+    floor = float(np.mean([point.floor for point in points]))
+    return curves_for([*candidates, *(point.size for point in points)], floor)
+
+
+def _estimate(posterior: Posterior, crossing: Crossing, confidence: float) -> Estimate:
+    """Median and interval, None where they lie outside the candidate sizes."""
+    curves, tail = posterior.curves, (1 - confidence) / 2
+    ends = math.log(curves.smallest), math.log(curves.largest)
+    found = posterior.quantiles(crossing, (0.5, tail, 1 - tail))
+    return Estimate(*(math.exp(place) if ends[0] <= place <= ends[1] else None for place in found))
+
+
+@dataclass(frozen=True)
+class PosteriorCurve:
+    """Mean accuracy over seeds at each of ``sizes``: its posterior median and an interval, given that the task is
+    learned at some size. ``level`` is :data:`LEVEL` of the posterior mean asymptote: the bar of the transition."""
+
+    sizes: tuple[float, ...]
+    middle: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    level: float
+
+    def at(self, size: float) -> float:
+        """The posterior median at a size; between those given, linear in ln size."""
+        return float(np.interp(math.log(size), np.log(self.sizes), self.middle))
+
+
+def posterior_curve(
+    points: Sequence[Point], candidates: Sequence[int], at: Sequence[float], confidence: float = 0.9
+) -> PosteriorCurve:
+    """The curve that runs ``points`` of a search over the sizes ``candidates`` give at the sizes ``at``, ascending.
+
+    Raises ``ValueError`` without a run or a size.
+    """
+    if len(points) == 0 or len(at) == 0:
+        raise ValueError("a curve needs at least one run and one size")
+    floor = float(np.mean([point.floor for point in points]))
+    curves = curves_for([*candidates, *(point.size for point in points)], floor)
+    posterior = posterior_of(points, curves)
+    tail = (1 - confidence) / 2
+    low, middle, high = zip(*(_quantiles(posterior, size, (tail, 0.5, 1 - tail)) for size in at), strict=True)
+    return PosteriorCurve(tuple(map(float, at)), middle, low, high, LEVEL * posterior.mean_top())
+
+
+def _quantiles(posterior: Posterior, size: float, probabilities: Sequence[float]) -> tuple[float, ...]:
+    """Quantiles of the mean accuracy at one size, over all curves that rise."""
+    curves = posterior.curves
+    floor_C = np.broadcast_to(curves.floors[:, None], curves.tops.shape).ravel()  # C: lapse, floor and asymptote
+    share_S1 = curves.share(size).ravel()[:, None]  # S: midpoint and slope
+    accuracy_SC: Floats = floor_C + share_S1 * (curves.tops.ravel() - floor_C)
+    place = np.clip((accuracy_SC * ACCURACY_BINS).astype(np.intp), 0, ACCURACY_BINS - 1)
+    mass = np.bincount(place.ravel(), weights=posterior.weights, minlength=ACCURACY_BINS).cumsum()
+    found = np.searchsorted(mass, np.asarray(probabilities) * mass[-1])
+    return tuple(float(bin_ + 0.5) / ACCURACY_BINS for bin_ in np.minimum(found, ACCURACY_BINS - 1))
+
+
+def resampled(points: Sequence[Point], sizes: Sequence[int], count: int, rng: np.random.Generator) -> Floats:
+    """The posterior median of the transition for ``count`` bootstrap samples of the seeds within each size.
+
+    Beyond the sizes, or infinite, where a sample never learns it. ``points`` are the runs of one mix, at least one.
+    """
+    ordered = sorted(points)
+    curves = curves_for([*sizes, *(point.size for point in ordered)], float(np.mean([run.floor for run in ordered])))
+    # A run drawn twice counts twice: each run's likelihood is worked out once.
+    likelihood_PD = np.stack([curves.log_likelihood(point.size, point.accuracy) for point in ordered])
+    cells = [np.flatnonzero([point.size == size for point in ordered]) for size in sorted({p.size for p in ordered})]
+    medians = []
+    for _ in range(count):
+        total_D = np.zeros(curves.all_cells)
+        for places in cells:
+            times = np.bincount(rng.choice(len(places), len(places)), minlength=len(places)).astype(np.float32)
+            total_D += curves.averaged(times @ likelihood_PD[places])
+        (median,) = Posterior(curves, total_D).quantiles(curves.relative, (0.5,))
+        medians.append(math.exp(median))
+    return np.array(medians)

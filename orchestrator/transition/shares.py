@@ -13,9 +13,8 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import betainc, betaincinv, expit, logit
 
-from orchestrator.transition.crossing import Crossing
 from orchestrator.transition.curves import LAPSES, SLOPES, Curves
-from orchestrator.transition.kinds import ASYMPTOTES, CONCENTRATION, LOGITS, TABLE, Floats
+from orchestrator.transition.kinds import ASYMPTOTES, CONCENTRATION, LOGITS, TABLE, Crossing, Floats
 from orchestrator.transition.types import LEVEL, Point, SizeShare
 
 HALF = 0.5

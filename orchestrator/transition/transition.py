@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from orchestrator.transition.crossing import Crossing
 from orchestrator.transition.curves import curves_for
-from orchestrator.transition.fit import fit
-from orchestrator.transition.plateau import contested, plateau
+from orchestrator.transition.fit import contested, fit, plateau
+from orchestrator.transition.kinds import Crossing
 from orchestrator.transition.posterior import Posterior, posterior_of
 from orchestrator.transition.shares import half_crossing, is_bimodal, size_shares
 from orchestrator.transition.types import (

@@ -21,8 +21,7 @@ import numpy as np
 from rich.console import Console
 
 from orchestrator.search.base import Problem, Request, Searcher
-from orchestrator.search.costs import stack_cost
-from orchestrator.search.evidence import points
+from orchestrator.search.evidence import points, stack_cost
 from orchestrator.search.registry import METHODS, make_searcher
 from orchestrator.simulation.grading import Grade, grade
 from orchestrator.simulation.printing import print_replays

@@ -11,10 +11,8 @@ from orchestrator.errors import UserError
 from orchestrator.search.audit import CONFIRMATIONS, STRETCH, audits, climb, next_step
 from orchestrator.search.base import Observation, Problem, Request
 from orchestrator.search.bayes import Bayes
-from orchestrator.search.belief import Belief, Fantasy
-from orchestrator.search.costs import CostModel, cost_model
-from orchestrator.search.evidence import points
-from orchestrator.search.view import view_of
+from orchestrator.search.belief import Belief, Fantasy, view_of
+from orchestrator.search.evidence import CostModel, cost_model, points
 from orchestrator.transition.curves import Evidence, curves_for
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Estimate, Point, Verdict

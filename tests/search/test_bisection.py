@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.search.base import Observation, Problem, Request
-from orchestrator.search.bisection import Bisection
-from orchestrator.search.grid import Grid
+from orchestrator.search.bisection import Bisection, Grid
 from tests.conformance.searchers import PROBLEM, SIZES, drive, failing, flat, mixed, step
 
 ONE = Problem(("add",), SIZES, (0, 1, 2))

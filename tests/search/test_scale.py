@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.search.base import Observation, Problem, Request
 from orchestrator.search.bayes import Bayes
-from orchestrator.search.grid import Grid
+from orchestrator.search.bisection import Grid
 from orchestrator.simulation.simulator import Cluster, simulate, truths_world
 from orchestrator.simulation.truths import Truth, TruthKind
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from orchestrator.search.base import Observation, Problem, Request
-from orchestrator.search.bisection import Bisection
-from orchestrator.search.grid import Grid
+from orchestrator.search.bisection import Bisection, Grid
 from orchestrator.search.registry import METHODS, make_searcher
 from orchestrator.simulation.simulator import Cluster, simulate, stacks, table_world
 from tests.conformance.searchers import PROBLEM, SIZES, drive, flat, mixed, step

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from orchestrator.errors import UserError
-from orchestrator.search.bayes_settings import BayesSettings
+from orchestrator.search.stopping import BayesSettings
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spaces import load_space, open_space, resolve_space
 from orchestrator.space.spec import SweepSpec

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from orchestrator.simulation.recorded import read_table
-from orchestrator.transition.crossing import Crossing
 from orchestrator.transition.curves import curves_for
-from orchestrator.transition.narrowing import Threshold, narrowed, steps_shown, under
-from orchestrator.transition.posterior import posterior_of
+from orchestrator.transition.kinds import Crossing
+from orchestrator.transition.posterior import Threshold, narrowed, posterior_of, steps_shown, under
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import LEVEL, Point
 

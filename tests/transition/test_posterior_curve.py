@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from orchestrator.simulation.recorded import read_table
-from orchestrator.transition.posterior_curve import posterior_curve
+from orchestrator.transition.posterior import posterior_curve
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Point, Verdict
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from orchestrator.transition.resampling import resampled
+from orchestrator.transition.posterior import resampled
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Point
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from orchestrator.transition.scaling import Variation, variation
 from orchestrator.transition.types import Density
-from orchestrator.transition.variation import Variation, variation
 
 SIZES = tuple(np.geomspace(4, 64, 97).tolist())
 
