@@ -85,7 +85,9 @@ class Mix:
 class Phase:
     """A part of an arm's training. ``share`` is its part of the arm's steps, in [0, 1].
 
-    ``takes`` names the parts of the model that it goes on with from the phase before; the others begin anew.
+    ``takes`` names the parts of the model that it goes on with from the phase before; the others start from first
+    weights. In every phase Adam's moments start from zero and the schedule of the learning rate, warm-up included, from
+    its first step: only weights are taken over.
     ``frozen`` names the parts that it leaves as they are. Which parts a model has, its family says. ``size`` is that of
     its models where it is not the run's own: one donor then serves every size that is asked for.
     """

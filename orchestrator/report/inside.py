@@ -1,4 +1,4 @@
-"""Whether what probes see inside trained models agrees with what was expected. Pure: numbers of runs in, rows out.
+"""Verdicts on statements about what probes see inside trained models. Pure: numbers of runs in, rows out.
 
 Only runs that learned the target count, unless a statement says otherwise: what a failed model looks like says nothing
 of how the task is done. What its mistakes look like may.
@@ -6,19 +6,23 @@ of how the task is done. What its mistakes look like may.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from orchestrator.report.answer import Answer
 from orchestrator.report.verdicts import Agreement, Row, about_words
 from orchestrator.space.expected import INSIDE, Expectation
 
-FEWEST = 3
-"""Runs on each side below which nothing is said: the interval of fewer is wider than any difference."""
+FEWEST = 4
+"""Runs on each side below which nothing is said."""
+SHUFFLES, ALL_SIGNS = 4999, 12
+"""Random permutations behind a p; the gaps of up to so many runs have all their signs tried."""
 PREFIX = "probe/"
 
 
@@ -33,11 +37,14 @@ class Seen:
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference of means with its interval."""
+    """A difference of means with its interval. ``above`` and ``below`` are the probabilities that chance alone makes it
+    as large, or as small: a permutation test, which few or equal runs cannot pass."""
 
     value: float
     low: float
     high: float
+    above: float
+    below: float
 
 
 def judge_inside(
@@ -94,16 +101,25 @@ def _compare(
         f"{expected.number} {np.mean(one):.2f} in {len(own)} {which}, against "
         f"{np.mean(two):.2f} in {where}; {how} {found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
     )
-    sign = 1 if expected.finds == "higher" else -1
-    low, high = sorted((sign * found.low, sign * found.high))
-    return said, Agreement.AGREES if low > 0 else Agreement.DISAGREES if high < 0 else Agreement.UNDECIDED
+    wanted, other_way = (found.above, found.below) if expected.finds == "higher" else (found.below, found.above)
+    said += f", permutation p {wanted:.2g}"
+    chance = (1 - answer.confidence) / 2 + 1e-9
+    if wanted <= chance:
+        return said, Agreement.AGREES
+    return said, Agreement.CONTRADICTED if other_way <= chance else Agreement.UNDECIDED
 
 
 def paired(own: Sequence[float], other: Sequence[float], confidence: float) -> Difference:
-    """The mean of own - other with Student's interval; both hold the same runs, at least two."""
+    """The mean of own - other with Student's interval, and the probability that gaps of random signs make as much of
+    it; both hold the same runs, at least two."""
     gaps = np.subtract(own, other)
     error = float(gaps.std(ddof=1)) / math.sqrt(len(gaps))
-    return _around(float(gaps.mean()), error, len(gaps) - 1, confidence)
+    if len(gaps) <= ALL_SIGNS:
+        signs = np.array(list(itertools.product((1, -1), repeat=len(gaps))))
+    else:
+        drawn = np.random.default_rng(0).choice((1, -1), size=(SHUFFLES, len(gaps)))
+        signs = np.concatenate([np.ones((1, len(gaps)), dtype=drawn.dtype), drawn])
+    return _around(float(gaps.mean()), error, len(gaps) - 1, confidence, signs @ gaps / len(gaps))
 
 
 def at_equal_size(
@@ -115,7 +131,7 @@ def at_equal_size(
 ) -> Difference:
     """How much higher a number is in one group of runs than in another at equal size, with its interval: the
     coefficient of the group in a least-squares regression on the group and ln size. A mix that is learned by smaller
-    models would else be compared at another size than the baseline. Each group holds at least three runs."""
+    models would else be compared at another size than the baseline. Each group holds at least four runs."""
     y = np.array([*own, *other])
     group = np.array([1.0] * len(own) + [0.0] * len(other))
     size = np.log([*own_sizes, *other_sizes])
@@ -126,9 +142,17 @@ def at_equal_size(
     freedom = len(y) - design.shape[1]
     rest = y - design @ weights
     error = math.sqrt(float(rest @ rest) / freedom * float(inverse[1, 1]))
-    return _around(float(weights[1]), error, freedom, confidence)
+    # Runs change places between the groups, size taken off both sides (Freedman and Lane 1983).
+    without = np.delete(design, 1, axis=1)
+    left_y, left_group = (each - without @ np.linalg.lstsq(without, each, rcond=None)[0] for each in (y, group))
+    rng = np.random.default_rng(0)
+    shuffled = np.array([left_y, *(rng.permutation(left_y) for _ in range(SHUFFLES))])
+    null = shuffled @ left_group / max(float(left_group @ left_group), 1e-30)
+    return _around(float(weights[1]), error, freedom, confidence, null)
 
 
-def _around(value: float, error: float, freedom: int, confidence: float) -> Difference:
+def _around(value: float, error: float, freedom: int, confidence: float, null: NDArray[np.float64]) -> Difference:
+    """The difference with Student's interval and its place among those of permuted runs, itself counted in."""
     reach = float(stats.t.ppf(0.5 + confidence / 2, freedom)) * error
-    return Difference(value, value - reach, value + reach)
+    above, below = float((null >= value - 1e-12).mean()), float((null <= value + 1e-12).mean())
+    return Difference(value, value - reach, value + reach, above, below)

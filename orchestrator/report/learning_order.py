@@ -95,4 +95,4 @@ def _judged(runs: Sequence[Learned], entropy: Mapping[str, float], confidence: f
     )
     if interval.low > 0.5:
         return said, Agreement.AGREES
-    return said, Agreement.DISAGREES if interval.high < 0.5 else Agreement.UNDECIDED
+    return said, Agreement.CONTRADICTED if interval.high < 0.5 else Agreement.UNDECIDED

@@ -222,6 +222,8 @@ def _verdicts(words: Words) -> dict[Verdict, str]:
         Verdict.BELOW: f"censored: already the smallest size tested {learned} it",
         Verdict.PLATEAU: f"{words.score} levels off under {PLATEAU:g}: more size did not help, so there is none at "
         "this budget",
+        Verdict.FALLS: f"larger sizes fail again where smaller ones {learned} it, beyond chance: nothing is compared "
+        "with it",
         Verdict.NEAR_FLOOR: f"the best constant answer is nearly as good as {so_good}: too near to tell",
         Verdict.UNDECIDED: "too few runs to say, or runs that contradict each other",
     }

@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from orchestrator.report.answer import CONFIDENCE
 from orchestrator.report.templates import render
 from orchestrator.report.verdicts import Agreement, Row
 
 HEADER = ("experiment", "about", "statement", "found", "verdict")
 TEMPLATE = "reproduction.html.j2"
-SEVERAL = {Agreement.AGREES: "agree", Agreement.DISAGREES: "disagree"}
+SEVERAL = {Agreement.AGREES: "agree"}
 """The words of which English has another one for several."""
 
 
@@ -29,12 +30,15 @@ class Reproduction:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """``12 rows: 4 agree, 1 disagrees, 5 undecided at this scale, 2 not run``."""
+    """``12 rows: 4 agree, 1 contradicted, 5 undecided at this scale, 2 not run; at 90 % chance would make 1.0 of the 10
+    that were run``."""
     counts = Counter(row.agreement for row in rows)
     said = [
         f"{counts[each]} {SEVERAL.get(each, each) if counts[each] > 1 else each}" for each in Agreement if counts[each]
     ]
-    return f"{len(rows)} rows: {', '.join(said)}"
+    asked = len(rows) - counts[Agreement.NOT_RUN]
+    chance = f"; at {CONFIDENCE:.0%} chance would make up to {(1 - CONFIDENCE) * asked:.1f} of the {asked} verdicts"
+    return f"{len(rows)} rows: {', '.join(said)}{chance if asked else ''}"
 
 
 def markdown(content: Reproduction) -> str:

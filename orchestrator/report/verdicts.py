@@ -1,7 +1,23 @@
-"""Whether what was found agrees with what was expected. Pure: statements and answers in, rows out."""
+"""Verdicts on statements: a finding is held against what a source claims. Pure: statements and answers in, rows out.
+
+The rule, for every statement about what a mix saves, at 90 %:
+
+* *undecided*: the comparison is. The ratio's interval holds 1 (and savings of 1.3x), or a curve levels off or falls
+  again, or fewer than four runs a side lie between the two transitions, or they differ no more than by chance.
+* A claim of N times fewer parameters *agrees* if the interval excludes 1 and holds N. The saving is *smaller than
+  claimed*, or *larger*, if the interval excludes 1 and lies below N, or above it. The claim is *contradicted* if the
+  mix needs more, or if the interval holds 1 and ends below 1.3.
+* A claim of fewer parameters without a number is one of any factor of 1.3 or more.
+* A claim of no effect *agrees* if the interval ends below 1.3, and is *contradicted* if it begins there.
+* A statement with a control is undecided unless the control is learned: what fails there says nothing of the mix.
+
+A claim about a number of a probe agrees, or is contradicted, if an exact or random permutation of its runs is as
+extreme with probability .05 at most; three runs cannot decide it (inside.py).
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,19 +27,17 @@ from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.comparison import Compared
 from orchestrator.report.saying import rests_on, size_words
 from orchestrator.report.scaling import mix_scalings
-from orchestrator.space.expected import INSIDE, ORDER, Expectation
-from orchestrator.transition.types import Synergy, Verdict
-
-NO_FEWER = 1.3
-"""A mix whose ratio certainly lies under this needs no fewer parameters in any sense that matters: no interval around 1
-excludes every saving."""
+from orchestrator.space.expected import INSIDE, NO_FEWER, ORDER, Expectation
+from orchestrator.transition.types import Doubt, Synergy, Verdict
 
 
 class Agreement(StrEnum):
-    """How a finding stands to a statement."""
+    """A finding's relation to a statement, by the rule above."""
 
     AGREES = "agrees"
-    DISAGREES = "disagrees"
+    SMALLER = "smaller than claimed"
+    LARGER = "larger than claimed"
+    CONTRADICTED = "contradicted"
     UNDECIDED = "undecided at this scale"
     NOT_RUN = "not run"
 
@@ -57,6 +71,8 @@ def judge(space: str, variant: str, expected: Sequence[Expectation], answer: Ans
                 )
             elif mix.synergy_total is not None:
                 found, agreement = _saving(answer, mix, mix.synergy_total), _agreement(each, mix.synergy_total)
+            if failed := _failed_control(each, answer):
+                found, agreement = found + failed, Agreement.UNDECIDED
             rows.append(Row(space, about_words(mix.mix, variant), each.claim, each.source, found, agreement, (sweep,)))
     return rows
 
@@ -75,7 +91,7 @@ def judge_law(space: str, expected: Expectation, compared: Sequence[Compared], s
             elif law.high < expected.limit:
                 agreement = Agreement.AGREES
             elif law.low > expected.limit:
-                agreement = Agreement.DISAGREES
+                agreement = Agreement.CONTRADICTED
         rows.append(Row(space, each.mix, expected.claim, expected.source, found, agreement, tuple(sweeps)))
     return rows
 
@@ -95,23 +111,33 @@ def _mixes(expected: Expectation, answer: Answer) -> list[MixAnswer]:
 
 
 def _agreement(expected: Expectation, found: Synergy) -> Agreement:
-    fewer = found.decided and found.low is not None and found.low >= 1
-    none = _hardly_fewer(found)
+    """The verdict on what a mix saves, by the rule above."""
+    low, high = found.low or 0.0, math.inf if found.high is None else found.high
+    if found.doubt in (Doubt.LEVELS_OFF, Doubt.FALLS):
+        return Agreement.UNDECIDED
     if expected.finds == "no fewer":
-        fewer, none = none, fewer
-    return Agreement.AGREES if fewer else Agreement.DISAGREES if none else Agreement.UNDECIDED
+        if high < NO_FEWER:
+            return Agreement.AGREES
+        return Agreement.CONTRADICTED if found.decided and low >= NO_FEWER else Agreement.UNDECIDED
+    least, most = expected.claimed
+    if found.decided and low >= 1:
+        return Agreement.SMALLER if high < least else Agreement.LARGER if low > most else Agreement.AGREES
+    return Agreement.CONTRADICTED if high < NO_FEWER else Agreement.UNDECIDED
 
 
-def _hardly_fewer(found: Synergy) -> bool:
-    """Whether no saving that matters is left."""
-    return found.high is not None and found.high < NO_FEWER
+def _failed_control(expected: Expectation, answer: Answer) -> str:
+    """The control that was not learned, in words; ``""`` if it was, or if there is none."""
+    for mix in answer.mixes:
+        if expected.control in (mix.mix, mix.plain) and _within(mix.target.transition.verdict) is not Agreement.AGREES:
+            return f"; its control, {mix.mix}, is not learned: {size_words(answer, mix.target.transition)}"
+    return ""
 
 
 def _within(verdict: Verdict) -> Agreement:
     """Whether there is a transition at or below the largest size."""
     if verdict in (Verdict.FOUND, Verdict.BELOW):
         return Agreement.AGREES
-    return Agreement.DISAGREES if verdict in (Verdict.ABOVE, Verdict.PLATEAU) else Agreement.UNDECIDED
+    return Agreement.CONTRADICTED if verdict in (Verdict.ABOVE, Verdict.PLATEAU) else Agreement.UNDECIDED
 
 
 def _saving(answer: Answer, mix: MixAnswer, found: Synergy) -> str:
@@ -120,7 +146,9 @@ def _saving(answer: Answer, mix: MixAnswer, found: Synergy) -> str:
     baseline = answer.mix(answer.baseline_of(mix))
     here, there = (size_words(answer, each.target.transition) for each in (mix, baseline))
     rests, said = rests_on(answer, mix), wording.saving(found)
-    if not found.decided and _hardly_fewer(found):  # Whether it needs more is open; that it helps is not.
+    if (
+        not found.decided and found.high is not None and found.high < NO_FEWER
+    ):  # Whether it needs more is open; that it helps is not.
         said = said.replace("undecided", f"fewer by less than {NO_FEWER:g}x if at all")
     return f"{answer.size_axis} {here} against {there}: {said}" + (f", resting on {rests}" if rests else "")
 

@@ -10,7 +10,7 @@ from typing import Any
 from orchestrator.cost.spent import Cost
 from orchestrator.report.fairness import Standing
 from orchestrator.space.spec import SweepSpec
-from orchestrator.transition.types import Estimate, SizeShare, Synergy, Transition, Verdict
+from orchestrator.transition.types import Doubt, Estimate, SizeShare, Synergy, Transition, Verdict
 from trainables.words import Words
 
 COMMON = Words()
@@ -50,6 +50,9 @@ def estimate(found: Estimate, smallest: float, largest: float, verdict: Verdict,
         return "plateau" if asymptote is None else f"plateau at {asymptote:.2f}"
     if verdict is Verdict.NEAR_FLOOR:
         return "too near to tell"
+    if verdict is Verdict.FALLS:
+        first = estimate(found, smallest, largest, Verdict.FOUND, asymptote)
+        return f"{first}, falls again"
     if verdict is Verdict.UNDECIDED or found.value is None:
         return f"undecided{_bounds(found)}"
     if found.value < smallest:
@@ -179,7 +182,7 @@ def _left_open(found: Synergy, what: str = "") -> str:
         assert found.high is not None
         span = f"{'at least' if found.high < 1 else 'at most'} {compared(found.high)}"
     one_sided = (found.low is not None and found.low > 1) or (found.high is not None and found.high < 1)
-    return f"{span}{what}{'; at absolute accuracy 0.8 it looks otherwise' if one_sided else ''}"
+    return f"{span}{what}{f'; {found.doubt or Doubt.CRITERION}' if one_sided else ''}"
 
 
 def _no_less(mix: str, more: str, standing: Standing | None) -> str:

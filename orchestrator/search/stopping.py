@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from orchestrator.errors import SettingError
@@ -11,7 +12,7 @@ from orchestrator.search.base import Problem, Request, Results, SearchSettings
 from orchestrator.search.belief import Belief, MixView, best_choice
 from orchestrator.search.evidence import CostModel, has_free, missing_runs, stack_cost
 from orchestrator.transition.fit import contested
-from orchestrator.transition.transition import SURE
+from orchestrator.transition.transition import FEWEST, SURE
 
 LEAST_PRECISION = 0.05
 MOST_RUNS = 1_000_000
@@ -26,6 +27,9 @@ CLOSES = 0.8
 """A size is run to close an interval only where it learns (or fails) with at least this probability."""
 COARSE = 1.5
 """An interval is not asked to be narrower than this times the gap between the candidate sizes around it."""
+
+BESIDE = 2.0
+"""Runs beside a transition lie within this factor of it."""
 
 Checks = tuple[tuple[int, int], ...]
 """Sizes, and how many finished runs each needs."""
@@ -161,7 +165,7 @@ class Stopping:
         checks = audits(view.points, view.learned, self.problem.sizes, transition, costs, self.settings.audit)
         lost = [size for size, good in view.learned.items() if not good and math.log(size) > belief.high]
         note += f"; non-monotone: fails again at {lost[0]}" if lost else ""
-        checks = (*_confirming(view), *checks)
+        checks = (*_confirming(view, self.problem.sizes), *checks)
         if not any(self._lacks(view, *check, results) for check in checks):
             checks = climb(view.points, self.problem.sizes)
         return self._settle(view, checks, results, note)
@@ -247,11 +251,20 @@ class Stopping:
         return max(self.settings.precision, COARSE * gap)
 
 
-def _confirming(view: MixView) -> Checks:
-    """The size of the only run that learned at or above the transition, and one run more than it has: a transition must
-    not rest on one run, which may have been lucky."""
-    middle = view.belief.median
-    learned = [point.size for point in view.points if point.accuracy >= view.level and math.log(point.size) >= middle]
-    if len(learned) != 1:
-        return ()
-    return ((learned[0], 1 + sum(point.size == learned[0] for point in view.points)),)
+def _confirming(view: MixView, sizes: Sequence[int]) -> Checks:
+    """The sizes on either side of the transition that need more runs, so that each side has :data:`FEWEST` within a
+    factor :data:`BESIDE`. A comparison counts just these runs.
+
+    The size nearest to the transition that probably learns (above it) or fails (below it) is chosen.
+    """
+    middle, reach, checks = view.belief.median, math.log(BESIDE), []
+    learns = dict(zip(sizes, map(float, view.belief.predicted), strict=True))
+    above = [size for size in sizes if 0 <= math.log(size) - middle <= reach]
+    below = [size for size in reversed(sizes) if 0 < middle - math.log(size) <= reach]
+    sure = [size for size in above if learns[size] >= CLOSES], [size for size in below if learns[size] <= 1 - CLOSES]
+    for near, likely in zip((above, below), sure, strict=True):
+        lacking = FEWEST - sum(point.size in near for point in view.points)
+        if near and lacking > 0:
+            size = likely[0] if likely else near[-1]
+            checks.append((size, lacking + sum(point.size == size for point in view.points)))
+    return tuple(checks)

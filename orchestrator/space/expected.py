@@ -1,10 +1,12 @@
-"""What a search space is expected to show, and by whom: statements that a finished sweep agrees with or does not.
+"""Statements about a search space, with their sources, that finished sweeps are held against.
 
-They stand in the file of the space itself, under ``expects:``; a space that is ``like`` another takes none over.
+They stand in the file of the space itself, under ``expects:``; a space that is ``like`` another takes none over. The
+rule of the verdicts: :mod:`orchestrator.report.verdicts`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Literal
@@ -20,6 +22,10 @@ LAW, INSIDE, ORDER = ("exponent below",), ("higher", "lower"), ("peaked first",)
 learned; others: savings and transitions."""
 
 
+NO_FEWER = 1.3
+"""A saving below this does not matter: no interval around 1 excludes every saving."""
+
+
 class Expectation(BaseModel):
     """One statement.
 
@@ -30,6 +36,9 @@ class Expectation(BaseModel):
     is ``higher`` or ``lower`` ``than`` another one of the same runs, by default than the same in runs of the baseline
     at equal size; ``among: all`` counts the runs that did not learn it, too; or that in most runs of a mix tasks whose
     answers are ``peaked`` (of low entropy) are learned ``first``.
+
+    ``factor`` is the claimed saving of ``fewer``, times fewer parameters: a number, or its lowest and highest.
+    ``control`` names a mix that must be learned as well for the statement to say anything.
 
     ``mix`` names the mix, ``"*"`` every one beside the baseline; with a transition, an exponent or ``than`` it may be
     the baseline. ``variant`` is a pattern (``prime_*``).
@@ -43,6 +52,8 @@ class Expectation(BaseModel):
     mix: str = "*"
     variant: str = "*"
     limit: float = 1.0
+    factor: float | tuple[float, float] | None = None
+    control: str = ""
     number: str = Field(default="", pattern=r"^([^/]+/.+)?$")
     than: str = Field(default="", pattern=r"^([^/]+/.+)?$")
     among: Literal["learned", "all"] = "learned"
@@ -55,7 +66,18 @@ class Expectation(BaseModel):
             )
         if self.than and not self.number:
             raise ValueError("`than` says what a `number` is compared with: there is none")
+        if self.factor is not None and self.finds != "fewer":
+            raise ValueError("`factor` is a saving that is claimed: it goes with `finds: fewer`")
+        if not 1 < self.claimed[0] <= self.claimed[1]:
+            raise ValueError("`factor` is a number above 1, or two of them, the lower one first")
         return self
+
+    @property
+    def claimed(self) -> tuple[float, float]:
+        """The saving claimed, from lowest to highest; without a factor any that matters."""
+        if self.factor is None:
+            return NO_FEWER, math.inf
+        return self.factor if isinstance(self.factor, tuple) else (self.factor, self.factor)
 
     @property
     def probes(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import minimum_filter
 from scipy.optimize import least_squares
 from scipy.special import bdtr, bdtrc, expit
+from scipy.stats import hypergeom
 
 from orchestrator.transition.curves import LAPSES
 from orchestrator.transition.types import LEVEL, PLATEAU, SCATTER, Fit, Point
@@ -44,6 +45,8 @@ STANDS_OUT = 2 * MIN_RISE
 """Runs of all sizes alike have levelled off where their mean is this far above the best constant answer."""
 HALF_LEARNED = 0.45
 """An accuracy from which on it is worth looking whether more size helps; under it a task is as good as not learned."""
+FALL = 0.01
+"""A curve falls again if as many failures beyond sizes that learn are less likely than this."""
 STRETCH = 1.4
 """Runs show a level where their sizes lie this factor apart."""
 
@@ -195,3 +198,22 @@ def contested(points: Sequence[Point], plateau: float | None = None) -> list[int
         if any(learned) and float(bdtr(sum(learned), len(learned), LEVEL)) >= CHANCE:
             found.append(size)
     return found
+
+
+def falls(points: Sequence[Point], level: float) -> bool:
+    """True if larger sizes fail where smaller ones learned (accuracy ``level``), beyond chance.
+
+    Any neighbouring sizes are held against any next ones above them: Fisher's exact test, one-sided, the smallest p of
+    all pairs at most :data:`FALL`.
+    """
+    sizes = sorted({point.size for point in points})
+    tried_S = np.array([sum(point.size == size for point in points) for size in sizes])
+    good_S = np.array([sum(point.size == size and point.accuracy >= level for point in points) for size in sizes])
+    tried, good = np.append(0, tried_S.cumsum()), np.append(0, good_S.cumsum())
+    i, j, k = (place.ravel() for place in np.meshgrid(*[np.arange(len(sizes) + 1)] * 3, indexing="ij"))
+    ordered = (i < j) & (j < k)
+    i, j, k = i[ordered], j[ordered], k[ordered]
+    if not len(i):
+        return False
+    p = hypergeom.sf(good[j] - good[i] - 1, tried[k] - tried[i], good[k] - good[i], tried[j] - tried[i])
+    return bool(p.min() <= FALL)

@@ -41,6 +41,9 @@ class Verdict(StrEnum):
     PLATEAU = "plateau"
     """Accuracy levels off under :data:`PLATEAU` up to the largest candidate size. Estimates say "larger than the
     largest", as for :attr:`ABOVE`, unless some smaller size may be learned by most seeds: then they say nothing."""
+    FALLS = "falls again"
+    """Sizes that learn are followed by larger ones that fail, beyond chance: see
+    :func:`orchestrator.transition.fit.falls`. An estimate is that of the first rise; nothing is compared with it."""
     NEAR_FLOOR = "near floor"
     """The best constant answer scores within :data:`NEAR_LEVEL` of the level that counts as learned, or above it: where
     accuracy passes that level is noise. Estimates say nothing."""
@@ -147,13 +150,39 @@ class Transition:
         return sum(point.floor for point in self.points) / len(self.points) if self.points else None
 
 
+class Doubt(StrEnum):
+    """The reason why two mixes are not told apart."""
+
+    NONE = ""
+    INTERVAL = "the interval holds 1"
+    CRITERION = "at absolute accuracy 0.8 it looks otherwise"
+    LEVELS_OFF = "a curve levels off below 0.9"
+    FALLS = "a curve falls again"
+    FEW = "fewer than four runs a side between the two transitions"
+    CHANCE = "the runs between the two transitions differ no more than by chance"
+
+
+@dataclass(frozen=True)
+class Between:
+    """Runs at the sizes from the smaller transition to the larger one, ``smallest`` to ``largest``: how many of the
+    mix and of the baseline learned. ``p`` is the probability of as large a difference if both learned alike."""
+
+    smallest: int
+    largest: int
+    mix_learned: int
+    mix_tried: int
+    baseline_learned: int
+    baseline_tried: int
+    p: float
+
+
 @dataclass(frozen=True)
 class Synergy:
     """transition(baseline) / transition(mix), in parameters: above 1, the mix needs a smaller model.
 
     ``value`` is None when one side is censored; then at most one of ``low`` and ``high`` is known. ``decided`` is
-    False when the interval holds 1, when nothing is known, or when the relative and the absolute criterion disagree
-    in sign. ``p_benefit`` is the posterior probability that the ratio exceeds 1 (None where it is not known).
+    False for any ``doubt``. ``between`` counts the runs that decide (None if there are none, or if the interval holds
+    1). ``p_benefit`` is the posterior probability that the ratio exceeds 1 (None where it is not known).
     """
 
     value: float | None
@@ -161,3 +190,5 @@ class Synergy:
     high: float | None
     decided: bool
     p_benefit: float | None = None
+    doubt: Doubt = Doubt.NONE
+    between: Between | None = None

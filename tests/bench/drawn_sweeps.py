@@ -1,12 +1,12 @@
-"""How often a searcher's intervals hold what many real runs say: sweeps drawn from a pool of them.
+"""Searchers and statistics on sweeps drawn from pools of real runs: coverage, and comparisons of what is the same.
 
-    python -m tests.bench.drawn_sweeps --sweeps 200 --jobs 2
+    python -m tests.bench.drawn_sweeps --sweeps 200 --jobs 2            # do intervals hold the truth?
+    python -m tests.bench.drawn_sweeps --same --sweeps 100 --jobs 2     # both mixes from one pool: true ratio 1
 
-A pool (tests/data/README.md) holds every run of many sweeps of the laptop profile, or of several recipes for it; a
-recipe is a pool of its own. A drawn sweep is a searcher's, set as the profile sets it, on two workers; each run it asks
-for ends as some run of the pool at its mix and size, and costs what runs of that size cost. The truth is where the
-pool's own mean, made to rise, passes 80 % of its asymptote; no curve is assumed in any of this, unlike in the truths of
-search.py.
+A pool (tests/data/README.md) holds every run of many sweeps of the laptop profile; a recipe is a pool of its own. Each
+run of a drawn sweep, on two workers, ends as some run of the pool at its mix and size, and costs what runs of that size
+cost. The truth is where the pool's own mean, made to rise, passes 80 % of its asymptote; no curve is
+assumed. With ``--same`` both mixes are drawn from one mix of a pool, as it is and reshaped; every decision is wrong.
 """
 
 from __future__ import annotations
@@ -14,42 +14,72 @@ from __future__ import annotations
 import argparse
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 
+from orchestrator.search.base import Observation, Request
 from orchestrator.search.evidence import points
 from orchestrator.simulation.simulator import Cluster, simulate
 from orchestrator.space.searching import searcher_of
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
-from orchestrator.transition.transition import transition
-from orchestrator.transition.types import LEVEL, Verdict
-from tests.bench.laptop_sweeps import SPACE
+from orchestrator.transition.transition import synergy, transition
+from orchestrator.transition.types import LEVEL, Doubt, Verdict
 from tests.bench.machine import describe, write_json
 from tests.bench.pool import Pool, recipes_of
 
+SPACE = "add_vs_add_prod"
 DATA = Path(__file__).parent.parent / "data"
 METHODS = ("bisection", "bayes")
 WORKERS = 2
 SEED = 20250523
 FORMER, RECIPES = DATA / "add_vs_add_prod_laptop_runs.csv", DATA / "laptop_recipes_runs.csv"
-SEARCHED = {FORMER.name: ("search.max_cost=null", "search.precision=0.25", "search.worth=0.006")}
+RECORDED = DATA / "add_vs_add_prod_2000_steps.csv"
+SEARCHED = {
+    FORMER.name: ("search.max_cost=null", "search.precision=0.25", "search.worth=0.006"),
+    RECORDED.name: ("search.max_cost=null",),
+}
 """How the laptop profile searched when a pool's sweeps were made, where it has changed since."""
+FALLS_FROM = 18
+RESHAPED = "start_0.2"
+
+
+def _failing(seen: Observation, rng: np.random.Generator, share: float) -> Observation:
+    if rng.random() >= share:
+        return seen
+    return replace(seen, accuracy=max(seen.floor + 0.03 * float(rng.normal()), 0.0))
+
+
+def _lower(seen: Observation, share: float) -> Observation:
+    return replace(seen, accuracy=min(seen.accuracy, seen.floor + share * (seen.accuracy - seen.floor)))
+
+
+SHAPES: dict[str, Callable[[Observation, int, np.random.Generator], Observation]] = {
+    "": lambda seen, size, rng: seen,
+    "0.7 of the rise": lambda seen, size, rng: _lower(seen, 0.7),
+    "0.85 of the rise": lambda seen, size, rng: _lower(seen, 0.85),
+    "half fail from 18": lambda seen, size, rng: _failing(seen, rng, 0.5 * (size >= FALLS_FROM)),
+    "0.3 fail anywhere": lambda seen, size, rng: _failing(seen, rng, 0.3),
+}
+"""What a run of a reshaped pool comes to. Those but the first are drawn of the recipe :data:`RESHAPED`."""
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """One drawn sweep: seconds on :data:`WORKERS` workers, runs, and mix by mix the verdict and the interval."""
+    """One drawn sweep: seconds on :data:`WORKERS` workers, runs, and mix by mix the verdict and the interval. ``doubt``
+    says why the two mixes were not told apart, empty if they were; ``cost`` is all runs' seconds."""
 
     seconds: float
     runs: int
     verdicts: dict[str, Verdict]
     intervals: dict[str, tuple[float | None, float | None]]
+    doubt: Doubt = Doubt.NONE
+    cost: float = 0.0
 
     def width(self, mix: str) -> float:
         """The width of a mix's interval in ln size, infinite where a side is open."""
@@ -76,14 +106,64 @@ def pool_of(path: Path, recipe: str) -> Pool:
     return Pool.read(path, recipe)
 
 
-def draw(path: Path, recipe: str, method: str, overrides: tuple[str, ...], key: int) -> Drawn:
-    """One sweep from a recipe's pool in ``path``."""
-    searcher = searcher_of(asked(path, recipe, method, overrides))
-    problem, cluster = searcher.problem, Cluster(WORKERS, even=False)
-    trace = simulate(searcher, pool_of(path, recipe).world(key), cluster, np.random.default_rng([SEED, key]))
+def draw(
+    path: Path, recipe: str, method: str, overrides: tuple[str, ...], key: int, same: str = "", shape: str = ""
+) -> Drawn:
+    """One sweep from a recipe's pool in ``path``; with ``same`` both mixes end as the pool's runs of that one do."""
+    spec = asked(path, recipe, method, overrides)
+    searcher, world = searcher_of(spec), pool_of(path, recipe).world(key, same)
+    problem = searcher.problem
+
+    def shaped(request: Request) -> Observation:
+        noise = np.random.default_rng([key, problem.mixes.index(request.mix), request.size, request.seed, 1])
+        return SHAPES[shape](world(request), request.size, noise)
+
+    trace = simulate(searcher, shaped, Cluster(WORKERS, even=False), np.random.default_rng([SEED, key]))
     found = {mix: transition(points(problem, trace.results, mix), problem.sizes) for mix in problem.mixes}
     intervals = {mix: (each.relative.low, each.relative.high) for mix, each in found.items()}
-    return Drawn(trace.makespan, trace.runs, {mix: each.verdict for mix, each in found.items()}, intervals)
+    family, (baseline, mix) = spec.make_family(), problem.mixes
+    compared = synergy(found[baseline], found[mix], lambda size: family.parameters(size).total)
+    verdicts, cost = {mix: each.verdict for mix, each in found.items()}, trace.cost
+    return Drawn(trace.makespan, trace.runs, verdicts, intervals, compared.doubt, cost)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One mix of one pool, as it is or reshaped, from which both mixes of a sweep are drawn."""
+
+    path: Path
+    recipe: str
+    mix: str
+    shape: str = ""
+
+
+def cells() -> list[Cell]:
+    """Every mix of every pool, and the reshaped ones."""
+    pools = [(RECIPES, recipe) for recipe in recipes_of(RECIPES)] + [(FORMER, ""), (RECORDED, "")]
+    mixes = ("add", "add+prod")
+    plain = [Cell(path, recipe, mix) for path, recipe in pools for mix in mixes]
+    return plain + [Cell(RECIPES, RESHAPED, mix, shape) for mix in mixes for shape in SHAPES if shape]
+
+
+def same_table(sweeps: Mapping[tuple[Cell, str], Sequence[Drawn]]) -> str:
+    """A line a cell and method, as Markdown: the share of sweeps that tell one from itself, and why others do not."""
+    lines = ["| pool | mix | reshaped | | decided | undecided for | verdicts | runs | cost, s |", "|---" * 9 + "|"]
+    for (cell, method), drawn in sweeps.items():
+        doubts = Counter(each.doubt.name.lower().replace("_", " ") for each in drawn if each.doubt)
+        verdicts = Counter(verdict.value for each in drawn for verdict in each.verdicts.values())
+        said = (
+            cell.recipe or cell.path.stem,
+            cell.mix,
+            cell.shape,
+            method,
+            _share([not each.doubt for each in drawn]),
+            ", ".join(f"{name} {count / len(drawn):.2f}" for name, count in doubts.most_common()),
+            ", ".join(f"{name} {count / len(drawn) / 2:.2f}" for name, count in verdicts.most_common()),
+            f"{np.mean([each.runs for each in drawn]):.1f}",
+            f"{np.mean([each.cost for each in drawn]):.0f}",
+        )
+        lines.append("| " + " | ".join(said) + " |")
+    return "\n".join(lines)
 
 
 def table(drawn: Mapping[str, Sequence[Drawn]], truths: Mapping[str, float | None]) -> str:
@@ -152,10 +232,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--pool", type=Path, default=RECIPES, help="a table of runs")
     parser.add_argument("--set", action="append", default=[], dest="overrides", help="a setting of the search space")
     parser.add_argument("--truth", type=float, help="hold intervals against this size, not where the pool crosses")
+    parser.add_argument("--same", action="store_true", help="draw both mixes from one, of every pool")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first sweep (default 0)")
     parser.add_argument("--json", type=Path, default=Path("results/bench/drawn_sweeps.json"))
     given = parser.parse_args(arguments)
     machine = describe("cpu")
     print(", ".join(f"{key} {value}" for key, value in machine.items()))
+    keys = range(given.first, given.first + given.sweeps)
+    if given.same:
+        told_apart: dict[tuple[Cell, str], list[Drawn]] = {}
+        with ProcessPoolExecutor(given.jobs) as workers:
+            for cell in cells():
+                for method in METHODS:
+                    sweep = partial(
+                        draw, cell.path, cell.recipe, method, tuple(given.overrides), same=cell.mix, shape=cell.shape
+                    )
+                    told_apart[cell, method] = list(workers.map(sweep, keys))
+                    print(same_table({(cell, method): told_apart[cell, method]}).splitlines()[-1], flush=True)
+        print(same_table(told_apart))
+        rows = [
+            {"pool": cell.path.name, "recipe": cell.recipe, "mix": cell.mix, "shape": cell.shape, "method": method}
+            | {"sweeps": [asdict(each) for each in drawn]}
+            for (cell, method), drawn in told_apart.items()
+        ]
+        write_json(given.json, {"machine": machine, "overrides": given.overrides, "same": rows})
+        return
     kept: list[dict[str, list[Drawn]]] = []
     truths: list[dict[str, float | None]] = []
     recipes = recipes_of(given.pool)
@@ -168,7 +269,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             drawn: dict[str, list[Drawn]] = {}
             for method in METHODS:
                 sweep = partial(draw, given.pool, recipe, method, tuple(given.overrides))
-                drawn[method] = list(workers.map(sweep, range(given.sweeps)))
+                drawn[method] = list(workers.map(sweep, keys))
             kept.append(drawn)
             print(table(drawn, truths[-1]))
             found = [mix for mix, truth in truths[-1].items() if truth is not None]

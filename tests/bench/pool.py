@@ -66,13 +66,14 @@ class Pool:
         """Seconds of a run, between the sizes of the pool by interpolation in ln size."""
         return float(np.interp(math.log(size), [math.log(each) for each in self.costs], list(self.costs.values())))
 
-    def world(self, key: int) -> Callable[[Request], Observation]:
-        """How every run ends in the drawn sweep ``key``: the same answer for the same request."""
+    def world(self, key: int, same: str = "") -> Callable[[Request], Observation]:
+        """How every run ends in the drawn sweep ``key``: the same answer for the same request. With ``same`` runs of
+        every mix end as some run of that mix, each by its own draw."""
         mixes = sorted({mix for mix, _ in self.runs})
 
         def outcome(request: Request) -> Observation:
             rng = np.random.default_rng([key, mixes.index(request.mix), request.size, request.seed])
-            like = self.like(request.mix, request.size)
+            like = self.like(same or request.mix, request.size)
             return replace(like[rng.integers(len(like))], cost=self.cost(request.size) * request.steps_factor)
 
         return outcome

@@ -29,7 +29,6 @@ from orchestrator.simulation.recorded import read_table, table_costs, table_prob
 from orchestrator.simulation.simulator import Cluster, simulate, truths_world
 from orchestrator.simulation.study import Benchmark, Reference, Replayed, against_table, references_of
 from orchestrator.simulation.truths import OTHER_SHAPES, Truth, TruthKind, draw
-from tests.bench.quest import Quest
 
 RECORDED = Path(__file__).parent.parent / "data" / "add_vs_add_prod_2000_steps.csv"
 SEED = 20250523
@@ -58,12 +57,10 @@ class Scenario:
         return COARSE if self.method == "grid" else FINE
 
     def problem(self) -> Problem:
-        seeds = SEEDS if self.method in ("bayes", "quest") else GRID_SEEDS
+        seeds = SEEDS if self.method == "bayes" else GRID_SEEDS
         return Problem(tuple(f"mix{place}" for place in range(self.mixes)), self.sizes, tuple(range(seeds)))
 
     def searcher(self) -> Searcher:
-        if self.method == "quest":
-            return Quest(self.problem())
         return make_searcher(self.method, self.problem(), stack=self.stack)
 
 
@@ -84,7 +81,6 @@ def scenarios() -> list[Scenario]:
         Scenario("grid 16x3, least squares", "grid", by_fit=True),
         Scenario("grid 16x3, posterior", "grid"),
         Scenario("bisection", "bisection"),
-        Scenario("QUEST+, 24 runs", "quest"),
         Scenario("bayes"),
         Scenario("bayes", exponent=0.9),
         Scenario("bayes", exponent=0.0),

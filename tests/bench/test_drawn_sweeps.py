@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from orchestrator.search.base import Observation, Request
-from orchestrator.transition.types import Verdict
-from tests.bench.drawn_sweeps import FORMER, RECIPES, Drawn, against, main
+from orchestrator.transition.types import Doubt, Verdict
+from tests.bench.drawn_sweeps import FORMER, RECIPES, Drawn, against, cells, draw, main, same_table
 from tests.bench.pool import FEW, Pool, recipes_of
 
 
@@ -117,3 +117,15 @@ def test_one_command_prints_and_writes_what_was_drawn(tmp_path: Path, capsys: py
     for each in record["recipes"]:
         assert set(each["truths"]) == {"add", "add+prod"}
         assert {method: len(found) for method, found in each["sweeps"].items()} == {"bisection": 1, "bayes": 1}
+
+
+def test_both_mixes_may_be_drawn_from_one_and_reshaped() -> None:
+    assert {cell.recipe for cell in cells()} == {*recipes_of(RECIPES), ""}
+    world = Pool.read(FORMER).world(3, "add+prod")
+    ends = {mix: [world(Request(mix, 12, seed)).accuracy for seed in range(9)] for mix in ("add", "add+prod")}
+    assert min(map(np.mean, ends.values())) > 0.6  # ADD alone fails there.
+    assert ends["add"] != ends["add+prod"]
+    cell = next(each for each in cells() if each.shape == "0.7 of the rise")
+    drawn = [draw(cell.path, cell.recipe, "bisection", ("seeds=3",), key, cell.mix, cell.shape) for key in (0, 1)]
+    assert all(each.doubt is Doubt.LEVELS_OFF for each in drawn)
+    assert "| 0.00 +- 0.00 | levels off 1.00 | plateau 1.00 |" in same_table({(cell, "bisection"): drawn})

@@ -32,13 +32,6 @@ def test_the_grid_is_its_own_unit_of_cost() -> None:
         assert row.grades[0].runs == 48
 
 
-def test_quest_spends_its_trials_near_the_transition() -> None:
-    (grade,) = measure(Scenario("QUEST+, 24 runs", "quest"), 1).grades
-    assert grade.runs == 24
-    assert grade.error is not None
-    assert grade.error < 0.5
-
-
 def test_figures_count_what_was_declared() -> None:
     grades = figures(measure(Scenario("bayes", kind=TruthKind.NEVER), 2)).grades
     assert grades.declared == 1

@@ -74,13 +74,13 @@ def test_what_is_missing_is_run_once_and_set_beside_what_was_expected(there: Pat
     assert sorted(each.rsplit("-", 3)[0] for each in ids) == ["grows-at_12", "grows-at_24", "helps"]
     rows = table(there)
     assert rows["helps", "add+prod", "PROD helps"]["verdict"] == "agrees"
-    assert rows["helps", "add+prod", "PROD does not help"]["verdict"] == "disagrees"
+    assert rows["helps", "add+prod", "PROD does not help"]["verdict"] == "contradicted"
     for mix in ("add", "add+prod"):
         law = rows["grows", mix, "it grows no faster than the midpoint"]
         assert law["verdict"] == "agrees"
         assert law["found"].startswith("exponent ")
         assert len(law["sweeps"].split()) == 2
-    assert "4 rows: 3 agree, 1 disagrees" in said
+    assert "4 rows: 3 agree, 1 contradicted; at 90% chance would make up to 0.4 of the 4 verdicts" in said
     page = (there / "results" / "reproduce" / "tiny" / "index.html").read_text()
     for each in ids:
         assert f'href="../../sweeps/{each}/report.html"' in page
@@ -123,10 +123,11 @@ def test_a_space_that_is_like_another_takes_no_statements_over(there: Path) -> N
 @pytest.mark.parametrize(
     ("low", "high", "fewer", "no_fewer"),
     [
-        (1.5, 3.0, Agreement.AGREES, Agreement.DISAGREES),
-        (1.5, None, Agreement.AGREES, Agreement.DISAGREES),
-        (0.8, 1.2, Agreement.DISAGREES, Agreement.AGREES),
-        (None, 0.9, Agreement.DISAGREES, Agreement.AGREES),
+        (1.5, 3.0, Agreement.AGREES, Agreement.CONTRADICTED),
+        (1.5, None, Agreement.AGREES, Agreement.CONTRADICTED),
+        (1.05, 1.25, Agreement.SMALLER, Agreement.AGREES),
+        (0.8, 1.2, Agreement.CONTRADICTED, Agreement.AGREES),
+        (None, 0.9, Agreement.CONTRADICTED, Agreement.AGREES),
         (0.6, 1.8, Agreement.UNDECIDED, Agreement.UNDECIDED),
         (None, None, Agreement.UNDECIDED, Agreement.UNDECIDED),
     ],

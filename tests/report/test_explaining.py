@@ -114,14 +114,6 @@ def test_a_mix_that_was_stopped_by_hand_says_so_and_what_cannot_be_compared_has_
     assert "0.43" not in text
 
 
-def test_a_comparison_that_rests_on_a_plateau_says_so() -> None:
-    levelled = replace(transition(Verdict.PLATEAU, Estimate(None, 64.0, None)), shares=LUCKY)
-    mine = replace(transition(Verdict.FOUND, FOUND), shares=(SHARES[0], replace(SHARES[2], size=40), SHARES[2]))
-    text = told(make_answer(levelled, mine, Synergy(None, 4.2, None, decided=True)))
-    assert "Resting on a plateau (add: 2 of 12 seeds learned): add+prod needs >= 4.2x fewer parameters" in text
-    assert "Runs that disagree: add at units 32 (1 of 4 learned), 64 (1 of 4). add+prod: they agree at " in text
-
-
 def test_what_limits_a_finding_is_said() -> None:
     found = make_answer(transition(Verdict.ABOVE, NOWHERE), transition(Verdict.FOUND, FOUND), UNKNOWN)
     assert "another training recipe, for this was asked under one" in told(found)

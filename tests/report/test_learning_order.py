@@ -67,7 +67,7 @@ def test_tasks_as_peaked_as_each_other_say_nothing() -> None:
 def test_an_order_in_five_runs_of_five_is_more_than_chance_and_in_four_it_is_not() -> None:
     assert judged([PROD_FIRST] * 5)[0] is Agreement.AGREES
     assert judged([PROD_FIRST] * 4)[0] is Agreement.UNDECIDED
-    assert judged([ADD_FIRST] * 5)[0] is Agreement.DISAGREES
+    assert judged([ADD_FIRST] * 5)[0] is Agreement.CONTRADICTED
     assert judged([ADD_FIRST, *[PROD_FIRST] * 4])[0] is Agreement.UNDECIDED
     assert judged([TOGETHER] * 9)[0] is Agreement.UNDECIDED
 

@@ -12,10 +12,8 @@ from rich.console import Console
 from orchestrator.report import wording
 from orchestrator.report.answer import answer
 from orchestrator.report.table import answer_table, plain, render
-from orchestrator.report.verdicts import Agreement, judge
-from orchestrator.space.expected import Expectation
 from orchestrator.transition.transition import synergy as ratio
-from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Transition, Verdict
+from orchestrator.transition.types import Doubt, Estimate, Point, SizeShare, Synergy, Transition, Verdict
 from tests.report.samples import FOUND, NOWHERE, bracketed, make_answer, make_spec, transition
 
 UNKNOWN = Synergy(None, None, None, decided=False)
@@ -109,40 +107,10 @@ def test_half_of_all_seeds_in_words(half: Estimate, said: str) -> None:
     assert wording.learned("add", transition(Verdict.FOUND, FOUND)) == ""
 
 
-@pytest.mark.parametrize(
-    ("first", "said"),
-    [
-        (
-            replace(transition(Verdict.PLATEAU, Estimate(None, 64.0, None)), shares=SHARES[:2]),
-            "resting on a plateau (add: 0 of 3 seeds learned): add+prod needs >= 2.8x fewer parameters than add",
-        ),
-        (
-            replace(transition(Verdict.ABOVE, Estimate(None, 64.0, None)), shares=SHARES[:3]),
-            "resting on lucky seeds (add: 1 of 7 seeds learned, yet it counts as not learned): add+prod needs >= 2.8x",
-        ),
-        (
-            replace(transition(Verdict.FOUND, FOUND), shares=SHARES),
-            "resting on a single seed above the transition (add: 1 of 1 learned there): add+prod needs >= 2.8x",
-        ),
-        (
-            replace(transition(Verdict.FOUND, SMALLER), shares=(*SHARES[:2], SizeShare(40, 1, 4, 0.0, 1.0))),
-            "resting on lucky seeds (add: 1 of 4 learned above its transition): add+prod needs >= 2.8x",
-        ),
-        (replace(transition(Verdict.ABOVE, Estimate(None, 64.0, None)), shares=SHARES[:2]), "add+prod needs >= 2.8x"),
-    ],
-)
-def test_what_a_comparison_rests_on_comes_first(first: Transition, said: str) -> None:
-    found = answer_table(make_answer(first, transition(Verdict.FOUND, SMALLER), Synergy(None, 2.8, None, decided=True)))
-    assert found.conclusions[0].startswith(said)
-
-
-def test_a_statement_that_agrees_says_what_it_rests_on_too() -> None:
-    lucky = replace(transition(Verdict.FOUND, SMALLER), shares=(*SHARES[:2], SizeShare(40, 1, 4, 0.0, 1.0)))
-    found = make_answer(lucky, transition(Verdict.FOUND, SMALLER), Synergy(None, 2.8, None, decided=True))
-    asked = Expectation(claim="fewer are needed", source="a test", finds="fewer")
-    (row,) = judge("space", "", [asked], found, "id")
-    assert row.agreement is Agreement.AGREES
-    assert row.found.endswith("fewer, resting on lucky seeds (add: 1 of 4 learned above its transition)")
+@pytest.mark.parametrize("doubt", [Doubt.LEVELS_OFF, Doubt.FALLS, Doubt.FEW, Doubt.CHANCE, Doubt.CRITERION])
+def test_what_leaves_a_comparison_undecided_is_said(doubt: Doubt) -> None:
+    found = Synergy(None, 2.8, None, decided=False, doubt=doubt)
+    assert wording.saving(found) == f"undecided: at least 2.8x fewer; {doubt}"
 
 
 def test_a_constant_answer_that_is_nearly_good_enough_is_explained() -> None:

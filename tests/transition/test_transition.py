@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from orchestrator.transition.curves import SPLIT, Evidence, curves_for
 from orchestrator.transition.posterior import Posterior, posterior_of
 from orchestrator.transition.transition import synergy, transition
-from orchestrator.transition.types import Density, Estimate, Point, Transition, Verdict
+from orchestrator.transition.types import Between, Density, Doubt, Estimate, Point, SizeShare, Transition, Verdict
 
 SIZES = (8, 12, 16, 24, 32, 48, 64, 96, 128)
 
@@ -30,17 +31,22 @@ def parameters(size: float) -> float:
 def found(value: float, low: float | None, high: float | None, absolute: float | None = None) -> Transition:
     middle = value if absolute is None else absolute
     wide = Estimate(middle, middle * 0.9, middle * 1.1)
-    return Transition(Verdict.FOUND, Estimate(value, low, high), wide, None, (), 0.9)
+    return Transition(Verdict.FOUND, Estimate(value, low, high), wide, None, (), 0.9, shares=counted(value))
+
+
+def counted(value: float, tried: int = 4) -> tuple[SizeShare, ...]:
+    """No run learned a little below ``value``, all did a little above."""
+    return tuple(SizeShare(round(value * by), tried * (by > 1), tried, 0.0, 1.0) for by in (0.8, 1.25))
 
 
 def above(size: float) -> Transition:
     censored = Estimate(None, size, None)
-    return Transition(Verdict.ABOVE, censored, censored, None, (), 0.9)
+    return Transition(Verdict.ABOVE, censored, censored, None, (), 0.9, shares=counted(size * 1.25)[:1])
 
 
 def below(size: float) -> Transition:
     censored = Estimate(None, None, size)
-    return Transition(Verdict.BELOW, censored, censored, None, (), 0.9)
+    return Transition(Verdict.BELOW, censored, censored, None, (), 0.9, shares=counted(size / 1.25)[1:])
 
 
 def test_a_step_is_found_and_bracketed() -> None:
@@ -136,7 +142,7 @@ def test_a_plateau_no_size_escapes_lies_above_the_largest() -> None:
     assert result.verdict is Verdict.PLATEAU
     assert result.relative == result.absolute == Estimate(None, 128.0, None)
     saved = synergy(result, found(20, 18, 22), parameters)
-    assert saved.decided
+    assert saved.doubt is Doubt.LEVELS_OFF
     assert saved.low == pytest.approx(parameters(128) / parameters(22))
 
 
@@ -332,6 +338,42 @@ def test_synergy_undecided_when_its_interval_holds_one() -> None:
 def test_synergy_undecided_when_the_criteria_disagree() -> None:
     assert synergy(found(40, 36, 44, absolute=40), found(20, 18, 22, absolute=21), parameters).decided
     assert not synergy(found(40, 36, 44, absolute=20), found(20, 18, 22, absolute=30), parameters).decided
+
+
+@pytest.mark.parametrize("verdict", [Verdict.PLATEAU, Verdict.FALLS])
+def test_nothing_is_compared_with_a_curve_that_levels_off_or_falls_again(verdict: Verdict) -> None:
+    odd = replace(found(40, 36, 44), verdict=verdict)
+    for one, other in ((odd, found(20, 18, 22)), (found(20, 18, 22), odd)):
+        result = synergy(one, other, parameters)
+        assert not result.decided
+        assert result.doubt is (Doubt.LEVELS_OFF if verdict is Verdict.PLATEAU else Doubt.FALLS)
+
+
+def test_a_comparison_needs_four_runs_a_side_between_the_transitions() -> None:
+    few = replace(found(20, 18, 22), shares=counted(20, tried=3))
+    assert synergy(found(40, 36, 44), few, parameters).doubt is Doubt.FEW
+    assert synergy(few, found(40, 36, 44), parameters).doubt is Doubt.FEW
+    result = synergy(found(40, 36, 44), found(20, 18, 22), parameters)
+    assert result.between is not None
+    assert replace(result.between, p=0.0) == Between(25, 32, 4, 4, 0, 4, 0.0)
+    assert result.between.p == pytest.approx(1 / 70)
+
+
+@pytest.mark.parametrize(("learned", "doubt"), [(0, Doubt.NONE), (1, Doubt.CHANCE), (3, Doubt.CHANCE)])
+def test_runs_in_between_have_to_say_the_same(learned: int, doubt: Doubt) -> None:
+    # One of four against four of four: 4/56 by chance. The same for a found baseline and for one that is censored.
+    lucky = SizeShare(32, learned, 4, 0.0, 1.0)
+    assert synergy(replace(found(40, 36, 44), shares=(lucky,)), found(20, 18, 22), parameters).doubt is doubt
+    assert synergy(replace(above(96), shares=(lucky,)), found(20, 18, 22), parameters).doubt is doubt
+
+
+def test_a_curve_that_falls_again_is_a_verdict_of_its_own() -> None:
+    rises = {16: 0.2, 24: 0.97, 32: 0.97}
+    falls_again = transition(runs({**rises, 64: 0.2, 96: 0.2, 128: 0.2}), SIZES)
+    assert falls_again.verdict is Verdict.FALLS
+    assert not synergy(falls_again, found(12, 11, 13), parameters).decided
+    one = [*runs({**rises, 48: 0.97, 64: 0.97, 96: 0.97, 128: 0.97}), Point(96, 3, 0.2, 0.2)]
+    assert transition(one, SIZES).verdict is Verdict.FOUND
 
 
 def test_synergy_keeps_a_censored_side_of_a_found_transition() -> None:
