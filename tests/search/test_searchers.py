@@ -1,14 +1,54 @@
+"""The searchers by name, at scale, and those without statistics: grid and bisection."""
+
 from __future__ import annotations
 
 import math
+from dataclasses import fields, is_dataclass
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from orchestrator.errors import UserError
 from orchestrator.search.base import Observation, Problem, Request
+from orchestrator.search.bayes import Bayes
 from orchestrator.search.bisection import Bisection, Grid
+from orchestrator.search.registry import METHODS, make_searcher, settings_type
+from orchestrator.simulation.simulator import Cluster, simulate, truths_world
+from orchestrator.simulation.truths import Truth, TruthKind
 from tests.conformance.searchers import PROBLEM, SIZES, drive, failing, flat, mixed, step
+
+SMALL = Problem(("add",), (8, 16, 32), (0, 1))
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_makes_each_method_with_its_defaults(method: str) -> None:
+    searcher = make_searcher(method, SMALL)
+    assert type(searcher) is METHODS[method]
+    assert searcher.problem is SMALL
+    assert is_dataclass(settings_type(method))
+    assert isinstance(searcher.settings, settings_type(method))
+
+
+def test_an_unknown_method_names_the_nearest() -> None:
+    with pytest.raises(UserError, match=r"'bisecton'.*Did you mean 'bisection'\?.*Allowed: .*grid"):
+        make_searcher("bisecton", SMALL)
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_an_unknown_setting_is_refused(method: str) -> None:
+    with pytest.raises(UserError, match="'nonsense'"):
+        make_searcher(method, SMALL, nonsense=1)
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_settings_refuse_what_they_do_not_know_under_pydantic_too(method: str) -> None:
+    settings = settings_type(method)
+    assert settings.__pydantic_config__ == {"extra": "forbid"}
+    assert settings.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    assert all(field.default is not None or field.name.startswith("max_") for field in fields(settings))
+
 
 ONE = Problem(("add",), SIZES, (0, 1, 2))
 
@@ -122,3 +162,31 @@ def test_more_seeds_extend_a_finished_search() -> None:
 def test_the_budget_is_audited_below_the_transition_or_at_the_largest_size(at: int, size: int | None) -> None:
     results = drive(Bisection(ONE, budget_audit=True), step(at), 2)
     assert [run for run in results if run.steps_factor > 1] == ([Request("add", size, 0, 2)] if size else [])
+
+
+SIZES = (8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96)
+
+
+@pytest.mark.parametrize("stack", [1, 3])
+def test_a_grid_told_in_any_order_asks_as_one_that_looks_at_all_of_it(stack: int) -> None:
+    problem = Problem(("add", "add+prod"), (8, 16, 32), tuple(range(7)))
+    grid, rng = Grid(problem, stack=stack), np.random.default_rng(0)
+    every = [Request(mix, size, seed) for mix in problem.mixes for size in problem.sizes for seed in problem.seeds]
+    for place in rng.permutation(len(every)):
+        known = dict(grid.results)
+        assert grid.choose(grid.results, (), 5) == Grid(problem, stack=stack).choose(known, (), 5)
+        grid.tell(every[place], Observation(0.5, 0.1))
+    assert grid.done
+
+
+@pytest.mark.slow
+def test_eight_mixes_keep_sixty_four_slots_busy() -> None:
+    truths = {
+        f"m{place}": Truth(TruthKind.MATCHED, math.log(14 * 1.13**place), 8.0, 0.1, 0.99, 0.02, False, place)
+        for place in range(8)
+    }
+    searcher = Bayes(Problem(tuple(truths), SIZES, tuple(range(16))), stack=1)
+    cluster = Cluster(workers=64, jitter=0.1)
+    trace = simulate(searcher, truths_world(truths, 2.0), cluster, np.random.default_rng(0))
+    print(f"busy {trace.busy:.0%} of the time, {trace.runs} runs")
+    assert trace.busy >= 0.9
