@@ -166,15 +166,20 @@ def same_table(sweeps: Mapping[tuple[Cell, str], Sequence[Drawn]]) -> str:
     return "\n".join(lines)
 
 
-def table(drawn: Mapping[str, Sequence[Drawn]], truths: Mapping[str, float | None]) -> str:
-    """A line a method and mix, as Markdown; widths and times are medians with quartiles."""
+def table(
+    drawn: Mapping[str, Sequence[Drawn]], truths: Mapping[str, float | None], low: Mapping[str, float | None]
+) -> str:
+    """A line a method and mix, as Markdown; widths and times are medians with quartiles. Mixes that level off too low
+    have no truth: of the sweeps that call them found, those count that hold 80 % of that level, ``low``."""
     lines = ["| | mix | verdicts | 90 % interval holds the truth | width | runs | time, s |", "|---" * 7 + "|"]
     for method, sweeps in drawn.items():
         for mix, truth in truths.items():
             verdicts = Counter(each.verdicts[mix].value for each in sweeps)
             cells = (
                 ", ".join(f"{verdict} {count / len(sweeps):.2f}" for verdict, count in verdicts.most_common()),
-                "-" if truth is None else _share([each.holds(mix, truth) for each in sweeps]),
+                _share([each.holds(mix, truth) for each in sweeps])
+                if truth is not None
+                else _of_found(sweeps, mix, low[mix]),
                 "-" if truth is None else _quartiles([each.width(mix) for each in sweeps], ".2f"),
                 f"{np.mean([each.runs for each in sweeps]):.1f}",
                 _quartiles([each.seconds for each in sweeps], ".0f"),
@@ -188,6 +193,12 @@ def against(first: Sequence[Drawn], second: Sequence[Drawn], mixes: Sequence[str
     pairs = list(zip(first, second, strict=True))
     narrower = [f"{mix} in {_share([b.width(mix) < a.width(mix) for a, b in pairs])}" for mix in mixes]
     return f"sooner in {_share([b.seconds < a.seconds for a, b in pairs])}; narrower: {', '.join(narrower)}"
+
+
+def _of_found(sweeps: Sequence[Drawn], mix: str, low: float | None) -> str:
+    found = [each for each in sweeps if each.verdicts[mix] is Verdict.FOUND]
+    held = sum(low is not None and each.holds(mix, low) for each in found)
+    return f"none; {held} of {len(found)} found hold " + ("-" if low is None else f"{low:.1f}")
 
 
 def _share(of: Sequence[bool]) -> str:
@@ -271,7 +282,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 sweep = partial(draw, given.pool, recipe, method, tuple(given.overrides))
                 drawn[method] = list(workers.map(sweep, keys))
             kept.append(drawn)
-            print(table(drawn, truths[-1]))
+            low = {mix: pool.crossing(mix, 0.0) for mix in crossings}
+            print(table(drawn, truths[-1], low))
             found = [mix for mix, truth in truths[-1].items() if truth is not None]
             print(f"{METHODS[1]} against {METHODS[0]}: {against(drawn[METHODS[0]], drawn[METHODS[1]], found)}")
     print(held(kept, truths))

@@ -86,16 +86,16 @@ class Pool:
         }
         return replace(self, runs=drawn)
 
-    def crossing(self, mix: str) -> float | None:
-        """Where the mean accuracy, made to rise, passes :data:`LEVEL` of its asymptote; None where that is a plateau
-        below :data:`PLATEAU` or the smallest size is past it already."""
+    def crossing(self, mix: str, least: float = PLATEAU) -> float | None:
+        """Where the mean accuracy, made to rise, passes :data:`LEVEL` of its asymptote; None for an asymptote under
+        ``least``, and if the smallest size is past it already."""
         seen = [(size, run.accuracy) for size in self.sizes(mix) for run in self.runs[mix, size]]
         sizes, accuracies = (np.array(column, dtype=float) for column in zip(*seen, strict=True))
         asymptote = float(accuracies[sizes * TOP >= sizes.max()].mean())
         tested = np.unique(sizes)
         means = IsotonicRegression().fit(sizes, accuracies).predict(tested)
         passed = int(np.argmax(means >= LEVEL * asymptote))
-        if asymptote < PLATEAU or passed == 0:
+        if asymptote < least or passed == 0:
             return None
         around = slice(passed - 1, passed + 1)
         return float(np.exp(np.interp(LEVEL * asymptote, means[around], np.log(tested[around]))))
