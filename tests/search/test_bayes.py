@@ -68,7 +68,7 @@ def test_the_way_to_the_largest_size_is_taken_in_steps() -> None:
 def test_no_interval_is_left_open_to_save_a_run(at: int) -> None:
     results = drive(Bayes(ONE, worth=10.0), step(at))
     assert transition(points(ONE, results, "add"), FINE).verdict is Verdict.FOUND
-    assert len(results) <= 10
+    assert len(results) <= 13
 
 
 def test_nothing_is_learned_about_how_far_above_the_sizes_a_transition_lies() -> None:
@@ -144,15 +144,23 @@ def test_a_plateau_is_told_from_lucky_seeds() -> None:
     assert found.relative == Estimate(None, 256.0, None)
 
 
-def test_a_transition_does_not_rest_on_one_run_that_learned() -> None:
+def ask_one(searcher: Bayes) -> list[Request]:
+    """The next run, which learns."""
+    asked = searcher.ask(1)
+    for request in asked:
+        searcher.tell(request, Observation(0.95, 0.2, 1.0))
+    return asked
+
+
+def test_a_transition_rests_on_runs_that_a_comparison_may_count() -> None:
     problem = Problem(("add",), (4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64, 96), (0, 1, 2, 3, 4))
     seen = {(10, 0): 0.2, (14, 1): 0.23, (16, 2): 0.3, (16, 3): 0.33, (20, 4): 0.45, (20, 0): 0.5, (24, 1): 0.95}
     searcher = Bayes(problem, audit=0.0, worth=10.0)
     for (size, seed), accuracy in seen.items():
         searcher.tell(Request("add", size, seed), Observation(accuracy, 0.2, 1.0))
-    (asked,) = searcher.ask(2)
-    assert asked.size == 24
-    searcher.tell(asked, Observation(0.95, 0.2, 1.0))
+    asked = [request for _ in range(3) for request in ask_one(searcher)]
+    # Four runs above that a comparison may count; below there are six.
+    assert {request.size for request in asked} <= {24, 32}
     assert searcher.done
 
 

@@ -164,7 +164,7 @@ def test_the_budget_is_audited_below_the_transition_or_at_the_largest_size(at: i
     assert [run for run in results if run.steps_factor > 1] == ([Request("add", size, 0, 2)] if size else [])
 
 
-SIZES = (8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96)
+MANY_SIZES = (8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96)
 
 
 @pytest.mark.parametrize("stack", [1, 3])
@@ -185,7 +185,7 @@ def test_eight_mixes_keep_sixty_four_slots_busy() -> None:
         f"m{place}": Truth(TruthKind.MATCHED, math.log(14 * 1.13**place), 8.0, 0.1, 0.99, 0.02, False, place)
         for place in range(8)
     }
-    searcher = Bayes(Problem(tuple(truths), SIZES, tuple(range(16))), stack=1)
+    searcher = Bayes(Problem(tuple(truths), MANY_SIZES, tuple(range(16))), stack=1)
     cluster = Cluster(workers=64, jitter=0.1)
     trace = simulate(searcher, truths_world(truths, 2.0), cluster, np.random.default_rng(0))
     print(f"busy {trace.busy:.0%} of the time, {trace.runs} runs")
