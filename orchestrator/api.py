@@ -27,8 +27,8 @@ from orchestrator.catalogue.views import moment, sweep_words
 from orchestrator.errors import UserError, unknown
 from orchestrator.report.answer import Answer
 from orchestrator.space.spec import SweepSpec
+from orchestrator.store.bucket_home import open_home
 from orchestrator.store.files import Home
-from orchestrator.store.mirrored import open_home
 from orchestrator.store.reading import Unreadable
 from orchestrator.store.records import Sweep
 

@@ -4,11 +4,12 @@ that it can be stopped and started again, at another place if need be."""
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, ClassVar
 
 import boto3
 import pytest
@@ -16,7 +17,6 @@ from moto.moto_server import threaded_moto_server
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 from moto.server import ThreadedMotoServer
 
-from orchestrator.store import s3_client
 from tests.tracking.servers import free_port
 
 CREDENTIALS = {
@@ -27,31 +27,29 @@ CREDENTIALS = {
 }
 
 
-class _Heeding(DomainDispatcherApplication):
+class _Application(DomainDispatcherApplication):
     """Moto's application, one write after the other: it looks at a condition and writes in two steps, a store
-    in one."""
+    in one. A share of the requests is answered with 500 instead."""
 
     writes = threading.Lock()
+    share: ClassVar[float] = 0.0
+    refused: ClassVar[list[str]] = []
+    drawn: ClassVar[random.Random] = random.Random(0)
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        if self.drawn.random() < self.share:
+            self.refused.append(environ["REQUEST_METHOD"])
+            environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+            start_response("500 Internal Server Error", [("Content-Length", "0")])
+            return [b""]
         with self.writes if environ["REQUEST_METHOD"] in ("PUT", "POST") else nullcontext():
             return super().__call__(environ, start_response)
 
 
-class _Heedless(_Heeding):
-    """The same, as a store has it that overlooks the conditions of writes."""
-
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
-        for header in ("HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH") if environ["REQUEST_METHOD"] == "PUT" else ():
-            environ.pop(header, None)
-        return super().__call__(environ, start_response)
-
-
 class ObjectStore:
-    """``environment`` is what leads a process to it. One that does not ``heed`` conditions writes whatever is there."""
+    """``environment`` leads a process to it."""
 
-    def __init__(self, *, heeds: bool = True) -> None:
-        self._application = _Heeding if heeds else _Heedless
+    def __init__(self) -> None:
         self._port = free_port()
         self._server: ThreadedMotoServer | None = None
         self.environment = CREDENTIALS | {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{self._port}"}
@@ -61,7 +59,7 @@ class ObjectStore:
         logging.getLogger("werkzeug").disabled = True
         self._server = ThreadedMotoServer("127.0.0.1", self._port, verbose=False)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(threaded_moto_server, "DomainDispatcherApplication", self._application)
+            patch.setattr(threaded_moto_server, "DomainDispatcherApplication", _Application)
             self._server.start()
 
     def stop(self) -> None:
@@ -69,6 +67,16 @@ class ObjectStore:
         if self._server is not None:
             self._server.stop()
             self._server = None
+
+    @contextmanager
+    def refusing(self, share: float) -> Iterator[list[str]]:
+        """A block in which this share of all requests is answered with 500; the methods of those that were."""
+        _Application.refused.clear()
+        _Application.share = share
+        try:
+            yield _Application.refused
+        finally:
+            _Application.share = 0.0
 
     def client(self) -> Any:
         """A client of its own, for a test that looks for itself."""
@@ -94,12 +102,11 @@ class ObjectStore:
 
 
 @contextmanager
-def object_store(patch: pytest.MonkeyPatch, *, heeds: bool = True) -> Iterator[ObjectStore]:
+def object_store(patch: pytest.MonkeyPatch) -> Iterator[ObjectStore]:
     """One that this process, and those that it starts, come to."""
-    store = ObjectStore(heeds=heeds)
+    store = ObjectStore()
     for name, said in store.environment.items():
         patch.setenv(name, said)
-    patch.setattr(s3_client, "_clients", {})  # A client stays with its server.
     store.start()
     try:
         yield store

@@ -16,7 +16,8 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from orchestrator.store.files import Home
-from orchestrator.store.journal import Ended, read_journal
+from orchestrator.store.journal import Ended
+from orchestrator.store.lifecycle import recall
 
 COMMAND = [sys.executable, "-m", "orchestrator", "run"]
 # Steps enough to be killed in the middle.
@@ -33,8 +34,7 @@ def orchestrate(*words: str, home: Path) -> subprocess.CompletedProcess[str]:
 def entries(home: Path) -> list[Ended]:
     """The runs in the journal of the only sweep there is; none while there is no sweep yet."""
     ids = Home(home).sweep_ids()
-    found = [entry for one in ids for entry in read_journal(Home(home).sweep(one).journal)]
-    return [entry for entry in found if isinstance(entry, Ended)]
+    return [entry for one in ids for entry in recall(Home(home).sweep(one)).ended]
 
 
 def recorded(home: Path, kind: str) -> list[Run]:

@@ -144,11 +144,6 @@ class Family(ABC):
         return None
 
     @classmethod
-    def modernised(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Settings as plain values in today's words, where they are written in those of a former version."""
-        return settings
-
-    @classmethod
     def suited(cls, settings: Mapping[str, Any], *, fast_bf16: bool) -> Mapping[str, Any]:
         """Values by dotted name for the plain settings that are written ``auto``, on a device that is fast in bf16 or
         not: what run keys are made of holds no ``auto``. Empty where nothing is left open."""
@@ -265,6 +260,8 @@ class Family(ABC):
             described["frozen"] = sorted(run.frozen)
         if run.until is not None:
             described["until"] = asdict(run.until)
+        if run.salt:
+            described["salt"] = run.salt
         text = json.dumps(described, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 

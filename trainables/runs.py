@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -23,7 +23,8 @@ class RunConfig:
 
     A run that goes on from another one says from which in ``start``; ``frozen`` are the parts of its model that keep
     their first values. ``until`` says how much of the run is wanted, where that is not all of it. Its family does not
-    look at that: whoever trains the run ends it.
+    look at that: whoever trains the run ends it. ``salt`` changes the key and nothing else: a run with one is not taken
+    for another of the same mathematics.
     """
 
     mix: Mix
@@ -35,6 +36,7 @@ class RunConfig:
     start: Start | None = None
     frozen: tuple[str, ...] = ()
     until: Until | None = None
+    salt: str = ""
 
     @property
     def label(self) -> str:
@@ -54,6 +56,14 @@ class Start:
 
     donor: RunConfig
     takes: tuple[str, ...]
+
+
+def salted(run: RunConfig, salt: str) -> RunConfig:
+    """The run, and those it goes on from, with this salt."""
+    if not salt:
+        return run
+    start = run.start and replace(run.start, donor=salted(run.start.donor, salt))
+    return replace(run, start=start, salt=salt)
 
 
 @dataclass(frozen=True)

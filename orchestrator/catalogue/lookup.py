@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from orchestrator.catalogue.training import in_training
 from orchestrator.errors import SweepError, UserError, nearest
-from orchestrator.store.damage import line_words
 from orchestrator.store.files import Home
 from orchestrator.store.lifecycle import recall
 from orchestrator.store.reading import read
@@ -102,8 +101,8 @@ def keys_of(home: Home, sweep_id: str, say: Callable[[str], object]) -> list[str
     except (SweepError, OSError) as error:
         say(f"{sweep_id} was not searched: {error}")
         return []
-    for line in memory.damaged:
-        say(line_words(files.journal, line))
+    for damaged in memory.damaged:
+        say(damaged)
     keys = [entry.key for entry in memory.ended]
     if files.stacks.is_dir() and isinstance(sweep := read(home, sweep_id), Sweep):
         keys += [run.key for run in in_training(sweep.spec, files, keys, say)]

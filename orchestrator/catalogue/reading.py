@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -18,14 +18,14 @@ from orchestrator.report.answer import Answer, answer
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.validation import explain
 from orchestrator.store import lifecycle, reading
-from orchestrator.store.damage import DAMAGED_ARRAYS, flaw_of, line_words
 from orchestrator.store.files import Home, SweepFiles
-from orchestrator.store.journal import Ended
+from orchestrator.store.journal import Ended, Memory, marks
 from orchestrator.store.notes import Notes, read_notes
+from orchestrator.store.probed import DAMAGED_ARRAYS
 from orchestrator.store.probed import read_arrays as arrays_of
 from orchestrator.store.reading import Unreadable, UnreadableError
 from orchestrator.store.records import RunRecord, Sweep
-from orchestrator.store.storage import directory_bytes
+from orchestrator.store.run_files import directory_bytes
 from trainables.base import SettingsError, Status
 
 
@@ -93,10 +93,7 @@ class StoredSweep(_OnDisk):
     def disk_bytes(self) -> int:
         """Bytes of its directory and of its runs, which other sweeps may share; the record in MLflow and the training
         data lie elsewhere."""
-        own = directory_bytes(self.sweep.directory)
-        if SweepFiles(self.sweep.directory).keeps_its_runs:
-            return own
-        return own + sum(run.runs.size(run.key) for run in self.runs)
+        return directory_bytes(self.sweep.directory) + sum(run.runs.size(run.key) for run in self.runs)
 
     def run(self, key: str) -> RunRecord:
         """The run with this key or unique prefix of one. Raises :class:`UserError`."""
@@ -156,7 +153,7 @@ def read_known(home: Home, sweep_id: str) -> StoredSweep | Outline | Unreadable:
 def _stored(home: Home, sweep: Sweep) -> StoredSweep:
     files = home.sweep(sweep.id)
     driven = lifecycle.is_driven(files)
-    memory = lifecycle.recall(files, flaw_of(sweep.spec))
+    memory = lifecycle.recall(files)
     runs = tuple(lifecycle.record_of(sweep, files, entry) for entry in memory.ended)
     ended = frozenset(run.key for run in runs)
     damage = _damage(files, memory)
@@ -174,18 +171,15 @@ def _stored(home: Home, sweep: Sweep) -> StoredSweep:
 def _outline(home: Home, unreadable: Unreadable, sweep: Sweep) -> Outline:
     files = home.sweep(sweep.id)
     driven = lifecycle.is_driven(files)
-    memory = lifecycle.recall(files, flaw_of(sweep.spec))
+    memory = lifecycle.recall(files)
     return Outline(unreadable, sweep, _state(driven, memory), memory.ended, tuple(_damage(files, memory)))
 
 
-def _damage(files: SweepFiles, memory: lifecycle.Memory) -> list[str]:
+def _damage(files: SweepFiles, memory: Memory) -> list[str]:
     """What of a journal, and of what was predicted, could not be read, and what mends it."""
-    said = [line_words(files.journal, line) for line in memory.damaged]
+    said = list(memory.damaged)
     if said:
-        said.append(
-            f"{files.directory.name} is shown without {'this line' if len(said) == 1 else 'these lines'}; "
-            f"`run ... --resume {files.directory.name}` takes from disk what it may have said, or trains it again"
-        )
+        said.append(f"`run ... --resume {files.directory.name}` trains again what is left out")
     registered(files, said.append)  # Says so where it is damaged.
     return said
 
@@ -205,16 +199,12 @@ def read_arrays(run: RunRecord) -> dict[str, NDArray[Any]]:
 
 
 def _changed(sweep: Sweep) -> datetime:
-    """When the journal's last entry was made, or else the sweep begun. Journals of before their entries told say it by
-    when they were written."""
-    files = SweepFiles(sweep.directory)
-    memory = lifecycle.recall(files)
-    if memory.ended and not memory.changed:
-        return datetime.fromtimestamp(files.journal.stat().st_mtime, UTC)
-    return datetime.fromisoformat(memory.changed or sweep.created)
+    """Time of the journal's last entry."""
+    _, _, changed = marks(SweepFiles(sweep.directory))
+    return datetime.fromisoformat(changed or sweep.created)
 
 
-def _state(driven: bool, memory: lifecycle.Memory) -> State:
+def _state(driven: bool, memory: Memory) -> State:
     if driven:
         return State.RUNNING
     if memory.answered:

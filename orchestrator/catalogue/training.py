@@ -7,9 +7,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from orchestrator.space.spec import SweepSpec
-from orchestrator.store.damage import is_aside
+from orchestrator.store.checkpoints import read_members, read_progress
 from orchestrator.store.files import SweepFiles
-from orchestrator.store.remains import read_members, read_progress
 from trainables.base import Evaluation, RunConfig
 
 
@@ -37,8 +36,6 @@ def in_training(
     family = spec.make_family()
     found: dict[str, Unfinished] = {}
     for directory in sorted(files.stacks.iterdir()):
-        if is_aside(directory.name):
-            continue
         try:
             members, curves = read_members(directory), read_progress(directory)
             configs = [spec.config(request) for request in members if request.until is None]

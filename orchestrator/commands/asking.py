@@ -85,8 +85,8 @@ def run_command(
     from orchestrator.drive.beginning import check_begin
     from orchestrator.drive.stopping import Command, TimeLimit
     from orchestrator.drive.sweep import RunOptions
+    from orchestrator.store.bucket_home import home_words
     from orchestrator.store.files import Home
-    from orchestrator.store.mirrored import home_words
 
     for spec in specs:
         check_begin(spec, Home(home.resolve()), hardware, resume=None if several else resume, extend=extend)
@@ -247,7 +247,7 @@ def _brief(spec: SweepSpec, hardware: Hardware, home: Path, console: Console) ->
     """Print what is about to be done; returns the plan that was shown."""
     from orchestrator.cost.plan import make_plan
     from orchestrator.stacks import settled
-    from orchestrator.store.mirrored import place_words
+    from orchestrator.store.bucket_home import place_words
     from orchestrator.terminal.briefing import print_briefing
 
     spec = settled(spec, hardware)

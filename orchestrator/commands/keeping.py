@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.commands.looking import open_sweep, warn
+from orchestrator.commands.looking import open_sweep
 from orchestrator.commands.options import DEFAULT_HOME, Debug, HomeOption, OneSweep
 from orchestrator.errors import SweepError, UserError
 
@@ -26,7 +26,7 @@ def rm_command(
     from orchestrator.store import lifecycle
     from orchestrator.store.files import Home
     from orchestrator.store.reading import UnreadableError
-    from orchestrator.store.storage import directory_bytes
+    from orchestrator.store.run_files import directory_bytes
 
     try:
         stored = open_sweep(sweep, home)
@@ -81,23 +81,6 @@ def note_command(
     typer.echo(f"{sweep_id}: {str(notes) or 'no note'}")
 
 
-def upgrade_command(home: HomeOption = DEFAULT_HOME, debug: Debug = False) -> None:
-    """Share the runs of a home made by an earlier version, so that no sweep trains again what another one trained."""
-    from orchestrator.store.files import Home
-    from orchestrator.store.upgrade import upgrade
-
-    place = Home(home.resolve())
-    if not place.root.is_dir():
-        raise UserError(f"there is no home at {place.root}; give the one to upgrade as --home")
-    done = upgrade(place, warn)
-    for each in done:
-        said = f"{each.sweep_id}: {each.shared} runs are shared now, {each.there} were already"
-        if each.other:
-            said += f"; of {each.other} the home has another outcome, so that the sweep keeps its own"
-        typer.echo(said)
-    typer.echo(f"{place.root}: " + (f"{len(done)} sweeps upgraded" if done else "nothing to upgrade"))
-
-
 def _delete(sweep_id: str, space: str, home: Path) -> int:
     """Delete the record, then the disk: until the end the command can be repeated. Returns the number of records."""
     from orchestrator.store import lifecycle, runs
@@ -115,7 +98,7 @@ def _delete(sweep_id: str, space: str, home: Path) -> int:
             raise SweepError(f"the MLflow store {chosen.shown} failed, nothing on disk is deleted: {error}") from error
         with runs.removal_lock(files.home):
             runs.remove(files.home, runs.removable(files.home, sweep_id))
-            runs.remove_own(files)
+            lifecycle.drop_checkpoints(files)
             aside = files.directory.with_name(f".{sweep_id}")
             files.directory.rename(aside)  # From here on nobody finds it, whatever happens to the rest.
         shutil.rmtree(aside)

@@ -38,8 +38,8 @@ def sweeps_command(
     from orchestrator.catalogue.reading import StoredSweep, read_sweeps
     from orchestrator.catalogue.status import status_of, unreadable_json
     from orchestrator.catalogue.views import sweeps_view
+    from orchestrator.store.bucket_home import home_words
     from orchestrator.store.files import Home
-    from orchestrator.store.mirrored import home_words
     from orchestrator.store.reading import Unreadable
 
     sweeps = read_sweeps(Home(home.resolve()))
@@ -158,8 +158,8 @@ def open_sweep(sweep: str | None, home: Path) -> StoredSweep:
     newer sweeps were passed over, is said on stderr. Raises ``UserError``, and ``UnreadableError`` for one asked for by
     name."""
     from orchestrator.catalogue.reading import read_sweep
+    from orchestrator.store.bucket_home import home_words
     from orchestrator.store.files import Home
-    from orchestrator.store.mirrored import home_words
 
     place = Home(home.resolve())
     if sweep is not None:

@@ -37,24 +37,24 @@ def _sweeps(context: typer.Context, begun: str) -> list[str]:
 
 def _home(given: str | Path) -> Path:
     """The directory of a home by what a person calls it."""
-    from orchestrator.store.mirrored import local_directory
+    from orchestrator.store.bucket_home import local_directory
+    from orchestrator.store.files import check_home
 
     try:
         root = local_directory(given)
+        check_home(root)
     except UserError as error:
         raise typer.BadParameter(str(error)) from error
-    if root.is_file():
-        raise typer.BadParameter(f"dir {str(given)!r} is a file; name a directory, or s3://BUCKET/PREFIX")
     return root
 
 
 def _opened(context: typer.Context, home: Path) -> Path:
     """A home in an object store is brought up to date first, and what the command changes copied there when it ends."""
-    from orchestrator.store.mirrored import follow, mirror_of, open_home
+    from orchestrator.store.bucket_home import bucket_of, follow, open_home
 
     if not context.resilient_parsing:  # Else a shell asks what could stand here.
         open_home(home, lambda said: typer.echo(said, err=True))
-        if mirror_of(home) is not None:
+        if bucket_of(home) is not None:
             context.call_on_close(follow(home))
     return home
 

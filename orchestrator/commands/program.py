@@ -76,7 +76,6 @@ app.command("export", short_help="Write runs, curves and transitions as Parquet 
 app.command("stop", short_help="Stop a sweep that runs elsewhere, or a mix or run of it.")(stopping.stop_command)
 app.command("note", short_help="Write a note and tags for a sweep.")(keeping.note_command)
 app.command("rm", short_help="Delete a sweep from disk and from MLflow.")(keeping.rm_command)
-app.command("upgrade", short_help="Let sweeps made by an earlier version share their runs.")(keeping.upgrade_command)
 app.command("check-family", short_help="Try whether a family of models keeps its contract.")(
     checking.check_family_command
 )

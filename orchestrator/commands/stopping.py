@@ -32,7 +32,7 @@ def stop_command(
 
       stop add_vs_add_prod --mix add+prod   no more runs of this mix; the answer says that it was stopped by hand
     """
-    from orchestrator.store.stop_requests import StopRequest, ask_to_stop
+    from orchestrator.store.notes import StopRequest, ask_to_stop
 
     if mix is not None and run is not None:
         raise UserError("--mix stops all runs of a mix and --run one run: give one of them")

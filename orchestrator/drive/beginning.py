@@ -13,9 +13,8 @@ from orchestrator.errors import UserError
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store import lifecycle
-from orchestrator.store.damage import line_words
-from orchestrator.store.files import Home
-from orchestrator.store.journal import Ended, Journal
+from orchestrator.store.files import Home, make_home
+from orchestrator.store.journal import Ended, Journal, Memory
 from orchestrator.store.records import Sweep
 from trainables.base import Status
 
@@ -68,7 +67,7 @@ def resumed_sweep(spec: SweepSpec, home: Home, sweep_id: str, say: Callable[[str
 def extended_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
     """The sweep with whose runs a new one begins. Raises :class:`UserError` if none of them can be reused."""
     older = lifecycle.load(home, find_sweep(home, sweep_id))
-    lifecycle.check_reusable(spec, older, home)
+    lifecycle.check_reusable(spec.model_copy(update={"salt": older.spec.salt}), older, home)
     return older
 
 
@@ -96,6 +95,7 @@ def check_begin(spec: SweepSpec, home: Home, hardware: Hardware, *, resume: str 
     Raises :class:`UserError` for a sweep to resume or to extend that is missing, differs or is being run, and for cores
     and devices that do not exist."""
     check_room(spec, hardware)
+    make_home(home.root)
     if resume is not None:
         sweep = resumed_sweep(spec, home, resume, _say_nothing)
         lifecycle.check_free(home.sweep(sweep.id))
@@ -116,21 +116,18 @@ def on_these_devices(sweep: Sweep, spec: SweepSpec) -> Sweep:
 def known_runs(
     sweep: Sweep,
     home: Home,
+    memory: Memory,
     extended: Sweep | None,
     journal: Journal,
     say: Callable[[str], object],
     *,
     retry_failed: bool,
 ) -> list[Ended]:
-    """The runs that need no training: journalled, left on disk by a crash, or reused from another sweep."""
-    files = home.sweep(sweep.id)
-    known = [
-        entry for entry in lifecycle.recall(files).ended if not (retry_failed and entry.outcome.status is Status.FAILED)
-    ]
+    """The runs that need no training: those in ``memory``, left on disk by a crash, or reused from another sweep."""
+    known = [entry for entry in memory.ended if not (retry_failed and entry.outcome.status is Status.FAILED)]
     known += lifecycle.adopt_outcomes(sweep, journal, [entry.key for entry in known], say)
     if extended is not None:
-        older = home.sweep(extended.id)
-        for line in lifecycle.recall(older).damaged:
-            say(f"{line_words(older.journal, line)}: what it may have said is not reused")
+        for damaged in lifecycle.recall(home.sweep(extended.id)).damaged:
+            say(damaged)
         known += lifecycle.reuse_runs(extended, home, sweep, journal)
     return known

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from orchestrator.catalogue.reading import StoredSweep
 from orchestrator.engine.probing import probe_kept_run
+from orchestrator.store.machine import scratch
 from orchestrator.store.probed import is_due
-from orchestrator.store.scratch import scratch
 from trainables.base import Status
 from trainables.probes.base import Probe
 

@@ -20,8 +20,8 @@ from orchestrator.report.wording import duration
 from orchestrator.search.base import BY_HAND
 from orchestrator.store.driving import check_held
 from orchestrator.store.files import SweepFiles
-from orchestrator.store.stop_requests import StopRequest, asked_to_stop
-from orchestrator.store.trouble import trouble_words
+from orchestrator.store.machine import trouble_words
+from orchestrator.store.notes import StopRequest, asked_to_stop
 from orchestrator.supervisor import INTERRUPTED
 
 AT_ONCE_S = 1.0
@@ -151,7 +151,7 @@ LOOK_EVERY_S = 0.5
 
 
 class StopRequests:
-    """Carries out what people ask of a sweep that is driven here (:mod:`orchestrator.store.stop_requests`), each once.
+    """Carries out what people ask of a sweep that is driven here (:mod:`orchestrator.store.notes`), each once.
 
     ``stop`` stops the whole campaign. While a sweep's settings are tuned nothing less can be stopped (``whole``): what
     is asked of a mix or run is done when the sweep begins.

@@ -45,12 +45,11 @@ from orchestrator.space.searching import searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes, settled
 from orchestrator.store import lifecycle
-from orchestrator.store.damage import mended_journal
+from orchestrator.store.bucket_home import home_words
 from orchestrator.store.files import Home, SweepFiles
-from orchestrator.store.journal import Answered, Ended, Journal
-from orchestrator.store.mirrored import home_words
+from orchestrator.store.journal import Answered, Ended, Journal, marks
+from orchestrator.store.notes import forget_stop_requests
 from orchestrator.store.records import FIGURE, REPORT, RunRecord, Sweep
-from orchestrator.store.stop_requests import forget_stop_requests
 from orchestrator.terminal.progress import LiveView
 from orchestrator.tracking.base import Ending
 from orchestrator.tracking.mlflow_tracker import MlflowTracker
@@ -111,6 +110,8 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         check_room(spec, here)
     resumed = None if options.resume is None else resumed_sweep(spec, home, options.resume, say)
     extended = None if options.extend is None else extended_sweep(spec, home, options.extend)
+    if extended is not None:
+        spec = spec.model_copy(update={"salt": extended.spec.salt})
     chosen = opened_for_run(home.root, say)
     spec = settled(spec, here)
     sizing = StackSizes(spec, here)
@@ -137,11 +138,12 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         with (
             stop_on_trouble(files, options.again),
             lifecycle.driving(files),
-            mended_journal(files, sweep.spec, say) as journal,
+            Journal(files.journal) as journal,
         ):
             forget_stop_requests(files)
-            sweep = tuning.tuned(sweep, home, engine, sizing, say, options.again, options.limit)
-            known = known_runs(sweep, home, extended, journal, say, retry_failed=options.retry_failed)
+            memory = lifecycle.whole_runs(files, say)
+            sweep = tuning.tuned(sweep, memory, journal, engine, sizing, say, options.again, options.limit)
+            known = known_runs(sweep, home, memory, extended, journal, say, retry_failed=options.retry_failed)
             recorder = Recorder(MlflowTracker(chosen))
             recorder.begin(sweep)
             return _Drive(sweep, files, journal, recorder, sizing, console, options).run(engine, known)
@@ -210,7 +212,7 @@ class _Drive(Observer):
 
     def _campaign(self, engine: Engine, known: Sequence[Ended]) -> Campaign:
         searcher = searcher_of(self._sweep.spec, [(entry.request, entry.outcome) for entry in known])
-        for mix in lifecycle.recall(self._files).stopped:
+        for mix in marks(self._files)[1]:
             self._say(f"{mix} was {BY_HAND} and stays so; a new sweep with --extend {self._sweep.id} asks for it again")
             searcher.stop(mix)
         interrupted = lifecycle.interrupted_stacks(self._files, self._say)
@@ -269,7 +271,7 @@ class _Drive(Observer):
 
     def _answer(self) -> Answer:
         """The answer of the runs that have ended so far."""
-        return answer(self._sweep.spec, self._outcomes(), lifecycle.recall(self._files).stopped)
+        return answer(self._sweep.spec, self._outcomes(), marks(self._files)[1])
 
     def _outcomes(self) -> list[tuple[RunConfig, Outcome]]:
         return [(record.config, record.outcome) for record in self._records]

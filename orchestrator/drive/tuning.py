@@ -6,7 +6,6 @@ the home, where every sweep that asks the same finds them, and go when the last 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -17,9 +16,8 @@ from orchestrator.errors import SweepError
 from orchestrator.search.base import Request
 from orchestrator.stacks import StackSizes
 from orchestrator.store import lifecycle
-from orchestrator.store.damage import mended_journal
-from orchestrator.store.files import Home, SweepFiles, TuningFiles, write_whole
-from orchestrator.store.journal import Ended
+from orchestrator.store.files import SweepFiles, write_whole
+from orchestrator.store.journal import Ended, Journal, Memory, Tuned
 from orchestrator.store.records import Sweep
 from orchestrator.tuning.objective import observe_learning
 from orchestrator.tuning.study import Tuner, Tuning
@@ -29,45 +27,45 @@ from trainables.base import Status
 
 def tuned(
     sweep: Sweep,
-    home: Home,
+    memory: Memory,
+    journal: Journal,
     engine: Engine,
     sizing: StackSizes,
     say: Callable[[str], object],
     again: Command | None = None,
     limit: TimeLimit | None = None,
 ) -> Sweep:
-    """The sweep with tuned settings, also on disk. One that asks for no tuning, or is tuned already, stays as it is.
-    ``again`` is what began it; at the end of its ``limit`` it stops. Called under its lock.
+    """The sweep with tuned settings, also in its ``journal``. One that asks for no tuning, or is tuned, stays as it is.
+    ``again`` is the command that began it; at the end of its ``limit`` it stops. Called under its lock.
 
     Raises :class:`SweepError` where a run fails or the machine is in trouble, and ``KeyboardInterrupt`` after an
     interruption; finished runs are kept, and a resumed sweep goes on from there.
     """
     if sweep.spec.tune is None or sweep.spec.tuned:
         return sweep
-    files = home.sweep(sweep.id)
+    files = SweepFiles(sweep.directory)
     untuned = replace(sweep, spec=sweep.spec.model_copy(update={"tune": None, "probes": ()}))
     tuner = Tuner(sweep.spec)
-    with mended_journal(files.tuning, untuned.spec, say) as journal:
-        known = _known(files.tuning)
-        for entry in known:
-            tuner.tell(entry.request, observe_learning(entry.outcome, sweep.spec.target))
-        campaign = Campaign(
-            untuned,
-            tuner,
-            journal,
-            slots=engine.slots,
-            sizing=sizing,
-            interrupted=lifecycle.interrupted_stacks(files, say),
-            known=known,
-            say=say,
-            seen=observe_learning,
-        )
-        stop = stopper(campaign, engine, say)
-        teller = _Teller(sweep, tuner, campaign, StopRequests(campaign, stop, say, whole=True), say)
-        campaign.observer = teller
-        with stop_on_interrupt(stop, limit or TimeLimit()):
-            if not campaign.done:
-                engine.execute(campaign)
+    known = [entry for entry in memory.trials if entry.outcome.status is not Status.FAILED]
+    for entry in known:
+        tuner.tell(entry.request, observe_learning(entry.outcome, sweep.spec.target))
+    campaign = Campaign(
+        untuned,
+        tuner,
+        journal,
+        slots=engine.slots,
+        sizing=sizing,
+        interrupted=lifecycle.interrupted_stacks(files, say),
+        known=known,
+        say=say,
+        seen=observe_learning,
+    )
+    stop = stopper(campaign, engine, say)
+    teller = _Teller(sweep, tuner, campaign, StopRequests(campaign, stop, say, whole=True), say)
+    campaign.observer = teller
+    with stop_on_interrupt(stop, limit or TimeLimit()):
+        if not campaign.done:
+            engine.execute(campaign)
     begun = again or Command()
     if teller.failure:
         raise SweepError(teller.failure)
@@ -80,18 +78,13 @@ def tuned(
     found = tuple(tuner.study(mix.name).result() for mix in sweep.spec.mixes)
     for tuning in found:
         say(chosen_text(tuning))
+    journal.append(Tuned(found))
     return _with(found, sweep, files)
-
-
-def _known(files: TuningFiles) -> list[Ended]:
-    """The runs in the journal of a tuning, without those that failed: they are tried again."""
-    return [entry for entry in lifecycle.recall(files).ended if entry.outcome.status is not Status.FAILED]
 
 
 def _with(found: tuple[Tuning, ...], sweep: Sweep, files: SweepFiles) -> Sweep:
     """The sweep with what was found, also on disk."""
     spec = sweep.spec.model_copy(update={"tuned": {tuning.mix: tuning.best for tuning in found}})
-    write_whole(files.tunings, json.dumps([tuning.to_json() for tuning in found]))
     write_whole(files.spec, spec.to_yaml())
     return replace(sweep, spec=spec, tunings=found)
 

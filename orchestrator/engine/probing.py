@@ -13,8 +13,7 @@ from safetensors.numpy import load_file
 
 from orchestrator.store.probed import ProbeResult, write_result
 from orchestrator.store.records import ARRAYS
-from orchestrator.store.remains import WEIGHTS
-from orchestrator.store.storage import Storage
+from orchestrator.store.run_files import WEIGHTS, Storage
 from trainables.base import Family, RunConfig
 from trainables.probes.base import Probe, Probed
 

@@ -24,21 +24,20 @@ from orchestrator.engine.messages import RunReport, StackJob, StackReport
 from orchestrator.engine.probing import run_probe
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import FULL, stack_id
-from orchestrator.store.checkpoints import Checkpoints
-from orchestrator.store.files import SweepFiles
-from orchestrator.store.probed import packed_arrays, result_files
-from orchestrator.store.records import ARRAYS
-from orchestrator.store.remains import (
+from orchestrator.store.checkpoints import (
     CHECKPOINT,
     PROGRESS,
-    WEIGHTS,
+    Checkpoints,
     note_progress,
     read_ended,
     read_halvings,
     read_progress,
 )
-from orchestrator.store.scratch import scratch
-from orchestrator.store.trouble import trouble_in, trouble_words
+from orchestrator.store.files import SweepFiles
+from orchestrator.store.machine import scratch, trouble_in, trouble_words
+from orchestrator.store.probed import packed_arrays, result_files
+from orchestrator.store.records import ARRAYS
+from orchestrator.store.run_files import WEIGHTS
 from trainables.base import Evaluation, Learner, Outcome, Report, Status
 from trainables.contract import Border, BrokenFamilyError
 from trainables.probes.base import load_probe
@@ -217,37 +216,35 @@ class StackWorker:
     def _left(self) -> Path | None:
         """The learner's part of the stack's checkpoint; None without one, or if it cannot be used."""
         left = self._checkpoints.newest(self._job.stack_id)
-        if left is None:
+        if left is None or not self._checkpoints.is_whole(self._job.stack_id, self._said.append):
             return None
-        try:
-            self._halvings = read_halvings(left)
-            if gone := read_ended(left).intersection(self._open):
-                raise ValueError(f"it holds no state of {', '.join(self._keys[place] for place in sorted(gone))}")
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            self._pass_over(left, error)
+        if gone := read_ended(left).intersection(self._open):
+            lacks = f"it holds no state of {', '.join(self._keys[place] for place in sorted(gone))}"
+            self._checkpoints.drop_damaged(self._job.stack_id, lacks, self._said.append)
             return None
+        self._halvings = read_halvings(left)
         return left / CHECKPOINT if (left / CHECKPOINT).is_dir() else None
 
     def _restored(self, left: Path) -> Learner | None:
-        """The learner at its checkpoint; None if that cannot be read."""
+        """The learner at its checkpoint, or None if that cannot be read: it is named and dropped."""
         learner = self._new_learner()
         try:
             learner.restore(left)
             curves = read_progress(left.parent)
         except Exception as error:  # noqa: BLE001 - whatever a family raises at what a crash or a disk has spoiled
-            self._pass_over(left.parent, error)
+            self._drop_damaged(error)
             return None
         for place in self._places:
             if self._configs[place].until is not None:
                 self._curves[place] = {point.step: point for point in curves.get(self._keys[place], ())}
         return learner
 
-    def _pass_over(self, left: Path, error: Exception) -> None:
-        """Name a checkpoint that cannot be read for this reason; raise it if it is no fault of the file."""
+    def _drop_damaged(self, error: Exception) -> None:
+        """Drop a checkpoint that cannot be read for this reason; raise it if that is no fault of the file."""
         if is_out_of_memory(error) or trouble_in(error) not in (None, errno.EIO):
             raise error
         why = f"{type(error).__name__}: {error}".partition("\n")[0]
-        self._said.append(f"the checkpoint {left} cannot be read ({why}): its runs begin again")
+        self._checkpoints.drop_damaged(self._job.stack_id, why, self._said.append)
 
     def _new_learner(self) -> Learner:
         configs = [self._configs[place] for place in self._places]
@@ -278,7 +275,7 @@ def _checkpoints_for(spec: SweepSpec, job: StackJob) -> Checkpoints:
     """A stack's checkpoints: in the sweep's directory if this machine has it, so that a killed sweep continues from
     them; else in this node's scratch."""
     sweep = SweepFiles(Path(job.directory))
-    if sweep.about.is_file() and os.access(sweep.directory, os.W_OK):
+    if sweep.journal.is_file() and os.access(sweep.directory, os.W_OK):
         return Checkpoints(sweep.checkpoints)
     here = scratch(spec.resources.scratch) / "checkpoints"
     for other in here.glob("*"):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from orchestrator.prediction.scores import mix_scores, output_entropy
 from orchestrator.space.spec import SweepSpec
-from orchestrator.store.damage import Say
 from orchestrator.store.files import SweepFiles, write_whole
 
 VERSION = 1
@@ -58,7 +58,7 @@ def register(spec: SweepSpec, files: SweepFiles) -> None:
         write_whole(files.prediction, json.dumps({"at": at, "version": VERSION, "scores": scores}, indent=1))
 
 
-def registered(files: SweepFiles, say: Say) -> Registered | None:
+def registered(files: SweepFiles, say: Callable[[str], object]) -> Registered | None:
     """What was written down; None for sweeps that were begun without, and for a damaged file, of which ``say`` is
     told."""
     try:

@@ -18,8 +18,7 @@ from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.plane import Plane
 from orchestrator.report.similarity import dress_bar, heat_map, is_similarity
 from orchestrator.space.evidence import stands_for_its_size
-from orchestrator.store.damage import DAMAGED_ARRAYS
-from orchestrator.store.probed import read_array
+from orchestrator.store.probed import DAMAGED_ARRAYS, read_array
 from orchestrator.store.records import RunRecord
 from orchestrator.transition.types import Verdict
 

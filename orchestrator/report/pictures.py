@@ -21,8 +21,7 @@ from orchestrator.report.probe_pictures import (
 )
 from orchestrator.report.similarity import SimilarityPicture, is_similarity
 from orchestrator.report.style import save
-from orchestrator.store.damage import DAMAGED_ARRAYS
-from orchestrator.store.probed import read_array
+from orchestrator.store.probed import DAMAGED_ARRAYS, read_array
 from trainables.base import Words
 
 Draw = Callable[[NDArray[Any], str, Words], Figure | None]

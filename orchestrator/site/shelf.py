@@ -21,8 +21,8 @@ from orchestrator.report.style import inline_svg
 from orchestrator.site.resuming import Resuming
 from orchestrator.store.files import Home
 from orchestrator.store.lifecycle import is_driven
+from orchestrator.store.notes import StopRequest, ask_to_stop, asked_to_stop
 from orchestrator.store.reading import Unreadable
-from orchestrator.store.stop_requests import StopRequest, ask_to_stop, asked_to_stop
 
 SHOWN = 30
 """Sweeps with answer and figure on the page; a figure takes half a second to draw. Older ones have their links."""

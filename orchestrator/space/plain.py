@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from orchestrator.space.spec import SweepSpec
 
 NO_RESULT = frozenset(
-    {"question", "probes", "resources", "profile", "profile_reason", "variant", "along", "search.stack"}
+    {"question", "probes", "resources", "profile", "profile_reason", "variant", "along", "salt", "search.stack"}
 )
 """Keys of a specification that change no result."""
 

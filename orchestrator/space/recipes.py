@@ -71,7 +71,7 @@ def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) 
             mistakes.append(Mistake((name,), f"must map settings to values, such as training: ...; got {overlay!r}"))
             continue
         try:
-            settings: Any = parse(type(family).Settings, merge(base, family.modernised(overlay)))
+            settings: Any = parse(type(family).Settings, merge(base, overlay))
         except InvalidDataError as error:
             mistakes += [replace(each, key=(name, *each.key)) for each in error.mistakes]
             continue

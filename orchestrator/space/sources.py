@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from orchestrator.space import strict_yaml
 from orchestrator.space.layers import Layers, Origin
@@ -37,13 +37,6 @@ class _Origins:
     def __init__(self, resolved: Resolved) -> None:
         self._origins = _by_path(resolved.layers)
         self._written = flatten(resolved.layers.data)
-        settings = resolved.layers.data.get("settings")
-        given = settings if isinstance(settings, Mapping) else {}
-        modern = resolved.spec.family_class.modernised(given)
-        before, after = flatten(given, "settings."), flatten(modern, "settings.")
-        self._former = before.keys() - after.keys()
-        """Settings written under a name of a former version, and those they have become."""
-        self._renamed = after.keys() - before.keys()
 
     def of(self, key: Key) -> str:
         """The origin of a value in words; of several, where its parts were written at several places."""
@@ -60,8 +53,6 @@ class _Origins:
             yield path
         elif path.startswith("recipes."):  # Recipes hold only what was written: this one is written out.
             yield "recipes.vary"
-        elif path in self._renamed:
-            yield from self._former
 
 
 def _by_path(layers: Layers) -> dict[str, Origin]:

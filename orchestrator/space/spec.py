@@ -34,6 +34,7 @@ from trainables.arms import Arm
 from trainables.base import Family, RunConfig, Until
 from trainables.named import load_family
 from trainables.probes.base import load_probe
+from trainables.runs import salted
 
 DEFAULT_FAMILY = "listops"
 MOST_RUNS = 100_000
@@ -86,6 +87,8 @@ class SweepSpec(BaseModel):
     profile_reason: str = ""
     variant: str = ""
     along: str = ""
+    salt: str = ""
+    """Part of every run's key, so that no other sweep's run is taken (``--fresh``); ``""`` shares runs."""
 
     @field_validator("name")
     @classmethod
@@ -176,7 +179,7 @@ class SweepSpec(BaseModel):
         family = load_family(info.data["family"])
         if isinstance(value, family.Settings):
             return value
-        return parse(family.Settings, family.modernised(value) if isinstance(value, Mapping) else value)
+        return parse(family.Settings, value)
 
     @model_validator(mode="after")
     def _fits_together(self) -> SweepSpec:
@@ -191,7 +194,7 @@ class SweepSpec(BaseModel):
     def keys_in_a_file(cls) -> list[str]:
         """What may be written at the top of a search space: without what says of a resolved one how it was chosen, and
         with what is resolved before there is a specification."""
-        chosen = {"profile", "profile_reason", "variant"}
+        chosen = {"profile", "profile_reason", "variant", "salt"}
         return sorted({*cls.model_fields, "like", "profiles", "variants", "expects"} - chosen)
 
     @property
@@ -285,6 +288,7 @@ class SweepSpec(BaseModel):
         run = family.config(mix, request.size, request.seed, request.steps_factor, values)
         if request.until is not None:
             run = replace(run, until=Until(self.target, request.until))
+        run = salted(run, self.salt)
         return run.phases[request.phase - 1] if request.phase else run
 
     def before(self, request: Request) -> Request | None:
@@ -301,7 +305,7 @@ class SweepSpec(BaseModel):
 
     def to_dict(self) -> dict[str, Any]:
         """The sweep as plain JSON values: a search space without profiles."""
-        absent = {name for name in ("variant", "along") if not getattr(self, name)}
+        absent = {name for name in ("variant", "along", "salt") if not getattr(self, name)}
         return self.model_dump(mode="json", exclude={"settings", *absent}) | {"settings": plain_settings(self.settings)}
 
     def to_yaml(self) -> str:

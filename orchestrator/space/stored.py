@@ -56,7 +56,7 @@ def read_stored(data: Any) -> StoredSpec:
         family = complete_family(spec.family)
     except SettingsError as error:
         return StoredSpec(spec.model_copy(update={"settings": settings, "recipes": recipes}), str(error))
-    own = _instance(family.Settings, family.modernised(settings), ("settings",))
+    own = _instance(family.Settings, settings, ("settings",))
     spec = spec.model_copy(update={"settings": own, "recipes": recipes})
     # Kept where the specification would otherwise work them out, and check them, when they are first asked for.
     spec.__dict__["recipe_settings"] = {
@@ -74,8 +74,7 @@ def complete_family(name: str) -> type[Family]:
 
 
 def _recipe(family: type[Family], own: Any, overlay: Any, key: Key) -> Any:
-    over = family.modernised(_mapping(overlay, key))
-    return _instance(family.Settings, merge(plain_settings(own), over), key)
+    return _instance(family.Settings, merge(plain_settings(own), _mapping(overlay, key)), key)
 
 
 def _typed(kind: Any, value: Any, key: Key) -> Any:

@@ -1,105 +1,165 @@
-"""Who drives a sweep: one process of one machine, which holds its lock and, where the home is in an object store, its
-lease there."""
+"""The driver of a sweep: one process of one machine, which holds its lock and, for a home in a bucket, its lease there.
+
+A lock ends with its process; a bucket knows no processes. So a driver writes its lease again every few seconds, each
+time on the condition that its former one is there. A lease that has not changed for a while may be taken over.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import secrets
+import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 
 from filelock import FileLock, Timeout
 
 from orchestrator.errors import UserError
-from orchestrator.store.files import SweepFiles
-from orchestrator.store.lease import RENEW_S, Lease
-from orchestrator.store.locks import is_held
-from orchestrator.store.mirror import Mirror, OvertakenError
-from orchestrator.store.mirrored import mirror_of
-from orchestrator.store.trouble import REMOTE, remote_trouble
+from orchestrator.store.bucket import ABSENT, ChangedError
+from orchestrator.store.bucket_home import LEASE, BucketHome, OvertakenError, bucket_of
+from orchestrator.store.files import SweepFiles, is_held
+from orchestrator.store.machine import REMOTE, remote_trouble
 
 GLANCE_S = 0.5
-"""How long a sweep's lock is waited for: whoever only looks whether it is taken holds it for a moment."""
+"""Wait for a sweep's lock: whoever only looks whether it is taken holds it for a moment."""
 COPY_EVERY_S = 0.5
-"""How soon after a change a sweep's files are copied to the store."""
+"""Pause between two copies of a sweep's changed files to the bucket."""
+RENEW_S = 4.0
+"""Pause between two renewals of a lease."""
+LAPSE_S = 20.0
+"""A lease that has not changed for so long may be taken over."""
+LOOK_S = 1.0
+"""Pause between two looks at a lease that is waited for."""
 LAST_TRIES_S = 15.0
-"""How long the end of a sweep waits for a store that does not answer."""
+"""Longest wait at the end of a sweep for a bucket that does not answer."""
 
 
 @contextmanager
 def driving(files: SweepFiles) -> Iterator[None]:
     """Hold a sweep's lock. Raises :class:`UserError` while another process drives it, on whatever machine.
 
-    In a home in an object store its files are copied there as they change, until the block ends.
+    In a home in a bucket its files are copied there as they change, until the block ends.
     """
+    files.directory.mkdir(parents=True, exist_ok=True)
     lock = FileLock(files.lock)
     try:
         lock.acquire(timeout=GLANCE_S)
     except Timeout:
         raise UserError(f"{files.directory.name} is being run by another process; wait for it or stop it") from None
     try:
-        mirror = mirror_of(files.home.root)
-        if mirror is None:
+        home = bucket_of(files.home.root)
+        if home is None:
             yield
         else:
-            with _Copying(mirror, files.directory.name):
+            with _Copying(home, files.directory.name):
                 yield
     finally:
         lock.release()
 
 
 def is_driven(files: SweepFiles) -> bool:
-    """Whether a process, this one or another, holds the sweep's lock; or another machine its lease, as of the last look
-    into the store."""
+    """True if a process holds the sweep's lock, or another machine held its lease at the last look into the bucket."""
     if is_held(files.lock):
         return True
-    mirror = mirror_of(files.home.root)
-    return mirror is not None and mirror.is_driven_elsewhere(files.directory.name)
+    home = bucket_of(files.home.root)
+    lease = None if home is None else home.leases.get(files.directory.name)
+    return lease is not None and (datetime.now(UTC) - lease.changed).total_seconds() < LAPSE_S
 
 
 def check_free(files: SweepFiles) -> None:
-    """Raise :class:`UserError` where a sweep is driven. What is left of the lease of a machine that died is waited
-    for."""
+    """Raise :class:`UserError` if a sweep is driven. The lease of a machine that died is waited for."""
     if is_held(files.lock):
         raise UserError(f"{files.directory.name} is being run by another process; wait for it or stop it")
-    mirror = mirror_of(files.home.root)
-    if mirror is not None:
-        Lease(mirror.bucket, files.directory.name, mirror.id).wait(mirror.say)
+    home = bucket_of(files.home.root)
+    if home is not None:
+        Lease(home, files.directory.name).wait()
 
 
 def check_held(files: SweepFiles) -> None:
-    """Raise ``OSError`` (trouble) where a sweep that this process drives has been taken over by another machine."""
+    """Raise ``OSError`` (trouble) if another machine has taken over a sweep that this process drives."""
     copying = _copying.get(files.directory.name)
     if copying is not None and copying.lost:
-        raise remote_trouble(copying.address, copying.lost)
+        raise remote_trouble(copying.home.address, copying.lost)
+
+
+class Lease:
+    """The lease of one sweep. Called under the sweep's lock."""
+
+    def __init__(self, home: BucketHome, sweep_id: str) -> None:
+        self._home = home
+        self._sweep_id = sweep_id
+        self._key = f"sweeps/{sweep_id}/{LEASE}"
+        self._etag = ABSENT
+
+    def wait(self) -> None:
+        """Wait until the lease can be taken. Raises :class:`UserError` if its holder renews it meanwhile."""
+        seen, since = "", time.monotonic()
+        while (found := self._home.bucket.read(self._key)) is not None:
+            holder, self._etag = json.loads(found[0]), found[1]
+            if holder["home"] == self._home.id or time.monotonic() - since >= LAPSE_S:
+                return
+            other = f"another machine, {holder['host']} (process {holder['pid']})"
+            if seen and self._etag != seen:
+                raise UserError(f"{self._sweep_id} is being run by {other}; wait for it or stop it")
+            if not seen:
+                self._home.say(
+                    f"{self._sweep_id} was driven by {other}; it is taken over after {LAPSE_S:g} s of silence"
+                )
+            seen = self._etag
+            time.sleep(LOOK_S)
+        self._etag = ABSENT
+
+    def take(self) -> None:
+        """Wait, and take it."""
+        while True:
+            self.wait()
+            with suppress(ChangedError):  # Another machine was quicker: look again.
+                self._write()
+                return
+
+    def renew(self) -> str:
+        """Keep it; its holder if another machine has taken it, else ``""``."""
+        try:
+            self._write()
+        except ChangedError:
+            found = self._home.bucket.read(self._key)
+            holder = None if found is None else json.loads(found[0])
+            return "nobody" if holder is None else f"another machine, {holder['host']} (process {holder['pid']})"
+        return ""
+
+    def release(self) -> None:
+        """Leave the sweep to whoever wants it."""
+        self._home.bucket.delete(self._key)
+
+    def _write(self) -> None:
+        said = {"host": socket.gethostname(), "pid": os.getpid(), "home": self._home.id, "now": secrets.token_hex(8)}
+        self._etag = self._home.bucket.write(self._key, json.dumps(said).encode(), self._etag)
 
 
 class _Copying:
-    """A block in which a sweep's files go to the store, by a thread of its own, and its lease is kept. A store that
-    does not answer is told of once and tried again: what is trained meets it as well, and knows when to stop."""
+    """A block in which a thread copies a sweep's files to the bucket and keeps its lease. A bucket that does not answer
+    is named once and asked again: the sweep goes on meanwhile."""
 
-    def __init__(self, mirror: Mirror, sweep_id: str) -> None:
-        self.address = mirror.address
+    def __init__(self, home: BucketHome, sweep_id: str) -> None:
+        self.home = home
         self.lost = ""
-        """Who drives the sweep in place of this process, ``""`` while nobody does."""
-        self._mirror = mirror
+        """The driver in place of this process; ``""`` while this one drives."""
         self._sweep_id = sweep_id
-        self._lease = Lease(mirror.bucket, sweep_id, mirror.id)
+        self._lease = Lease(home, sweep_id)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="copying", daemon=True)
         self._renewed = 0.0
         self._behind = False
 
     def __enter__(self) -> None:
-        if not self._mirror.bucket.heeds_conditions():
-            self._mirror.say(
-                f"{self.address} does not know conditional writes: two machines that begin {self._sweep_id} at the "
-                "same moment are not told apart"
-            )
-        self._lease.take(self._mirror.say)
+        self._lease.take()
         self._renewed = time.monotonic()
-        self._hold = self._mirror.driving(self._sweep_id)
-        self._hold.__enter__()
+        self.home.pull(self._sweep_id)
+        self.home.driven.add(self._sweep_id)
         _copying[self._sweep_id] = self
         self._thread.start()
 
@@ -107,56 +167,54 @@ class _Copying:
         self._over.set()
         self._thread.join()
         until = time.monotonic() + LAST_TRIES_S
-        while not self._copy() and not self.lost and time.monotonic() < until:
+        while not self._copied() and not self.lost and time.monotonic() < until:
             time.sleep(COPY_EVERY_S)
         del _copying[self._sweep_id]
-        self._hold.__exit__(None, None, None)
+        self.home.driven.discard(self._sweep_id)
         if self._behind and not self.lost:
-            self._mirror.say(
-                f"{self._sweep_id} is not copied to {self.address} as it is: its files lie in {self._mirror.root}, and "
-                "the next command with this home, from this machine, copies them"
+            self.home.say(
+                f"{self._sweep_id} is not copied to {self.home.address} as it is: its files are in {self.home.root}, "
+                "and the next command with this home, from this machine, copies them"
             )
         elif not self.lost:
-            try:
+            with suppress(OSError):  # Else it lapses.
                 self._lease.release()
-            except OSError as error:
-                if error.errno != REMOTE:
-                    raise  # Else it lapses.
 
     def _run(self) -> None:
         while not self._over.wait(COPY_EVERY_S) and not self.lost:
-            self._copy()
+            self._copied()
 
-    def _copy(self) -> bool:
-        """Renew the lease where it is due, and copy what has changed; whether all is there."""
+    def _copied(self) -> bool:
+        """Renew the lease if it is due and copy what has changed; True if the bucket has everything."""
         try:
-            if time.monotonic() - self._renewed >= RENEW_S:
-                self._lost_by(self._lease.renew())
-                self._renewed = time.monotonic()
-                self._mirror.fetch(self._sweep_id)
+            due = time.monotonic() - self._renewed >= RENEW_S
+            self._keep_lease()
             if self.lost:
                 return False
-            self._mirror.push_sweep(self._sweep_id)
+            self.home.push(self._sweep_id, self._keep_lease)
+            if due:
+                self.home.fetch_shared(self._sweep_id)
         except OvertakenError as error:
             self.lost = f"has another {error} than this machine wrote: another one drives {self._sweep_id} as well"
             return False
         except OSError as error:
-            self._tell(error)
+            if not self._behind:
+                self._behind = True
+                what = f"{error.filename} {error.strerror}" if error.errno == REMOTE else str(error)
+                self.home.say(f"{what}; {self._sweep_id} goes on, and is copied there later")
             return False
         if self._behind:
             self._behind = False
-            self._mirror.say(f"{self.address} has all files of {self._sweep_id} again")
+            self.home.say(f"{self.home.address} has all files of {self._sweep_id} again")
         return True
 
-    def _lost_by(self, other: str) -> None:
-        if other:
+    def _keep_lease(self) -> None:
+        if time.monotonic() - self._renewed < RENEW_S or self.lost:
+            return
+        if other := self._lease.renew():
             self.lost = f"says that {self._sweep_id} is driven by {other}"
-
-    def _tell(self, error: OSError) -> None:
-        if not self._behind:
-            self._behind = True
-            what = f"{error.filename} {error.strerror}" if error.errno == REMOTE else str(error)
-            self._mirror.say(f"{what}; files of {self._sweep_id} are not copied there meanwhile, it is tried again")
+            return
+        self._renewed = time.monotonic()
 
 
 _copying: dict[str, _Copying] = {}

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import re
 import shutil
+import stat
 import tempfile
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.errors import SweepError
+from orchestrator.errors import SweepError, UserError
 
 ID = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
 """How a sweep's id ends: when it was begun, in UTC, and four random digits."""
@@ -31,11 +35,6 @@ class SweepFiles:
     def spec(self) -> Path:
         """The resolved search space (YAML)."""
         return self.directory / "space.yaml"
-
-    @property
-    def about(self) -> Path:
-        """When and where the sweep was started (JSON)."""
-        return self.directory / "sweep.json"
 
     @property
     def journal(self) -> Path:
@@ -63,19 +62,9 @@ class SweepFiles:
         return self.directory / "driver.lock"
 
     @property
-    def tunings(self) -> Path:
-        """What tuning found for each mix before the sweep began (JSON); absent where nothing was tuned."""
-        return self.directory / "tunings.json"
-
-    @property
     def prediction(self) -> Path:
         """What was predicted before the first run (JSON); absent where nothing could be."""
         return self.directory / "prediction.json"
-
-    @property
-    def tuning(self) -> TuningFiles:
-        """The same files with the journal of the tuning before the sweep."""
-        return TuningFiles(self.directory)
 
     @property
     def tune(self) -> Path:
@@ -86,22 +75,6 @@ class SweepFiles:
     def home(self) -> Home:
         """The home the sweep lies in."""
         return Home(self.directory.parent.parent)
-
-    @property
-    def own_runs(self) -> Path:
-        """The finished runs of a sweep that keeps them by itself; absent where it shares the home's."""
-        return self.directory / "runs"
-
-    @property
-    def keeps_its_runs(self) -> bool:
-        """Whether its runs are not shared: it was asked for afresh, or made before runs were shared."""
-        return self.own_runs.is_dir()
-
-    @property
-    def runs_at(self) -> str:
-        """The address of the storage that keeps its finished runs."""
-        own = f"sweeps/{self.directory.name}/{self.own_runs.name}"
-        return self.home.address(own) if self.keeps_its_runs else self.home.runs_at
 
     @property
     def checkpoints(self) -> Path:
@@ -118,31 +91,16 @@ class SweepFiles:
         return self.stacks / stack_id
 
 
-class TuningFiles(SweepFiles):
-    """A sweep's files as its tuning sees them: it has a journal of its own; all else it shares."""
-
-    @property
-    def journal(self) -> Path:
-        """What has happened in the tuning, a JSON line each; absent where nothing was tuned."""
-        return self.directory / "tuning.jsonl"
-
-
 @dataclass(frozen=True)
 class Home:
     """A directory of runs and of the sweeps that asked for them, with the MLflow store beside them."""
 
     root: Path
 
-    def address(self, place: str) -> str:
-        """Where whole directories are kept (:mod:`orchestrator.store.storage`): in the home itself, unless its file
-        ``storage`` names another place."""
-        elsewhere = self.root / "storage"
-        return f"{elsewhere.read_text(encoding='utf-8').strip() if elsewhere.is_file() else self.root}/{place}"
-
     @property
-    def runs_at(self) -> str:
-        """The address of the storage that keeps every finished run, once, whichever sweeps refer to it."""
-        return self.address("runs")
+    def runs(self) -> Path:
+        """Every finished run, a directory a key, whichever sweeps refer to it."""
+        return self.root / "runs"
 
     @property
     def claims(self) -> Path:
@@ -164,17 +122,49 @@ class Home:
 
 
 def _holds_a_sweep(path: Path) -> bool:
-    """Whether a directory is a sweep's, whole or not. With a specification alone it was not begun; with a journal alone
-    it is the pilot of a tuning of former versions."""
-    files = SweepFiles(path)
-    return not path.name.startswith(".") and (
-        files.about.is_file() or (files.spec.is_file() and files.journal.is_file())
-    )
+    """True for the directory of a sweep that was begun, whole or not."""
+    return not path.name.startswith(".") and SweepFiles(path).journal.is_file()
 
 
 def _age(sweep_id: str) -> tuple[bool, list[str]]:
     """What sweeps are sorted by."""
     return ID.search(sweep_id) is not None, sweep_id.rsplit("-", 3)[1:]
+
+
+def is_held(path: Path) -> bool:
+    """True if a process, this one or another, holds the lock of a file. Writes nothing."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def check_home(root: Path) -> None:
+    """Raise :class:`UserError` for a home that cannot be one: a file, a device, a loop of links, beneath a file."""
+    try:
+        if not stat.S_ISDIR(root.stat().st_mode):
+            raise UserError(f"{root} is a file: give a directory as --home, or s3://BUCKET/PREFIX")
+    except FileNotFoundError:
+        if root.is_symlink():
+            raise UserError(f"{root} is a link to nothing: give a directory as --home") from None
+    except OSError as error:
+        raise UserError(f"{root} cannot be a home: {error.strerror}; give a directory as --home") from None
+
+
+def make_home(root: Path) -> None:
+    """Make the directory of a home. Raises :class:`UserError` if it cannot be made."""
+    check_home(root)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{root} cannot be made: {error.strerror}; give another directory as --home") from None
 
 
 def write_whole(path: Path, text: str | bytes) -> None:
@@ -189,6 +179,40 @@ def write_whole(path: Path, text: str | bytes) -> None:
         os.replace(aside, path)
     finally:
         aside.unlink(missing_ok=True)
+
+
+CONTENTS = "contents.json"
+"""In the directory of a run and of a checkpoint: the checksum of every other file, written last."""
+
+
+def seal(directory: Path) -> None:
+    """Write down the checksum of every file in a directory."""
+    there = sorted(path for path in directory.rglob("*") if path.is_file())
+    sums = {str(path.relative_to(directory)): _checksum(path) for path in there}
+    (directory / CONTENTS).write_text(json.dumps(sums), encoding="utf-8")
+
+
+def flaw_of(directory: Path, *names: str) -> str:
+    """The first file of a sealed directory, or of these in it, that is missing or not what was sealed; ``""`` if all
+    are whole."""
+    try:
+        sums = json.loads((directory / CONTENTS).read_text(encoding="utf-8"))
+        for name in names or sums:
+            if name not in sums:
+                return f"{CONTENTS} does not list {name}"
+            if _checksum(directory / name) != sums[name]:
+                return f"{name} differs from its checksum"
+    except (OSError, ValueError, TypeError) as error:
+        return f"{type(error).__name__}: {error}".partition("\n")[0]
+    return ""
+
+
+def _checksum(path: Path) -> int:
+    found = 0
+    with path.open("rb") as file:
+        while part := file.read(1 << 20):
+            found = zlib.crc32(part, found)
+    return found
 
 
 @contextmanager

@@ -1,31 +1,31 @@
-"""The journal of a sweep: what has happened, one JSON line each, appended and flushed before anybody acts on it.
+"""The journal of a sweep, one JSON line an event: begun, tuned, a run ended, a mix stopped, answered.
 
-It is the only memory a sweep needs: searchers, records and answers are rebuilt from it. One process writes it, under
-the sweep's lock. A line torn by a crash is the last one; it is cut off when the journal is opened again.
+Its driver alone writes it, under the sweep's lock; each line is on disk before anything acts on it. Together with the
+directories of runs it is all that a sweep remembers: :func:`recall` folds it. A run's outcome is in its directory; the
+journal holds the outcomes of runs that failed, which leave none. Every line carries its own checksum.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from orchestrator.errors import SweepError
 from orchestrator.search.base import Request
-from trainables.base import Outcome
+from orchestrator.store.files import SweepFiles
+from orchestrator.store.run_files import kept_runs, read_run
+from orchestrator.tuning.study import Tuning
+from trainables.base import Outcome, Status
 
-SCHEMA = 1
-"""Raise it when older journals can no longer be read as they are."""
-HEAD = {"kind": "journal", "schema": SCHEMA}
-"""The first line."""
-
-
-class _OtherSchemaError(ValueError):
-    """A journal whose every line may mean something else."""
+SCHEMA = 2
+"""Version of the journal's lines. Raise it when older ones can no longer be read."""
+CHECKSUM = b',"crc":"'
+"""Before the checksum that ends a line."""
 
 
 def _now() -> str:
@@ -33,9 +33,23 @@ def _now() -> str:
 
 
 @dataclass(frozen=True)
+class Begun:
+    """The first line: when the sweep began (ISO 8601, UTC) and its environment as plain JSON values."""
+
+    created: str
+    environment: dict[str, Any] = field(default_factory=dict)
+    schema: int = SCHEMA
+
+    @property
+    def at(self) -> str:
+        """When it began."""
+        return self.created
+
+
+@dataclass(frozen=True)
 class Ended:
-    """A run that ended. ``reused_from`` names the sweep it was trained in, when that was another one. ``at`` is when
-    the entry was made (ISO 8601, UTC), ``""`` in journals of before they told; it does not make entries differ."""
+    """A run that ended. ``reused_from`` is the sweep that trained it, ``""`` for this one. ``at`` is the time of the
+    entry (ISO 8601, UTC); it does not make entries differ."""
 
     key: str
     request: Request
@@ -45,54 +59,80 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class Answered:
-    """The sweep found all it wanted; nothing is left to do. ``at`` as in :class:`Ended`."""
+class EndedLine:
+    """The same as the journal has it: ``failure`` is the outcome of a run that failed, None if its directory has it."""
 
+    key: str
+    request: Request
+    failure: Outcome | None
+    reused_from: str
+    at: str = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What tuning found for each mix before the sweep's first run."""
+
+    tunings: tuple[Tuning, ...]
     at: str = field(default_factory=_now, compare=False)
 
 
 @dataclass(frozen=True)
 class Stopped:
-    """Somebody stopped a mix: no more of its runs are wanted, also once the sweep is resumed. ``at`` as in
-    :class:`Ended`."""
+    """A person stopped a mix: no more of its runs are wanted, also after the sweep is resumed."""
 
     mix: str
     at: str = field(default_factory=_now, compare=False)
 
 
-Entry = Ended | Answered | Stopped
+@dataclass(frozen=True)
+class Answered:
+    """The sweep found all it wanted; nothing is left to do."""
+
+    at: str = field(default_factory=_now, compare=False)
+
+
+Line = Begun | EndedLine | Tuned | Stopped | Answered
 
 
 @dataclass(frozen=True)
 class BadLine:
-    """A line that is no entry: its number, from 1, and why it is none."""
+    """A damaged line: its number, from 1, and the reason."""
 
     number: int
     why: str
 
 
+@dataclass(frozen=True)
+class Memory:
+    """The fold of a journal. ``ended`` are the runs of the sweep, each once, in the order they ended; ``trials`` those
+    of its tuning. ``changed`` is the time of the last entry, ``""`` without any; ``stopped`` are the mixes that a
+    person stopped. ``damaged`` names, a sentence each, the lines and runs that are left out."""
+
+    ended: tuple[Ended, ...] = ()
+    trials: tuple[Ended, ...] = ()
+    tunings: tuple[Tuning, ...] = ()
+    stopped: frozenset[str] = frozenset()
+    answered: bool = False
+    changed: str = ""
+    damaged: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    """Keys of the runs that are left out."""
+
+
 class Journal:
-    """Append-only; open it under the sweep's lock."""
+    """Append-only; open it under the sweep's lock. A line torn by a crash is the last one; opening cuts it off."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab", buffering=0)
-        whole = _whole_length(path)
+        whole = path.read_bytes().rfind(b"\n") + 1
         if whole < self._file.tell():
             self._file.truncate(whole)
-        if whole == 0:
-            self._append(HEAD)
 
-    def append(self, entry: Entry) -> None:
-        """Write an entry and wait until it is on disk. Where that fails, with ``OSError``, nothing of it stays."""
-        self._append(_to_json(entry))
-
-    def close(self) -> None:
-        """Close the file; nothing more can be appended."""
-        self._file.close()
-
-    def _append(self, data: dict[str, Any]) -> None:
-        line, before = _line(data), self._file.seek(0, os.SEEK_END)
+    def append(self, entry: Begun | Ended | Tuned | Stopped | Answered) -> None:
+        """Write an entry and wait until it is on disk. If that fails, with ``OSError``, nothing of it stays."""
+        line, before = to_line(entry), self._file.seek(0, os.SEEK_END)
         try:
             while line:  # A disk that becomes full takes a part, and raises at the next.
                 line = line[self._file.write(line) :]
@@ -101,18 +141,19 @@ class Journal:
             self._file.truncate(before)
             raise
 
+    def close(self) -> None:
+        """Close the file; nothing more can be appended."""
+        self._file.close()
 
-def no_flaw(entry: Ended) -> str:
-    """Every entry will do."""
-    return ""
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
 
 
-def read_journal(path: Path, flaw: Callable[[Ended], str] = no_flaw) -> Iterator[Entry | BadLine]:
-    """The entries of a journal, and in their places the lines that are none; nothing where there is no journal. A torn
-    last line does not count. ``flaw`` says of a run why it cannot be one of this journal's, ``""`` where it can.
-
-    Raises :class:`SweepError` for a journal of another schema.
-    """
+def read_journal(path: Path) -> Iterator[Line | BadLine]:
+    """The lines of a journal; nothing if it is missing. A torn last line does not count."""
     if not path.exists():
         return
     with path.open("rb") as file:
@@ -120,96 +161,98 @@ def read_journal(path: Path, flaw: Callable[[Ended], str] = no_flaw) -> Iterator
             if not line.endswith(b"\n"):
                 return
             try:
-                entry = _from_json(json.loads(line))
+                yield _from_line(line)
             except (ValueError, KeyError, TypeError, AttributeError) as error:
-                if isinstance(error, _OtherSchemaError) and number == 1:
-                    raise SweepError(f"{path} is of {error}") from error
                 yield BadLine(number, f"{type(error).__name__}: {error}")
-                continue
-            if isinstance(entry, Ended) and (why := flaw(entry)):
-                yield BadLine(number, why)
-            elif entry is not None:
-                yield entry
 
 
-def without(path: Path, bad: Collection[BadLine]) -> bytes:
-    """The bytes of a journal without these lines and without a torn last one, a head at its beginning."""
-    numbers = {each.number for each in bad}
-    with path.open("rb") as file:
-        lines = list(enumerate(file, start=1))
-    kept = [line for number, line in lines if number not in numbers and line.endswith(b"\n")]
-    return b"".join([_line(HEAD), *kept] if 1 in numbers else kept)
+def recall(files: SweepFiles) -> Memory:
+    """What a sweep's journal and the directories of its runs hold. Damaged lines and runs are left out and named."""
+    runs, damaged, lost = kept_runs(files), [], []
+    last: dict[tuple[str, Request], Ended] = {}
+    tunings: tuple[Tuning, ...] = ()
+    stopped, answered, changed = set(), False, ""
+    for line in read_journal(files.journal):
+        if isinstance(line, BadLine):
+            damaged.append(f"{files.journal}, line {line.number}, is damaged ({line.why}): it is left out")
+            continue
+        changed = line.at
+        if isinstance(line, EndedLine):  # Of a run that failed and was trained again, the later word.
+            last.pop((line.key, line.request), None)
+            outcome = line.failure or read_run(runs.get(line.key))
+            if isinstance(outcome, str):
+                damaged.append(f"{runs}/{line.key} is damaged ({outcome}): the run is left out")
+                lost.append(line.key)
+            else:
+                last[line.key, line.request] = Ended(line.key, line.request, outcome, line.reused_from, line.at)
+        elif isinstance(line, Tuned):
+            tunings = line.tunings
+        elif isinstance(line, Stopped):
+            stopped.add(line.mix)
+        answered |= isinstance(line, Answered)
+    return Memory(
+        tuple(each for each in last.values() if each.request.until is None),
+        tuple(each for each in last.values() if each.request.until is not None),
+        tunings,
+        frozenset(stopped),
+        answered,
+        changed,
+        tuple(damaged),
+        tuple(lost),
+    )
 
 
-def _whole_length(path: Path) -> int:
-    """Bytes up to and including the last newline."""
-    content = path.read_bytes()
-    return content.rfind(b"\n") + 1
+def marks(files: SweepFiles) -> tuple[bool, frozenset[str], str]:
+    """Whether a sweep was answered, which mixes were stopped, and the time of its last entry: all that the journal
+    says without the directories of runs."""
+    lines = [line for line in read_journal(files.journal) if not isinstance(line, BadLine)]
+    answered = any(isinstance(line, Answered) for line in lines)
+    stopped = frozenset(line.mix for line in lines if isinstance(line, Stopped))
+    return answered, stopped, lines[-1].at if lines else ""
 
 
-def _line(data: dict[str, Any]) -> bytes:
-    return json.dumps(data, separators=(",", ":")).encode() + b"\n"
+def to_line(entry: Begun | Ended | Tuned | Stopped | Answered) -> bytes:
+    """An entry as a line, its checksum last."""
+    body = json.dumps(_to_json(entry), separators=(",", ":")).encode().removesuffix(b"}")
+    return b'%b%b%08x"}\n' % (body, CHECKSUM, zlib.crc32(body))
 
 
-def _to_json(entry: Entry) -> dict[str, Any]:
-    if isinstance(entry, Answered):
-        return {"kind": "answered", "at": entry.at}
-    if isinstance(entry, Stopped):
-        return {"kind": "stopped", "mix": entry.mix, "at": entry.at}
-    request = entry.request
-    return {
-        "kind": "ended",
-        "key": entry.key,
-        "mix": request.mix,
-        "size": request.size,
-        "seed": request.seed,
-        "steps_factor": request.steps_factor,
-        **({"phase": request.phase} if request.phase else {}),
-        **({"values": dict(request.values)} if request.values else {}),
-        **({"until": request.until} if request.until is not None else {}),
-        "outcome": entry.outcome.to_json(),
-        "reused_from": entry.reused_from,
-        "at": entry.at,
-    }
+def _to_json(entry: Begun | Ended | Tuned | Stopped | Answered) -> dict[str, Any]:
+    if isinstance(entry, Ended):
+        failed = entry.outcome.status is Status.FAILED
+        return {
+            "kind": "ended",
+            "key": entry.key,
+            "request": {name: value for name, value in asdict(entry.request).items() if value not in (None, ())},
+            **({"outcome": entry.outcome.to_json()} if failed else {}),
+            "reused_from": entry.reused_from,
+            "at": entry.at,
+        }
+    if isinstance(entry, Tuned):
+        return {"kind": "tuned", "tunings": [each.to_json() for each in entry.tunings], "at": entry.at}
+    return {"kind": type(entry).__name__.lower(), **asdict(entry)}
 
 
-def _from_json(data: dict[str, Any]) -> Entry | None:
-    kind = data["kind"]
-    if kind == "journal":
-        if data["schema"] != SCHEMA:
-            raise _OtherSchemaError(f"schema {data['schema']}, and this version of the program reads {SCHEMA}")
-        return None
-    if kind == "answered":
-        return Answered(_time(data))
-    if kind == "stopped":
-        if type(data["mix"]) is not str:
-            raise ValueError(f"{data['mix']!r} stands where there should be a mix")
-        return Stopped(data["mix"], _time(data))
-    if kind == "ended":
-        values, until = tuple(data.get("values", {}).items()), data.get("until")
-        # Journals of sweeps before there were runs of more steps lack the factor.
-        factor, phase = data.get("steps_factor", 1), data.get("phase", 0)
-        request = Request(data["mix"], data["size"], data["seed"], factor, phase, values, until)
-        asked: tuple[tuple[object, type], ...] = (
-            (data["key"], str),
-            (request.mix, str),
-            (request.size, int),
-            (request.seed, int),
-            (request.steps_factor, int),
-            (request.phase, int),
-            *((value, float) for _, value in values),
-            *([(until, float)] if until is not None else []),
-        )
-        for value, wanted in asked:
-            if type(value) is not wanted:
-                raise ValueError(f"{value!r} stands where there should be {wanted.__name__}")
-        return Ended(data["key"], request, Outcome.from_json(data["outcome"]), data["reused_from"], _time(data))
-    raise ValueError(f"unknown kind {kind!r}")
+def _from_line(line: bytes) -> Line:
+    body, _, checksum = line.rpartition(CHECKSUM)
+    if checksum != b'%08x"}\n' % zlib.crc32(body):
+        raise ValueError("its checksum is not that of its content")
+    return _from_json(json.loads(body + b"}"))
 
 
-def _time(data: dict[str, Any]) -> str:
-    """When an entry was made. Raises ``ValueError`` or ``TypeError`` for what is no time."""
-    at: str = data.get("at", "")
-    if at:
-        datetime.fromisoformat(at)
-    return at
+def _from_json(data: Mapping[str, Any]) -> Line:
+    values = {name: value for name, value in data.items() if name != "kind"}
+    match data["kind"]:
+        case "begun":
+            return Begun(**values)
+        case "ended":
+            failure = Outcome.from_json(values["outcome"]) if "outcome" in values else None
+            request = Request.from_json(values["request"])
+            return EndedLine(values["key"], request, failure, values["reused_from"], values["at"])
+        case "tuned":
+            return Tuned(tuple(map(Tuning.from_json, values["tunings"])), values["at"])
+        case "stopped":
+            return Stopped(**values)
+        case "answered":
+            return Answered(**values)
+    raise ValueError(f"unknown kind {data['kind']!r}")

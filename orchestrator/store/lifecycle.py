@@ -2,76 +2,54 @@
 
 from __future__ import annotations
 
-import json
-import os
+import platform
 import shutil
+import subprocess
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from orchestrator.errors import UserError, unknown
 from orchestrator.search.base import Request
+from orchestrator.space import hardware
 from orchestrator.space.plain import differences
 from orchestrator.space.spec import SweepSpec
-from orchestrator.store import damage, reading
-from orchestrator.store.checkpoints import Checkpoints
+from orchestrator.store import reading
+from orchestrator.store.bucket_home import home_words
+from orchestrator.store.checkpoints import CHECKPOINT, Checkpoints, read_members
 from orchestrator.store.driving import check_free as check_free
 from orchestrator.store.driving import driving as driving
 from orchestrator.store.driving import is_driven as is_driven
-from orchestrator.store.environment import describe_environment
 from orchestrator.store.files import Home, SweepFiles, write_whole
-from orchestrator.store.journal import Answered, BadLine, Ended, Journal, Stopped, no_flaw, read_journal
-from orchestrator.store.mirrored import home_words
-from orchestrator.store.reading import SCHEMA, Unreadable, UnreadableError
+from orchestrator.store.journal import Begun, Ended, Journal, Memory, marks
+from orchestrator.store.journal import recall as recall
+from orchestrator.store.reading import Unreadable, UnreadableError
 from orchestrator.store.records import RunRecord, Sweep
-from orchestrator.store.remains import (
-    CHECKPOINT,
-    ORIGIN,
-    read_members,
-    read_origin,
-    read_outcome,
-    write_origin,
-)
-from orchestrator.store.storage import Storage, kept_runs
-
-
-@dataclass(frozen=True)
-class Memory:
-    """What a journal holds; ``damaged`` are its lines that cannot be read. ``changed`` is when the last entry was made
-    (ISO 8601, UTC), ``""`` where there is none, or it does not say; ``stopped`` are the mixes that somebody stopped."""
-
-    ended: tuple[Ended, ...]
-    answered: bool
-    damaged: tuple[BadLine, ...] = ()
-    changed: str = ""
-    stopped: frozenset[str] = frozenset()
+from orchestrator.store.run_files import kept_runs, read_origin
+from orchestrator.store.runs import take
+from trainables.base import Status
 
 
 def create(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
-    """A new sweep, on disk. A ``fresh`` one takes no run that is there already, and keeps its own by itself."""
+    """A new sweep, on disk. A ``fresh`` one has keys of its own, so that it takes no run of another sweep."""
     files, now = _new_directory(home, "-".join(filter(None, (spec.name, spec.variant))))
-    begun = now.isoformat(timespec="seconds")
-    sweep = Sweep(files.directory.name, spec, files.directory, begun, describe_environment(), fresh=fresh)
     if fresh:
-        files.own_runs.mkdir(parents=True)
+        spec = spec.model_copy(update={"salt": files.directory.name})
+    begun = Begun(now.isoformat(timespec="seconds"), describe_environment())
     write_whole(files.spec, spec.to_yaml())
-    about = {
-        "id": sweep.id,
-        "schema": SCHEMA,
-        "created": sweep.created,
-        "environment": sweep.environment,
-        "fresh": fresh,
-    }
-    write_whole(files.about, json.dumps(about, indent=1))
-    return sweep
+    with Journal(files.journal) as journal:
+        journal.append(begun)
+    return Sweep(files.directory.name, spec, files.directory, begun.created, begun.environment)
 
 
 def _new_directory(home: Home, name: str) -> tuple[SweepFiles, datetime]:
-    """A directory of its own for a sweep of this name, and when it was begun. The last four digits of its id count the
-    65 536ths of the second: sweeps that begin in one second have an order, too."""
+    """A new directory for a sweep of this name, and the time. The last four digits of its id count the 65 536ths of the
+    second: sweeps that begin in one second have an order, too."""
     while True:
         now = datetime.now(UTC)
         files = home.sweep(f"{name}-{now:%Y%m%d-%H%M%S}-{(now.microsecond << 16) // 1_000_000:04x}")
@@ -81,8 +59,7 @@ def _new_directory(home: Home, name: str) -> tuple[SweepFiles, datetime]:
 
 
 def load(home: Home, sweep_id: str) -> Sweep:
-    """A sweep by its id. Raises :class:`UserError` where there is none, :class:`UnreadableError` where it cannot be
-    read."""
+    """A sweep by its id. Raises :class:`UserError` for an unknown id, :class:`UnreadableError` if it cannot be read."""
     ids = home.sweep_ids()
     if sweep_id not in ids:
         if not ids:
@@ -94,30 +71,14 @@ def load(home: Home, sweep_id: str) -> Sweep:
     return found
 
 
-def recall(files: SweepFiles, flaw: Callable[[Ended], str] = no_flaw) -> Memory:
-    """What a sweep's journal holds; ``flaw`` as in :func:`read_journal`."""
-    entries = list(read_journal(files.journal, flaw))
-    last: dict[tuple[str, Request], Ended] = {}
-    for entry in entries:
-        if isinstance(entry, Ended):  # Of a run that failed and was trained again, the later word.
-            last.pop((entry.key, entry.request), None)
-            last[entry.key, entry.request] = entry
-    ended = tuple(last.values())
-    damaged = tuple(entry for entry in entries if isinstance(entry, BadLine))
-    times = [entry.at for entry in entries if not isinstance(entry, BadLine)]
-    answered = any(isinstance(entry, Answered) for entry in entries)
-    stopped = frozenset(entry.mix for entry in entries if isinstance(entry, Stopped))
-    return Memory(ended, answered, damaged, times[-1] if times else "", stopped)
-
-
 def find_unfinished(spec: SweepSpec, home: Home, say: Callable[[str], object] = warnings.warn) -> Sweep:
-    """The newest unfinished sweep that asks for the same runs; where all of them are answered, the newest, which may
-    have died before it printed its answer. Raises :class:`UserError` where there is none, naming what differs in the
-    newest of the same name. ``say`` is told of those that cannot be read."""
+    """The newest unfinished sweep that asks for the same runs; if all are answered, the newest, which may have died
+    before it printed its answer. Raises :class:`UserError` without one, naming what differs in the newest of the same
+    name. ``say`` hears of those that cannot be read."""
     closest, answered = "", None
     for sweep in _of_space(spec, home, say):
         different = differences(spec, sweep.spec)
-        if recall(home.sweep(sweep.id)).answered:
+        if marks(home.sweep(sweep.id))[0]:
             answered = answered or (None if different else sweep)
             continue
         if not different:
@@ -126,12 +87,12 @@ def find_unfinished(spec: SweepSpec, home: Home, say: Callable[[str], object] = 
     if answered is not None:
         say(f"{answered.id} has its answer already; here it is again")
         return answered
-    raise UserError(f"no unfinished sweep of {spec.name} with these settings lies in {home_words(home.root)}.{closest}")
+    raise UserError(f"no unfinished sweep of {spec.name} with these settings is in {home_words(home.root)}.{closest}")
 
 
 def newest(spec: SweepSpec, home: Home, say: Callable[[str], object] = warnings.warn) -> Sweep | None:
-    """The newest sweep, finished or not, that asks for the same runs; None where there is none. ``say`` is told of
-    those that cannot be read."""
+    """The newest sweep, finished or not, that asks for the same runs, or None. ``say`` hears of those that cannot be
+    read."""
     return next((sweep for sweep in _of_space(spec, home, say) if not differences(spec, sweep.spec)), None)
 
 
@@ -165,38 +126,43 @@ def drop_checkpoints(files: SweepFiles) -> None:
 def adopt_outcomes(
     sweep: Sweep, journal: Journal, known: Iterable[str], say: Callable[[str], object] = warnings.warn
 ) -> list[Ended]:
-    """Journal the runs that finished on disk but that a crash kept out of the journal; returns them. ``say`` is told of
-    those that are damaged: they are put aside, and wanted again."""
-    adopted, files = set(known), SweepFiles(sweep.directory)
-    runs, found = kept_runs(files), []
+    """Journal the runs of the sweep that a crash kept out of its journal; returns them. A damaged one is named and
+    deleted, to be trained again."""
+    adopted, runs, found = set(known), kept_runs(SweepFiles(sweep.directory)), []
     for key, request in _usable(sweep.spec).items():
-        if key not in adopted and _was_trained_for(files, key) and damage.is_whole(runs, key, say):
-            found.append(Ended(key, request, read_outcome(runs.get(key))))
+        if key in adopted or not runs.has(key):
+            continue
+        origin = read_origin(runs.get(key))
+        if origin is not None and origin.sweep == sweep.id and (outcome := take(runs, key, say)) is not None:
+            found.append(Ended(key, request, outcome))
             journal.append(found[-1])
     return found
 
 
-def _was_trained_for(files: SweepFiles, key: str) -> bool:
-    """Whether a finished run is there that was trained for this sweep."""
-    runs = kept_runs(files)
-    if files.keeps_its_runs or not runs.has(key):
-        return runs.has(key)
-    origin = read_origin(runs.get(key))
-    return origin is not None and origin.sweep == files.directory.name
+def whole_runs(files: SweepFiles, say: Callable[[str], object] = warnings.warn) -> Memory:
+    """What a sweep remembers, with runs alone whose every file is whole. A damaged one is named and deleted, to be
+    trained again. Called by its driver."""
+    memory, runs = recall(files), kept_runs(files)
+    for said in memory.damaged:
+        say(said)
+    for key in memory.lost:
+        runs.delete(key)
+
+    def is_whole(entry: Ended) -> bool:
+        return entry.outcome.status is Status.FAILED or take(runs, entry.key, say) is not None
+
+    return replace(memory, ended=tuple(filter(is_whole, memory.ended)), trials=tuple(filter(is_whole, memory.trials)))
 
 
 def reuse_runs(older: Sweep, home: Home, sweep: Sweep, journal: Journal) -> list[Ended]:
     """Take over from another sweep every finished run that the new one may use; returns them.
 
-    Raises :class:`UserError` where the two have no run in common.
+    Raises :class:`UserError` if the two have no run in common.
     """
     usable = _usable(sweep.spec)
-    theirs, runs = kept_runs(home.sweep(older.id)), kept_runs(home.sweep(sweep.id))
     reused = []
     for entry in _reusable(sweep.spec, older, home, usable):
-        origin = entry.reused_from or older.id
-        link_run(theirs.get(entry.key), runs, entry.key, origin)
-        reused.append(Ended(entry.key, usable[entry.key], entry.outcome, reused_from=origin))
+        reused.append(replace(entry, request=usable[entry.key], reused_from=entry.reused_from or older.id))
         journal.append(reused[-1])
     return reused
 
@@ -215,18 +181,12 @@ def _reusable(spec: SweepSpec, older: Sweep, home: Home, usable: Mapping[str, Re
 
 
 def interrupted_stacks(files: SweepFiles, say: Callable[[str], object] = warnings.warn) -> list[list[Request]]:
-    """The stacks that an earlier driver left with a checkpoint, each as its requests. ``say`` is told of checkpoints
-    that cannot be read: their runs begin again."""
-    checkpoints, found = Checkpoints(files.checkpoints), []
-    for stack_id in checkpoints.stacks():
-        directory = checkpoints.newest(stack_id)
-        try:
-            assert directory is not None
-            if (directory / CHECKPOINT).is_dir():
-                found.append(list(read_members(directory)))
-        except (ValueError, KeyError, TypeError, OSError) as error:
-            say(f"the checkpoint {directory} cannot be read ({error}): its runs begin again")
-    return found
+    """The stacks that an earlier driver left with a checkpoint, each as its requests. ``say`` is told of damaged ones,
+    which are dropped: their runs begin at step 0."""
+    checkpoints = Checkpoints(files.checkpoints)
+    whole = [stack_id for stack_id in checkpoints.stacks() if checkpoints.is_whole(stack_id, say)]
+    left = [path for path in map(checkpoints.newest, whole) if path is not None and (path / CHECKPOINT).is_dir()]
+    return [list(read_members(path)) for path in left]
 
 
 def record_of(sweep: Sweep, files: SweepFiles, entry: Ended) -> RunRecord:
@@ -242,21 +202,45 @@ def _usable(spec: SweepSpec) -> dict[str, Request]:
     return {family.key(spec.config(request)): request for request in wanted}
 
 
-def link_run(source: Path, runs: Storage, key: str, sweep_id: str, ended: datetime | None = None) -> None:
-    """Link a finished run's files to where other sweeps look for them, or copy them where links do not work; nothing
-    where they look at the same place, or a run is there. ``sweep_id`` and ``ended`` are its origin, unless it has one.
-    """
-    if runs.has(key) or not source.is_dir():
-        return
-    with runs.put(key) as aside:
-        try:
-            shutil.copytree(source, aside, copy_function=os.link, dirs_exist_ok=True)
-        except (OSError, shutil.Error):
-            shutil.copytree(source, aside, dirs_exist_ok=True)
-        if not (aside / ORIGIN).exists():
-            write_origin(aside, sweep_id, ended)
-
-
 def _listed(different: dict[str, tuple[object, object]]) -> str:
     shown = [f"{key} (now {mine!r}, then {theirs!r})" for key, (mine, theirs) in sorted(different.items())[:6]]
     return ", ".join(shown) + (f" and {len(different) - 6} more" if len(different) > 6 else "")
+
+
+PACKAGES = ("torch", "ray", "mlflow", "optuna", "numpy", "scipy", "scikit-learn")
+
+
+def describe_environment() -> dict[str, Any]:
+    """Plain JSON values: ``versions`` by package, ``git`` (commit and whether it was edited, or None outside a
+    checkout), ``hardware``, ``platform``. Nothing in it names a user, a host or a path."""
+    return {
+        "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
+        "git": _git(),
+        "hardware": str(hardware.detect()),
+        "platform": platform.platform(),
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _git() -> dict[str, Any] | None:
+    """Commit of the checkout this code runs from; None where it runs from an installed package."""
+    here = Path(__file__).resolve().parent
+    commit = _ask_git(here, "rev-parse", "HEAD")
+    tracked = _ask_git(here, "ls-files", "--error-unmatch", Path(__file__).name)
+    if commit is None or tracked is None:
+        return None
+    return {"commit": commit, "edited": bool(_ask_git(here, "status", "--porcelain", "--untracked-files=no"))}
+
+
+def _ask_git(directory: Path, *words: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *words], cwd=directory, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

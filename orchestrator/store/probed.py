@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,12 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.store.records import ARRAYS, RunRecord
-from orchestrator.store.storage import Storage
+from orchestrator.store.run_files import Storage
 from trainables.base import Status
 from trainables.probes.base import Probe
 
 PROBES = "probes"
 """In a run's directory: for every probe NAME.json and, where it gives arrays, NAME.npz."""
+
+DAMAGED_ARRAYS = (ValueError, OSError, EOFError, zipfile.BadZipFile)
+"""Errors of numpy at a damaged file of arrays."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a sweep is made of once it exists: its identity and its finished runs. Shared by engine, tracking and report."""
+"""A sweep and its finished runs as engine, tracking and report share them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.space.spec import SweepSpec
-from orchestrator.store.storage import Storage
+from orchestrator.store.run_files import Storage
 from orchestrator.tuning.study import Tuning
 from trainables.base import Outcome, RunConfig
 
@@ -44,7 +44,7 @@ class RunRecord:
 @dataclass(frozen=True)
 class Sweep:
     """One asking of one question. ``environment`` states versions, git state and hardware as plain JSON values;
-    ``tunings`` what was tuned before, a mix each; ``fresh`` is True where every run is trained anew for it."""
+    ``tunings`` what was tuned before, a mix each."""
 
     id: str
     spec: SweepSpec
@@ -52,4 +52,8 @@ class Sweep:
     created: str
     environment: dict[str, Any]
     tunings: tuple[Tuning, ...] = ()
-    fresh: bool = False
+
+    @property
+    def fresh(self) -> bool:
+        """True if every run is trained for it alone."""
+        return bool(self.spec.salt)

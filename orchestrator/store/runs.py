@@ -1,7 +1,7 @@
-"""The finished runs of a home as one sweep sees them: each lies there once, whoever asked for it first.
+"""The finished runs of a home as one sweep sees them: each is kept once, whichever sweep trained it.
 
 A run's key holds everything that changes its mathematics, so a finished run of the same key is as good as a new one. A
-sweep asks here before it trains: the run may be there, or another sweep may be training it now.
+sweep asks here before it trains: the run may be kept, or another sweep may be training it.
 """
 
 from __future__ import annotations
@@ -15,69 +15,70 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from filelock import FileLock
 
-from orchestrator.store.damage import Say, is_whole
 from orchestrator.store.driving import is_driven
 from orchestrator.store.files import Home, SweepFiles, write_whole
-from orchestrator.store.remains import OUTCOME, WEIGHTS, read_origin, read_outcome, write_origin
-from orchestrator.store.storage import kept_runs, storage_at
-from orchestrator.store.trouble import REMOTE, trouble_words
+from orchestrator.store.run_files import (
+    OUTCOME,
+    WEIGHTS,
+    Storage,
+    kept_runs,
+    read_origin,
+    read_outcome,
+    read_run,
+    write_origin,
+)
 from trainables.base import Outcome
 
 ALIVE_FOR_S = 0.5
-"""How long a look whether another sweep is being driven holds good."""
-ASK_AGAIN_S = (1.0, 5.0, 15.0)
-"""How long a store on the network that does not answer is left alone, before the driver asks it again."""
-Answer = TypeVar("Answer")
+"""Age at which a look at another sweep's driver is repeated."""
+DAMAGED = "?"
+"""Stands for the sweep of a damaged claim."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A run that was there. ``trained_for`` is the id of the sweep it was trained for, ``""`` for the one that asks."""
+    """A run that is kept. ``trained_for`` is the id of the sweep it was trained for, ``""`` for the one that asks."""
 
     outcome: Outcome
     trained_for: str
 
 
 class SweepRuns:
-    """Used by the process that drives the sweep. A sweep that keeps its runs by itself (``--fresh``, or made before
-    runs were shared) finds its own alone and shares none. ``say`` is told of damaged runs."""
+    """For the process that drives the sweep. ``say`` hears of damaged runs and claims."""
 
-    def __init__(self, files: SweepFiles, say: Say = warnings.warn) -> None:
+    def __init__(self, files: SweepFiles, say: Callable[[str], object] = warnings.warn) -> None:
         self._files = files
         self._say = say
         self.sweep_id = files.directory.name
         self._home = files.home
-        self._shared = not files.keeps_its_runs
         self._runs = kept_runs(files)
         self._alive: dict[str, tuple[float, bool]] = {}
 
     def has(self, key: str) -> bool:
-        """Whether a finished run of this key is there, whole or not."""
-        return self._shared and self._asked(lambda: self._runs.has(key))
+        """True if a finished run of this key is kept, whole or damaged."""
+        return self._runs.has(key)
 
     def weights(self, key: str) -> Path | None:
-        """Where the weights of a finished run lie, the sweep's own or the home's; None where it left none."""
-        path = self._asked(lambda: self._runs.get(key)) / WEIGHTS
+        """The file with the weights of a finished run; None if it left none."""
+        path = self._runs.get(key) / WEIGHTS
         return path if path.is_file() else None
 
     def find(self, key: str) -> Found | None:
-        """The finished run of this key; None where it must be trained. A damaged one is put aside and named."""
-        if not self.has(key) or not self._asked(lambda: is_whole(self._runs, key, self._say)):
-            return None
-        return Found(read_outcome(self._asked(lambda: self._runs.get(key))), self.trained_for(key))
+        """The finished run of this key; None if it must be trained. A damaged one is named and deleted."""
+        outcome = take(self._runs, key, self._say)
+        return None if outcome is None else Found(outcome, self.trained_for(key))
 
     def trained_for(self, key: str) -> str:
-        """The other sweep a run that is there was trained for; ``""`` where it was this one."""
-        origin = read_origin(self._asked(lambda: self._runs.get(key))) if self._shared else None
+        """The other sweep that a kept run was trained for; ``""`` for this one."""
+        origin = read_origin(self._runs.get(key))
         return "" if origin is None or origin.sweep == self.sweep_id else origin.sweep
 
     def keep(self, key: str, outcome: Outcome, files: Mapping[str, bytes]) -> Found:
-        """Write a run that ended, whole and flushed; the run as it is kept: where another sweep was first, theirs.
-        ``files`` are what it left, by their paths in its directory."""
+        """Write a run that ended, whole and flushed; the run as it is kept. If another sweep was first, theirs stays.
+        ``files`` are its weights, arrays and probe results, by their paths in its directory."""
         with self._runs.put(key) as directory:
             for name, content in files.items():
                 (directory / name).parent.mkdir(exist_ok=True)
@@ -88,23 +89,21 @@ class SweepRuns:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """A block during which no sweep's runs are removed: what is found in it may be journalled."""
+        """A block during which no run is removed: a run found in it may be journalled."""
         with removal_lock(self._home):
             yield
 
     def claim(self, key: str) -> bool:
-        """Say that this sweep trains a run from now on; False where another one that is being driven said so before.
+        """Claim a run for this sweep to train; False if another sweep that is driven has claimed it.
 
-        Two sweeps that claim at the very moment in which a third one died may both be told True. Both train then, and
-        the first to finish is right.
+        Two sweeps that claim at the very moment in which a third one died may both get True. Both train then, and the
+        first to finish is right.
         """
-        if not self._shared:
-            return True
         claim = self._home.claims / key
-        holder = _read_claim(claim)
+        holder = self._holder(claim)
         if holder is None and _create(claim, self.sweep_id):
             return True
-        holder = holder or _read_claim(claim)
+        holder = holder or self._holder(claim)
         if holder == self.sweep_id:
             return True
         if holder is not None and self._is_driven(holder):
@@ -113,23 +112,19 @@ class SweepRuns:
         return True
 
     def free(self, key: str) -> None:
-        """The run has ended, or is given up: whoever wants it may look for it, or train it."""
+        """Give up a claim: the run has ended, or is not trained here any more."""
         claim = self._home.claims / key
-        if self._shared and _read_claim(claim) == self.sweep_id:
+        if _read_claim(claim) == self.sweep_id:
             claim.unlink(missing_ok=True)
 
-    def _asked(self, ask: Callable[[], Answer]) -> Answer:
-        """What the storage answers. One on the network that does not is asked again a few times: what is trained
-        meanwhile goes on."""
-        for wait_s in ASK_AGAIN_S:
-            try:
-                return ask()
-            except OSError as error:
-                if error.errno != REMOTE:
-                    raise
-                self._say(f"Machine error (not a result): {trouble_words(error, '')}; retrying in {wait_s:g} s")
-            time.sleep(wait_s)
-        return ask()
+    def _holder(self, claim: Path) -> str | None:
+        """The sweep that claimed a run, or None. A claim that names no sweep of the home is named and dropped."""
+        holder = _read_claim(claim)
+        if holder is None or self._home.sweep(holder).directory.is_dir():
+            return holder
+        self._say(f"{claim} names no sweep of this home: it is left out")
+        claim.unlink()
+        return None
 
     def _is_driven(self, sweep_id: str) -> bool:
         seen, alive = self._alive.get(sweep_id, (-ALIVE_FOR_S, False))
@@ -139,10 +134,22 @@ class SweepRuns:
         return alive
 
 
+def take(runs: Storage, key: str, say: Callable[[str], object]) -> Outcome | None:
+    """The outcome of a finished run whose every file is whole; None if it must be trained. A damaged run is named and
+    deleted."""
+    if not runs.has(key):
+        return None
+    outcome = read_run(runs.get(key), whole=True)
+    if not isinstance(outcome, str):
+        return outcome
+    say(f"{runs}/{key} is damaged ({outcome}): the run is trained again")
+    runs.delete(key)
+    return None
+
+
 def removable(home: Home, sweep_id: str) -> list[str]:
-    """The keys of the runs that no sweep but this one refers to or is training: they can go with it. Runs of its tuning
-    are among them; a sweep refers to all that its tuning has trained or found."""
-    shared = storage_at(home.runs_at)
+    """Keys of the runs, those of tuning included, that only this sweep refers to or trains: they can go with it."""
+    shared = Storage(home.runs)
     sweeps = {path.name: SweepFiles(path) for path in (home.root / "sweeps").glob("*")}
     others = [_journalled(files) for name, files in sweeps.items() if name != sweep_id]
     said = _journalled(home.sweep(sweep_id))
@@ -160,43 +167,39 @@ def removable(home: Home, sweep_id: str) -> list[str]:
 
 
 def _journalled(files: SweepFiles) -> bytes:
-    """All that a sweep's journals say."""
-    return b"".join(path.read_bytes() for path in (files.journal, files.tuning.journal) if path.exists())
+    """The text of a sweep's journal."""
+    return files.journal.read_bytes() if files.journal.exists() else b""
 
 
 def remove(home: Home, keys: list[str]) -> None:
     """Delete these runs. Called under :func:`removal_lock`."""
-    shared = storage_at(home.runs_at)
+    shared = Storage(home.runs)
     for key in keys:
         shared.delete(key)
         (home.claims / key).unlink(missing_ok=True)
 
 
-def remove_own(files: SweepFiles) -> None:
-    """Delete the runs that a sweep keeps by itself."""
-    if files.keeps_its_runs:
-        storage = kept_runs(files)
-        for name in storage.list():
-            storage.delete(name)
-
-
 @contextmanager
 def removal_lock(home: Home) -> Iterator[None]:
-    """A block during which nobody else removes runs of this home, or refers to one that was there."""
+    """A block during which no other process removes runs of this home, or refers to a kept one."""
     home.root.mkdir(parents=True, exist_ok=True)
     with FileLock(home.root / ".runs.lock"):
         yield
 
 
 def _read_claim(path: Path) -> str | None:
+    """The sweep that a claim names, ``"?"`` if the claim is damaged, None if there is none."""
     try:
-        return path.read_text(encoding="utf-8")
+        said = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
+    except UnicodeDecodeError:
+        return DAMAGED
+    return said if said and "/" not in said and "\0" not in said else DAMAGED
 
 
 def _create(path: Path, text: str) -> bool:
-    """Write a file that was not there; False where it is. It is never seen empty: linked to its name when whole."""
+    """Write a new file; False if there is one. It is never seen empty: it is linked to its name when whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     try:
@@ -205,7 +208,7 @@ def _create(path: Path, text: str) -> bool:
         os.link(name, path)
     except FileExistsError:
         return False
-    except OSError:  # A file system without links: two that come at the same moment may both be told True.
+    except OSError:  # A file system without links: two claims at the same moment may both succeed.
         write_whole(path, text)
     finally:
         os.unlink(name)

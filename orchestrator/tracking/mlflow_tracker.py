@@ -25,9 +25,9 @@ from orchestrator.report import figures, main_figure
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.pictures import Gallery
 from orchestrator.store.files import SweepFiles
-from orchestrator.store.journal import Ended, read_journal
+from orchestrator.store.journal import EndedLine, read_journal
 from orchestrator.store.records import FIGURE, RunRecord, Sweep
-from orchestrator.store.remains import read_origin
+from orchestrator.store.run_files import read_origin
 from orchestrator.tracking import content, transition_content
 from orchestrator.tracking.base import Ending, Tracker
 from orchestrator.tracking.content import Content, Data
@@ -285,7 +285,7 @@ def _sweep_ended_ms(sweep: Sweep, files: Sequence[Path]) -> int:
     """When the last run of a sweep ended: the same at every replay. Of sweeps of before journals told, when its figures
     were written, or else its journal. Now, where there is nothing."""
     journal = SweepFiles(sweep.directory).journal
-    ended = max((entry.at for entry in read_journal(journal) if isinstance(entry, Ended)), default="")
+    ended = max((entry.at for entry in read_journal(journal) if isinstance(entry, EndedLine)), default="")
     return _ms(ended) if ended else _newest_ms(files or [journal])
 
 

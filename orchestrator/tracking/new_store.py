@@ -12,7 +12,7 @@ from pathlib import Path
 import mlflow
 from mlflow import MlflowClient
 
-from orchestrator.store.scratch import scratch
+from orchestrator.store.machine import scratch
 from orchestrator.tracking.store import DATABASE, Store, alone
 
 

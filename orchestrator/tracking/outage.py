@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import requests
 from mlflow.exceptions import MlflowException
 
-from orchestrator.store.trouble import REMOTE
+from orchestrator.store.machine import REMOTE
 from orchestrator.tracking.base import DamagedStoreError, OutageError, RefusedError
 
 TEMPORARY_CODES = frozenset(

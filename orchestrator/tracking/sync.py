@@ -17,7 +17,6 @@ from orchestrator.prediction.registered import registered
 from orchestrator.report.answer import answer
 from orchestrator.space.validation import explain
 from orchestrator.store import lifecycle, reading
-from orchestrator.store.damage import flaw_of, line_words
 from orchestrator.store.files import Home
 from orchestrator.store.reading import Unreadable
 from orchestrator.store.records import FIGURE, REPORT, Sweep
@@ -135,7 +134,7 @@ def _read(home: Home, sweep_id: str) -> Sweep | Unreadable:
     if isinstance(found, Sweep):
         files = home.sweep(sweep_id)
         try:
-            for entry in lifecycle.recall(files, flaw_of(found.spec)).ended:
+            for entry in lifecycle.recall(files).ended:
                 lifecycle.record_of(found, files, entry)
         except SettingsError as error:
             why = f"{found.spec.family} does not take its settings any more: {explain(error)}"
@@ -155,9 +154,9 @@ def _record(home: Home, sweep: Sweep, tracker: Tracker, place: str, say: Callabl
 def _replay(home: Home, sweep: Sweep, tracker: Tracker, say: Callable[[str], object]) -> int:
     """Hand a sweep to the tracker; returns its runs."""
     files = home.sweep(sweep.id)
-    memory = lifecycle.recall(files, flaw_of(sweep.spec))
-    for line in memory.damaged:
-        say(f"{line_words(files.journal, line)}: it is not recorded; `run ... --resume {sweep.id}` mends the journal")
+    memory = lifecycle.recall(files)
+    for damaged in memory.damaged:
+        say(damaged)
     registered(files, say)  # Says so where it is damaged.
     tracker.begin(sweep)
     runs = [lifecycle.record_of(sweep, files, entry) for entry in memory.ended]

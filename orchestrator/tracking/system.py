@@ -21,7 +21,7 @@ from mlflow.system_metrics.metrics.disk_monitor import DiskMonitor
 from mlflow.system_metrics.metrics.gpu_monitor import GPUMonitor
 
 from orchestrator.alongside import Alongside
-from orchestrator.store.trouble import trouble_in
+from orchestrator.store.machine import trouble_in
 
 SAMPLES = "system.jsonl"
 EVERY_S = 10.0

@@ -15,11 +15,11 @@ from orchestrator.report.figures import save, similarity_figure
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store import lifecycle
-from orchestrator.store.files import Home, whole_directory
+from orchestrator.store.checkpoints import note_progress, write_members
+from orchestrator.store.files import Home
 from orchestrator.store.journal import Answered, Ended, Journal
 from orchestrator.store.records import ARRAYS, PICTURE, Sweep
-from orchestrator.store.remains import OUTCOME, note_progress, write_members, write_origin
-from orchestrator.store.storage import kept_runs
+from orchestrator.store.run_files import OUTCOME, Storage, kept_runs, write_origin
 from tests.drive.sweeps import spec
 from tests.families import FLOOR, LogisticLearner
 from trainables.base import Evaluation, Outcome, RunConfig, Status
@@ -65,7 +65,7 @@ def write_sweep(
         outcome = (outcomes or {}).get(place) or outcome_of(config)
         key = family.key(config)
         if outcome.status is not Status.FAILED:
-            leave_run(kept_runs(files).get(key), config, outcome, sweep.id)
+            leave_run(kept_runs(files), key, config, outcome, sweep.id)
         journal.append(Ended(key, Request(config.mix.name, config.size, config.seed), outcome))
     if answered:
         journal.append(Answered())
@@ -73,11 +73,11 @@ def write_sweep(
     return sweep
 
 
-def leave_run(directory: Path, config: RunConfig, outcome: Outcome, sweep_id: str) -> None:
+def leave_run(runs: Storage, key: str, config: RunConfig, outcome: Outcome, sweep_id: str) -> None:
     """A run's directory as a worker leaves it."""
     embedding = np.random.default_rng(config.seed).normal(size=(TOKENS, config.size)).astype(np.float32)
     unit = embedding / np.linalg.norm(embedding, axis=1, keepdims=True)
-    with whole_directory(directory) as aside:
+    with runs.put(key) as aside:
         np.savez(aside / ARRAYS, embedding=embedding, similarity=unit @ unit.T)
         (aside / PICTURE).write_bytes(_picture())
         write_origin(aside, sweep_id)

@@ -25,7 +25,7 @@ def home_of_ids(tmp_path: Path) -> Home:
     for each in IDS:
         directory = tmp_path / "sweeps" / each
         directory.mkdir(parents=True)
-        (directory / "sweep.json").write_text("{}")
+        (directory / "journal.jsonl").touch()
     return Home(tmp_path)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -18,8 +17,7 @@ from orchestrator.catalogue.reading import State, read_arrays, read_sweep
 from orchestrator.errors import UserError
 from orchestrator.store import lifecycle
 from orchestrator.store.files import Home
-from orchestrator.store.remains import read_origin
-from orchestrator.store.storage import directory_bytes
+from orchestrator.store.run_files import directory_bytes, read_origin
 from tests.catalogue.fabricated import diverged, failed, leave_stack, runs_of, write_sweep
 from tests.drive.sweeps import spec
 from trainables.base import Status
@@ -85,17 +83,6 @@ def test_a_copied_home_tells_the_same_times(tmp_path: Path) -> None:
     ends = [read_origin(run.directory) for run in found.runs]
     assert ends == [read_origin(run.directory) for run in read_sweep(home, sweep.id).runs]
     assert None not in ends
-
-
-def test_a_journal_of_before_it_told_times_was_changed_when_it_was_written(tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    sweep = write_sweep(home)
-    journal = home.sweep(sweep.id).journal
-    former = re.sub(r',"at":"[^"]*"', "", journal.read_text())
-    assert '"at"' not in former
-    journal.write_text(former)
-    os.utime(journal, (LONG_AGO.timestamp(), LONG_AGO.timestamp()))
-    assert read_sweep(home, sweep.id).changed == LONG_AGO
 
 
 def test_runs_in_training_show_how_far_they_are(tmp_path: Path) -> None:

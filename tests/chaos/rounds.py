@@ -19,8 +19,7 @@ from rich.console import Console
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store import lifecycle
-from orchestrator.store.damage import flaw_of_run
-from orchestrator.store.files import Home
+from orchestrator.store.files import Home, flaw_of
 from tests.chaos.disturbed import Disturbed
 from tests.chaos.faults import FAULTS, in_time
 from tests.chaos.ground import Ground
@@ -89,7 +88,9 @@ def truth(directory: Path, **changes: Any) -> Truth:
     run_sweep(spec, RunOptions(home=directory, local_debug=True), console)
     said = console.file
     assert isinstance(said, io.StringIO)
-    entries = journalled(directory)
+    entries = [
+        each for one in Home(directory).sweep_ids() for each in lifecycle.recall(Home(directory).sweep(one)).ended
+    ]
     assert len(entries) == len(spec.cells) * spec.seeds
     outcomes = {(each.request.mix, each.request.size, each.request.seed): each.outcome.to_json() for each in entries}
     return Truth(outcomes, answer_in(said.getvalue()))
@@ -186,9 +187,7 @@ def count(home: Path, log: Path, expected: Truth) -> Counted:
         (each.request.mix, each.request.size, each.request.seed): each
         for each in lifecycle.recall(Home(home).sweep(sweep_id)).ended
     }
-    whole = {
-        cell for cell, each in kept.items() if not each.outcome.error and not flaw_of_run(home / "runs" / each.key)
-    }
+    whole = {cell for cell, each in kept.items() if not each.outcome.error and not flaw_of(home / "runs" / each.key)}
     in_journal = Counter(each.key for each in journalled(home))
     in_mlflow = Counter(recorded(home))
     return Counted(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from orchestrator.store.files import Home
-from orchestrator.store.remains import OUTCOME
+from orchestrator.store.run_files import OUTCOME
 from tests.chaos.__main__ import drawn, main, not_seen
 from tests.chaos.faults import FAULTS
 from tests.chaos.played import Played, table, totals

@@ -124,14 +124,6 @@ def test_a_range_to_tune_in_is_found_under_its_dotted_name(run: Program) -> None
     assert (said["tune.sizes"], said["tune.trials"]) == ("--set tune.sizes=[6, 8]", "default")
 
 
-def test_settings_in_the_words_of_a_former_version_are_from_where_those_stand(run: Program, tmp_path: Path) -> None:
-    old = "like: add_vs_add_prod\nprofiles:\n  smoke:\n    settings:\n      model:\n        init_std: 0.1\n"
-    (tmp_path / "old.yaml").write_text(old)
-    said = origins(run("show", "old.yaml", "--profile", "smoke").out)
-    assert said["settings.model.init.std"] == said["settings.model.init.kind"] == "old.yaml, line 6 (profile smoke)"
-    assert said["settings.model.init.gain"] == "default"
-
-
 @pytest.mark.parametrize("profile", open_space("add_vs_add_prod_recipes").profiles)
 def test_what_is_shown_can_be_run_again(run: Program, tmp_path: Path, profile: str) -> None:
     shown = run("show", "add_vs_add_prod_recipes", "--profile", profile, "--gpu-fraction", "0.5")

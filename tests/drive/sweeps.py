@@ -9,7 +9,8 @@ from rich.console import Console
 
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.files import Home
-from orchestrator.store.journal import Ended, read_journal
+from orchestrator.store.journal import Ended
+from orchestrator.store.lifecycle import recall
 
 FAMILY = "tests.families:LogisticFamily"
 
@@ -42,5 +43,4 @@ def printed(console: Console) -> str:
 
 def ended(home: Path, sweep_id: str) -> list[Ended]:
     """The runs in a sweep's journal."""
-    entries = read_journal(Home(home).sweep(sweep_id).journal)
-    return [entry for entry in entries if isinstance(entry, Ended)]
+    return list(recall(Home(home).sweep(sweep_id)).ended)

@@ -17,7 +17,7 @@ from orchestrator.errors import SweepError, UserError
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.files import Home
 from orchestrator.store.journal import Journal
-from orchestrator.store.storage import kept_runs
+from orchestrator.store.run_files import kept_runs
 from orchestrator.transition.types import Verdict
 from tests.drive.sweeps import ended, printed, quiet, spec
 from trainables.base import Status

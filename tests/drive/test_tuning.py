@@ -25,10 +25,9 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes
 from orchestrator.store import lifecycle
 from orchestrator.store.files import Home
-from orchestrator.store.journal import Ended
-from orchestrator.store.remains import read_outcome
+from orchestrator.store.journal import Ended, Journal, Memory
+from orchestrator.store.run_files import Storage, read_outcome
 from orchestrator.store.runs import removable
-from orchestrator.store.storage import storage_at
 from orchestrator.tracking import store
 from orchestrator.tuning.objective import LEARNED, learned_at
 from tests.drive import mortal
@@ -46,8 +45,8 @@ def asked(**changes: object) -> SweepSpec:
 
 
 def tuning_runs(home: Path, place: int = 0) -> list[Ended]:
-    """The runs in the tuning journal of a sweep, the newest one's or an older one's."""
-    return list(lifecycle.recall(Home(home).sweep(Home(home).sweep_ids()[place]).tuning).ended)
+    """The runs of a sweep's tuning, the newest one's or an older one's."""
+    return list(lifecycle.recall(Home(home).sweep(Home(home).sweep_ids()[place])).trials)
 
 
 def logged(home: Path, **changes: object) -> SweepSpec:
@@ -76,7 +75,7 @@ def test_a_run_of_a_tuning_lies_in_the_home_and_ends_where_it_has_learned(tmp_pa
     entries = tuning_runs(tmp_path)
     assert {entry.request.until for entry in entries} == {LEARNED}
     for entry in entries:
-        directory = storage_at(Home(tmp_path).runs_at).get(entry.key)
+        directory = Storage(Home(tmp_path).runs).get(entry.key)
         outcome = read_outcome(directory)
         assert outcome == entry.outcome
         assert outcome.measures.get("seconds", 0.0) >= 0
@@ -108,12 +107,12 @@ def test_a_kill_in_the_middle_loses_no_finished_run(tmp_path: Path, dies: int) -
     assert killed.returncode == -signal.SIGKILL
     [sweep_id] = Home(tmp_path).sweep_ids()
     files = Home(tmp_path).sweep(sweep_id)
-    assert not files.tunings.exists()
+    assert not lifecycle.recall(files).tunings
     known = tuning_runs(tmp_path)
     assert known
     # The last of them as if the driver had died before it was written down.
-    lines = files.tuning.journal.read_bytes().splitlines(keepends=True)
-    files.tuning.journal.write_bytes(b"".join(lines[:-1]))
+    lines = files.journal.read_bytes().splitlines(keepends=True)
+    files.journal.write_bytes(b"".join(lines[:-1]))
     before = (tmp_path / "log").read_text(encoding="utf-8").splitlines()
     run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True, resume=sweep_id), quiet())
     # Only the evaluation that nobody heard of any more was trained again.
@@ -179,7 +178,7 @@ def test_the_runs_of_a_tuning_go_with_the_last_sweep_that_used_them(tmp_path: Pa
     assert used == {entry.key for entry in tuning_runs(tmp_path, place=1)}
     assert {entry.reused_from for entry in tuning_runs(tmp_path)} == {older}
     assert not used & set(removable(Home(tmp_path), older))
-    Home(tmp_path).sweep(newer).tuning.journal.unlink()
+    Home(tmp_path).sweep(newer).journal.unlink()
     assert used <= set(removable(Home(tmp_path), older))
 
 
@@ -189,8 +188,7 @@ def test_a_fresh_sweep_is_tuned_anew_with_runs_of_its_own(tmp_path: Path) -> Non
     once = trained(tmp_path)
     run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True, fresh=True), quiet())
     assert trained(tmp_path) == once + once
-    files = Home(tmp_path).sweep(Home(tmp_path).sweep_ids()[0])
-    assert {entry.key for entry in tuning_runs(tmp_path)} < {path.name for path in files.own_runs.iterdir()}
+    assert not {entry.key for entry in tuning_runs(tmp_path)} & {entry.key for entry in tuning_runs(tmp_path, place=1)}
 
 
 def test_a_sweep_is_tuned_without_ray_and_another_one_reuses_it(tmp_path: Path) -> None:
@@ -252,8 +250,9 @@ def test_optuna_tunes_under_ray_and_a_second_sweep_reuses_it(tmp_path: Path) -> 
     home, said = Home(tmp_path), io.StringIO()
     sweep = lifecycle.create(wanted, home)
     sizing = StackSizes(wanted, hardware.detect())
-    with RayEngine(wanted.resources) as engine, lifecycle.driving(home.sweep(sweep.id)):
-        tunings = tuned(sweep, home, engine, sizing, lambda text: print(text, file=said)).tunings
+    files = home.sweep(sweep.id)
+    with RayEngine(wanted.resources) as engine, lifecycle.driving(files), Journal(files.journal) as journal:
+        tunings = tuned(sweep, Memory(), journal, engine, sizing, lambda text: print(text, file=said)).tunings
     assert len(re.findall(r"tuning \S+, trial \d of 4: ", said.getvalue())) == sum(
         len(tuning.trials) for tuning in tunings
     )

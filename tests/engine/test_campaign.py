@@ -12,11 +12,11 @@ from orchestrator.search.base import Request
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.searching import searcher_of
 from orchestrator.stacks import StackSizes
+from orchestrator.store.checkpoints import read_members, read_progress
 from orchestrator.store.files import Home, SweepFiles
-from orchestrator.store.journal import Ended, Journal, Stopped, read_journal
+from orchestrator.store.journal import Ended, EndedLine, Journal, Stopped, read_journal
 from orchestrator.store.lifecycle import recall
 from orchestrator.store.records import Sweep
-from orchestrator.store.remains import read_members, read_progress
 from tests.drive.sweeps import spec
 from trainables.base import Evaluation, Outcome, Status
 
@@ -81,9 +81,8 @@ def test_a_failed_stack_is_split_and_a_run_that_fails_alone_has_failed(files: Pa
     assert [ticket.request for ticket in alone.tickets] == [stack.tickets[1].request]
     campaign.stack_failed(alone.id, "Traceback: boom")
     assert campaign.done
-    entries = [entry for entry in read_journal(files) if isinstance(entry, Ended)]
-    assert [entry.outcome.status for entry in entries] == [Status.FINISHED, Status.FAILED]
-    assert entries[1].outcome.error == "Traceback: boom"
+    failures = [entry.failure for entry in read_journal(files) if isinstance(entry, EndedLine)]
+    assert failures == [None, Outcome(Status.FAILED, 0, {}, {}, error="Traceback: boom")]
 
 
 def test_a_failed_stack_continues_whole_as_often_as_that_is_asked_and_then_each_run_alone(files: Path) -> None:
@@ -153,7 +152,7 @@ def test_a_run_of_more_steps_has_its_own_key_and_steps_and_ends_the_campaign(fil
             outcome = Outcome(Status.FINISHED, 3, {"add": 0.95 if learned else 0.1}, {"add": 0.1})
             campaign.ended(ticket.key, outcome)
         campaign.stack_ended(stack.id)
-    entries = [entry for entry in read_journal(files) if isinstance(entry, Ended)]
+    entries = [entry for entry in read_journal(files) if isinstance(entry, EndedLine)]
     assert entries[-1].request == Request("add", 8, 0, 2)
     assert len({entry.key for entry in entries}) == len(entries) == 5
     assert campaign.ticket(entries[-1].request).config.settings.steps == 6
@@ -292,7 +291,7 @@ def test_a_mix_that_is_stopped_is_given_up_and_its_ended_runs_stay(files: Path) 
             campaign.ended(ticket.key, GOOD)
     entries = list(read_journal(files))
     assert [entry.mix for entry in entries if isinstance(entry, Stopped)] == ["add"]
-    known = [entry.key for entry in entries if isinstance(entry, Ended) and entry.request.mix == "add"]
+    known = [entry.key for entry in entries if isinstance(entry, EndedLine) and entry.request.mix == "add"]
     assert known == [ended.tickets[0].key]
     assert recall(SweepFiles(files.parent)).stopped == {"add"}
 
@@ -307,6 +306,5 @@ def test_a_run_that_is_stopped_has_failed_by_hand(files: Path) -> None:
     assert not campaign.given_up(stack.id)
     campaign.ended(other, GOOD)
     assert campaign.done
-    by_key = {entry.key: entry.outcome for entry in read_journal(files) if isinstance(entry, Ended)}
-    assert (by_key[stopped].status, by_key[stopped].error) == (Status.FAILED, "stopped by hand")
-    assert by_key[other] == GOOD
+    by_key = {entry.key: entry.failure for entry in read_journal(files) if isinstance(entry, EndedLine)}
+    assert by_key == {stopped: Outcome(Status.FAILED, 0, {}, {}, error="stopped by hand"), other: None}

@@ -18,14 +18,13 @@ from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.files import Home
 from orchestrator.store.journal import Ended
-from orchestrator.store.remains import WEIGHTS, read_origin, read_outcome
+from orchestrator.store.run_files import WEIGHTS, read_origin, read_outcome
 from tests.chaos.ground import HEAD, QUICK
 from tests.chaos.paced import RUNS, write_space
 from tests.chaos.program import ENVIRONMENT, Program, evaluations, journalled
 from tests.drive.sweeps import ended, quiet, spec
 from tests.engine.held import FAMILY
 from tests.engine.nodes import OWN_DISK, READ_ONLY, need_namespaces, node_with, wait_for_nodes
-from trainables.base import Status
 
 pytestmark = pytest.mark.slow
 
@@ -108,8 +107,8 @@ def test_a_node_that_is_lost_fails_no_run(tmp_path: Path, monkeypatch: pytest.Mo
         cluster.shutdown()
     said = program.log.read_text()
     lost = r"the node [\d.]+ was lost|a node was lost, or cannot be reached"
-    assert re.search(rf"Machine error (not a result): ({lost}) .*; retrying in 1 s", said), said
-    assert [entry.outcome.status for entry in journalled(tmp_path / "home")] == [Status.FINISHED] * RUNS
+    assert re.search(rf"Machine error \(not a result\): ({lost}) .*; retrying in 1 s", said), said
+    assert [entry.failure for entry in journalled(tmp_path / "home")] == [None] * RUNS
 
 
 def test_a_node_that_joins_in_the_middle_trains_and_one_that_leaves_is_not_counted_on(

@@ -20,9 +20,8 @@ from orchestrator.store.checkpoints import Checkpoints
 from orchestrator.store.files import Home, SweepFiles
 from orchestrator.store.probed import read_arrays, read_results
 from orchestrator.store.records import Sweep
-from orchestrator.store.remains import read_outcome
+from orchestrator.store.run_files import kept_runs, read_outcome
 from orchestrator.store.runs import SweepRuns
-from orchestrator.store.storage import kept_runs
 from tests.drive.sweeps import spec
 from trainables.base import Status
 

@@ -11,7 +11,7 @@ from orchestrator.report.answer import Answer, Count, answer
 from orchestrator.report.explaining import explain
 from orchestrator.report.table import answer_table
 from orchestrator.store.records import RunRecord
-from orchestrator.store.storage import PosixStorage
+from orchestrator.store.run_files import Storage
 from orchestrator.transition.shares import size_shares
 from orchestrator.transition.types import Estimate, Point, SizeShare, Synergy, Transition, Verdict
 from tests.report.samples import FOUND, NOWHERE, bracketed, make_answer, make_spec, transition
@@ -226,7 +226,7 @@ def test_what_runs_beyond_the_sizes_take(verdict: Verdict, said: str, tmp_path: 
 
 def taking(seconds: float, directory: Path) -> list[RunRecord]:
     """Runs that each took so long to train."""
-    storage = PosixStorage(str(directory))
+    storage = Storage(directory)
     return [
         RunRecord(f"run {place}", config, replace(outcome, measures={"seconds": seconds}), storage)
         for place, (config, outcome) in enumerate(bracketed())

@@ -12,7 +12,7 @@ from orchestrator.report.races import Bounds, SpeedUp, median, race_figure, spee
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.records import RunRecord
-from orchestrator.store.storage import PosixStorage
+from orchestrator.store.run_files import Storage
 from orchestrator.transition.types import Estimate
 from trainables.base import Evaluation, Outcome, Status
 
@@ -81,7 +81,7 @@ def record(asked: SweepSpec, mix: str, size: int, seed: int, spent: dict[str, fl
     scores = dict.fromkeys(spent, 0.0)
     curve = tuple(Evaluation(step, 0.5, scores, _point(step, spent)) for step in (10, 20))
     outcome = Outcome(Status.FINISHED, 20, scores, scores, curve, measures)
-    return RunRecord(f"{mix}{size}{seed}", config, outcome, PosixStorage(""))
+    return RunRecord(f"{mix}{size}{seed}", config, outcome, Storage(""))
 
 
 def test_races_are_paired_by_graph_and_taken_with_the_best_rival() -> None:

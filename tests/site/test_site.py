@@ -18,7 +18,7 @@ from orchestrator.site.shelf import Shelf
 from orchestrator.store.files import Home
 from orchestrator.store.journal import Answered, Journal
 from orchestrator.store.lifecycle import driving
-from orchestrator.store.stop_requests import StopRequest, asked_to_stop
+from orchestrator.store.notes import StopRequest, asked_to_stop
 from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
 from tests.drive.sweeps import spec
 from tests.site.asking import get, post

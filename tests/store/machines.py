@@ -22,7 +22,7 @@ SPACE = {
     "search": {"method": "grid"},
     "resources": {"max_stack": 1, "cpu_per_stack": 2, "checkpoint_every_s": 0.1},
 }
-HASTY = "import orchestrator.store.lease as l; l.RENEW_S, l.LAPSE_S = 0.5, {lapse_s}; "
+HASTY = "import orchestrator.store.driving as l; l.RENEW_S, l.LAPSE_S = 0.5, {lapse_s}; "
 PROGRAM = "from orchestrator.cli import main; import sys; main(sys.argv[1:])"
 
 
@@ -60,12 +60,6 @@ class Machine:
     def said(self) -> str:
         """What its commands said on stderr."""
         return (self.directory / "said.log").read_text()
-
-    @property
-    def home(self) -> Path:
-        """Its part of the one home that it knows."""
-        [found] = [path.parent for path in self.directory.glob("*/.mirror")]
-        return found
 
 
 def write_space(directory: Path, log: Path, sleep_s: float) -> str:

@@ -1,27 +1,29 @@
-"""Old, damaged and foreign files, through the command line: each is named, and all the rest of a home goes on."""
+"""Damaged and foreign files, through the command line: each is named, and the table is that of an undisturbed sweep."""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
-import sqlite3
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 import pytest
 
+from orchestrator.engine.messages import StackJob
+from orchestrator.engine.worker import StackWorker
+from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
-from orchestrator.store.files import Home, SweepFiles
+from orchestrator.store import lifecycle
+from orchestrator.store.files import Home, SweepFiles, flaw_of
+from orchestrator.store.journal import Begun, to_line
 from orchestrator.store.records import ARRAYS
-from orchestrator.store.remains import OUTCOME
-from orchestrator.store.storage import kept_runs
-from tests.catalogue.fabricated import leave_run, outcome_of, runs_of, write_sweep
-from tests.commands.program import Ended, Program, program
+from orchestrator.store.run_files import OUTCOME, WEIGHTS
+from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
+from tests.commands.program import Program, command, program
 from tests.drive.sweeps import ended, spec
+from tests.store.counting import trained
 
 KEPT = 5
 """Runs in the journal of the sweep that is damaged; it is unfinished."""
@@ -34,44 +36,18 @@ class Place:
     root: Path
     whole: str
     hurt: str
-    space: Path
 
     @property
     def files(self) -> SweepFiles:
         return Home(self.root).sweep(self.hurt)
 
 
-def hurt_spec() -> SweepSpec:
-    return spec(name="hurt")
-
-
-def whole_spec() -> SweepSpec:
-    """It has no run in common with the other."""
-    return spec(name="whole", sizes=[24, 48], settings={"curve": {"midpoint": 30.0}})
-
-
-@pytest.fixture(scope="module")
-def pattern(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """Made once, with its record; each test damages a copy."""
-    root = tmp_path_factory.mktemp("pattern")
-    home = Home(root / "home")
-    asked = hurt_spec()
-    hurt = write_sweep(home, asked, runs=runs_of(asked)[:KEPT], answered=False)
-    whole = write_sweep(home, whole_spec())
-    (root / "hurt.yaml").write_text(asked.to_yaml())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
-        from orchestrator.tracking.sync import sync
-        from tests.drive.sweeps import quiet
-
-        sync(home.root, None, quiet())
-    return Place(home.root, whole.id, hurt.id, root / "hurt.yaml")
-
-
 @pytest.fixture
-def place(pattern: Place, tmp_path: Path) -> Place:
-    shutil.copytree(pattern.root, tmp_path / "home")
-    return Place(tmp_path / "home", pattern.whole, pattern.hurt, pattern.space)
+def place(tmp_path: Path) -> Place:
+    home, asked = Home(tmp_path / "home"), spec(name="hurt")
+    hurt = write_sweep(home, asked, runs=runs_of(asked)[:KEPT], answered=False)
+    whole = write_sweep(home, spec(name="whole", sizes=[24, 48], settings={"curve": {"midpoint": 30.0}}))
+    return Place(home.root, whole.id, hurt.id)
 
 
 @pytest.fixture(name="run")
@@ -80,34 +56,19 @@ def run_program(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
     return program(capsys)
 
 
-def resume(run: Program, place: Place, *words: object) -> Ended:
-    return run("run", place.space, "--local-debug", "--home", place.root, *words)
-
-
-def well(done: Ended) -> str:
-    """What a command said that ended well."""
-    assert done.code == 0, done.err
-    return done.out
-
-
 def the_rest_works(run: Program, place: Place, tmp_path: Path) -> None:
     """Every command that looks at the whole sweep does, and says nothing of the other."""
-    asked = whole_spec()
-    key = asked.make_family().key(runs_of(asked)[0])
     for words in (
         ("status", place.whole),
         ("status", "whole"),
         ("report", place.whole, "--output", tmp_path / "report.html"),
         ("compare", place.whole),
         ("export", place.whole, "--output", tmp_path / "tables"),
-        ("logs", key),
-        ("sync", place.whole),
     ):
         done = run(*words, "--home", place.root)
         assert (done.code, done.err) == (0, ""), (words, done.err)
         assert place.hurt not in done.out
-    assert place.whole in well(run("sweeps", "--home", place.root))
-    well(run("plan", place.space, "--home", place.root))
+    assert place.whole in run("sweeps", "--home", place.root).out
 
 
 def rewrite(path: Path, before: str, after: str) -> None:
@@ -117,7 +78,10 @@ def rewrite(path: Path, before: str, after: str) -> None:
 
 
 def newer(files: SweepFiles) -> None:
-    files.about.write_text(json.dumps(json.loads(files.about.read_text()) | {"schema": 2}))
+    first, *lines = files.journal.read_bytes().splitlines(keepends=True)
+    data = json.loads(first)
+    begun = Begun(data["created"], data["environment"], schema=data["schema"] + 1)
+    files.journal.write_bytes(b"".join([to_line(begun), *lines]))
 
 
 UNREADABLE: dict[str, tuple[Callable[[SweepFiles], object], str]] = {
@@ -126,14 +90,9 @@ UNREADABLE: dict[str, tuple[Callable[[SweepFiles], object], str]] = {
     "specification gone": (lambda files: files.spec.unlink(), "space.yaml is missing"),
     "specification no text": (lambda files: files.spec.write_bytes(b"\xff\xfe\x00"), "space.yaml is no text"),
     "specification of something else": (lambda files: files.spec.write_text("shopping: [milk]"), "means nothing to"),
-    "newer version": (newer, "a newer version of the program wrote the sweep (schema 2"),
-    "beginning torn": (lambda files: files.about.write_text('{"id": "hu'), "sweep.json is not readable as JSON"),
-    "beginning gone": (lambda files: files.about.unlink(), "sweep.json is missing"),
-    "tuning torn": (lambda files: files.tunings.write_text('[{"mix"'), "tunings.json is not readable as JSON"),
-    "newer journal": (
-        lambda files: rewrite(files.journal, '"schema":1', '"schema":2'),
-        "journal.jsonl was written by another version",
-    ),
+    "newer version": (newer, "journal.jsonl was written by another version"),
+    "journal empty": (lambda files: files.journal.write_text(""), "journal.jsonl was written by another version"),
+    "first line damaged": (lambda files: rewrite(files.journal, '"begun"', '"began"'), "no readable first line"),
     "family gone": (
         lambda files: rewrite(files.spec, "tests.families:LogisticFamily", "gone.away:Family"),
         "family 'gone.away:Family' cannot be imported: ModuleNotFoundError",
@@ -146,13 +105,13 @@ def test_an_unreadable_sweep_is_named_and_the_rest_works(kind: str, run: Program
     damage, why = UNREADABLE[kind]
     damage(place.files)
     the_rest_works(run, place, tmp_path)
-    listed = " ".join(well(run("sweeps", "--home", place.root)).split())
+    listed = " ".join(run("sweeps", "--home", place.root).out.split())
     assert place.hurt in listed
     assert why in listed
-    each = {one["id"]: one for one in json.loads(well(run("sweeps", "--home", place.root, "--json")))}
+    each = {one["id"]: one for one in json.loads(run("sweeps", "--home", place.root, "--json").out)}
     assert why in each[place.hurt]["why"]
     assert each[place.hurt]["remedy"]
-    for words in (("status",), ("report",), ("compare",), ("export", "--output", tmp_path / "none"), ("sync",)):
+    for words in (("status",), ("report",), ("compare",), ("export", "--output", tmp_path / "none")):
         done = run(words[0], place.hurt, *words[1:], "--home", place.root)
         assert done.code == 1
         assert place.hurt in done.err
@@ -161,29 +120,16 @@ def test_an_unreadable_sweep_is_named_and_the_rest_works(kind: str, run: Program
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["specification torn", "newer journal", "family gone"])
-def test_all_others_are_recorded_resumed_and_shown(kind: str, run: Program, place: Place) -> None:
-    damage, why = UNREADABLE[kind]
-    older = write_sweep(Home(place.root), hurt_spec(), runs=[], answered=False)
-    ids = Home(place.root).sweep_ids()
-    rename = "hurt-20200101-000000-abcd"  # Older than the one that is damaged.
-    shutil.move(Home(place.root).sweep(older.id).directory, Home(place.root).sweep(rename).directory)
-    damage(place.files)
+def test_all_others_are_recorded_and_an_unreadable_one_can_be_deleted(run: Program, place: Place) -> None:
+    UNREADABLE["specification torn"][0](place.files)
     synced = run("sync", "--home", place.root)
     assert synced.code == 1
     assert f"{place.whole}: 8 runs are in" in synced.out
-    assert f"{rename}: 0 runs are in" in synced.out
-    assert "1 of 3 sweeps cannot be read" in synced.err
-    assert why in synced.err
-    resumed = resume(run, place, "--resume")
-    assert f"sweep {rename}" in well(resumed)
-    assert f"passed over: {place.hurt} cannot be read" in resumed.out
-    # Without a name, the newest that can be read is shown.
-    shutil.rmtree(Home(place.root).sweep(place.whole).directory)
-    shown = run("status", "--home", place.root)
-    assert rename in well(shown)
-    assert f"passed over: {place.hurt}" in shown.err
-    assert place.hurt in ids
+    assert "1 of 2 sweeps cannot be read" in synced.err
+    done = run("rm", place.hurt, "--yes", "--home", place.root)
+    assert "not readable as YAML" in done.out
+    assert f"deleted {place.hurt}" in done.out
+    assert Home(place.root).sweep_ids() == [place.whole]
 
 
 def test_a_sweep_without_its_family_shows_what_its_journal_knows(run: Program, place: Place) -> None:
@@ -194,250 +140,218 @@ def test_a_sweep_without_its_family_shows_what_its_journal_knows(run: Program, p
         assert entry.key in shown.out
     data = json.loads(run("status", place.hurt, "--home", place.root, "--json").out)
     assert (data["state"], len(data["runs"])) == ("interrupted", KEPT)
-    listed = {each["id"]: each for each in json.loads(well(run("sweeps", "--home", place.root, "--json")))}
-    assert listed[place.hurt]["state"] == "interrupted"
 
 
-def test_an_unreadable_sweep_can_be_deleted(run: Program, place: Place) -> None:
-    UNREADABLE["specification torn"][0](place.files)
-    said = well(run("rm", place.hurt, "--yes", "--home", place.root))
-    assert "not readable as YAML" in said
-    assert f"deleted {place.hurt}" in said
-    assert Home(place.root).sweep_ids() == [place.whole]
+def flip(path: Path) -> None:
+    """Change one bit in the middle of a file."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
 
 
-@pytest.mark.slow
-def test_rebuild_reads_everything_before_it_touches_anything(run: Program, place: Place) -> None:
-    UNREADABLE["specification torn"][0](place.files)
-    before = (place.root / "mlflow.db").read_bytes()
-    refused = run("sync", "--rebuild", "--home", place.root)
-    assert refused.code == 1
-    assert "The store is as it was" in refused.err
-    assert "--skip-unreadable" in refused.err
-    assert (place.root / "mlflow.db").read_bytes() == before
-    there = sorted(each.name for each in place.root.iterdir() if not each.name.startswith("."))
-    assert there == ["artifacts", "mlflow.db", "runs", "sweeps"]
-    said = well(run("sync", "--rebuild", "--skip-unreadable", "--home", place.root))
-    assert f"left out: {place.hurt}" in said
-    assert recorded(place.root) == {place.whole}
-    assert len(list(place.root.glob("former-store-*/mlflow.db"))) == 1
+def flip_line(journal: Path, number: int) -> None:
+    lines = journal.read_bytes().splitlines(keepends=True)
+    lines[number - 1] = lines[number - 1].replace(b'"seed":0', b'"seed":1').replace(b'"seed":1', b'"seed":2')
+    assert b'"seed":2' in lines[number - 1]
+    journal.write_bytes(b"".join(lines))
 
 
-def recorded(home: Path) -> set[str]:
-    """The sweeps in the store, read past MLflow."""
-    with sqlite3.connect(home / "mlflow.db") as store:
-        return {value for (value,) in store.execute("SELECT DISTINCT value FROM tags WHERE key = 'sweep'")}
-
-
-def spoil_line(journal: Path, number: int) -> str:
-    """Overwrite part of a journal's line; the line as it was."""
-    lines = journal.read_text().splitlines()
-    was, lines[number - 1] = lines[number - 1], lines[number - 1][:40] + "\x00" * 20 + lines[number - 1][60:]
-    journal.write_text("\n".join([*lines, ""]))
-    return was
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("whole", [True, False], ids=["adopted", "trained again"])
-def test_a_bad_journal_line_is_named_and_mended(whole: bool, run: Program, place: Place, tmp_path: Path) -> None:
-    lost = ended(place.root, place.hurt)[1]
-    outcome = kept_runs(place.files).get(lost.key) / OUTCOME
-    was = spoil_line(place.files.journal, 3)
-    spoiled = place.files.journal.read_bytes()
-    the_rest_works(run, place, tmp_path)
-    listed = " ".join(well(run("sweeps", "--home", place.root)).split())
-    assert "journal.jsonl, line 3, is no journal entry" in listed
-    shown = run("status", place.hurt, "--home", place.root, "--json")
-    data = json.loads(well(shown))
-    assert len(data["runs"]) == KEPT - 1
-    assert "line 3" in data["damage"][0]
-    assert "line 3" in shown.err
-    assert f"--resume {place.hurt}" in shown.err
-    synced = well(run("sync", "--home", place.root))
-    assert "line 3" in synced
-    assert f"{place.hurt}: {KEPT - 1} runs" in synced
-    assert place.files.journal.read_bytes() == spoiled  # Readers mend nothing.
-    if not whole:
-        outcome.write_text("")
-    resumed = well(resume(run, place, "--resume", place.hurt))
-    assert "line 3, is no journal entry" in resumed
-    [aside] = place.files.directory.glob("journal.jsonl.damaged-*")
-    assert aside.read_bytes() == spoiled
-    keys = [entry.key for entry in ended(place.root, place.hurt)]
-    assert len(keys) == len(set(keys))
-    assert lost.key in keys or not whole  # A search need not ask for the same run again.
-    said = was.partition(',"at":')[0]  # All but when it was journalled.
-    assert said in place.files.journal.read_text() or not whole
-    asides = list(outcome.parent.parent.glob(f"{lost.key}.damaged-*"))
-    assert len(asides) == (0 if whole else 1)
-    assert run("status", place.hurt, "--home", place.root).err == ""
-
-
-def cut(path: Path) -> None:
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2])
-
-
-def leave_weights(directory: Path) -> None:
-    import numpy as np
-    from safetensors.numpy import save_file
-
-    save_file({"embedding": np.ones((6, 8), np.float32)}, directory / "weights.safetensors")
-
-
-SPOILED: dict[str, tuple[str, Callable[[Path], object]]] = {
-    "outcome empty": (OUTCOME, lambda path: path.write_text("")),
-    "outcome torn": (OUTCOME, cut),
-    "outcome of something else": (OUTCOME, lambda path: path.write_text('{"status": "finished"}')),
-    "outcome gone": (OUTCOME, lambda path: path.unlink()),
-    "arrays cut": (ARRAYS, cut),
-    "arrays empty": (ARRAYS, lambda path: path.write_bytes(b"")),
-    "weights cut": ("weights.safetensors", cut),
-    "weights of something else": ("weights.safetensors", lambda path: path.write_bytes(b"weights" * 40)),
-    "nothing": (OUTCOME, lambda path: None),
+READERS: dict[str, Callable[[Place, str], object]] = {
+    "outcome flipped": lambda place, key: flip(place.root / "runs" / key / OUTCOME),
+    "outcome empty": lambda place, key: (place.root / "runs" / key / OUTCOME).write_text(""),
+    "outcome gone": lambda place, key: (place.root / "runs" / key / OUTCOME).unlink(),
+    "run gone": lambda place, key: shutil.rmtree(place.root / "runs" / key),
+    "line": lambda place, key: flip_line(place.files.journal, 3),
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", SPOILED)
-def test_a_run_is_adopted_from_disk_only_whole(kind: str, run: Program, place: Place, tmp_path: Path) -> None:
-    name, spoil = SPOILED[kind]
-    asked = hurt_spec()
-    family = asked.make_family()
-    config = next(each for each in runs_of(asked)[KEPT:] if each.size == 32)
-    directory = kept_runs(place.files).get(family.key(config))
-    leave_run(directory, config, outcome_of(config), place.hurt)
-    leave_weights(directory)
-    spoil(directory / name)
-    left = {path.name: path.read_bytes() for path in directory.iterdir()}
-    said = well(resume(run, place, "--resume", place.hurt))
-    asides = list(directory.parent.glob(f"{directory.name}.damaged-*"))
-    if kind == "nothing":
-        assert asides == []
-        assert family.key(config) in [entry.key for entry in ended(place.root, place.hurt)]
-        return
-    [aside] = asides
-    assert f"{directory} is damaged ({name}" in said
-    assert aside.name in said
-    assert {path.name: path.read_bytes() for path in aside.iterdir()} == left
-    assert "finished" in well(run("status", place.hurt, "--home", place.root))
+@pytest.mark.parametrize("kind", READERS)
+def test_readers_name_a_damaged_run_and_leave_it_out(kind: str, run: Program, place: Place, tmp_path: Path) -> None:
+    key = ended(place.root, place.hurt)[1].key
+    READERS[kind](place, key)
+    before = {path: path.read_bytes() for path in place.root.rglob("*") if path.is_file()}
+    the_rest_works(run, place, tmp_path)
+    shown = run("status", place.hurt, "--home", place.root, "--json")
+    assert shown.code == 0
+    assert ("journal.jsonl, line 3, is damaged" if kind == "line" else f"{key} is damaged") in shown.err
+    assert f"--resume {place.hurt}" in shown.err
+    assert len(json.loads(shown.out)["runs"]) == KEPT - 1
+    after = {path: path.read_bytes() for path in place.root.rglob("*") if path.is_file() and "mlflow" not in path.name}
+    assert {path: before[path] for path in after if path in before} == {
+        path: content for path, content in after.items() if path in before
+    }  # Readers mend nothing.
+
+
+def test_a_stack_whose_files_are_damaged_is_named(run: Program, place: Place, tmp_path: Path) -> None:
+    sweep = lifecycle.load(Home(place.root), place.hurt)
+    leave_stack(Home(place.root), sweep, runs_of(sweep.spec)[KEPT : KEPT + 1], 3)
+    (place.files.stack("stack") / "members.json").write_text('{"requests": [')
+    the_rest_works(run, place, tmp_path)
+    shown = run("status", place.hurt, "--home", place.root)
+    assert shown.code == 0
+    assert "does not say what is trained there" in shown.err
+
+
+def test_damaged_arrays_of_one_run_are_named_in_the_report(run: Program, place: Place, tmp_path: Path) -> None:
+    for path in Home(place.root).runs.glob(f"*/{ARRAYS}"):
+        path.write_bytes(path.read_bytes()[:100])
+    report = tmp_path / "report.html"
+    assert run("report", place.whole, "--output", report, "--home", place.root).code == 0
+    assert "are damaged" in report.read_text()
 
 
 def test_a_damaged_prediction_is_named_and_everything_goes_on(run: Program, place: Place, tmp_path: Path) -> None:
     place.files.prediction.write_text('{"at": "2026-01-0')
     flaw = f"{place.files.prediction} is damaged (JSONDecodeError"
     the_rest_works(run, place, tmp_path)
-    listed = " ".join(well(run("sweeps", "--home", place.root)).split())
-    assert flaw in listed
-    assert "restore it from a copy, or delete it" in listed
-    for words in (
-        ("status", place.hurt),
-        ("report", place.hurt, "--output", tmp_path / "hurt.html"),
-        ("compare", place.hurt),
-        ("export", place.hurt, "--output", tmp_path / "hurt"),
-    ):
-        done = run(*words, "--home", place.root)
+    for words in (("status",), ("report", "--output", tmp_path / "hurt.html"), ("compare",)):
+        done = run(words[0], place.hurt, *words[1:], "--home", place.root)
         assert (done.code, flaw in done.err) == (0, True), (words, done.err)
-    synced = well(run("sync", "--home", place.root))
-    assert flaw in synced
-    assert f"{place.hurt}: {KEPT} runs are in" in synced
-    place.files.prediction.unlink()
-    assert run("status", place.hurt, "--home", place.root).err == ""
 
 
-@pytest.mark.slow
-def test_a_sweep_with_a_damaged_prediction_is_resumed(run: Program, place: Place) -> None:
-    place.files.prediction.write_text("")
-    said = well(resume(run, place, "--resume", place.hurt))
-    assert f"{place.files.prediction} is damaged (JSONDecodeError" in said
-    assert place.files.prediction.read_text() == ""  # A person may have a copy; nobody here has.
-
-
-def garbage(database: Path) -> None:
-    database.write_bytes(b"no database, but a text of some length" * 200)
-
-
-STORES: dict[str, Callable[[Path], object]] = {
-    "no database": garbage,
-    "cut off": cut,
-    "emptied": lambda path: path.write_bytes(b""),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", STORES)
-def test_a_damaged_store_stops_only_the_record(kind: str, run: Program, place: Place) -> None:
-    database = place.root / "mlflow.db"
-    STORES[kind](database)
-    for words in (("ui",), ("sync",), ("sync", place.whole), ("rm", place.hurt, "--yes")):
-        done = run(*words, "--home", place.root)
-        assert done.code == 1, words
-        assert "is damaged" in done.err
-        assert "`sync --rebuild` makes it anew" in done.err
-    well(run("sweeps", "--home", place.root))
-    well(run("status", place.hurt, "--home", place.root))
-    resumed = well(resume(run, place, "--resume", place.hurt))
-    assert "The sweep goes on without a record" in resumed
-    assert "records wait for `python -m orchestrator sync --rebuild`" in resumed
-    assert "former store lies in" in well(run("sync", "--rebuild", "--home", place.root))
-    assert recorded(place.root) == {place.whole, place.hurt}
-    well(run("sync", "--home", place.root))
-
-
-@pytest.mark.slow
 def test_what_is_no_sweep_is_left_alone(run: Program, place: Place, tmp_path: Path) -> None:
-    before = well(run("sweeps", "--home", place.root))
+    before = run("sweeps", "--home", place.root).out
     sweeps = place.root / "sweeps"
-    (sweeps / "notes-of-a-visitor").mkdir()
-    (sweeps / "notes-of-a-visitor" / "readme.txt").write_text("hello")
     (sweeps / "photo.png").write_bytes(b"\x89PNG")
     (sweeps / ".hidden").mkdir()
     (sweeps / "zebra-from-the-zoo").mkdir()
     (sweeps / "zebra-from-the-zoo" / "space.yaml").write_text("stripes: 12")
-    assert well(run("sweeps", "--home", place.root)) == before
-    (sweeps / "another-zoo-z-z" / "runs").mkdir(parents=True)
-    (sweeps / "another-zoo-z-z" / "sweep.json").write_text("[]")
-    listed = well(run("sweeps", "--home", place.root))
-    assert "another-zoo-z-z cannot be read" in " ".join(listed.split())
+    assert run("sweeps", "--home", place.root).out == before
     assert run("status", "--home", place.root).err == ""  # It is not taken for the newest.
     the_rest_works(run, place, tmp_path)
-    well(resume(run, place, "--resume"))
 
 
-@pytest.mark.slow
-def test_a_copied_home_keeps_to_itself(run: Program, place: Place, tmp_path: Path) -> None:
-    well(run("sync", "--home", place.root))
-    copy = tmp_path / "copy"
-    shutil.copytree(place.root, copy)
-    before = {path: path.read_bytes() for path in place.root.rglob("*") if path.is_file()}
-    said = well(resume(run, Place(copy, place.whole, place.hurt, place.space), "--resume", place.hurt))
-    assert f"moved or copied from {(place.root / 'artifacts').as_uri()}" in said
-    well(run("sync", "--home", copy))
-    after = {path: path.read_bytes() for path in place.root.rglob("*") if path.is_file()}
-    assert after == before
-    shutil.rmtree(place.root)
-    from mlflow import MlflowClient
-
-    from orchestrator.tracking.store import choose
-
-    client = MlflowClient(choose(copy, {}).uri)
-    experiments = [each.experiment_id for each in client.search_experiments() if each.name in ("hurt", "whole")]
-    kept: Counter[str] = Counter()
-    for each in client.search_runs(experiments):
-        listed = [one.path for one in client.list_artifacts(each.info.run_id)]
-        lying = Path(url2pathname(urlsplit(each.info.artifact_uri).path))
-        assert lying.is_relative_to(copy)
-        assert all((lying / name).is_file() for name in listed)
-        kept[each.data.tags["kind"]] += bool(listed)
-    assert kept == {"run": KEPT + 8, "transition": 4, "sweep": 2}  # Of runs trained here the family keeps no files.
-    assert "moved or copied" not in well(run("sync", "--home", copy))
+# Sweeps that are resumed over damaged files, for real.
 
 
-def test_damaged_arrays_of_one_run_are_named_in_the_report(run: Program, place: Place, tmp_path: Path) -> None:
-    arrays = sorted(Path(Home(place.root).runs_at).glob(f"*/{ARRAYS}"))
-    assert arrays
-    for path in arrays:
-        cut(path)
-    report = tmp_path / "report.html"
-    well(run("report", place.whole, "--output", report, "--home", place.root))
-    assert "are damaged" in report.read_text()
+def counted(log: Path) -> SweepSpec:
+    grid = {"sizes": [16, 32, 64], "seeds": 2, "search": {"method": "grid"}}
+    return spec(family="tests.store.counting:CountingFamily", settings={"log": str(log), "steps": 4}, **grid)
+
+
+def table_of(out: str) -> list[str]:
+    return [line for line in out.splitlines() if re.match(r"add(\+\w+)? ", line) and "seed" not in line]
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """A home whose only sweep was killed after ``done`` of its 12 runs, two more being trained."""
+
+    home: Home
+    space: Path
+    log: Path
+    table: list[str]
+    done: int = 6
+
+    @property
+    def files(self) -> SweepFiles:
+        return self.home.sweep(self.home.sweep_ids()[0])
+
+    @property
+    def run(self) -> Path:
+        """The directory of a run in the journal."""
+        return self.home.runs / ended(self.home.root, self.home.sweep_ids()[0])[2].key
+
+    @property
+    def checkpoint(self) -> Path:
+        [found] = (self.files.directory / "checkpoints").glob("[!.]*/checkpoint")
+        return found
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
+    """Swept to its end, then cut back to where a kill would have left it."""
+    root = tmp_path_factory.mktemp("undisturbed")
+    (root / "space.yaml").write_text(counted(root / "log").to_yaml())
+    done = command("run", root / "space.yaml", "--local-debug", "--home", root / "home")
+    assert done.code == 0, done.err
+    found = Stopped(Home(root / "home"), root / "space.yaml", root / "log", table_of(done.out))
+    lines = found.files.journal.read_bytes().splitlines(keepends=True)
+    late = ended(found.home.root, found.files.directory.name)[found.done :]
+    found.files.journal.write_bytes(b"".join(lines[: 1 + found.done]))
+    for entry in late:
+        shutil.rmtree(found.home.runs / entry.key)
+    asked = lifecycle.load(found.home, found.files.directory.name).spec
+    requests = tuple(entry.request for entry in late[:2] if entry.request.size == late[0].request.size)
+    sized = asked.model_copy(update={"resources": asked.resources.model_copy(update={"checkpoint_every_s": 1e-9})})
+    job = StackJob(
+        requests, tuple(range(len(requests))), found.files.directory.name, "stack-1", str(found.files.directory)
+    )
+    left = StackWorker(sized, job)
+    left.advance()
+    left.close()
+    assert found.checkpoint.is_dir()
+    return found
+
+
+@pytest.fixture
+def stopped(undisturbed: Stopped, tmp_path: Path) -> Stopped:
+    shutil.copytree(undisturbed.home.root, tmp_path / "home")
+    undisturbed.log.unlink(missing_ok=True)
+    return Stopped(Home(tmp_path / "home"), undisturbed.space, undisturbed.log, undisturbed.table)
+
+
+def claim(stopped: Stopped, content: bytes) -> None:
+    asked = lifecycle.load(stopped.home, stopped.files.directory.name).spec
+    key = asked.make_family().key(asked.config(Request("add+prod", 64, 1)))
+    stopped.home.claims.mkdir(exist_ok=True)
+    (stopped.home.claims / key).write_bytes(content)
+
+
+def outcome_and_checkpoint(stopped: Stopped) -> None:
+    (stopped.run / OUTCOME).write_text("")
+    for path in stopped.checkpoint.rglob("*.json"):
+        flip(path)
+
+
+DAMAGE: dict[str, tuple[Callable[[Stopped], object], int, str]] = {
+    "nothing": (lambda stopped: None, 0, ""),
+    "outcome flipped": (lambda stopped: flip(stopped.run / OUTCOME), 1, OUTCOME),
+    "outcome empty": (lambda stopped: (stopped.run / OUTCOME).write_text(""), 1, OUTCOME),
+    "outcome gone": (lambda stopped: (stopped.run / OUTCOME).unlink(), 1, OUTCOME),
+    "weights flipped": (lambda stopped: flip(stopped.run / WEIGHTS), 1, WEIGHTS),
+    "weights gone": (lambda stopped: (stopped.run / WEIGHTS).unlink(), 1, WEIGHTS),
+    "run gone": (lambda stopped: shutil.rmtree(stopped.run), 1, "is damaged"),
+    "line": (lambda stopped: flip_line(stopped.files.journal, 4), 0, "line 4, is damaged"),
+    "claim": (lambda stopped: claim(stopped, b"\xff\x00/.."), 0, "claims"),
+    "claim empty": (lambda stopped: claim(stopped, b""), 0, "claims"),
+    "checkpoint flipped": (
+        lambda stopped: flip(next(stopped.checkpoint.rglob("*.json"))),
+        0,
+        "begin at step 0",
+    ),
+    "checkpoint gone": (lambda stopped: shutil.rmtree(stopped.checkpoint), 0, "begin at step 0"),
+    "members": (lambda stopped: flip(stopped.checkpoint.parent / "members.json"), 0, "begin at step 0"),
+    "outcome and checkpoint": (outcome_and_checkpoint, 1, OUTCOME),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_resumed_sweep_names_what_is_damaged_and_has_the_same_table(kind: str, stopped: Stopped) -> None:
+    damage, again, named = DAMAGE[kind]
+    damage(stopped)
+    done = command("run", stopped.space, "--local-debug", "--home", stopped.home.root, "--resume")
+    assert done.code == 0, done.err
+    said = " ".join((done.out + done.err).split())
+    assert said.count(" damaged ") + said.count("names no sweep") == (
+        2 if kind == "outcome and checkpoint" else int(kind != "nothing")
+    )
+    assert named in said
+    assert table_of(done.out) == stopped.table != []
+    assert sum(trained(stopped.log).values()) == 12 - stopped.done + again
+    assert set(trained(stopped.log).values()) == {1}
+    runs = [path for path in stopped.home.runs.iterdir() if not path.name.startswith(".")]
+    assert len(runs) == 12
+    assert [flaw_of(path) for path in runs] == [""] * 12
+    memory = lifecycle.recall(stopped.files)
+    assert (len(memory.ended), memory.answered, len(memory.damaged)) == (12, True, int(kind == "line"))
+
+
+def test_a_new_sweep_trains_a_damaged_run_again(stopped: Stopped) -> None:
+    hurt = stopped.run
+    flip(hurt / OUTCOME)
+    done = command("run", stopped.space, "--local-debug", "--home", stopped.home.root)
+    assert done.code == 0, done.err
+    assert f"{hurt} is damaged" in " ".join((done.out + done.err).split())
+    assert table_of(done.out) == stopped.table
+    assert sum(trained(stopped.log).values()) == 12 - stopped.done + 1

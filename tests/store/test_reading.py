@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from orchestrator.api import load, sweeps
 from orchestrator.catalogue.reading import StoredSweep, read_known
-from orchestrator.store import lifecycle, reading
+from orchestrator.store import reading
 from orchestrator.store.files import Home
 from orchestrator.store.reading import Unreadable, UnreadableError
 from orchestrator.store.records import Sweep
 from tests.catalogue.fabricated import write_sweep
 from tests.families import LogisticFamily, LogisticSettings
 from trainables.base import Mix, SettingsError
-
-
-def test_a_sweep_says_its_version_and_one_that_does_not_is_of_the_first(tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    sweep = write_sweep(home)
-    about = home.sweep(sweep.id).about
-    said = json.loads(about.read_text())
-    assert said.pop("schema") == reading.SCHEMA
-    assert lifecycle.load(home, sweep.id) == sweep
-    about.write_text(json.dumps(said))
-    assert lifecycle.load(home, sweep.id) == sweep
-    about.write_text(json.dumps(said | {"schema": reading.SCHEMA + 1}))
-    with pytest.raises(UnreadableError, match="a newer version of the program wrote the sweep"):
-        lifecycle.load(home, sweep.id)
 
 
 def test_rules_that_came_later_hide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,13 +54,13 @@ def test_python_reads_all_that_can_be_read_and_says_what_cannot(tmp_path: Path) 
     for sweep_id in (torn, orphan):
         with pytest.raises(UnreadableError, match=sweep_id):
             load(sweep_id, tmp_path)
-    with pytest.warns(UserWarning, match="line 2, is no journal entry"):
+    with pytest.warns(UserWarning, match="line 2, is damaged"):
         assert len(load(hurt, tmp_path).runs) == runs - 1
 
 
 def test_all_are_read_one_by_one(tmp_path: Path) -> None:
     home = Home(tmp_path)
     first, second = write_sweep(home, runs=[]).id, write_sweep(home, runs=[]).id
-    home.sweep(first).about.write_bytes(b"")
+    home.sweep(first).spec.write_bytes(b"")
     found = {each.id: type(each) for each in (reading.read(home, sweep_id) for sweep_id in home.sweep_ids())}
     assert found == {first: Unreadable, second: Sweep}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import SweepError
-from orchestrator.store.scratch import scratch
+from orchestrator.store.machine import scratch
 from tests.commands.program import command
 
 

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,16 +16,13 @@ import pytest
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.store import lifecycle
 from orchestrator.store.files import Home
+from orchestrator.store.run_files import Storage
 from orchestrator.store.runs import SweepRuns, removable
-from orchestrator.store.storage import kept_runs, storage_at
 from tests.commands.program import command
 from tests.drive.sweeps import ended, quiet, spec
 from tests.store.counting import trained
 
 ROOT = Path(__file__).resolve().parents[2]
-OLD_HOME = ROOT / "tests" / "data" / "home_of_own_runs.tar.gz"
-"""A home of three sweeps, the second begun with the first one's runs, made when every sweep kept its own."""
-
 Spaces = Callable[..., tuple[Path, Path]]
 
 
@@ -99,7 +95,6 @@ def test_a_shared_baseline_is_trained_once_and_the_answer_is_the_same(
     assert table_of(out) == table_of(alone) != []
 
 
-@pytest.mark.night
 def test_fresh_trains_anew_and_says_so(spaces: Spaces, log: Path, tmp_path: Path) -> None:
     first, second = spaces()
     here(tmp_path, "run", first, "--local-debug")
@@ -108,7 +103,9 @@ def test_fresh_trains_anew_and_says_so(spaces: Spaces, log: Path, tmp_path: Path
     assert "there already" not in out
     assert trained(log)["add 8 0"] == 2
     assert "trained anew" in (tmp_path / "sweeps" / sweep_of(tmp_path, "with_max") / "report.html").read_text()
-    assert len(list((tmp_path / "runs").iterdir())) == 8  # Those of the first: a fresh sweep keeps its own.
+    assert len(list((tmp_path / "runs").iterdir())) == 16  # Those of a fresh sweep have keys of their own.
+    here(tmp_path, "run", second, "--local-debug", "--extend", sweep_of(tmp_path, "with_max"))
+    assert trained(log)["add 8 0"] == 2
 
 
 @pytest.mark.parametrize("engine", [["--local-debug"], pytest.param([], marks=pytest.mark.night)])
@@ -158,40 +155,6 @@ def test_rm_keeps_the_runs_that_another_sweep_refers_to(spaces: Spaces, log: Pat
     assert list((tmp_path / "claims").iterdir()) == []
 
 
-def test_a_home_of_before_is_read_and_upgraded(tmp_path: Path) -> None:
-    with tarfile.open(OLD_HOME) as packed:
-        packed.extractall(tmp_path, filter="data")
-    home = tmp_path / "home"
-    before = {each: here(home, "export", each, "--output", tmp_path / each) for each in Home(home).sweep_ids()}
-    assert len(before) == 3
-    [first] = [each for each in before if each.startswith("units")]
-    runs = {each: (tmp_path / each / "runs.csv").read_text() for each in before}
-    out = here(home, "upgrade")
-    assert "3 sweeps upgraded" in out
-    assert out.count("8 were already") == 2
-    assert not list((home / "sweeps").glob("*/runs"))
-    assert len(list((home / "runs").iterdir())) == 24
-    for each in before:
-        here(home, "export", each, "--output", tmp_path / f"{each} again")
-        assert (tmp_path / f"{each} again" / "runs.csv").read_text() == runs[each]
-    assert "nothing to upgrade" in here(home, "upgrade")
-    space = home / "sweeps" / first / "space.yaml"
-    again = here(home, "run", space, "--local-debug")
-    assert f"16 runs were there already, trained for {first} (16)." in again
-
-
-def test_an_outcome_that_differs_stays_with_its_sweep(tmp_path: Path) -> None:
-    with tarfile.open(OLD_HOME) as packed:
-        packed.extractall(tmp_path, filter="data")
-    home = Home(tmp_path / "home")
-    newest, *_ = (each for each in home.sweep_ids() if each.startswith("others"))
-    [outcome, *_] = sorted(home.sweep(newest).own_runs.glob("*/outcome.json"))
-    outcome.write_text(outcome.read_text().replace('"steps": 3', '"steps": 4'))
-    out = here(home.root, "upgrade")
-    assert "of 1 the home has another outcome, so that the sweep keeps its own" in out
-    assert (kept_runs(home.sweep(newest)).get(outcome.parent.name) / "outcome.json").read_text() == outcome.read_text()
-
-
 def test_a_claim_holds_while_its_sweep_is_driven(tmp_path: Path) -> None:
     home = Home(tmp_path)
     mine, other = home.sweep("mine-1"), home.sweep("other-1")
@@ -227,7 +190,7 @@ def test_what_a_sweep_is_training_is_not_removed_with_another(tmp_path: Path) ->
     home = Home(tmp_path)
     run_sweep(spec(search={"method": "grid"}, sizes=[8]), RunOptions(home=tmp_path, local_debug=True), quiet())
     [there] = home.sweep_ids()
-    keys = storage_at(home.runs_at).list()
+    keys = Storage(home.runs).list()
     assert removable(home, there) == keys
     other = home.sweep("other-1")
     other.directory.mkdir(parents=True)

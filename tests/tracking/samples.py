@@ -14,7 +14,7 @@ from orchestrator.report.answer import Answer, answer
 from orchestrator.report.figures import save, similarity_figure
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.records import ARRAYS, PICTURE, RunRecord, Sweep
-from orchestrator.store.storage import PosixStorage
+from orchestrator.store.run_files import Storage
 from tests.report.samples import diverged, failed, make_spec, train
 from trainables.base import Evaluation, Outcome, RunConfig
 
@@ -69,4 +69,4 @@ def _leave(spec: SweepSpec, directory: Path, config: RunConfig, outcome: Outcome
             measures={"seconds": 40.5, "test_examples_add": 21.0},
             data=hashlib.sha256(f"{config.mix} {config.seed}".encode()).hexdigest()[:32],
         )
-    return RunRecord(key, config, outcome, PosixStorage(str(folder.parent)))
+    return RunRecord(key, config, outcome, Storage(folder.parent))

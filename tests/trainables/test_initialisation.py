@@ -170,14 +170,6 @@ def test_settings_added_later_change_keys_and_stacks_only_where_they_change_some
     assert name not in families[default].described(runs[default].settings)[part]
 
 
-def test_the_former_name_is_read_and_means_the_same() -> None:
-    old = load_space("add_vs_add_prod", "smoke").to_dict()
-    old["settings"]["model"].pop("init")
-    modern = ListOps.modernised({"model": {**old["settings"]["model"], "init_std": 0.05}})
-    assert modern["model"]["init"] == {"kind": "normal", "std": 0.05}
-    assert "init_std" not in modern["model"]
-
-
 def test_another_kind_leaves_the_old_ones_numbers_behind() -> None:
     space = load_space("add_vs_add_prod", "smoke", ["settings.model.init={kind: normal, std: 0.1}"])
     assert space.settings.model.init == InitSettings(std=0.1)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from trainables.base import Words
 from trainables.listops.settings import TaskSettings
@@ -36,12 +34,3 @@ class ListOps(TransformerFamily):
         moduli = {name: name.removeprefix("mod") for name in self.groupings()}
         of_remainders = {name: f"numbers of different remainders modulo {modulus}" for name, modulus in moduli.items()}
         return of_remainders | ({"mod2": "even and odd numbers"} if "mod2" in moduli else {})
-
-    @classmethod
-    def modernised(cls, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """``model.init_std: x`` is what ``model.init: {kind: normal, std: x}`` was called before there were others."""
-        model = settings.get("model")
-        if not isinstance(model, Mapping) or "init_std" not in model or "init" in model:
-            return settings
-        today = {name: value for name, value in model.items() if name != "init_std"}
-        return {**settings, "model": today | {"init": {"kind": "normal", "std": model["init_std"]}}}
