@@ -169,6 +169,7 @@ def test_weights_and_arrays_of_any_name_arrive_whole(tmp_path: Path) -> None:
         assert read_outcome(directory) == run.outcome
         assert sorted(path.name for path in directory.iterdir()) == [
             "arrays.npz",
+            "contents.json",
             "origin.json",
             "outcome.json",
             "weights.safetensors",
