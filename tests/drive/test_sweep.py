@@ -16,7 +16,7 @@ from orchestrator.engine.worker import StackWorker
 from orchestrator.errors import SweepError, UserError
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.files import Home
-from orchestrator.store.journal import Journal
+from orchestrator.store.journal import Begun, Ended, Journal
 from orchestrator.store.run_files import kept_runs
 from orchestrator.transition.types import Verdict
 from tests.drive.sweeps import ended, printed, quiet, spec
@@ -156,8 +156,12 @@ def test_a_family_that_raises_fails_its_runs_and_names_the_cause(
 
 
 def test_a_full_disk_stops_the_sweep_with_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(journal: Journal, entry: object) -> None:
-        raise OSError(28, "No space left on device", "journal.jsonl")
+    append = Journal.append
+
+    def full(journal: Journal, entry: Begun | Ended) -> None:
+        if isinstance(entry, Ended):
+            raise OSError(28, "No space left on device", "journal.jsonl")
+        append(journal, entry)
 
     monkeypatch.setattr(Journal, "append", full)
     with pytest.raises(
