@@ -83,7 +83,7 @@ def test_a_run_of_a_tuning_lies_in_the_home_and_ends_where_it_has_learned(tmp_pa
             assert (outcome.status, outcome.steps) == (Status.FINISHED, 3)
         else:
             assert (outcome.status, outcome.steps, outcome.accuracy) == (Status.FINISHED, 1, {})
-        assert sorted(path.name for path in directory.iterdir()) == ["origin.json", "outcome.json"]
+        assert sorted(path.name for path in directory.iterdir()) == ["contents.json", "origin.json", "outcome.json"]
     learned = [entry for entry in entries if entry.outcome.steps == 1]
     assert 0 < len(learned) < len(entries)
     # Nobody trained them after that.
