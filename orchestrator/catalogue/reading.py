@@ -19,7 +19,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.space.validation import explain
 from orchestrator.store import lifecycle, reading
 from orchestrator.store.files import Home, SweepFiles
-from orchestrator.store.journal import Ended, Memory, marks
+from orchestrator.store.journal import Ended, Memory
 from orchestrator.store.notes import Notes, read_notes
 from orchestrator.store.probed import DAMAGED_ARRAYS
 from orchestrator.store.probed import read_arrays as arrays_of
@@ -200,7 +200,7 @@ def read_arrays(run: RunRecord) -> dict[str, NDArray[Any]]:
 
 def _changed(sweep: Sweep) -> datetime:
     """Time of the journal's last entry."""
-    _, _, changed = marks(SweepFiles(sweep.directory))
+    changed = lifecycle.recall(SweepFiles(sweep.directory), runs=False).changed
     return datetime.fromisoformat(changed or sweep.created)
 
 

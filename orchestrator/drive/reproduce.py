@@ -29,7 +29,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import settled
 from orchestrator.store import lifecycle
 from orchestrator.store.files import Home
-from orchestrator.store.journal import marks
+from orchestrator.store.journal import recall
 from orchestrator.store.probed import numbers_of
 from orchestrator.store.records import Sweep
 from trainables.probes.base import load_probe
@@ -176,7 +176,7 @@ class Reproduction:
     def _look(self, spec: SweepSpec) -> None:
         """Take the newest answered sweep of this specification, where there is one."""
         newest = lifecycle.newest(spec, self._home, self._say)
-        if newest is not None and marks(self._home.sweep(newest.id))[0]:
+        if newest is not None and recall(self._home.sweep(newest.id), runs=False).answered:
             self._answered[self._place(spec)] = read_sweep(self._home, newest.id)
 
     def _expected_seconds(self, spec: SweepSpec) -> float:

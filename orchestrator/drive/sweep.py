@@ -47,7 +47,7 @@ from orchestrator.stacks import StackSizes, settled
 from orchestrator.store import lifecycle
 from orchestrator.store.bucket_home import home_words
 from orchestrator.store.files import Home, SweepFiles
-from orchestrator.store.journal import Answered, Ended, Journal, marks
+from orchestrator.store.journal import Answered, Ended, Journal, recall
 from orchestrator.store.notes import forget_stop_requests
 from orchestrator.store.records import FIGURE, REPORT, RunRecord, Sweep
 from orchestrator.terminal.progress import LiveView
@@ -212,7 +212,7 @@ class _Drive(Observer):
 
     def _campaign(self, engine: Engine, known: Sequence[Ended]) -> Campaign:
         searcher = searcher_of(self._sweep.spec, [(entry.request, entry.outcome) for entry in known])
-        for mix in marks(self._files)[1]:
+        for mix in recall(self._files, runs=False).stopped:
             self._say(f"{mix} was {BY_HAND} and stays so; a new sweep with --extend {self._sweep.id} asks for it again")
             searcher.stop(mix)
         interrupted = lifecycle.interrupted_stacks(self._files, self._say)
@@ -271,7 +271,7 @@ class _Drive(Observer):
 
     def _answer(self) -> Answer:
         """The answer of the runs that have ended so far."""
-        return answer(self._sweep.spec, self._outcomes(), marks(self._files)[1])
+        return answer(self._sweep.spec, self._outcomes(), recall(self._files, runs=False).stopped)
 
     def _outcomes(self) -> list[tuple[RunConfig, Outcome]]:
         return [(record.config, record.outcome) for record in self._records]

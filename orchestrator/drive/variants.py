@@ -13,7 +13,7 @@ from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store import lifecycle
 from orchestrator.store.files import Home
-from orchestrator.store.journal import marks
+from orchestrator.store.journal import recall
 from orchestrator.store.records import Sweep
 
 
@@ -39,7 +39,7 @@ def _run(
     resume = None
     if options.resume is not None:
         newest = lifecycle.newest(spec, home, say)
-        if newest is not None and marks(home.sweep(newest.id))[0]:
+        if newest is not None and recall(home.sweep(newest.id), runs=False).answered:
             say(f"{spec.variant}: answered by {newest.id}")
             return newest.id
         resume = None if newest is None else newest.id

@@ -166,9 +166,10 @@ def read_journal(path: Path) -> Iterator[Line | BadLine]:
                 yield BadLine(number, f"{type(error).__name__}: {error}")
 
 
-def recall(files: SweepFiles) -> Memory:
-    """What a sweep's journal and the directories of its runs hold. Damaged lines and runs are left out and named."""
-    runs, damaged, lost = kept_runs(files), [], []
+def recall(files: SweepFiles, *, runs: bool = True) -> Memory:
+    """What a sweep's journal and the directories of its runs hold. Damaged lines and runs are left out and named.
+    Without ``runs`` no outcome is read, and ``ended`` and ``trials`` are empty."""
+    kept, damaged, lost = kept_runs(files), [], []
     last: dict[tuple[str, Request], Ended] = {}
     tunings: tuple[Tuning, ...] = ()
     stopped, answered, changed = set(), False, ""
@@ -177,11 +178,11 @@ def recall(files: SweepFiles) -> Memory:
             damaged.append(f"{files.journal}, line {line.number}, is damaged ({line.why}): it is left out")
             continue
         changed = line.at
-        if isinstance(line, EndedLine):  # Of a run that failed and was trained again, the later word.
+        if isinstance(line, EndedLine) and runs:  # Of a run that failed and was trained again, the later word.
             last.pop((line.key, line.request), None)
-            outcome = line.failure or read_run(runs.get(line.key))
+            outcome = line.failure or read_run(kept.get(line.key))
             if isinstance(outcome, str):
-                damaged.append(f"{runs}/{line.key} is damaged ({outcome}): the run is left out")
+                damaged.append(f"{kept}/{line.key} is damaged ({outcome}): the run is left out")
                 lost.append(line.key)
             else:
                 last[line.key, line.request] = Ended(line.key, line.request, outcome, line.reused_from, line.at)
@@ -200,15 +201,6 @@ def recall(files: SweepFiles) -> Memory:
         tuple(damaged),
         tuple(lost),
     )
-
-
-def marks(files: SweepFiles) -> tuple[bool, frozenset[str], str]:
-    """Whether a sweep was answered, which mixes were stopped, and the time of its last entry: all that the journal
-    says without the directories of runs."""
-    lines = [line for line in read_journal(files.journal) if not isinstance(line, BadLine)]
-    answered = any(isinstance(line, Answered) for line in lines)
-    stopped = frozenset(line.mix for line in lines if isinstance(line, Stopped))
-    return answered, stopped, lines[-1].at if lines else ""
 
 
 def to_line(entry: Begun | Ended | Tuned | Stopped | Answered) -> bytes:

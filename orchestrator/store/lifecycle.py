@@ -26,7 +26,7 @@ from orchestrator.store.driving import check_free as check_free
 from orchestrator.store.driving import driving as driving
 from orchestrator.store.driving import is_driven as is_driven
 from orchestrator.store.files import Home, SweepFiles, write_whole
-from orchestrator.store.journal import Begun, Ended, Journal, Memory, marks
+from orchestrator.store.journal import Begun, Ended, Journal, Memory
 from orchestrator.store.journal import recall as recall
 from orchestrator.store.reading import Unreadable, UnreadableError
 from orchestrator.store.records import RunRecord, Sweep
@@ -78,7 +78,7 @@ def find_unfinished(spec: SweepSpec, home: Home, say: Callable[[str], object] = 
     closest, answered = "", None
     for sweep in _of_space(spec, home, say):
         different = differences(spec, sweep.spec)
-        if marks(home.sweep(sweep.id))[0]:
+        if recall(home.sweep(sweep.id), runs=False).answered:
             answered = answered or (None if different else sweep)
             continue
         if not different:
