@@ -78,7 +78,7 @@ def ask_to_stop(sweep: Sweep, request: StopRequest) -> None:
     if request.mix and request.mix not in mixes:
         raise unknown("mix", request.mix, mixes, where=sweep.id)
     if not is_driven(files):
-        raise UserError(f"{sweep.id} is not being run, so that there is nothing to stop")
+        raise UserError(f"{sweep.id} is not being run: nothing is to stop")
     line = json.dumps(asdict(request)).encode() + b"\n"
     descriptor = os.open(files.stop_requests, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
