@@ -53,11 +53,8 @@ from orchestrator.store.mirrored import home_words
 from orchestrator.store.records import FIGURE, REPORT, RunRecord, Sweep
 from orchestrator.store.stop_requests import forget_stop_requests
 from orchestrator.terminal.progress import LiveView
-from orchestrator.tracking.base import Ending
-from orchestrator.tracking.mlflow_tracker import MlflowTracker
-from orchestrator.tracking.opening import opened_for_run
-from orchestrator.tracking.recorder import Recorder
-from orchestrator.tracking.system import SystemMonitor
+from orchestrator.tracking.recorder import Ending, Recorder, recorder_of
+from orchestrator.tracking.store import StoreError, check, choose
 from trainables.base import Outcome, RunConfig, Status
 
 if TYPE_CHECKING:
@@ -114,7 +111,13 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         check_room(spec, here)
     resumed = None if options.resume is None else resumed_sweep(spec, home, options.resume, say)
     extended = None if options.extend is None else extended_sweep(spec, home, options.extend)
-    chosen = opened_for_run(home.root, say)
+    store = choose(home.root)
+    try:
+        check(store)
+    except StoreError as error:
+        if resumed is None:
+            raise
+        say(f"{error}; the sweep goes on, and `sync` records it later")
     spec = settled(spec, here)
     sizing = StackSizes(spec, here)
     engine_of = partial(
@@ -147,7 +150,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
             forget_stop_requests(files)
             sweep = tuning.tuned(sweep, home, engine, sizing, say, options.again, options.limit)
             known = known_runs(sweep, home, extended, journal, say, retry_failed=options.retry_failed)
-            recorder = Recorder(MlflowTracker(chosen))
+            recorder = recorder_of(store)
             recorder.begin(sweep)
             return _Drive(sweep, files, journal, recorder, sizing, console, options).run(engine, known)
 
@@ -199,7 +202,7 @@ class _Drive:
         monitor.refresh()
         with stop_on_interrupt(stop, self._limit):
             if not campaign.done:
-                with view, self._measuring(), engine.exporting(self._sweep.id, monitor.snapshot):
+                with view, engine.exporting(self._sweep.id, monitor.snapshot):
                     with suppress(TroubleError):  # It is said when all that finished is in the record.
                         engine.execute(campaign)
                     monitor.refresh()
@@ -223,9 +226,6 @@ class _Drive:
             known=known,
             say=self._say,
         )
-
-    def _measuring(self) -> SystemMonitor:
-        return SystemMonitor(self._files.directory, lambda sample: self._recorder.measured(self._sweep, sample))
 
     def _note(self, entry: Ended) -> None:
         """Remember a run for the answer and queue its record."""
@@ -273,12 +273,11 @@ class _Drive:
         return [(record.config, record.outcome) for record in self._records]
 
     def _close_record(self, timeout_s: float) -> str:
-        """Wait for the record; a clause for the user about what did not get there, ``""`` when all did."""
+        """Wait for the record; a clause about the records that are not in the store, ``""`` if all are."""
         left = self._recorder.close(timeout_s)
-        if self._recorder.refused:
+        if self._recorder.warning:
             self._say(self._recorder.warning)
-        how = " --rebuild" if self._recorder.damaged else ""
-        return f"; {left} records wait for `python -m orchestrator sync{how}`" if left else ""
+        return f"; {left} records wait for `python -m orchestrator sync`" if left else ""
 
     def _say(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
