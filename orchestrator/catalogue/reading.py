@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from orchestrator.catalogue.lookup import find_sweep
 from orchestrator.catalogue.training import Unfinished, in_training
 from orchestrator.errors import SweepError, UserError
-from orchestrator.prediction.registered import registered
 from orchestrator.report.answer import Answer, answer
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.validation import explain
@@ -179,14 +178,13 @@ def _outline(home: Home, unreadable: Unreadable, sweep: Sweep) -> Outline:
 
 
 def _damage(files: SweepFiles, memory: lifecycle.Memory) -> list[str]:
-    """What of a journal, and of what was predicted, could not be read, and what mends it."""
+    """Lines of the journal that could not be read, and what mends them."""
     said = [line_words(files.journal, line) for line in memory.damaged]
     if said:
         said.append(
             f"{files.directory.name} is shown without {'this line' if len(said) == 1 else 'these lines'}; "
             f"`run ... --resume {files.directory.name}` takes from disk what it may have said, or trains it again"
         )
-    registered(files, said.append)  # Says so where it is damaged.
     return said
 
 

@@ -37,7 +37,6 @@ from orchestrator.engine.base import Engine, TroubleError
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.transport import Transport
 from orchestrator.errors import SweepError
-from orchestrator.prediction.registered import register, registered
 from orchestrator.report.answer import Answer, answer
 from orchestrator.search.base import BY_HAND
 from orchestrator.space import hardware
@@ -132,10 +131,8 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         console.print(engine.describe(), markup=False, highlight=False, soft_wrap=True)
         if resumed is None:
             sweep = lifecycle.create(spec, home, fresh=options.fresh)
-            register(spec, home.sweep(sweep.id))
         else:
             sweep = on_these_devices(resumed, spec)
-            registered(home.sweep(sweep.id), say)  # Says so where it is damaged.
         options.begun(sweep)
         supervised.tell(home=str(home.root), sweep=sweep.id)
         files = home.sweep(sweep.id)

@@ -64,11 +64,6 @@ class SweepFiles:
         return self.directory / "tunings.json"
 
     @property
-    def prediction(self) -> Path:
-        """What was predicted before the first run (JSON); absent where nothing could be."""
-        return self.directory / "prediction.json"
-
-    @property
     def tuning(self) -> TuningFiles:
         """The same files with the journal of the tuning before the sweep."""
         return TuningFiles(self.directory)

@@ -16,8 +16,7 @@ Names are stable, for sorting, filtering and charts:
   settings than those as written, or none), ``tuned.SETTING`` and the settings it began from; metrics over trials
   ``score`` (orchestrator/tuning/objective.py), ``learned`` and ``runs`` (how many of how many runs learned) and
   ``value/SETTING``.
-* sweeps (``kind`` = ``sweep``): the metrics of a transition's first line and its synergy as ``transition/MIX`` ...;
-  from the beginning ``prediction/SCORE/MIX`` (orchestrator/prediction/scores.py).
+* sweeps (``kind`` = ``sweep``): the metrics of a transition's first line and its synergy as ``transition/MIX`` ....
 
 A censored or unknown value is left out. ``+`` in a mix is written ``.`` in metric names, which may not hold a plus.
 MLflow adds ``system/NAME``, how busy the driver's machine was.
@@ -41,11 +40,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from orchestrator.prediction.registered import registered, said_elsewhere
 from orchestrator.report import wording
 from orchestrator.space.plain import flatten, plain_settings
 from orchestrator.space.spec import SweepSpec
-from orchestrator.store.files import SweepFiles
 from orchestrator.store.probed import PROBES, array_files, numbers_of
 from orchestrator.store.records import RunRecord, Sweep
 from orchestrator.transition.types import LEVEL
@@ -111,23 +108,11 @@ def sweep_content(sweep: Sweep) -> Content:
         name=sweep.id,
         tags={"kind": "sweep", "sweep": sweep.id, "question": spec.question, **environment},
         params=with_settings(spec, asked),
-        samples=_predictions(sweep),
         note=sweep_note(sweep),
         texts={
             "search_space.yaml": spec.to_yaml(),
             "environment.json": json.dumps(sweep.environment, indent=2, sort_keys=True),
         },
-    )
-
-
-def _predictions(sweep: Sweep) -> tuple[Sample, ...]:
-    """The scores written down before the first run."""
-    written = registered(SweepFiles(sweep.directory), said_elsewhere)
-    scores = {} if written is None else written.scores
-    return tuple(
-        Sample(f"prediction/{name}/{metric_name(mix)}", value, progress=0.0)
-        for mix, each in scores.items()
-        for name, value in each.items()
     )
 
 

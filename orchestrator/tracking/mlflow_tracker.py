@@ -132,9 +132,7 @@ class MlflowTracker(Tracker):
         found = self._find(sweep, {"kind": "sweep"})
         run = found[0] if found else self._create(sweep, recorded, {}, _ms(sweep.created))
         missing = {key: value for key, value in recorded.params.items() if key not in run.data.params}
-        samples = tuple(each for each in recorded.samples if each.name not in run.data.metrics)
-        begun = replace(recorded, params=missing, samples=samples)
-        self._fill(run.info.run_id, begun, run.info.start_time, run.info.start_time)
+        self._fill(run.info.run_id, replace(recorded, params=missing), run.info.start_time, run.info.start_time)
         if run.info.status != "RUNNING":
             self._client.update_run(run.info.run_id, status="RUNNING")
         for other in self._find(sweep, {"kind": "run"}):

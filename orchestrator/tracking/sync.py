@@ -5,14 +5,12 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 from mlflow import MlflowClient
 from rich.console import Console
 
 from orchestrator.errors import SweepError, UserError
-from orchestrator.prediction.registered import registered
 from orchestrator.report.answer import answer
 from orchestrator.space.validation import explain
 from orchestrator.store import lifecycle, reading
@@ -117,7 +115,6 @@ def _replay(home: Home, sweep: Sweep, tracker: Tracker, console: Console) -> int
     except SettingsError as error:
         why = f"{sweep.spec.family} does not take its settings any more: {explain(error)}"
         return reading.without_family(sweep, why)
-    registered(files, partial(_say, console))  # Names a damaged file.
     tracker.begin(sweep)
     for run in runs:
         tracker.run_ended(sweep, run)

@@ -327,36 +327,6 @@ def test_a_stack_that_cannot_go_on_is_put_aside(run: Program, place: Place, tmp_
     assert len(list(stack.parent.glob("stack.damaged-*"))) == 1
 
 
-def test_a_damaged_prediction_is_named_and_everything_goes_on(run: Program, place: Place, tmp_path: Path) -> None:
-    place.files.prediction.write_text('{"at": "2026-01-0')
-    flaw = f"{place.files.prediction} is damaged (JSONDecodeError"
-    the_rest_works(run, place, tmp_path)
-    listed = " ".join(well(run("sweeps", "--home", place.root)).split())
-    assert flaw in listed
-    assert "restore it from a copy, or delete it" in listed
-    for words in (
-        ("status", place.hurt),
-        ("report", place.hurt, "--output", tmp_path / "hurt.html"),
-        ("compare", place.hurt),
-        ("export", place.hurt, "--output", tmp_path / "hurt"),
-    ):
-        done = run(*words, "--home", place.root)
-        assert (done.code, flaw in done.err) == (0, True), (words, done.err)
-    synced = well(run("sync", "--home", place.root))
-    assert flaw in synced
-    assert f"{place.hurt}: {KEPT} runs are in" in synced
-    place.files.prediction.unlink()
-    assert run("status", place.hurt, "--home", place.root).err == ""
-
-
-@pytest.mark.slow
-def test_a_sweep_with_a_damaged_prediction_is_resumed(run: Program, place: Place) -> None:
-    place.files.prediction.write_text("")
-    said = well(resume(run, place, "--resume", place.hurt))
-    assert f"{place.files.prediction} is damaged (JSONDecodeError" in said
-    assert place.files.prediction.read_text() == ""  # A person may have a copy; nobody here has.
-
-
 @pytest.mark.slow
 def test_a_damaged_store_stops_only_the_record(run: Program, place: Place) -> None:
     (place.root / "mlflow.db").write_text("no database, but a text of some length" * 200)
