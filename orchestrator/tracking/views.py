@@ -150,6 +150,7 @@ def views(sweep: Sweep) -> list[View]:
     mixes = [metric_name(mix.name) for mix in spec.mixes]
     compared = [mix for mix in spec.mixes if spec.family_class.compares_mixes and mix != spec.baseline]
     tasks = sorted({task for mix in spec.mixes for task in mix.tasks}, key=lambda task: (task != spec.target, task))
+    shown = spec.mixes[:MOST_BARS]
     found = ("transition", "low", "high", *(["synergy"] if compared else []), "runs")
     said = ("mix", "found", *(["saving"] if compared else []), "found_parameters", "seeds_learned", "sweep")
     counted, score = spec.family_class.words.parameters, spec.family_class.words.score
@@ -196,9 +197,13 @@ def views(sweep: Sweep) -> list[View]:
             (*_tags("state", "answer"), *_params("profile", "search.method"), *_metrics(*answers)),
             "attributes.start_time",
             ascending=False,
-            charts=tuple(
-                Bars(f"{mix.name}: {spec.size_axis}", f"transition/{metric_name(mix.name)}")
-                for mix in spec.mixes[:MOST_BARS]
+            charts=(
+                *(Bars(f"{mix.name}: {spec.size_axis}", f"transition/{metric_name(mix.name)}") for mix in shown),
+                *(
+                    Bars(f"{mix.name}: times fewer {counted}", f"synergy/{metric_name(mix.name)}")
+                    for mix in shown
+                    if mix in compared
+                ),
             ),
         ),
     ]
