@@ -73,11 +73,11 @@ class ModelSettings:
 
     @property
     def additions(self) -> int:
-        """How often the model adds to its residual stream: twice a block, each time it is applied."""
+        """Number of additions to the residual stream: two a block, each time it is applied."""
         return 2 * self.n_layer * self.n_recurrence
 
     def stackable(self) -> dict[str, Any]:
-        """What runs of one stack must share: all but the scale of the first weights."""
+        """Settings that runs of one stack share: all but the scale of the first weights."""
         return described_fields(self) | {"init": self.init.kind == "mup" and self.init.described()["base_width"]}
 
     def described(self) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class ModelSettings:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each parameter of one model lies in its flat vector of ``width`` elements."""
+    """Places of each parameter of one model in its flat vectorof ``width`` elements."""
 
     shapes: Mapping[str, tuple[int, ...]]
     offsets: Mapping[str, int]
@@ -145,7 +145,7 @@ def _with_biases(shapes: Mapping[str, tuple[int, ...]], vocabulary: int) -> dict
 
 
 def layout(settings: ModelSettings, n_embed: int, vocabulary: int) -> Layout:
-    """How a model of this width is laid out."""
+    """Layout of a model of this width."""
     shapes = parameter_shapes(settings, n_embed, vocabulary)
     offsets, end = {}, 0
     for name, shape in shapes.items():

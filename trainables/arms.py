@@ -1,4 +1,4 @@
-"""What a sweep compares: arms, each trained on one mix of tasks or on several in turn."""
+"""Arms, which a sweep compares: each is trained on one mix of tasks or on several in turn."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class Arm:
 
     @property
     def mix(self) -> Mix:
-        """What its last phase trains on: what a run of it is scored on."""
+        """Mix of the last phase: a run is scored on it."""
         return self.phases[-1].mix
 
     @property

@@ -121,11 +121,11 @@ class Family(ABC):
         """Raise :class:`SettingsError` unless a run of this mix and size can be trained with these settings."""
 
     def subject(self) -> str:
-        """What is learned, in a few words for the head of an answer (``modulus 6``); ``""`` leaves it out."""
+        """Subject of learning, in a few words for the head of an answer (``modulus 6``); ``""`` leaves it out."""
         return ""
 
     def items_in_order(self) -> bool:
-        """Whether the rows of the arrays kept of a model stand in an order that means something, as numbers do."""
+        """True if the rows of the arrays kept of a model have a meaningful order, as numbers do."""
         return True
 
     def groupings(self) -> dict[str, tuple[int, ...]]:
@@ -134,7 +134,7 @@ class Family(ABC):
         return {}
 
     def grouping_words(self) -> dict[str, str]:
-        """What items of different groups are called, by the name of the grouping (``mod2``: ``even and odd numbers``),
+        """Words for items of different groups, by the name of the grouping (``mod2``: ``even and odd numbers``),
         to come before "are apart". A grouping that is missing here goes by its name."""
         return {}
 
@@ -151,7 +151,7 @@ class Family(ABC):
 
     @abstractmethod
     def warnings(self, sizes: Sequence[int]) -> list[str]:
-        """What the user should know about these settings at these sizes before paying for them, a sentence each."""
+        """Warnings about these settings at these sizes, a sentence each, before anything is paid for."""
 
     @abstractmethod
     def parameters(self, size: float) -> Parameters:
@@ -204,7 +204,7 @@ class Family(ABC):
         raise NotImplementedError(f"the family {self.name!r} does not load models: it has no method load(run, weights)")
 
     def data(self, run: RunConfig, cache: Path) -> Any:
-        """What a run was trained and scored on, from ``cache`` or made there; its form is the family's own.
+        """Data that a run was trained and scored on, from ``cache`` or made there; its form is the family's own.
 
         Raises ``NotImplementedError`` where the family does not hand it out.
         """

@@ -1,4 +1,4 @@
-"""What every family must do, tried on one: the contract of ``trainables.base``, check by check.
+"""Conformance of a family: the contract of ``trainables.base``, check by check.
 
 Nothing here knows who schedules the training: a family can be looked at before any sweep is asked of it.
 """
@@ -52,7 +52,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check came to: ``wrong`` is ``""`` where all is well, ``skipped`` why nothing could be said."""
+    """Result of a check: ``wrong`` is ``""`` if all is well, ``skipped`` is the reason for no result."""
 
     name: str
     wrong: str = ""
@@ -224,7 +224,7 @@ def _to_the_end(learner: Learner, border: Border) -> dict[int, tuple[list[Evalua
 
 
 def _scores(points: Sequence[Evaluation]) -> list[tuple[int, dict[str, float]]]:
-    """What must be the same again; a loss may be no number, which equals nothing."""
+    """Scores that must repeat exactly, without losses: NaN equals nothing."""
     return [(point.step, point.accuracy) for point in points]
 
 

@@ -1,4 +1,4 @@
-"""What comes from a family's learner, looked at before anybody uses it: the border between a family and the rest.
+"""Checks of everything that a family's learner reports, before anything uses it.
 
 A family from outside may score in per cent, leave a task out or never end. That is said at once, with its name: it is
 no outcome of a run. Numbers of numpy become Python's, which is all that a journal can hold.
@@ -145,7 +145,7 @@ class Border:
 
 
 def finite(value: float) -> bool:
-    """Whether a number is one, and neither infinite nor NaN."""
+    """True if a value is a number, neither infinite nor NaN."""
     return isinstance(value, numbers.Real) and math.isfinite(value)
 
 

@@ -1,4 +1,4 @@
-"""What a learner needs of a task: text to train on and expressions to be scored on, as plain arrays."""
+"""Data of a task for a learner, as plain arrays: text to train on and expressions to be scored on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong on purpose."""
+"""Errors raised on purpose."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ MOST_TEXTS_A_PASS = 65_535
 
 @dataclass
 class _Texts:
-    """What is being written: ``tokens`` [S, M, W] of drafts, final before ``position`` [S, M]; ``done`` [S, M]."""
+    """Texts being written: ``tokens`` [S, M, W] of drafts, final before ``position`` [S, M]; ``done`` [S, M]."""
 
     tokens: Tensor
     position: Tensor
@@ -116,7 +116,7 @@ def _score(text_MW: NDArray[np.int64], sets: Sequence[Examples], *, eos: int, eq
 
 
 def _end_alike(text_MW: NDArray[np.int64], end_M: NDArray[np.int64], one: Examples, equals: int) -> NDArray[np.bool_]:
-    """Whether each text, from its last '=' to ``end_M``, is what its solution is from there to its ``<eos>``."""
+    """True for each text that equals its solution from its last '=' to ``end_M`` (the solution's ``<eos>``)."""
     rows = np.arange(len(text_MW))
     alike, in_answer = np.ones(len(rows), dtype=np.bool_), np.ones(len(rows), dtype=np.bool_)
     back = 0

@@ -1,4 +1,4 @@
-"""How weights start, and what learning rate each tensor gets for it.
+"""First weights, and the learning rate each tensor gets for them.
 
 With widths of 4 to 256 the scale matters: N(0, 0.02), which large models use, is ten times too small at width 16, and
 what is then measured is the time it takes to leave the first plateau rather than what a width can hold.
@@ -98,7 +98,7 @@ class InitSettings:
         return self.scale / math.sqrt(fan_in * (additions if into_stream else 1))
 
     def rate(self, name: str, n_embed: int) -> float:
-        """What the learning rate of the parameter ``name`` is multiplied by in a model of this width."""
+        """Factor of the learning rate of the parameter ``name`` in a model of this width."""
         if self.kind != "mup" or name in EMBEDDINGS or name.endswith(("norm", "bias")):
             return 1.0
         return self._base_width / n_embed

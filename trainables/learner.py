@@ -46,7 +46,7 @@ class Job:
 
 @dataclass
 class _Progress:
-    """What is known of one run so far."""
+    """State of one run so far."""
 
     curve: list[Evaluation] = field(default_factory=list)
     solved: int = 0
@@ -222,7 +222,7 @@ class TransformerLearner(Learner):
         return dict(zip(self._active, self._accuracies(questions), strict=True))
 
     def _final_report(self, index: int, evaluation: Evaluation | None, scores: Sequence[float]) -> Report:
-        """What an ended run came to; ``evaluation`` is None when it diverged."""
+        """Report of an ended run; ``evaluation`` is None if it diverged."""
         dataset, curve = self._jobs[index].dataset, tuple(self._progress[index].curve)
         floor = {task: examples.floor for task, examples in dataset.test.items()}
         measures = self._measures(index)

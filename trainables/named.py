@@ -1,4 +1,4 @@
-"""What a search space names: the project's own by a short name, or anybody's as ``package.module:Class``."""
+"""Classes that a search space names: built-in ones by a short name, others as ``package.module:Class``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trainables.errors import SettingsError
 
 
 def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> object:
-    """What ``name`` stands for, directly or by way of ``built_in``; None where its module has no such thing.
+    """The object that ``name`` stands for, directly or through ``built_in``; None if its module has no such name.
 
     ``kind`` is what is looked for, in a word. Raises :class:`SettingsError` (with ``key``) for a name of neither form
     and for a module that cannot be imported.

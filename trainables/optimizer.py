@@ -24,7 +24,7 @@ class AdamState:
 
 
 def step_sizes(settings: Sequence[TrainingSettings], first: int, last: int) -> Tensor:
-    """What depends on the step alone, for steps ``first`` .. ``last - 1`` of a stack's runs: float32 [K, 3, S].
+    """Factors that depend on the step alone, for steps ``first`` .. ``last - 1`` of a stack's runs: float32 [K, 3, S].
 
     The three rows of a step are the learning rate with the first moment's bias correction, the weight decay factor
     (learning rate x weight decay) and the square root of the second moment's bias correction. The betas are shared

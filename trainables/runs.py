@@ -1,4 +1,4 @@
-"""What is said of one run: what it is asked to be, how it goes, what it came to. Plain values."""
+"""Plain values about one run: its settings, its learning curve, its outcome."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RunConfig:
 
     @property
     def label(self) -> str:
-        """What the run's arm is called; its mix, where nobody has called it anything."""
+        """Name of the run's arm: its label, else its mix."""
         return self.arm or self.mix.name
 
     @property
@@ -74,12 +74,12 @@ class Until:
     accuracy: float
 
     def reached(self, evaluation: Evaluation) -> bool:
-        """Whether the run ends at this point of its learning curve."""
+        """True if the run ends at this point of its learning curve."""
         return evaluation.accuracy[self.task] >= self.accuracy
 
 
 class Status(StrEnum):
-    """How a run ended. Diverged is data (the model did not learn at this size); failed is a bug, and no data."""
+    """End of a run. Diverged is data (the model did not learn at this size); failed is a bug, and no data."""
 
     FINISHED = "finished"
     DIVERGED = "diverged"
@@ -103,7 +103,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run came to.
+    """Outcome of a run.
 
     ``accuracy`` maps each task of the mix to its score on the test part of the held-out data, in [0, 1]; for a
     diverged run it equals ``floor``, the score of the best constant answer on the same test set. ``measures`` are
@@ -137,7 +137,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Report:
-    """What one run of a stack has to say after the stack advanced to its next evaluation.
+    """Report of one run of a stack after the stack advanced to its next evaluation.
 
     ``index`` is the run's place in the stack as it was built. ``outcome`` and ``arrays`` are set once, when the run
     ends; ``arrays`` are what is kept of the trained model for a look inside, by names of the family's own; ``weights``

@@ -37,7 +37,7 @@ _COMPILED_FIRST: set[tuple[Hashable, ...]] = set()
 
 @dataclass
 class StackState:
-    """What changes in training: float32 parameters [S, P], their moments, and the loss summed over steps [S]."""
+    """State of training: float32 parameters [S, P], their moments, and the loss summed over steps [S]."""
 
     parameters_SP: Tensor
     adam: AdamState
@@ -111,7 +111,7 @@ class StackTrainer:
 
     @property
     def recorded(self) -> bool:
-        """Whether steps are replays of a recorded one by now."""
+        """True if steps are replays of a recorded one by now."""
         return self._captured is not None and self._captured.recorded
 
     def run(self, first: int, last: int) -> None:
@@ -138,7 +138,7 @@ class StackTrainer:
         self._fix_addresses()
 
     def logits(self, tokens_SMT: Tensor) -> Tensor:
-        """What the stack makes of these tokens, without gradients."""
+        """Logits of the stack for these tokens, without gradients."""
         with torch.no_grad():
             parameters = pad_parameters(self._model, self._where.views(self._weights()), self._pad_to)
             return forward(self._model, parameters, tokens_SMT)
@@ -263,7 +263,7 @@ def _decayed(where: Layout, decay: Decay) -> Tensor:
 
 
 def _rates(model: ModelSettings, where: Layout, device: torch.device) -> Tensor | None:
-    """What the learning rate of each element is multiplied by, [P]; None where that is 1 throughout."""
+    """Factor of each element's learning rate, [P]; None if all are 1."""
     if model.init.kind != "mup":
         return None
     rates = torch.ones(1, where.width)

@@ -1,4 +1,4 @@
-"""What a family of transformers asks of its task: the settings under ``task``, which know how to make the data."""
+"""Contract of a transformer family's task: the settings under ``task``, which know how to make the data."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class TextTask(ABC):
 
     @abstractmethod
     def subject(self) -> str:
-        """What is learned, in a few words (``modulus 6``)."""
+        """Subject of learning, in a few words (``modulus 6``)."""
 
     @abstractmethod
     def texts(self) -> str:
-        """What the texts are, in a few words that fit before "are up to 60 tokens long"."""
+        """Words for the texts that fit before "are up to 60 tokens long"."""
 
     @abstractmethod
     def warnings(self) -> list[str]:
-        """What the user should know about these settings before paying for them, a sentence each."""
+        """Warnings about these settings, a sentence each, before anything is paid for."""
 
     @abstractmethod
     def words(self) -> tuple[str, ...]:
@@ -49,7 +49,7 @@ class TextTask(ABC):
 
     @abstractmethod
     def alphabet(self) -> Alphabet:
-        """What a learner must know of the tokens; the same for every mix."""
+        """Tokens as a learner needs them; the same for every mix."""
 
     @property
     @abstractmethod
@@ -58,7 +58,7 @@ class TextTask(ABC):
 
     @abstractmethod
     def stackable(self) -> Any:
-        """What runs of one stack must share of the task, as a plain value: what decides its tokens."""
+        """Part of the task that runs of one stack share, as a plain value: everything that decides the tokens."""
 
     @abstractmethod
     def with_examples(self, factor: float) -> Self:
@@ -66,7 +66,7 @@ class TextTask(ABC):
 
     @abstractmethod
     def make_dataset(self, mix: Mix, seed: int) -> Dataset:
-        """What a run of this mix and data seed (>= 0) is trained and scored on: a pure function of the three.
+        """Data for a run of this mix and data seed (>= 0): a pure function of the three.
 
         Raises ``SettingsError`` where these settings cannot give the data.
         """

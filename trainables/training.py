@@ -1,4 +1,4 @@
-"""How a model is trained: the settings of the optimizer and its schedule."""
+"""Settings of the optimizer and its schedule."""
 
 from __future__ import annotations
 

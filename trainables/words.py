@@ -1,4 +1,4 @@
-"""What the things of a family are called where a person reads of them."""
+"""Words for the things of a family, for people."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Words:
-    """What things are called where a person reads of them.
+    """Words for things, for people.
 
     ``task`` is one of the things that a mix is made of; ``outside_core`` what core parameters leave out; ``item`` what
     a row of the arrays kept of a model stands for, and ``held`` what those rows are. All in the form that fits after

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from orchestrator.catalogue.lookup import find_sweep
 from orchestrator.catalogue.training import Unfinished, in_training
 from orchestrator.errors import SweepError, UserError
-from orchestrator.prediction.registered import registered
 from orchestrator.report.answer import Answer, answer
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.validation import explain
@@ -176,11 +175,10 @@ def _outline(home: Home, unreadable: Unreadable, sweep: Sweep) -> Outline:
 
 
 def _damage(files: SweepFiles, memory: Memory) -> list[str]:
-    """What of a journal, and of what was predicted, could not be read, and what mends it."""
+    """Damaged lines and runs, and what to do."""
     said = list(memory.damaged)
     if said:
         said.append(f"`run ... --resume {files.directory.name}` trains again what is left out")
-    registered(files, said.append)  # Says so where it is damaged.
     return said
 
 

@@ -1,4 +1,4 @@
-"""Whether this machine can run sweeps."""
+"""The command `doctor`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be written in a search space, and what probes find: for a person, and for an editor."""
+"""The commands `doc` and `schema`: settings and probes, for people and editors."""
 
 from __future__ import annotations
 
@@ -82,5 +82,5 @@ def _known(family: str) -> str:
 
 
 def _fits(path: str, asked: str | None) -> bool:
-    """Whether a path is the one asked for, below it, or ends in it."""
+    """True if a path is the one asked for, below it, or ends in it."""
     return asked is None or path == asked or path.startswith(f"{asked}.") or path.endswith(f".{asked}")

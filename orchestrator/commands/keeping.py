@@ -85,17 +85,16 @@ def _delete(sweep_id: str, space: str, home: Path) -> int:
     """Delete the record, then the disk: until the end the command can be repeated. Returns the number of records."""
     from orchestrator.store import lifecycle, runs
     from orchestrator.store.files import Home
-    from orchestrator.tracking.base import OutageError
-    from orchestrator.tracking.opening import opened
-    from orchestrator.tracking.removal import remove_sweep
+    from orchestrator.tracking.mlflow_tracker import remove_sweep
+    from orchestrator.tracking.store import StoreError, opened
 
     files = Home(home.resolve()).sweep(sweep_id)
-    chosen = opened(home, typer.echo)
+    chosen = opened(home)
     with lifecycle.driving(files):
         try:
             records = remove_sweep(chosen, space, sweep_id)
-        except OutageError as error:
-            raise SweepError(f"the MLflow store {chosen.shown} failed, nothing on disk is deleted: {error}") from error
+        except StoreError as error:
+            raise SweepError(f"nothing on disk is deleted: {error}") from error
         with runs.removal_lock(files.home):
             runs.remove(files.home, runs.removable(files.home, sweep_id))
             lifecycle.drop_checkpoints(files)

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 def _spaces(begun: str) -> list[str]:
-    """What a shell may complete a search space's name to; files are its own business."""
+    """Completions of a search space's name; the shell completes files itself."""
     from orchestrator.space.files import names
 
     return [name for name in names() if name.startswith(begun)]
 
 
 def _sweeps(context: typer.Context, begun: str) -> list[str]:
-    """What a shell may complete a sweep's id to: those of the home that the line names so far."""
+    """Completions of a sweep's id, from the home that the line names so far."""
     from orchestrator.store.files import Home
 
     home = context.params.get("home") or DEFAULT_HOME

@@ -33,10 +33,7 @@ def ui_command(
     from orchestrator.site import watching
     from orchestrator.site.beside import free_port, shelf_of
     from orchestrator.site.server import new_token, serving
-    from orchestrator.store.files import Home
     from orchestrator.tracking import store
-    from orchestrator.tracking.interrupted import mark_home
-    from orchestrator.tracking.opening import opened
     from orchestrator.tracking.page import address, serve
 
     chosen = store.choose(home)
@@ -46,9 +43,7 @@ def ui_command(
     if chosen.artifacts is not None and not (home / store.DATABASE).is_file():
         raise UserError(f"there is no record in {str(home)!r} yet: run a sweep first, or name its --home")
     _check_free(port)
-    chosen = opened(home, typer.echo)
-    for died in mark_home(chosen, Home(home.resolve())):
-        typer.echo(f"{died} is marked as interrupted: nothing drives it any more; `run ... --resume {died}` goes on")
+    store.check(chosen)
     beside = mlflow_port or free_port(port + 1)
     shelf = shelf_of(home, chosen, beside, refresh_s=watching.REFRESH_S if steer else REFRESH_S)
     with serving(shelf, port, new_token() if steer else "") as shown:
@@ -76,24 +71,21 @@ def _is_free(port: int) -> bool:
 
 
 def sync_command(
-    sweep: Annotated[str | None, typer.Argument(help="A sweep's id; without one, all sweeps of the home.")] = None,
+    sweeps: Annotated[
+        list[str] | None, typer.Argument(help="Ids of sweeps; without any, all sweeps of the home.")
+    ] = None,
     home: HomeOption = DEFAULT_HOME,
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Make the home's store anew from the journals; the former one is kept.")
-    ] = False,
-    skip_unreadable: Annotated[
-        bool, typer.Option("--skip-unreadable", help="With --rebuild: leave out the sweeps that cannot be read.")
+        bool, typer.Option("--rebuild", help="Make the home's store again from the logs; the former one is kept.")
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """Write to MLflow what is missing there after an outage."""
+    """Write to MLflow what an outage kept out of it."""
     from orchestrator.tracking import sync
 
-    if rebuild and sweep is not None:
-        raise UserError("--rebuild makes the whole store anew: leave the sweep's id out, or --rebuild")
-    if skip_unreadable and not rebuild:
-        raise UserError("--skip-unreadable goes with --rebuild: without it every sweep that can be read is recorded")
+    if rebuild and sweeps:
+        raise UserError("--rebuild makes the whole store again: leave out the ids of sweeps, or --rebuild")
     if rebuild:
-        sync.rebuild(home, Console(), skip_unreadable=skip_unreadable)
+        sync.rebuild(home, Console())
     else:
-        sync.sync(home, sweep, Console())
+        sync.sync(home, sweeps or (), Console())

@@ -47,7 +47,7 @@ def explain_command(sweep: OneSweep, home: HomeOption = DEFAULT_HOME, debug: Deb
 
 
 class Style(StrEnum):
-    """What a figure is for."""
+    """Purpose of a figure."""
 
     SCREEN = "screen"
     PAPER = "paper"

@@ -30,7 +30,7 @@ def ray_start(home: Path) -> Finding:
 
 def record(home: Path) -> Finding:
     """The MLflow store answers, and what is written to one like it can be read."""
-    from orchestrator.tracking.trying import try_store  # MLflow takes two seconds.
+    from orchestrator.tracking.sync import try_store  # MLflow takes two seconds.
 
     shown, seconds = try_store(home)
     said = f"MLflow writes and reads in {seconds:.1f} s ({shown})"

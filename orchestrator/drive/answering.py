@@ -19,7 +19,7 @@ from orchestrator.report.wording import found_runs
 from orchestrator.store.files import write_whole
 from orchestrator.store.journal import Ended
 from orchestrator.store.records import FIGURE, REPORT, RunRecord, Sweep
-from orchestrator.tracking.base import Ending
+from orchestrator.tracking.recorder import Ending
 from trainables.base import Status
 
 

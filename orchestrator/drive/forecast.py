@@ -49,9 +49,9 @@ class Promise:
         self._known = known
 
     @property
-    def left_s(self) -> float:
-        """Seconds until then; 0 where it is broken."""
-        return max(self._until - time.monotonic(), 0.0)
+    def left_s(self) -> float | None:
+        """Seconds until then, 0 once it is broken; None before anything was promised."""
+        return None if math.isinf(self._until) else max(self._until - time.monotonic(), 0.0)
 
 
 class Forecaster:
@@ -68,7 +68,7 @@ class Forecaster:
     @property
     def late(self) -> bool:
         """Whether the range that was said first of the runs that are known has run out, whatever was said since."""
-        return self.latest is not None and not self._promise.left_s
+        return self.latest is not None and self._promise.left_s == 0
 
     def consider(
         self,

@@ -64,11 +64,10 @@ class Monitor:
     def snapshot(self) -> Snapshot:
         """The sweep at its last event, with the time that has passed by now and what follows from its runs."""
         gone = time.monotonic() - self._taken
-        bound = self._latest.left_s
         return replace(
             self._latest,
             elapsed_s=time.monotonic() - self._begun,
-            left_s=None if bound is None else self._bound.left_s,
+            left_s=self._bound.left_s,
             in_flight=tuple(_later(run, gone) for run in self._latest.in_flight),
             grid_s=self._grid_s(),
             posteriors={mix: found for mix in self._points if (found := self._judge(mix)[0])},

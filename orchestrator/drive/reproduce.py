@@ -17,7 +17,7 @@ from orchestrator.drive.beginning import one_ray
 from orchestrator.drive.probing import probe_runs
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.errors import SweepError
-from orchestrator.prediction.registered import entropies
+from orchestrator.prediction import entropies
 from orchestrator.report.inside import Seen, judge_inside
 from orchestrator.report.learning_order import Learned, judge_order, learned_at
 from orchestrator.report.scaling import can_scale

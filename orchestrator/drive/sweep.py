@@ -36,7 +36,6 @@ from orchestrator.drive.stopping import (
 from orchestrator.engine.base import Engine, MachineError
 from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.errors import SweepError
-from orchestrator.prediction.registered import register, registered
 from orchestrator.report.answer import Answer, answer
 from orchestrator.search.base import BY_HAND
 from orchestrator.space import hardware
@@ -51,11 +50,8 @@ from orchestrator.store.journal import Answered, Ended, Journal, recall
 from orchestrator.store.notes import forget_stop_requests
 from orchestrator.store.records import FIGURE, REPORT, RunRecord, Sweep
 from orchestrator.terminal.progress import LiveView
-from orchestrator.tracking.base import Ending
-from orchestrator.tracking.mlflow_tracker import MlflowTracker
-from orchestrator.tracking.opening import opened_for_run
-from orchestrator.tracking.recorder import Recorder
-from orchestrator.tracking.system import SystemMonitor
+from orchestrator.tracking.recorder import Ending, Recorder, recorder_of
+from orchestrator.tracking.store import StoreError, check, choose
 from trainables.base import Outcome, RunConfig, Status
 
 if TYPE_CHECKING:
@@ -112,7 +108,13 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     extended = None if options.extend is None else extended_sweep(spec, home, options.extend)
     if extended is not None:
         spec = spec.model_copy(update={"salt": extended.spec.salt})
-    chosen = opened_for_run(home.root, say)
+    store = choose(home.root)
+    try:
+        check(store)
+    except StoreError as error:
+        if resumed is None:
+            raise
+        say(f"{error}; the sweep goes on, and `sync` records it later")
     spec = settled(spec, here)
     sizing = StackSizes(spec, here)
     engine_of = partial(
@@ -126,10 +128,8 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         console.print(engine.describe(), markup=False, highlight=False, soft_wrap=True)
         if resumed is None:
             sweep = lifecycle.create(spec, home, fresh=options.fresh)
-            register(spec, home.sweep(sweep.id))
         else:
             sweep = on_these_devices(resumed, spec)
-            registered(home.sweep(sweep.id), say)  # Says so where it is damaged.
         options.begun(sweep)
         supervisor.tell("sweep", "" if options.again.several else sweep.id)
         files = home.sweep(sweep.id)
@@ -144,7 +144,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
             memory = lifecycle.whole_runs(files, say)
             sweep = tuning.tuned(sweep, memory, journal, engine, sizing, say, options.again, options.limit)
             known = known_runs(sweep, home, memory, extended, journal, say, retry_failed=options.retry_failed)
-            recorder = Recorder(MlflowTracker(chosen))
+            recorder = recorder_of(store)
             recorder.begin(sweep)
             return _Drive(sweep, files, journal, recorder, sizing, console, options).run(engine, known)
 
@@ -185,7 +185,7 @@ class _Drive(Observer):
         monitor.refresh()
         with stop_on_interrupt(stop, self._limit):
             if not campaign.done:
-                with view, self._measuring(), engine.exporting(self._sweep.id, monitor.snapshot):
+                with view, engine.exporting(self._sweep.id, monitor.snapshot):
                     with suppress(MachineError):  # It is said when all that finished is in the record.
                         engine.execute(campaign)
                     monitor.refresh()
@@ -226,9 +226,6 @@ class _Drive(Observer):
             known=known,
             say=self._say,
         )
-
-    def _measuring(self) -> SystemMonitor:
-        return SystemMonitor(self._files.directory, lambda sample: self._recorder.measured(self._sweep, sample))
 
     def _note(self, entry: Ended) -> None:
         """Keep a run for the answer and the live view, and queue its record."""
@@ -277,12 +274,11 @@ class _Drive(Observer):
         return [(record.config, record.outcome) for record in self._records]
 
     def _close_record(self, timeout_s: float) -> str:
-        """Wait for the record; a clause for the user about what did not arrive, ``""`` if all did."""
+        """Wait for the record; a clause about the records that are not in the store, ``""`` if all are."""
         left = self._recorder.close(timeout_s)
-        if self._recorder.refused:
+        if self._recorder.warning:
             self._say(self._recorder.warning)
-        how = " --rebuild" if self._recorder.damaged else ""
-        return f"; {left} records wait for `python -m orchestrator sync{how}`" if left else ""
+        return f"; {left} records wait for `python -m orchestrator sync`" if left else ""
 
     def _say(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)

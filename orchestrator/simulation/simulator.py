@@ -1,32 +1,31 @@
-"""A search against a known world: the real searchers, an event queue and a clock of its own, no training.
+"""A search without training: the real searchers, an event queue and a clock of its own.
 
-The engine's rules hold: free workers take stacks, a stack holds runs of one size out of what ``ask`` returned
-now, and every run is told when its stack ends.
+As in the engine, free workers take stacks, a stack holds runs of one size out of what ``ask`` returned now, and every
+run is told when its stack ends.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from orchestrator.search.base import Observation, Request, Results, Searcher
 from orchestrator.search.evidence import stack_cost
-from orchestrator.simulation.truths import Truth
 
 World = Callable[[Request], Observation | None]
-"""How a run ends: the same answer for the same request, None for one that failed."""
+"""The outcome of a run: the same for the same request, None for one that failed."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """What runs are trained on.
+    """The workers that train runs.
 
-    ``workers`` stacks of at most ``stack`` runs go at once. A stack takes as long as it costs, or, with ``even``,
-    one unit of time; on top ``latency`` to start it. ``jitter`` is the standard deviation of ln duration; a
+    ``workers`` stacks of at most ``stack`` runs train at once. A stack takes as long as it costs, or, with ``even``,
+    one unit of time; and ``latency`` to start. ``jitter`` is the standard deviation of ln duration; a
     ``straggler`` share of stacks takes ``straggler_factor`` times as long; a ``failures`` share of runs fails.
     """
 
@@ -42,7 +41,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class TrainedStack:
-    """One stack as it was trained, ``start`` and ``end`` on the simulator's clock."""
+    """A trained stack; ``start`` and ``end`` are on the simulator's clock."""
 
     requests: tuple[Request, ...]
     start: float
@@ -52,7 +51,7 @@ class TrainedStack:
 
 @dataclass
 class Trace:
-    """What a simulated search did."""
+    """Stacks and results of a simulated search."""
 
     workers: int
     stacks: list[TrainedStack] = field(default_factory=list)
@@ -77,27 +76,11 @@ class Trace:
         return sum(stack.end - stack.start for stack in self.stacks) / span if span else 1.0
 
     def mix_cost(self, mix: str) -> float:
-        """What the runs of one mix cost; a stack's cost is shared evenly."""
+        """Cost of one mix's runs; a stack's cost is shared evenly."""
         return sum(
             stack.cost * sum(request.mix == mix for request in stack.requests) / len(stack.requests)
             for stack in self.stacks
         )
-
-
-def truths_world(truths: Mapping[str, Truth], cost_exponent: float) -> World:
-    """A world of synthetic mixes, by name."""
-    return lambda request: truths[request.mix].run(request.size, request.seed, cost_exponent, request.steps_factor)
-
-
-def table_world(table: Mapping[Request, Observation | None]) -> World:
-    """A world of recorded outcomes. Raises ``KeyError`` for a run that was not recorded."""
-
-    def outcome(request: Request) -> Observation | None:
-        if request not in table:
-            raise KeyError(f"no outcome is recorded for {request}")
-        return table[request]
-
-    return outcome
 
 
 def simulate(
@@ -107,7 +90,7 @@ def simulate(
     rng: np.random.Generator,
     on_result: Callable[[float, Request, Observation | None], None] | None = None,
 ) -> Trace:
-    """Run a searcher to its end. ``on_result`` hears of every run that ends, with the time.
+    """Run a searcher to its end. ``on_result`` is called with every run that ends, and the time.
 
     Raises ``RuntimeError`` when the searcher neither wants a run, waits for one nor is done.
     """
@@ -147,7 +130,7 @@ def stacks(wanted: Iterable[Request], most: int) -> list[tuple[Request, ...]]:
 def _train(
     requests: tuple[Request, ...], world: World, cluster: Cluster, now: float, rng: np.random.Generator
 ) -> tuple[TrainedStack, tuple[Observation | None, ...]]:
-    """One stack from now on: how long it takes, what it costs and how its runs end."""
+    """One stack from now on, and the outcomes of its runs."""
     ended = [world(request) for request in requests]
     load = stack_cost(len(requests))
     cost = load * max((seen.cost for seen in ended if seen is not None), default=0.0)

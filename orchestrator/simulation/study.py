@@ -1,183 +1,129 @@
-"""A sweep without its training: the real searchers on a search space's mixes, sizes and seeds, against truths that are
-known. Synthetic truths say how far an estimate is off; a recorded table of outcomes says what a searcher would have
-made of real ones. The clock, the workers, their delays and failures are simulated.
-"""
+"""Searchers compared without training: what each would cost on a problem, and how far its estimates would be off."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from orchestrator.search.base import Observation, Problem, Request, Results
+from orchestrator.search.base import Observation, Problem, Request
 from orchestrator.search.evidence import points
 from orchestrator.search.registry import make_searcher
-from orchestrator.simulation.grading import Grade, Summary, grade, summarise
-from orchestrator.simulation.simulator import Cluster, Trace, World, simulate, table_world
-from orchestrator.simulation.truths import Truth, TruthKind, draw
-from orchestrator.transition.posterior import resampled
+from orchestrator.simulation.simulator import Cluster, Trace, World, simulate
 from orchestrator.transition.transition import transition
-from orchestrator.transition.types import Estimate, Point, Transition
+from orchestrator.transition.types import LEVEL
 
 REFERENCE = "grid"
-"""The method that costs and times are given relative to."""
-RESAMPLES = 100
+"""The method that costs and times are relative to."""
+FLOOR, ASYMPTOTE, SCATTER = 0.1, 0.97, 0.01
+"""Accuracy of runs that do not learn, of runs that do, and the standard deviation about both."""
+SLOPES = (3.0, 60.0)
+"""Range of a curve's slope in ln size, drawn evenly in its logarithm."""
+MARGIN = 0.07
+"""Share of the sizes, in ln size, at each end in which no transition is drawn."""
 
 
 @dataclass(frozen=True)
-class Benchmark:
-    """What is searched and how: ``methods`` by name with their settings, ``costs`` in seconds (or any unit) of a run
-    at each size of the problem."""
+class Truth:
+    """A mix of which a run learns with a probability that is a logistic of ln size. ``key`` seeds its runs."""
 
-    problem: Problem
-    methods: Mapping[str, Mapping[str, Any]]
-    costs: Mapping[int, float]
-    cluster: Cluster
-    seed: int
+    midpoint: float
+    slope: float
+    key: int
+
+    @property
+    def transition(self) -> float:
+        """Size at :data:`LEVEL` of the asymptote of the mean accuracy."""
+        share = (LEVEL * ASYMPTOTE - FLOOR) / (ASYMPTOTE - FLOOR)
+        return math.exp(self.midpoint + math.log(share / (1 - share)) / self.slope)
+
+    def run(self, request: Request, cost: float) -> Observation:
+        """The outcome of a run: the same for the same size and seed."""
+        rng = np.random.default_rng([self.key, request.size, request.seed + 1])
+        apart = min(max(self.slope * (math.log(request.size) - self.midpoint), -500.0), 500.0)
+        level = ASYMPTOTE if rng.random() < 1 / (1 + math.exp(-apart)) else FLOOR
+        accuracy = min(max(level + SCATTER * float(rng.normal()), 0.0), 1.0)
+        return Observation(accuracy, FLOOR, cost * request.steps_factor)
 
 
 @dataclass(frozen=True)
 class Tried:
-    """One method on many simulated sweeps. ``cost``, ``wall`` are relative to the grid's; ``busy`` in [0, 1]."""
+    """A method on many simulated sweeps. ``cost`` and ``wall`` are relative to the grid's; ``busy``, in [0, 1], is the
+    share of the workers' time. ``error`` is the median of |ln(estimate / truth)|, None without an estimate; ``holds``
+    the share of the 90 % intervals that hold the truth."""
 
     method: str
     runs: float
     cost: float
     wall: float
     busy: float
+    error: float | None
+    holds: float
 
 
-@dataclass(frozen=True)
-class Graded:
-    """A method against synthetic truths."""
+def compare(
+    problem: Problem,
+    methods: Mapping[str, Mapping[str, Any]],
+    costs: Mapping[int, float],
+    cluster: Cluster,
+    *,
+    sweeps: int,
+    seed: int,
+) -> list[Tried]:
+    """Try ``methods`` (by name, with their settings) on simulated sweeps, the same for each. ``costs`` are of a run at
+    each size, in any unit."""
+    rng = np.random.default_rng(seed)
+    drawn = [{mix: _draw(problem, rng) for mix in problem.mixes} for _ in range(sweeps)]
 
-    tried: Tried
-    grades: Summary
-
-
-@dataclass(frozen=True)
-class Reference:
-    """What the whole recorded table says of one mix: its transition, and where resampling its seeds puts the size
-    (5 % and 95 %; None where it finds none)."""
-
-    mix: str
-    transition: Transition
-    low: float | None
-    high: float | None
-
-    def agrees(self, found: Estimate) -> bool:
-        """Whether an estimate lies in the resampled interval; without one, whether there is no estimate either."""
-        if self.low is None or self.high is None:
-            return found.value is None
-        return found.value is not None and self.low <= found.value <= self.high
-
-
-@dataclass(frozen=True)
-class Replayed:
-    """A method on the recorded table: per mix the share of replays that agree with the reference, and the last
-    transition."""
-
-    tried: Tried
-    agreement: Mapping[str, float]
-    example: Mapping[str, Transition]
-
-
-def against_truths(benchmark: Benchmark, kind: TruthKind, count: int) -> Iterator[Graded]:
-    """Simulate ``count`` sweeps a method, a fresh truth for each mix of each, the same for every method."""
-    rng = np.random.default_rng([benchmark.seed, list(TruthKind).index(kind)])
-    mixes = benchmark.problem.mixes
-    drawn = [
-        {mix: draw(kind, benchmark.problem, rng, sweep * len(mixes) + place) for place, mix in enumerate(mixes)}
-        for sweep in range(count)
-    ]
-    worlds = [_world(truths, benchmark.costs) for truths in drawn]
-    grid = [_simulate(benchmark, REFERENCE, {}, benchmark.problem, world, sweep) for sweep, world in enumerate(worlds)]
-    for method, options in benchmark.methods.items():
-        traces = [
-            _simulate(benchmark, method, options, benchmark.problem, world, sweep) for sweep, world in enumerate(worlds)
+    def traces(method: str, settings: Mapping[str, Any]) -> list[Trace]:
+        return [
+            simulate(
+                make_searcher(method, problem, **settings),
+                _world(truths, costs),
+                cluster,
+                np.random.default_rng([seed, place]),
+            )
+            for place, truths in enumerate(drawn)
         ]
-        grades = [
-            each
-            for trace, base, truths in zip(traces, grid, drawn, strict=True)
-            for each in _grades(benchmark.problem, trace, base, truths)
-        ]
-        yield Graded(_tried(method, traces, grid), summarise(kind, grades))
+
+    grid = traces(REFERENCE, {})
+    return [_tried(method, problem, traces(method, settings), grid, drawn) for method, settings in methods.items()]
 
 
-def against_table(benchmark: Benchmark, table: Results, count: int) -> Iterator[Replayed]:
-    """Replay a recorded table ``count`` times a method, the seeds spent in another order each time.
-
-    The problem of ``benchmark`` has to lie within the table (:func:`orchestrator.simulation.recorded.table_problem`).
-    """
-    rng = np.random.default_rng(benchmark.seed)
-    orders = [_shuffled(benchmark.problem, rng) for _ in range(count)]
-    references = {each.mix: each for each in references_of(benchmark.problem, table, benchmark.seed)}
-    world = table_world(table)
-    grid = [_simulate(benchmark, REFERENCE, {}, order, world, sweep) for sweep, order in enumerate(orders)]
-    for method, options in benchmark.methods.items():
-        traces = [_simulate(benchmark, method, options, order, world, sweep) for sweep, order in enumerate(orders)]
-        found = [
-            {
-                mix: transition(points(benchmark.problem, trace.results, mix), benchmark.problem.sizes)
-                for mix in references
-            }
-            for trace in traces
-        ]
-        agreement = {
-            mix: float(np.mean([reference.agrees(each[mix].relative) for each in found]))
-            for mix, reference in references.items()
-        }
-        yield Replayed(_tried(method, traces, grid), agreement, found[-1])
-
-
-def references_of(problem: Problem, table: Results, seed: int) -> list[Reference]:
-    """What the whole table says, mix by mix; seeds are resampled within each size."""
-    return [_reference(mix, points(problem, table, mix), problem.sizes, seed) for mix in problem.mixes]
+def _draw(problem: Problem, rng: np.random.Generator) -> Truth:
+    """A truth with its transition among the sizes."""
+    smallest, largest = math.log(problem.sizes[0]), math.log(problem.sizes[-1])
+    margin = MARGIN * (largest - smallest)
+    slope = math.exp(rng.uniform(math.log(SLOPES[0]), math.log(SLOPES[1])))
+    truth = Truth(0.0, slope, int(rng.integers(2**32)))
+    wanted = rng.uniform(smallest + margin, largest - margin)
+    return Truth(wanted - math.log(truth.transition), slope, truth.key)
 
 
 def _world(truths: Mapping[str, Truth], costs: Mapping[int, float]) -> World:
-    """Synthetic mixes whose runs cost what the sizes do."""
-
-    def outcome(request: Request) -> Observation:
-        seen = truths[request.mix].run(request.size, request.seed, 0.0, request.steps_factor)
-        return Observation(seen.accuracy, seen.floor, costs[request.size] * request.steps_factor)
-
-    return outcome
+    return lambda request: truths[request.mix].run(request, costs[request.size])
 
 
-def _simulate(
-    benchmark: Benchmark, method: str, options: Mapping[str, Any], problem: Problem, world: World, sweep: int
-) -> Trace:
-    searcher = make_searcher(method, problem, **options)
-    return simulate(searcher, world, benchmark.cluster, np.random.default_rng([benchmark.seed, sweep]))
-
-
-def _grades(problem: Problem, trace: Trace, grid: Trace, truths: Mapping[str, Truth]) -> list[Grade]:
-    return [
-        grade(points(problem, trace.results, mix), problem.sizes, truth, trace.mix_cost(mix) / grid.mix_cost(mix))
-        for mix, truth in truths.items()
-    ]
-
-
-def _tried(method: str, traces: Sequence[Trace], grid: Sequence[Trace]) -> Tried:
+def _tried(
+    method: str, problem: Problem, traces: Sequence[Trace], grid: Sequence[Trace], drawn: Sequence[Mapping[str, Truth]]
+) -> Tried:
+    errors, held = [], []
+    for trace, truths in zip(traces, drawn, strict=True):
+        for mix, truth in truths.items():
+            found = transition(points(problem, trace.results, mix), problem.sizes).relative
+            if found.value is not None:
+                errors.append(abs(math.log(found.value / truth.transition)))
+            known = found.low is not None or found.high is not None
+            held.append(known and (found.low or 0.0) <= truth.transition <= (found.high or math.inf))
     return Tried(
         method,
         runs=float(np.mean([trace.runs for trace in traces])),
         cost=sum(trace.cost for trace in traces) / sum(trace.cost for trace in grid),
         wall=sum(trace.makespan for trace in traces) / sum(trace.makespan for trace in grid),
         busy=float(np.mean([trace.busy for trace in traces])),
+        error=float(np.median(errors)) if errors else None,
+        holds=float(np.mean(held)),
     )
-
-
-def _shuffled(problem: Problem, rng: np.random.Generator) -> Problem:
-    return Problem(problem.mixes, problem.sizes, tuple(int(seed) for seed in rng.permutation(problem.seeds)))
-
-
-def _reference(mix: str, runs: Sequence[Point], sizes: Sequence[int], seed: int) -> Reference:
-    whole = transition(runs, sizes)
-    if whole.relative.value is None:
-        return Reference(mix, whole, None, None)
-    low, high = np.quantile(resampled(runs, sizes, RESAMPLES, np.random.default_rng(seed)), (0.05, 0.95))
-    return Reference(mix, whole, float(low), float(high))

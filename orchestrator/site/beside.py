@@ -10,9 +10,8 @@ from orchestrator.report.index import REFRESH_S, Link
 from orchestrator.site.server import HOST
 from orchestrator.site.shelf import Shelf
 from orchestrator.store.files import Home
-from orchestrator.tracking.base import OutageError
 from orchestrator.tracking.page import places
-from orchestrator.tracking.store import Store
+from orchestrator.tracking.store import Store, StoreError
 
 TRIED = 20
 """Ports after the first that are tried for one that is free."""
@@ -25,7 +24,7 @@ def shelf_of(home: Path, store: Store, port: int, *, refresh_s: int = REFRESH_S)
     def links() -> tuple[Mapping[str, tuple[Link, ...]], str]:
         try:
             found = places(store, port)
-        except OutageError as error:
+        except StoreError as error:
             return {}, str(error)
         named = {
             sweep: (

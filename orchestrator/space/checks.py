@@ -1,4 +1,4 @@
-"""What no single value of a search space shows: whether its values fit one another and its family of models."""
+"""Checks of a search space as a whole: values that must fit one another and the family of models."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _in_ranges(spec: SweepSpec, tune: Tune, family: Family) -> Iterator[Mistake]
 
 
 def _tunable(spec: SweepSpec, family: Family) -> str:
-    """What may be tuned, as a sentence."""
+    """Settings that may be tuned, as a sentence."""
     return f"Allowed: {', '.join(family.tunable)}" if family.tunable else f"The family {spec.family} lets none be tuned"
 
 

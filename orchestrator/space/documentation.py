@@ -1,4 +1,4 @@
-"""What can be written in a search space: every setting with its form, its default and what its owner says of it.
+"""Documentation of search spaces: every setting with its form, its default and its owner's words.
 
 The words are those beside the fields: the text below a field, or the sentences of its class that name it. The same
 entries make `doc` and the JSON schema by which editors complete and check files.
@@ -168,7 +168,7 @@ def _members(annotation: Any) -> tuple[Any, ...]:
 
 
 def _form(annotation: Any, rules: tuple[Any, ...]) -> tuple[str, dict[str, Any]]:
-    """What a value may be: in words, and as a JSON schema."""
+    """Form of a value: in words, and as a JSON schema."""
     words: list[str] = []
     choices: list[dict[str, Any]] = []
     for member in _members(annotation):
@@ -228,12 +228,12 @@ def _plain(value: Any) -> str:
 
 
 def said_of_probe(name: str) -> str:
-    """What a built-in probe finds, in the words of its class: its numbers, their formulas, ranges and sources."""
+    """Documentation of a built-in probe, from its class: its numbers, their formulas, ranges and sources."""
     return inspect.cleandoc(type(load_probe(name)).__doc__ or "").replace("``", "`")
 
 
 def said_of(kind: Any, name: str) -> str:
-    """What the text below a field, or else its class, says of it; ``""`` where neither does."""
+    """Documentation of a field, from the text below it or from its class, or ``""``."""
     for owner in kind.__mro__:
         if owner is not object and (below := _below_fields(owner).get(name)):
             return below

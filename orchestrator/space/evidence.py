@@ -33,12 +33,12 @@ def scores(outcome: Outcome, task: str) -> tuple[float, float] | None:
 
 
 def point_of(run: RunConfig, outcome: Outcome, task: str) -> Point | None:
-    """What a run says of a task; None for a failed run."""
+    """Point of a run for a task; None for a failed run."""
     seen = scores(outcome, task)
     return None if seen is None else Point(run.size, run.seed, *seen)
 
 
 def observe(outcome: Outcome, target: str) -> Observation | None:
-    """What a searcher is told of an outcome; None for a failed run."""
+    """Observation of an outcome for a searcher; None for a failed run."""
     seen = scores(outcome, target)
     return None if seen is None else Observation(*seen, outcome.measures.get("seconds", 0.0))

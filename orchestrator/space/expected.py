@@ -86,7 +86,7 @@ class Expectation(BaseModel):
         return tuple(dict.fromkeys(named))
 
     def is_about(self, variant: str) -> bool:
-        """Whether it is about a variant; ``""`` is a space without variants."""
+        """True if it is about this variant; ``""`` is a space without variants."""
         return fnmatchcase(variant, self.variant)
 
 

@@ -110,7 +110,7 @@ def _check_profiles(file: SpaceFile, profiles: Any) -> None:
 
 
 def is_path(name_or_path: str) -> bool:
-    """Whether a file is meant, by its path, and not a search space of the project, by its name."""
+    """True for the path of a file, False for the name of a search space of the project."""
     return name_or_path.endswith(SUFFIXES) or "/" in name_or_path or "\\" in name_or_path
 
 

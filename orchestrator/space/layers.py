@@ -44,7 +44,7 @@ class Assignment:
 
     @classmethod
     def parse(cls, text: str) -> Assignment:
-        """What follows ``--set``: ``key.path=value``. Raises ``UserError``."""
+        """The assignment in the text after ``--set``: ``key.path=value``. Raises ``UserError``."""
         path, equals, value = text.partition("=")
         override = cls(path, value, f"--set {text}")
         if not equals or not all(override.key):
@@ -103,7 +103,7 @@ class Layers:
         return {origin for other, origin in self.origins.items() if _within(other, key)}
 
     def place(self, key: Key) -> str:
-        """Where ``key`` is written, for a message: the command line first, else the nearest key around it."""
+        """Place of ``key`` for a message: the command line first, else the nearest key around it."""
         if key and key not in self.origins:
             key = next((over for over in self._overridden() if _within(over, key)), key)
         origin = next(self.origins[key[:length]] for length in range(len(key), -1, -1) if key[:length] in self.origins)
@@ -129,7 +129,7 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merges(old: Any, new: Any) -> bool:
-    """Whether ``new`` is laid over ``old`` key by key; False where it replaces it."""
+    """True if ``new`` is laid over ``old`` key by key; False if it replaces it."""
     if not isinstance(old, Mapping) or not isinstance(new, Mapping):
         return False
     return all(new.get(name, old.get(name)) == old.get(name) for name in CHOICES)
@@ -145,5 +145,5 @@ def _replaced(base: Mapping[str, Any], over: Mapping[str, Any], above: Key) -> I
 
 
 def _within(key: Key, top: Key) -> bool:
-    """Whether ``key`` is ``top`` or lies inside it."""
+    """True if ``key`` is ``top`` or inside it."""
     return key[: len(top)] == top

@@ -55,7 +55,7 @@ def choose(
 
 
 def needs_of(profile: Mapping[str, Any]) -> Needs:
-    """What a profile needs. Raises ``InvalidDataError``."""
+    """Needs of a profile. Raises ``InvalidDataError``."""
     return parse(Needs, profile.get("needs") or {})
 
 

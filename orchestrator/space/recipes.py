@@ -87,7 +87,7 @@ def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) 
 
 
 def difference(settings: Any, recipe: Any) -> str:
-    """What a recipe changes in the settings, in a line: ``training.learning_rate 0.005``."""
+    """Changes of a recipe in the settings, in a line: ``training.learning_rate 0.005``."""
     before, after = (flatten(plain_settings(each)) for each in (settings, recipe))
     changed = {key: value for key, value in after.items() if before.get(key) != value and value is not None}
     return ", ".join(f"{key} {value}" for key, value in changed.items()) or "as written"

@@ -1,4 +1,4 @@
-"""What runs are given to train with: ``resources:`` of a search space."""
+"""Resources of runs: ``resources:`` of a search space."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Resources(BaseModel):
         return self.gpu_per_stack
 
     def stacks_on(self, machine: Machine) -> int:
-        """How many stacks fit on a machine at once. Fractions of one device never span two."""
+        """Number of stacks that fit on a machine at once. Fractions of one device never span two."""
         slack = 1e-9  # 0.1 fits ten times into 1
         by_cpu = int(machine.cpus / self.cpu_per_stack + slack)
         if self.gpus == 0:

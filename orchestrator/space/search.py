@@ -1,4 +1,4 @@
-"""How a sweep's runs are chosen: ``search:`` of a search space."""
+"""Choice of a sweep's runs: ``search:`` of a search space."""
 
 from __future__ import annotations
 

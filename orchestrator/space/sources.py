@@ -32,7 +32,7 @@ def with_sources(resolved: Resolved) -> str:
 
 
 class _Origins:
-    """Where each value of a resolved sweep is from."""
+    """Origins of the values of a resolved sweep."""
 
     def __init__(self, resolved: Resolved) -> None:
         self._origins = _by_path(resolved.layers)

@@ -200,7 +200,7 @@ def _leave_out_other_mixes(layers: Layers, source: str) -> dict[Key, Origin]:
 
 
 def _said_here(layers: Layers, key: Key, source: str) -> bool:
-    """Whether the file ``source`` or the command line wrote ``key`` or anything inside it."""
+    """True if the file ``source`` or the command line wrote ``key`` or anything inside it."""
     return any(origin.sets is not None or origin.source == source for origin in layers.written_by(key))
 
 

@@ -238,12 +238,12 @@ class SweepSpec(BaseModel):
         return tuple(dict.fromkeys(mix.plain_name for mix in self.mixes))
 
     def baseline_of(self, mix: Arm) -> Arm:
-        """What a mix is compared with: the first mix of its own recipe."""
+        """Baseline of a mix: the first mix of its own recipe."""
         return next(other for other in self.mixes if other.recipe == mix.recipe)
 
     @property
     def size_axis(self) -> str:
-        """What a size means: the family's word."""
+        """The family's word for a size."""
         return self.family_class.size_axis
 
     @property

@@ -20,7 +20,7 @@ from orchestrator.space.validation import Key, dotted
 
 @dataclass(frozen=True)
 class Document:
-    """What a YAML text says: plain values, and for the path of each key the line it is on (from 1)."""
+    """Content of a YAML text: plain values, and the line (from 1) of each key by its path."""
 
     data: Any
     lines: dict[Key, int]

@@ -1,4 +1,4 @@
-"""What a search space leaves to the device, ``auto`` in a family's settings, decided: before anything has a key."""
+"""Values for ``auto`` in a family's settings, chosen for the device before anything has a key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search space asks to be tuned (``tune:``), and what tuning found (``tuned:``)."""
+"""Tuning in a search space: the question (``tune:``) and the result (``tuned:``)."""
 
 from __future__ import annotations
 

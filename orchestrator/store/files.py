@@ -62,11 +62,6 @@ class SweepFiles:
         return self.directory / "driver.lock"
 
     @property
-    def prediction(self) -> Path:
-        """What was predicted before the first run (JSON); absent where nothing could be."""
-        return self.directory / "prediction.json"
-
-    @property
     def tune(self) -> Path:
         """Ray Tune's own files; nothing in them is needed again."""
         return self.directory / "tune"

@@ -14,8 +14,6 @@ from trainables.base import Outcome, RunConfig
 
 ARRAYS = "arrays.npz"
 """Name of the file in a run's directory holding what is kept of the trained model."""
-PICTURE = "similarity.png"
-"""Name of the picture that earlier versions drew into a run's directory."""
 FIGURE = "transitions.png"
 """Name of the comparison figure in a sweep's directory."""
 REPORT = "report.html"

@@ -1,106 +1,104 @@
 """The record in MLflow: one experiment a search space, one run a sweep, and nested in it its runs and transitions.
 
-Only :class:`mlflow.MlflowClient`: the fluent interface keeps an active run per process, which background threads and
+Only :class:`mlflow.MlflowClient`: the fluent interface keeps one active run per process, which background threads and
 reused workers would share. Few calls a record, because each costs a commit (5-40 ms on SQLite).
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 import tempfile
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
 from mlflow import MlflowClient
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
-from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_PARENT_RUN_ID
+from mlflow.entities import Metric, Param, Run, RunTag, ViewType
+from mlflow.exceptions import MlflowException
+from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from orchestrator.report import figures, main_figure
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.pictures import Gallery
-from orchestrator.store.files import SweepFiles
-from orchestrator.store.journal import EndedLine, read_journal
 from orchestrator.store.records import FIGURE, RunRecord, Sweep
 from orchestrator.store.run_files import read_origin
-from orchestrator.tracking import content, transition_content
-from orchestrator.tracking.base import Ending, Tracker
-from orchestrator.tracking.content import Content, Data
-from orchestrator.tracking.experiments import NOTE, Experiments
-from orchestrator.tracking.interrupted import mark_interrupted
-from orchestrator.tracking.login import settle_client
-from orchestrator.tracking.new_store import make_whole
-from orchestrator.tracking.outage import outages
-from orchestrator.tracking.store import Store, check_database
-from orchestrator.tracking.system import SystemSample
+from orchestrator.tracking import content, transition_content, views
+from orchestrator.tracking.content import Content
+from orchestrator.tracking.recorder import Ending, Tracker
+from orchestrator.tracking.store import Store, check, make_database, settle_client, store_errors
 from trainables.base import Status
 
+NOTE = "mlflow.note.content"
+"""The tag that MLflow's page shows as a description."""
+KIND = "mlflow.experimentKind"
+"""The tag by which MLflow's page tells training runs from traces of language models."""
 DIGEST = "digest"
 CURVE = "curve.png"
-SYSTEM = "system"
-"""What MLflow's page shows in its tab of system metrics begins with it."""
 ENDINGS = {Ending.FINISHED: "FINISHED", Ending.INTERRUPTED: "KILLED", Ending.FAILED: "FAILED"}
 METRICS_A_CALL, PARAMS_A_CALL, ROWS_A_PAGE = 900, 100, 1000
-"""MLflow takes 1000 metrics, parameters and tags in one call, of which at most 100 parameters and 100 tags."""
+"""MLflow takes 1000 metrics, parameters and tags in one call, at most 100 of them parameters and 100 tags."""
 LONGEST_PARAM, LONGEST_TAG = 6000, 5000
-QUIET = {"alembic": logging.WARNING, "mlflow.store.db.utils": logging.CRITICAL}
-"""Loggers that narrate migrations, and repeat with a traceback what is raised anyway."""
+QUIET = {
+    "alembic": logging.WARNING,
+    "mlflow.store.db.utils": logging.CRITICAL,
+    "mlflow.system_metrics.system_metrics_monitor": logging.CRITICAL,
+}
+"""Loggers that narrate migrations, or repeat what the recorder reports."""
 
 
 class MlflowTracker(Tracker):
-    """Keeps sweeps in an MLflow store. The store is first touched by the first record."""
+    """Keeps sweeps in an MLflow store; the first record touches it first.
 
-    def __init__(self, store: Store) -> None:
+    ``measuring`` lets MLflow's own monitor record how busy this machine is (``system/...``) from :meth:`begin` to
+    :meth:`end`.
+    """
+
+    def __init__(self, store: Store, *, measuring: bool = False) -> None:
         self.store = store
         settle_client()
+        self._measuring = measuring
+        self._monitor: SystemMetricsMonitor | None = None
+        self._experiments: dict[str, str] = {}
+        """Ids of experiments by name."""
         self._sweeps: dict[str, str] = {}
         self._held: dict[tuple[str, str], str] = {}
-        """Every run the store may hold (sweep, key), with its record's digest, or ``""`` where it may be torn."""
+        """Every run the store may hold (sweep, key), with its record's digest, or ``""`` if it may be torn."""
+        self._ended_ms: dict[str, int] = {}
+        """End of each sweep's last run: the same at every replay."""
         self._gallery = Gallery()
-        self._data: set[tuple[str, str]] = set()
-        """Datasets the sweeps' records name already (sweep, digest)."""
-
-    def describe(self) -> str:
-        return self.store.shown
 
     def begin(self, sweep: Sweep) -> None:
-        with outages():
+        with store_errors(self.store):
             self._begin(sweep)
+            if self._measuring and self._monitor is None:
+                run_id = self._sweeps[sweep.id]
+                self._monitor = SystemMetricsMonitor(run_id, resume_logging=True, tracking_uri=self.store.uri)  # type: ignore[no-untyped-call]
+                self._monitor.start()  # type: ignore[no-untyped-call]
 
     def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
-        with outages():
+        with store_errors(self.store):
             recorded, who = content.run_content(sweep, run), (sweep.id, run.key)
+            origin = read_origin(run.directory)
+            end_ms = _ms(origin.ended if origin else run.at or sweep.created)
             self._sweep_run(sweep)
+            self._ended_ms[sweep.id] = max(self._ended_ms.get(sweep.id, 0), _ms(run.at or sweep.created))
             if self._held.get(who) == recorded.digest:
                 return
             if who not in self._held or not self._holds(sweep, recorded, {"run_key": run.key}):
                 self._held[who] = ""
                 status = "FAILED" if run.outcome.status is Status.FAILED else "FINISHED"
                 with tempfile.TemporaryDirectory() as drawn:
-                    pictures = self._pictures(sweep, run, Path(drawn))
-                    files = {**pictures, **recorded.files}
-                    self._write(sweep, replace(recorded, files=files), status, _ended_ms(run))
-            if (data := content.run_data(sweep, run)) is not None:
-                self._name_data(sweep, data)
+                    files = {**self._pictures(sweep, run, Path(drawn)), **recorded.files}
+                    self._write(sweep, replace(recorded, files=files), status, end_ms)
             self._held[who] = recorded.digest
 
-    def measured(self, sweep: Sweep, samples: Sequence[SystemSample]) -> None:
-        with outages():
-            run_id, begun_ms = self._sweep_run(sweep), _ms(sweep.created)
-            metrics = [
-                Metric(f"{SYSTEM}/{name}", value, each.at_ms, (each.at_ms - begun_ms) // 1000)
-                for each in samples
-                for name, value in each.values.items()
-            ]
-            self._log(run_id, metrics, [])
-
     def so_far(self, sweep: Sweep, answer: Answer) -> None:
-        with outages():
+        with store_errors(self.store):
             for mix in answer.mixes:
                 if mix.runs:
                     self._provisional(sweep, transition_content.provisional_content(sweep, answer, mix))
@@ -108,16 +106,20 @@ class MlflowTracker(Tracker):
             self._client.set_tag(self._sweep_run(sweep), "answer", said[:LONGEST_TAG])
 
     def end(self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path] = ()) -> None:
-        with outages(), tempfile.TemporaryDirectory() as drawn:
-            end_ms = _sweep_ended_ms(sweep, files)
+        with store_errors(self.store), tempfile.TemporaryDirectory() as drawn:
+            if self._monitor is not None:
+                self._monitor.finish()  # type: ignore[no-untyped-call]
+                self._monitor = None
+            run_id = self._sweep_run(sweep)
+            end_ms = self._ended_ms.get(sweep.id, _ms(sweep.created))
             for place, mix in enumerate(answer.mixes):
                 if mix.runs:
                     self._transition(sweep, answer, mix, Path(drawn) / str(place), end_ms)
-            self._end(sweep, answer, Ending(ending), files, Path(drawn), end_ms)
+            self._end(sweep, answer, ending, files, Path(drawn), end_ms, self._client.get_run(run_id))
 
     def _pictures(self, sweep: Sweep, run: RunRecord, drawn: Path) -> dict[str, Path]:
-        """Pictures of a run's arrays, for one seed of each size: one takes 120 ms, as long as all the rest of a record,
-        and seeds of a size look alike. The first seed, not the best, so that a replay draws the same at any time."""
+        """Pictures of a run's arrays, for the first seed of each size: one takes 120 ms, as long as the rest of a
+        record. Not the best seed, so that a replay draws the same at any time."""
         config = run.config
         if config.seed != sweep.spec.seed or config.steps_factor > 1:
             return {}
@@ -130,18 +132,13 @@ class MlflowTracker(Tracker):
         found = self._find(sweep, {"kind": "sweep"})
         run = found[0] if found else self._create(sweep, recorded, {}, _ms(sweep.created))
         missing = {key: value for key, value in recorded.params.items() if key not in run.data.params}
-        samples = tuple(each for each in recorded.samples if each.name not in run.data.metrics)
-        begun = replace(recorded, params=missing, samples=samples)
-        self._fill(run.info.run_id, begun, run.info.start_time, run.info.start_time)
+        self._fill(run.info.run_id, replace(recorded, params=missing), run.info.start_time, run.info.start_time)
         if run.info.status != "RUNNING":
             self._client.update_run(run.info.run_id, status="RUNNING")
         for other in self._find(sweep, {"kind": "run"}):
             digest = other.data.tags.get(DIGEST, "") if _ended(other) else ""
             self._held[sweep.id, other.data.tags["run_key"]] = digest
-        self._experiments.save_views(sweep)
-        mark_interrupted(self._client, self._experiments.of(sweep), sweep)
-        named = run.inputs.dataset_inputs if run.inputs else ()
-        self._data |= {(sweep.id, each.dataset.digest) for each in named}
+        self._save_views(sweep)
         self._sweeps[sweep.id] = run.info.run_id
         for tuning in sweep.tunings:
             tuned = content.tuning_content(sweep, tuning)
@@ -150,10 +147,9 @@ class MlflowTracker(Tracker):
         return self._sweeps[sweep.id]
 
     def _end(
-        self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path], drawn: Path, end_ms: int
+        self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path], drawn: Path, end_ms: int, run: Run
     ) -> None:
         recorded = transition_content.answer_content(sweep, answer, ending)
-        run = self._client.get_run(self._sweep_run(sweep))
         run_id = run.info.run_id
         kept = {path.name: path for path in files}
         known = run.data.tags.get(DIGEST) == recorded.digest
@@ -175,8 +171,8 @@ class MlflowTracker(Tracker):
             self._write(sweep, replace(recorded, files=files), "FINISHED", end_ms)
 
     def _provisional(self, sweep: Sweep, recorded: Content) -> None:
-        """Bring the provisional record of a transition up to date, or begin it. It stays running, which none of a
-        sweep that has ended is, so that the final one takes its place."""
+        """Bring the provisional record of a transition up to date, or begin it. It stays running, so that the final
+        record replaces it."""
         now_ms = _ms(datetime.now(UTC).isoformat())
         found = self._find(sweep, {"kind": "transition", "mix": recorded.tags["mix"], "provisional": "yes"})
         parent = {MLFLOW_PARENT_RUN_ID: self._sweep_run(sweep)}
@@ -186,7 +182,7 @@ class MlflowTracker(Tracker):
         self._client.log_batch(run.info.run_id, metrics, tags=[RunTag(*pair) for pair in tags.items()])
 
     def _holds(self, sweep: Sweep, recorded: Content, identity: dict[str, str]) -> bool:
-        """Whether the store holds a nested record as it is. Records of this identity that say otherwise are deleted."""
+        """True if the store holds a nested record as it is. Other records of this identity are deleted."""
         held = False
         for other in self._find(sweep, {"kind": recorded.tags["kind"], **identity}):
             if not held and _ended(other) and other.data.tags.get(DIGEST) == recorded.digest:
@@ -206,7 +202,7 @@ class MlflowTracker(Tracker):
     def _create(self, sweep: Sweep, recorded: Content, tags: dict[str, str], start_ms: int) -> Run:
         said = {**recorded.tags, **tags, NOTE: recorded.note}
         shortened = {key: value[:LONGEST_TAG] for key, value in said.items()}
-        return self._client.create_run(self._experiments.of(sweep), start_ms, shortened, recorded.name)
+        return self._client.create_run(self._experiment(sweep), start_ms, shortened, recorded.name)
 
     def _fill(self, run_id: str, recorded: Content, start_ms: int, end_ms: int) -> None:
         """Parameters, metrics and artifacts; the same arguments a second time add nothing."""
@@ -230,19 +226,10 @@ class MlflowTracker(Tracker):
             self._client.log_batch(run_id, metrics[:METRICS_A_CALL], params[:PARAMS_A_CALL])
             metrics, params = metrics[METRICS_A_CALL:], params[PARAMS_A_CALL:]
 
-    def _name_data(self, sweep: Sweep, data: Data) -> None:
-        """Say once in the sweep's record what some of its runs were trained and scored on."""
-        if (sweep.id, data.digest) in self._data:
-            return
-        dataset = Dataset(data.name, data.digest, "code", json.dumps({"tags": data.made_from}))
-        used = DatasetInput(dataset, [InputTag(MLFLOW_DATASET_CONTEXT, "training")])
-        self._client.log_inputs(self._sweep_run(sweep), [used])
-        self._data.add((sweep.id, data.digest))
-
     def _find(self, sweep: Sweep, tags: dict[str, str]) -> list[Run]:
         """The sweep's records with these tags."""
         conditions = " and ".join(f"tags.`{key}` = '{value}'" for key, value in {"sweep": sweep.id, **tags}.items())
-        return list(self._pages(self._experiments.of(sweep), conditions))
+        return list(self._pages(self._experiment(sweep), conditions))
 
     def _pages(self, experiment: str, conditions: str) -> Iterator[Run]:
         token = None
@@ -255,43 +242,71 @@ class MlflowTracker(Tracker):
     def _sweep_run(self, sweep: Sweep) -> str:
         return self._sweeps.get(sweep.id) or self._begin(sweep)
 
-    @cached_property
-    def _experiments(self) -> Experiments:
-        return Experiments(self._client, self.store)
+    def _experiment(self, sweep: Sweep) -> str:
+        """Id of the sweep's experiment: found, taken out of MLflow's trash, or made."""
+        name = sweep.spec.name
+        if name not in self._experiments:
+            found = self._client.get_experiment_by_name(name)
+            if found is None:
+                found = self._client.get_experiment(self._create_experiment(sweep))
+            if found.lifecycle_stage == "deleted":
+                self._client.restore_experiment(found.experiment_id)
+            self._experiments[name] = str(found.experiment_id)
+        return self._experiments[name]
+
+    def _create_experiment(self, sweep: Sweep) -> str:
+        name, tags = sweep.spec.name, {NOTE: content.experiment_note(sweep.spec), KIND: "custom_model_development"}
+        try:
+            return str(self._client.create_experiment(name, self.store.location_of(name), tags))
+        except MlflowException as error:
+            found = self._client.get_experiment_by_name(name)  # Another sweep of the space may have been quicker.
+            if error.error_code != "RESOURCE_ALREADY_EXISTS" or found is None:
+                raise
+            return str(found.experiment_id)
+
+    def _save_views(self, sweep: Sweep) -> None:
+        """Save the views that the experiment lacks, or has from an older sweep."""
+        experiment = self._experiment(sweep)
+        for key, value in views.tags(sweep, self._client.get_experiment(experiment).tags).items():
+            self._client.set_experiment_tag(experiment, key, value)
 
     @cached_property
     def _client(self) -> MlflowClient:
         for name, level in QUIET.items():
             logging.getLogger(name).setLevel(level)
-        # MLflow itself tries a damaged database again for hours.
-        check_database(self.store)
-        make_whole(self.store)
+        if self.store.scheme == "sqlite":
+            check(self.store)  # MLflow itself tries a damaged file again for hours.
+        make_database(self.store)
         return MlflowClient(self.store.uri)
+
+
+def remove_sweep(store: Store, experiment: str, sweep_id: str) -> int:
+    """Delete a sweep's records and their artifacts; returns the number of records, those deleted before included.
+
+    MLflow keeps deleted records, without their artifacts, until its trash is emptied (``mlflow gc``).
+    """
+    runs: list[Run] = []
+    with store_errors(store):
+        client, token = MlflowClient(store.uri), None
+        found = client.get_experiment_by_name(experiment)
+        while found is not None:
+            page = client.search_runs(
+                [found.experiment_id], f"tags.sweep = '{sweep_id}'", ViewType.ALL, ROWS_A_PAGE, page_token=token
+            )
+            runs += page
+            if not (token := page.token):
+                break
+        for run in runs:
+            if run.info.lifecycle_stage == "active":
+                client.delete_run(run.info.run_id)
+            files = get_artifact_repository(run.info.artifact_uri, store.uri)
+            files.delete_artifacts()  # type: ignore[no-untyped-call]
+    return len(runs)
 
 
 def _ended(run: Run) -> bool:
     return run.info.status in ENDINGS.values()
 
 
-def _ended_ms(run: RunRecord) -> int:
-    """When a run ended: the same at every replay. Of runs of before they told, when their files were written; now, for
-    one of those that left none."""
-    origin = read_origin(run.directory)
-    ended = run.at if origin is None else origin.ended
-    return _ms(ended) if ended else _newest_ms(run.directory.glob("*"))
-
-
-def _sweep_ended_ms(sweep: Sweep, files: Sequence[Path]) -> int:
-    """When the last run of a sweep ended: the same at every replay. Of sweeps of before journals told, when its figures
-    were written, or else its journal. Now, where there is nothing."""
-    journal = SweepFiles(sweep.directory).journal
-    ended = max((entry.at for entry in read_journal(journal) if isinstance(entry, EndedLine)), default="")
-    return _ms(ended) if ended else _newest_ms(files or [journal])
-
-
 def _ms(time: str) -> int:
     return int(datetime.fromisoformat(time).timestamp() * 1000)
-
-
-def _newest_ms(files: Iterable[Path]) -> int:
-    return int(1000 * max((path.stat().st_mtime for path in files if path.is_file()), default=time.time()))

@@ -1,4 +1,4 @@
-"""MLflow's page on a store, served on this machine alone."""
+"""MLflow's page of a store, served on loopback."""
 
 from __future__ import annotations
 
@@ -13,27 +13,24 @@ from types import FrameType
 from mlflow import MlflowClient
 from mlflow.entities import Experiment, Run
 
-from orchestrator.tracking.outage import outages
-from orchestrator.tracking.store import Store
+from orchestrator.tracking.store import Store, store_errors
 from orchestrator.tracking.views import PARAMETER, RUNS, TAG, TRANSITIONS
 
 HOST = "127.0.0.1"
-
-
 TRAINING = "workflowType=machine_learning"
-"""Asks for the page's face for training runs; its other one is for language models."""
+"""Selects the page for training runs; the other one is for language models."""
 CHARTS = "compareRunsMode=CHART"
-"""Asks for the charts of a view in the place of its table."""
+"""Selects the charts of a view instead of its table."""
 END_S = 5.0
-"""What MLflow's server may take to end: on a busy machine, or with an answer under way, it took more than a minute."""
+"""Time for MLflow's server to end: on a busy machine it took more than a minute."""
 MOST_RUNS = 1000
-"""Records of sweeps that one question to the store brings."""
+"""Records of sweeps that one query returns."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where MLflow's page shows a sweep: its own ``record``, and the views of its experiment with ``transitions`` and
-    ``runs`` side by side, and the ``charts`` of both (``""`` where the experiment was recorded without them)."""
+    """Addresses of a sweep on MLflow's page: its ``record``, the views of ``transitions`` and ``runs`` of its
+    experiment, and the charts of both (``""`` for a view that a person deleted)."""
 
     record: str
     transitions: str
@@ -48,11 +45,11 @@ def address(port: int) -> str:
 
 
 def places(store: Store, port: int) -> dict[str, Places]:
-    """Where MLflow's page at ``port`` shows each sweep of the store, by the sweep's id.
+    """Addresses of each sweep of the store on MLflow's page at ``port``, by the sweep's id.
 
-    Raises :class:`OutageError` where the store does not answer."""
+    Raises :class:`StoreError` if the store fails."""
     found = {}
-    with outages():
+    with store_errors(store):
         client = MlflowClient(store.uri)
         known = {each.experiment_id: each for each in client.search_experiments()}
         token = None
@@ -79,12 +76,12 @@ def _places(experiment: Experiment, run: Run, port: int) -> Places:
 def serve(store: Store, port: int) -> int:
     """Serve the page until interrupted or terminated; returns the server's exit code (0 after an interruption).
 
-    One worker, which answers in threads: it starts in a third of the time of MLflow's four, and one person looks at it.
-    The server's own children are stopped with it: it gets a process group of its own, and the group the signal.
+    One worker, which answers in threads, starts in a third of the time of MLflow's four. The server has a process group
+    of its own, so that its children are stopped with it.
     """
     command = [sys.executable, "-m", "mlflow", "ui", "--host", HOST, "--port", str(port), "--workers", "1"]
     environment = os.environ | {
-        # Not as an option: it may hold a password, and everybody on a machine can read command lines.
+        # Not as an option: it may hold a password, and all users of a machine can read command lines.
         "MLFLOW_BACKEND_STORE_URI": store.uri,
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
     }
@@ -100,7 +97,7 @@ def serve(store: Store, port: int) -> int:
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:
-    """End a server and its children: as it likes, and after :data:`END_S`, or when asked again, at once."""
+    """End a server and its children: by SIGTERM, and after :data:`END_S`, or when interrupted again, by SIGKILL."""
     _signal_all(server, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
         server.wait(END_S)
@@ -109,7 +106,7 @@ def _end(server: subprocess.Popen[bytes]) -> None:
 
 
 def _signal_all(server: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # None of them is there any more; macOS says it the second way.
+    with suppress(ProcessLookupError, PermissionError):  # The group has ended; macOS raises the second.
         os.killpg(server.pid, number)
 
 

@@ -1,87 +1,102 @@
-"""A queue in front of a tracker, so that a sweep never waits for its record."""
+"""The contract of a tracker, and the one thread that writes a sweep's records."""
 
 from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from pathlib import Path
 
 from orchestrator.report.answer import Answer
 from orchestrator.report.answer import answer as judged
 from orchestrator.store.records import RunRecord, Sweep
-from orchestrator.tracking.base import DamagedStoreError, Ending, OutageError, RefusedError, Tracker
-from orchestrator.tracking.system import SystemSample
+from orchestrator.tracking.store import Store, StoreError
 from trainables.base import Outcome, RunConfig
 
-FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 30.0
-"""Pauses between attempts while the store is out: doubled from the first to the longest."""
-
-REFUSED_WAIT_S = 30.0
-"""The pause where the store refuses the login: servers lock out who tries too often."""
-
+RETRY_S = 30.0
+"""Pause after a record that could not be written."""
 MOST_WAITING = 200
-"""Records that may wait for a store that works before it counts as slower than the sweep: 10 to 30 s of its time, so
-that a sweep's end does not wait for long."""
-
+"""Records waiting for a working store beyond which it is slower than the sweep: 10 to 30 s of writing."""
 SO_FAR_EVERY_S = 60.0
-"""The least time between two provisional answers in the record."""
+"""Shortest time between two provisional answers in the record."""
 
-Call = Callable[[], None]
+
+class Ending(StrEnum):
+    """How a sweep ended."""
+
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+
+class Tracker(ABC):
+    """Keeps the record of sweeps. Called from one thread.
+
+    Every method is idempotent: it looks a record up by its identity (the sweep's id, the run's key) before it creates
+    one. A log can be replayed any number of times, and completes what a crash left half written. Records follow from
+    the arguments alone, so a replay rebuilds a lost store. Every method raises :class:`StoreError` if the store fails.
+    """
+
+    @abstractmethod
+    def begin(self, sweep: Sweep) -> None:
+        """Record that a sweep runs, or runs again after an interruption."""
+
+    @abstractmethod
+    def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
+        """Record a run that ended, with the files in its directory."""
+
+    @abstractmethod
+    def so_far(self, sweep: Sweep, answer: Answer) -> None:
+        """Record the provisional answer of a sweep in progress. A later call, or :meth:`end`, replaces it."""
+
+    @abstractmethod
+    def end(self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path] = ()) -> None:
+        """Record the answer of a sweep. A later call for the same sweep replaces it."""
 
 
 class Recorder:
-    """Hands records to a tracker in their order, from a thread of its own.
+    """Writes records in their order from a thread of its own; the sweep never waits for them.
 
-    While the store is out, records wait and :attr:`warning` says so; they arrive, once each, when it is back. So they
-    do where it refuses the login, which is tried again now and then, and no more once the recorder closes. With a
-    damaged one nothing more is recorded, and the records wait for good. Any other error stops the recording, shows in
-    :attr:`warning` at once and is raised by :meth:`close`: the sweep itself goes on, because its journal holds
-    everything the record needs.
+    A record that cannot be written is tried again every :data:`RETRY_S` seconds, and the later ones wait for it;
+    :attr:`warning` says why. The sweep's log holds all of them: resuming the sweep, or `sync`, brings what is left when
+    the recorder closes. ``open_tracker`` is called in the thread, with the first record.
     """
 
-    def __init__(
-        self, tracker: Tracker, *, first_wait_s: float = FIRST_WAIT_S, refused_wait_s: float = REFUSED_WAIT_S
-    ) -> None:
-        self._tracker = tracker
-        self._first_wait_s = first_wait_s
-        self._refused_wait_s = refused_wait_s
-        self._calls: deque[Call] = deque()
+    def __init__(self, open_tracker: Callable[[], Tracker], *, retry_s: float = RETRY_S) -> None:
+        self._open = open_tracker
+        self._retry_s = retry_s
+        self._tracker: Tracker | None = None
+        self._calls: deque[Callable[[Tracker], None]] = deque()
         self._changed = threading.Condition()
-        self._stop_at: float | None = None
+        self._closed = False
         self._so_far_at = time.monotonic()
-        self._outage = ""
-        self._refused = False
-        self._damaged = False
-        self._error: Exception | None = None
+        self._failure = ""
         self._thread = threading.Thread(target=self._work, name="recorder", daemon=True)
         self._thread.start()
 
     def begin(self, sweep: Sweep) -> None:
         """Queue :meth:`Tracker.begin`."""
-        self._put(lambda: self._tracker.begin(sweep))
+        self._put(lambda tracker: tracker.begin(sweep))
 
     def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
         """Queue :meth:`Tracker.run_ended`."""
-        self._put(lambda: self._tracker.run_ended(sweep, run))
-
-    def measured(self, sweep: Sweep, sample: SystemSample) -> None:
-        """Queue :meth:`Tracker.measured`."""
-        self._put(lambda: self._tracker.measured(sweep, [sample]))
+        self._put(lambda tracker: tracker.run_ended(sweep, run))
 
     def so_far(self, sweep: Sweep, outcomes: Callable[[], Sequence[tuple[RunConfig, Outcome]]]) -> None:
-        """Queue :meth:`Tracker.so_far` with what the sweep's outcomes say, at most once every :data:`SO_FAR_EVERY_S`;
-        where records wait already, not at all. They are asked for only then, and judged in the recorder's thread."""
+        """Queue :meth:`Tracker.so_far`, at most once every :data:`SO_FAR_EVERY_S` and only if no record waits. The
+        answer is computed in the recorder's thread."""
         now = time.monotonic()
         if now - self._so_far_at >= SO_FAR_EVERY_S and not self.waiting:
             self._so_far_at = now
             known = outcomes()
-            self._put(lambda: self._tracker.so_far(sweep, judged(sweep.spec, known)))
+            self._put(lambda tracker: tracker.so_far(sweep, judged(sweep.spec, known)))
 
     def end(self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path] = ()) -> None:
         """Queue :meth:`Tracker.end`."""
-        self._put(lambda: self._tracker.end(sweep, answer, ending, files))
+        self._put(lambda tracker: tracker.end(sweep, answer, ending, files))
 
     @property
     def waiting(self) -> int:
@@ -90,100 +105,63 @@ class Recorder:
             return len(self._calls)
 
     @property
-    def damaged(self) -> bool:
-        """Whether the store has to be made anew before it can be written."""
-        with self._changed:
-            return self._damaged
-
-    @property
-    def refused(self) -> bool:
-        """Whether the store wants another login, or a permission: :attr:`warning` says what to set."""
-        with self._changed:
-            return bool(self._outage) and self._refused
-
-    @property
     def behind(self) -> bool:
-        """Whether runs end faster than a working store takes them in. During an outage the sweep goes on, and so too
-        where recording has stopped."""
+        """True if runs end faster than a working store takes them in. An outage does not count: the sweep goes on."""
         with self._changed:
-            return len(self._calls) > MOST_WAITING and not self._outage and self._error is None
+            return len(self._calls) > MOST_WAITING and not self._failure
 
     @property
     def warning(self) -> str:
-        """What a person should know about the record now; empty when all is well."""
+        """Why records wait; ``""`` if the store works."""
         with self._changed:
-            if self._error is not None:
-                return (
-                    f"recording in {self._tracker.describe()} stopped: {type(self._error).__name__}: {self._error}; "
-                    f"the sweep goes on, {len(self._calls)} records are left to its journal"
-                )
-            if self._outage:
-                said = self._outage if self._refused else f"is out ({self._outage})"
-                waiting = f"{len(self._calls)} records wait"
-                return f"the MLflow store {self._tracker.describe()} {said}; the sweep goes on, {waiting}"
-            return ""
+            return f"{self._failure}; {len(self._calls)} records wait, the sweep goes on" if self._failure else ""
 
     def close(self, timeout_s: float) -> int:
-        """Wait at most ``timeout_s`` for the queue to empty, then stop. Returns the number of records left unwritten.
-
-        Raises what stopped the recording, where that was no outage.
-        """
+        """Write what waits, for at most ``timeout_s`` seconds; a failing store gets one more attempt. Returns the
+        number of records left."""
         with self._changed:
-            self._stop_at = time.monotonic() + timeout_s
+            self._closed = True
             self._changed.notify_all()
         self._thread.join(timeout_s)
-        with self._changed:
-            if self._error is not None:
-                raise self._error
-            return len(self._calls)
+        return self.waiting
 
-    def _put(self, call: Call) -> None:
+    def _put(self, call: Callable[[Tracker], None]) -> None:
         with self._changed:
-            if self._stop_at is not None:
+            if self._closed:
                 raise RuntimeError("the recorder is closed")
             self._calls.append(call)
             self._changed.notify_all()
 
     def _work(self) -> None:
-        wait_s = self._first_wait_s
         while (call := self._next()) is not None:
             try:
-                call()
-            except DamagedStoreError as error:
+                self._tracker = self._tracker or self._open()
+                call(self._tracker)
+            except Exception as error:  # noqa: BLE001 - not swallowed: `warning` says it, and `sync` raises it
+                known = isinstance(error, StoreError)
                 with self._changed:
-                    self._outage, self._damaged = str(error), True
-                return  # No repetition mends it.
-            except RefusedError as error:
-                self._pause(str(error), self._refused_wait_s, refused=True)
-                if self._stop_at is not None:
-                    return
-            except OutageError as error:
-                self._pause(str(error), wait_s)
-                wait_s = min(2 * wait_s, LONGEST_WAIT_S)
-            except Exception as error:  # noqa: BLE001 - not swallowed: close() raises it in the sweep's thread
-                with self._changed:
-                    self._error = error
-                return
+                    self._failure = str(error) if known else f"recording: {type(error).__name__}: {error}"
+                    if self._closed:
+                        return
+                    self._changed.wait_for(lambda: self._closed, self._retry_s)
             else:
-                wait_s = self._first_wait_s
                 with self._changed:
-                    self._outage = ""
+                    self._failure = ""
                     self._calls.popleft()
 
-    def _next(self) -> Call | None:
-        """The oldest record, left in the queue until it is written; None when there is no more to do."""
+    def _next(self) -> Callable[[Tracker], None] | None:
+        """The oldest record, which stays in the queue until it is written; None after the last one."""
         with self._changed:
-            self._changed.wait_for(lambda: self._calls or self._stop_at is not None)
-            return self._calls[0] if self._calls and self._time_left_s() > 0 else None
+            self._changed.wait_for(lambda: self._calls or self._closed)
+            return self._calls[0] if self._calls else None
 
-    def _pause(self, why: str, wait_s: float, *, refused: bool = False) -> None:
-        """Wait before the next attempt; no longer than the first pause once the recorder closes."""
-        until = time.monotonic() + wait_s
-        with self._changed:
-            self._outage, self._refused = why, refused
-            self._changed.wait_for(lambda: self._stop_at is not None, wait_s)
-            rest_s = min(until - time.monotonic(), self._first_wait_s, self._time_left_s())
-            self._changed.wait(max(rest_s, 0.0))
 
-    def _time_left_s(self) -> float:
-        return float("inf") if self._stop_at is None else self._stop_at - time.monotonic()
+def recorder_of(store: Store) -> Recorder:
+    """A recorder that writes to an MLflow store."""
+
+    def open_tracker() -> Tracker:
+        from orchestrator.tracking.mlflow_tracker import MlflowTracker  # MLflow takes 2 s to import.
+
+        return MlflowTracker(store, measuring=True)
+
+    return Recorder(open_tracker)

@@ -1,164 +1,147 @@
-"""Which MLflow store a sweep is recorded in, and whether it can be reached."""
+"""The MLflow store that holds the record: which one, if it answers, and its errors in words."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import sqlite3
 import tempfile
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from filelock import FileLock
 
 from orchestrator.errors import SweepError, UserError
-from orchestrator.tracking.base import DamagedStoreError
-from orchestrator.tracking.outage import damage_words
+from orchestrator.store.machine import scratch
 
 VARIABLE = "MLFLOW_TRACKING_URI"
+USERNAME, PASSWORD, TOKEN = "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"
 DATABASE, ARTIFACTS = "mlflow.db", "artifacts"
-BESIDE = ("-journal", "-wal", "-shm")
-"""What SQLite keeps beside a database that is open, or was when its process died."""
-FORMER = "former-store"
-"""How the directory's name begins that a store is moved into when it is made anew."""
 TIMEOUT_S = 4.0
-"""How long a store may take to answer before a sweep starts."""
+"""Longest wait for a database to answer."""
 PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
+NO_LOGIN, NO_PERMISSION = 401, 403
+LONGEST = 300
+"""Most characters of an error that a message repeats."""
+
+
+class StoreError(SweepError):
+    """The store could not be read or written. The message names the store, the reason and what to set."""
 
 
 @dataclass(frozen=True)
 class Store:
-    """A tracking URI and, for a store of our own, where artifacts lie (None: the server decides)."""
+    """A tracking URI and, for the store of a home, the directory of its artifacts (None: the server decides)."""
 
     uri: str
     artifacts: Path | None
 
-    def location_of(self, experiment: str) -> str | None:
-        """The URI where a new experiment's artifacts lie: for an SQLite file beside it, as MLflow's own choice would be
-        the working directory; None where a server decides."""
-        parts, place = urlsplit(self.uri), self.artifacts
-        if place is None and parts.scheme.split("+")[0] == "sqlite":
-            place = Path(parts.path[1:]).parent / ARTIFACTS
-        return None if place is None else (place / experiment).as_uri()
+    @property
+    def scheme(self) -> str:
+        """``sqlite``, ``http``, ``postgresql``, ... without a driver's name."""
+        return urlsplit(self.uri).scheme.split("+")[0]
 
     @property
     def shown(self) -> str:
-        """The URI without user name and password."""
-        return without_credentials(self.uri)
+        """The URI without user name, password and query, fit to be printed."""
+        parts = urlsplit(self.uri)
+        # sqlite:////a/path keeps its four slashes, which urlunsplit would take for an empty host.
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if parts.scheme else self.uri
+
+    def location_of(self, experiment: str) -> str | None:
+        """URI of a new experiment's artifacts; None if a server decides. An SQLite file has them in its own directory:
+        MLflow would choose the working directory."""
+        place = self.artifacts
+        if place is None and self.scheme == "sqlite":
+            place = Path(urlsplit(self.uri).path[1:]).parent / ARTIFACTS
+        return None if place is None else (place / experiment).as_uri()
 
 
 def choose(home: Path, environment: Mapping[str, str] = os.environ) -> Store:
-    """The store named by ``MLFLOW_TRACKING_URI``, else SQLite and artifacts under ``home``."""
+    """The store named by ``MLFLOW_TRACKING_URI``, else SQLite and artifacts in ``home``."""
     if uri := environment.get(VARIABLE, "").strip():
         return Store(uri, None)
-    return own(home)
-
-
-def own(home: Path) -> Store:
-    """SQLite and artifacts under ``home``."""
     home = home.resolve()
     return Store(f"sqlite:///{home / DATABASE}", home / ARTIFACTS)
 
 
-def replace(chosen: Store, new: Store) -> Path | None:
-    """Put a new store of our own in the place of another one, which is moved into a directory beside it, whole; where
-    that lies, None where there was none. The new one must know its later place already.
-
-    Raises :class:`SweepError` where a file cannot be moved, and leaves both as they were.
-    """
-    home, made = _place(chosen), _place(new)
-    former = [home / name for name in (DATABASE, *(f"{DATABASE}{end}" for end in BESIDE), ARTIFACTS)]
-    there = [path for path in former if path.exists()]
-    aside = Path(tempfile.mkdtemp(prefix=f"{FORMER}-", dir=home))
-    moves = [(path, aside / path.name) for path in there]
-    moves += [(made / name, home / name) for name in (DATABASE, ARTIFACTS) if (made / name).exists()]
-    done: list[tuple[Path, Path]] = []
-    try:
-        for source, target in moves:
-            source.rename(target)
-            done.append((source, target))
-    except OSError as error:
-        for source, target in reversed(done):
-            target.rename(source)
-        aside.rmdir()
-        raise SweepError(f"the store in {home} cannot be moved aside: {error}") from error
-    if there:
-        return aside
-    aside.rmdir()
-    return None
-
-
-def _place(own: Store) -> Path:
-    if own.artifacts is None:
-        raise ValueError(f"{own.shown} is not a store of our own")
-    return own.artifacts.parent
-
-
-@contextmanager
-def alone(chosen: Store) -> Iterator[None]:
-    """A block in which no other process of this home makes a store of our own: two that do it at once both fail. A
-    server sees to it by itself."""
-    if chosen.artifacts is None:
-        yield
-        return
-    home = chosen.artifacts.parent
-    home.mkdir(parents=True, exist_ok=True)
-    with FileLock(home / f".{DATABASE}.lock"):
-        yield
-
-
-def without_credentials(uri: str) -> str:
-    """A URI fit to be shown: user name, password and query left out."""
-    parts = urlsplit(uri)
-    host = parts.netloc.rpartition("@")[2]
-    if not parts.scheme:
-        return uri
-    # sqlite:////a/path keeps its four slashes, which urlunsplit would take for an empty host.
-    return f"{parts.scheme}://{host}{parts.path}"
+def opened(home: Path) -> Store:
+    """The store of a home, checked. Raises as :func:`check`."""
+    store = choose(home)
+    check(store)
+    return store
 
 
 def check(store: Store) -> None:
-    """Raise :class:`SweepError` unless the store answers within a few seconds (:class:`DamagedStoreError` where its
-    file is damaged), :class:`UserError` for a bad URI."""
-    scheme = urlsplit(store.uri).scheme.split("+")[0]
-    if scheme in ("http", "https"):
+    """Raise :class:`StoreError` unless the store answers within seconds and accepts the login, :class:`UserError` for
+    an URI of another kind."""
+    if store.scheme in ("http", "https"):
         _check_server(store)
-    elif scheme == "sqlite":
+    elif store.scheme == "sqlite":
         _check_sqlite(store)
-    elif scheme in PORTS:
-        _check_port(store, PORTS[scheme])
-    elif scheme != "databricks":
+    elif store.scheme in PORTS:
+        _check_port(store, PORTS[store.scheme])
+    elif store.scheme != "databricks":
         raise UserError(
-            f"{VARIABLE} is {store.shown!r}, which is no store for sweeps. Allowed: http(s)://host:port of an MLflow "
+            f"{VARIABLE} is {store.shown!r}, which cannot hold sweeps. Allowed: http(s)://host:port of an MLflow "
             f"server, sqlite:////absolute/path/{DATABASE}, {', '.join(f'{name}://' for name in PORTS)}, databricks."
         )
 
 
-def check_database(store: Store) -> None:
-    """Raise as :func:`check` does where the store is an SQLite file."""
-    if urlsplit(store.uri).scheme.split("+")[0] == "sqlite":
-        _check_sqlite(store)
+@contextmanager
+def store_errors(store: Store) -> Iterator[None]:
+    """Turn what MLflow raises, and what it lets through from databases and object stores, into :class:`StoreError`."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except Exception as error:
+        raise StoreError(f"the MLflow store {store.shown}: {_words(error)}") from error
+
+
+def settle_client() -> None:
+    """Let MLflow's client give up within seconds, print no lines of its own, and send no usage statistics."""
+    os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
+
+
+def make_database(store: Store) -> None:
+    """Make the database of a home that has none, whole or not at all.
+
+    MLflow takes 6 s to make one, and cannot use one that a kill left half made. So each machine makes it once, in its
+    scratch directory, and every home gets a copy.
+    """
+    if store.artifacts is None:
+        return
+    from mlflow import MlflowClient, __version__
+
+    home = store.artifacts.parent
+    home.mkdir(parents=True, exist_ok=True)
+    pattern = scratch(None) / f"mlflow-{__version__}.db"
+    with FileLock(home / f".{DATABASE}.lock"):
+        database = home / DATABASE
+        if database.exists() and database.stat().st_size:
+            return
+        if not pattern.exists():
+            with tempfile.TemporaryDirectory(prefix=f".{pattern.name}-", dir=pattern.parent) as aside:
+                MlflowClient(f"sqlite:///{aside}/{DATABASE}").search_experiments(max_results=1)  # Makes the tables.
+                os.replace(f"{aside}/{DATABASE}", pattern)
+        with tempfile.TemporaryDirectory(prefix=f".{DATABASE}-", dir=home) as aside:
+            shutil.copyfile(pattern, f"{aside}/{DATABASE}")
+            os.replace(f"{aside}/{DATABASE}", database)
 
 
 def _check_server(store: Store) -> None:
-    parts = urlsplit(store.uri)
-    health = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/") + "/health", "", ""))
-    try:
-        with urllib.request.urlopen(health, timeout=TIMEOUT_S):
-            return
-    except urllib.error.HTTPError as error:
-        if error.code in (401, 403):
-            return  # It is there and wants a login, which the client has.
-        raise _unreachable(store, f"{health} answers {error.code} {error.reason}") from error
-    except urllib.error.URLError as error:
-        raise _unreachable(store, str(error.reason)) from error
-    except (OSError, ValueError) as error:
-        raise _unreachable(store, str(error)) from error
+    from mlflow import MlflowClient  # 2 s, and needed here for a server alone.
+
+    settle_client()
+    with store_errors(store):
+        MlflowClient(store.uri).search_experiments(max_results=1)
 
 
 def _check_sqlite(store: Store) -> None:
@@ -168,31 +151,26 @@ def _check_sqlite(store: Store) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(path, timeout=TIMEOUT_S, isolation_level=None)) as connection:
-            connection.execute("BEGIN IMMEDIATE")  # From here on nobody else writes.
-            why = _flaw(connection, path, store.artifacts)
+            connection.execute("BEGIN IMMEDIATE")
+            places = _artifact_places(connection)
             connection.execute("ROLLBACK")
-    except sqlite3.DatabaseError as error:
-        if not (why := damage_words(error)):
-            raise _unreachable(store, str(error)) from error
     except (OSError, sqlite3.Error) as error:
-        raise _unreachable(store, str(error)) from error
-    if why:
-        raise _damaged(store, why)
+        remedy = "" if store.artifacts is None else " If the file is damaged, `sync --rebuild` makes it again."
+        raise StoreError(f"the MLflow store {store.shown}: {error}.{remedy}") from error
+    for name, place in places:
+        if store.artifacts is not None and place != store.location_of(name) and place.endswith(f"/{ARTIFACTS}/{name}"):
+            raise StoreError(
+                f"the MLflow store {store.shown} was moved or copied: its artifacts are in {place}. "
+                "`sync --rebuild` makes the record of this home again."
+            )
 
 
-def _flaw(connection: sqlite3.Connection, path: Path, artifacts: Path | None) -> str:
-    """What is wrong with a database as far as that is seen without reading it whole, ``""`` where nothing is."""
-    size = path.stat().st_size
-    if size == 0:
-        left = artifacts is not None and artifacts.is_dir() and any(artifacts.iterdir())
-        return "it is empty, and artifacts of former records lie beside it" if left else ""
-    (pages,), (page_bytes,) = (connection.execute(f"PRAGMA {each}").fetchone() for each in ("page_count", "page_size"))
-    with path.open("rb") as file:
-        said = int.from_bytes(file.read(32)[28:])  # https://www.sqlite.org/fileformat2.html, 1.3.7
-    if size < max(pages, said) * page_bytes:
-        return f"it is cut off after {size} of {max(pages, said) * page_bytes} bytes"
-    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    return ""
+def _artifact_places(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+    """Name and location of every experiment; MLflow keeps absolute locations."""
+    tables = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'experiments'").fetchone()
+    if not tables[0]:
+        return []
+    return connection.execute("SELECT name, artifact_location FROM experiments WHERE name != 'Default'").fetchall()
 
 
 def _check_port(store: Store, port: int) -> None:
@@ -202,17 +180,36 @@ def _check_port(store: Store, port: int) -> None:
         with socket.create_connection(address, timeout=TIMEOUT_S):
             return
     except OSError as error:
-        raise _unreachable(store, f"{address[0]}:{address[1]}: {error}") from error
+        raise StoreError(f"the MLflow store {store.shown}: {address[0]}:{address[1]}: {error}") from error
 
 
-def _damaged(store: Store, why: str) -> DamagedStoreError:
-    own = store.artifacts is not None
-    remedy = "`sync --rebuild` makes it anew from the journals" if own else "restore it, or let MLflow make a new one"
-    return DamagedStoreError(f"the MLflow store {store.shown} is damaged: {why}; {remedy}.")
+def _words(error: Exception) -> str:
+    """An error in words: what to set if the server refuses, else the line of its cause, without the URL that MLflow
+    puts first: it may hold a password."""
+    status = _status(error)
+    if status == NO_LOGIN:
+        given = any(os.environ.get(each) for each in (USERNAME, PASSWORD, TOKEN))
+        said = "refuses this user name or password" if given else "asks for a login"
+        return f"it {said}: set {USERNAME} and {PASSWORD} (or {TOKEN}) to those of an account there"
+    if status == NO_PERMISSION:
+        return (
+            "this user may not write there: ask for the permission MANAGE on the experiment, or record under another "
+            "name (--set name=...)"
+        )
+    lines = str(error).strip().splitlines() or [""]
+    line = next((each for each in lines if "Error" in each), lines[0])  # SQLAlchemy's first line names no cause.
+    _, found, reason = line.partition(" failed with exception ")
+    return f"{type(error).__name__}: {(reason if found else line)[:LONGEST]}"
 
 
-def _unreachable(store: Store, why: str) -> SweepError:
-    return SweepError(
-        f"the MLflow store {store.shown} cannot be reached: {why}. Start it, set {VARIABLE} to another one, or unset "
-        f"{VARIABLE} to record in a file here."
-    )
+def _status(error: Exception) -> int | None:
+    """HTTP status of a server's answer, or None."""
+    import requests
+    from mlflow.exceptions import MlflowException
+
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        return error.response.status_code
+    if isinstance(error, MlflowException):
+        status: int = error.get_http_status_code()  # type: ignore[no-untyped-call]
+        return status
+    return None

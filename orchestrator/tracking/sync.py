@@ -1,172 +1,147 @@
-"""Brings the record up to the journals: what an outage kept out of MLflow, or all of it into a new store."""
+"""Brings the record up to the logs: what an outage kept out of MLflow, or all of it into a new store."""
 
 from __future__ import annotations
 
-import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from functools import partial
+import time
+from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
+from mlflow import MlflowClient
 from rich.console import Console
 
 from orchestrator.errors import SweepError, UserError
-from orchestrator.prediction.registered import registered
 from orchestrator.report.answer import answer
 from orchestrator.space.validation import explain
 from orchestrator.store import lifecycle, reading
 from orchestrator.store.files import Home
 from orchestrator.store.reading import Unreadable
-from orchestrator.store.records import FIGURE, REPORT, Sweep
-from orchestrator.tracking import store
-from orchestrator.tracking.base import Ending, OutageError, Tracker
+from orchestrator.store.records import FIGURE, REPORT, RunRecord, Sweep
 from orchestrator.tracking.mlflow_tracker import MlflowTracker
-from orchestrator.tracking.moved import follow
-from orchestrator.tracking.opening import opened
-from orchestrator.tracking.store import Store
-from orchestrator.tracking.system import read_samples
+from orchestrator.tracking.recorder import Ending, Tracker
+from orchestrator.tracking.store import (
+    ARTIFACTS,
+    DATABASE,
+    VARIABLE,
+    check,
+    choose,
+    make_database,
+    opened,
+    store_errors,
+)
 from trainables.base import SettingsError, Status
 
-NEW = ".new-store-"
-"""How the directory's name begins in which a store is made anew."""
+FORMER = "former-store-"
+"""Prefix of the directory that receives a store that is made again."""
+OPEN = ("", "-journal", "-wal", "-shm")
+"""Endings of the files of an SQLite database."""
 
 
-def sync(root: Path, sweep_id: str | None, console: Console) -> None:
-    """Record the sweep with this id, or every sweep of a home directory, again; what is there already stays as it is.
+def sync(root: Path, sweep_ids: Sequence[str], console: Console) -> None:
+    """Record these sweeps, or all of a home that are not running; records that are complete stay as they are.
 
-    Raises :class:`UserError` where there is no such sweep, :class:`SweepError` where the store fails, and at the end
-    where sweeps could not be read.
+    Raises :class:`UserError` for an unknown sweep, :class:`SweepError` if the store fails, and at the end if sweeps
+    could not be read.
     """
-    home = Home(root.resolve())
-    ids = [lifecycle.load(home, sweep_id).id] if sweep_id is not None else home.sweep_ids()
+    home = _home(root)
+    ids = [lifecycle.load(home, each).id for each in sweep_ids]
     if not ids:
-        raise UserError(f"{home.root} holds no sweep yet")
-    say = _sayer(console)
-    tracker = MlflowTracker(opened(home.root, say))
-    unread = []
+        driven = [each for each in home.sweep_ids() if lifecycle.is_driven(home.sweep(each))]
+        ids = [each for each in home.sweep_ids() if each not in driven]
+        for each in driven:
+            _say(console, f"{each} is running: its driver records it")
+    store = opened(home.root)
+    tracker, unread = MlflowTracker(store), []
     for each in ids:
-        found = _read(home, each)
-        if isinstance(found, Unreadable):
-            unread.append(found)
-            continue
-        with lifecycle.driving(home.sweep(each)):
-            _record(home, found, tracker, tracker.describe(), say)
+        found = reading.read(home, each)
+        if isinstance(found, Sweep):
+            with lifecycle.driving(home.sweep(each)):
+                count = _replay(home, found, tracker, console)
+            if isinstance(count, int):
+                _say(console, f"{each}: {count} runs are in {store.shown}")
+                continue
+            found = count
+        unread.append(str(found))
     if unread:
-        raise SweepError(f"{_unread_words(unread, len(ids))}\nThe others are recorded.")
+        lines = "\n  ".join([f"{len(unread)} of {len(ids)} sweeps cannot be read:", *unread])
+        raise SweepError(f"{lines}\nThe others are recorded.")
 
 
-def rebuild(root: Path, console: Console, *, skip_unreadable: bool = False) -> None:
-    """Make the store of a home directory anew from its journals alone. The former one, damaged or not, stays where it
-    is until the new one is complete; then it is moved aside, and kept.
+def rebuild(root: Path, console: Console) -> None:
+    """Make the store of a home again from its logs alone. The former one, damaged or not, is moved aside and kept.
 
-    Raises :class:`UserError` where there is no sweep, where one is being run, or where the store is a server's, whose
-    database is not ours to replace; :class:`SweepError` where the new store cannot be written, and, before anything is
-    written, where sweeps cannot be read, unless ``skip_unreadable``.
+    Raises :class:`UserError` if there is no sweep, if one is running, or if a server holds the record.
     """
-    home = Home(root.resolve())
-    chosen = store.choose(home.root)
-    if chosen.artifacts is None:
+    home = _home(root)
+    store = choose(home.root)
+    if store.artifacts is None:
         raise UserError(
-            f"--rebuild makes the store in {home.root} anew, and {store.VARIABLE} names {chosen.shown}. Start that "
-            "server on an empty database and run `sync` without --rebuild, or unset the variable."
+            f"--rebuild makes the store in {home.root} again, but {VARIABLE} names {store.shown}. Start that server "
+            "on an empty database and run `sync`, or unset the variable."
         )
-    ids, say = home.sweep_ids(), _sayer(console)
-    if not ids:
+    for each in home.sweep_ids():
+        lifecycle.check_free(home.sweep(each))
+    aside = Path(tempfile.mkdtemp(prefix=FORMER, dir=home.root))
+    for name in (*(f"{DATABASE}{end}" for end in OPEN), ARTIFACTS):
+        if (home.root / name).exists():
+            (home.root / name).rename(aside / name)
+    if any(aside.iterdir()):
+        _say(console, f"the former store is in {aside}; delete it when you no longer need it")
+    else:
+        aside.rmdir()
+    sync(root, (), console)
+
+
+def _home(root: Path) -> Home:
+    home = Home(root.resolve())
+    if not home.sweep_ids():
         raise UserError(f"{home.root} holds no sweep yet")
-    with ExitStack() as held:
-        for sweep_id in ids:
-            held.enter_context(lifecycle.driving(home.sweep(sweep_id)))
-        found = [_read(home, each) for each in ids]
-        unread = [each for each in found if isinstance(each, Unreadable)]
-        if unread and not skip_unreadable:
-            raise SweepError(
-                f"{_unread_words(unread, len(ids))}\nThe store is as it was: one made anew would lack them. Put them "
-                "right, or add --skip-unreadable to make one without them."
-            )
-        with _beside(home) as new:
-            tracker = MlflowTracker(new)
-            for sweep in found:
-                if isinstance(sweep, Sweep):
-                    _record(home, sweep, tracker, chosen.shown, say)
-            if begun := sorted(set(home.sweep_ids()) - set(ids)):
-                raise UserError(
-                    f"{begun[0]} was begun meanwhile; the store is as it was. Repeat this when it has ended."
-                )
-            follow(_database(new), chosen.artifacts)
-            aside = store.replace(chosen, new)
-    if aside is not None:
-        say(f"the former store lies in {aside}; delete it when you no longer need it")
-    for each in unread:
-        say(f"left out: {each}")
+    return home
 
 
-@contextmanager
-def _beside(home: Home) -> Iterator[Store]:
-    """A store to fill beside the one that is there. What is left of it when the block ends is removed, and what an
-    earlier attempt left that was killed."""
-    for left in home.root.glob(f"{NEW}*"):
-        shutil.rmtree(left)
-    directory = Path(tempfile.mkdtemp(prefix=NEW, dir=home.root))
-    try:
-        yield store.own(directory)
-    finally:
-        shutil.rmtree(directory)
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def _database(own: Store) -> Path:
-    return Path(urlsplit(own.uri).path[1:])
-
-
-def _sayer(console: Console) -> Callable[[str], object]:
-    return partial(console.print, markup=False, highlight=False, soft_wrap=True)
-
-
-def _unread_words(unread: Sequence[Unreadable], of: int) -> str:
-    lines = [f"{len(unread)} of {of} sweeps cannot be read:", *map(str, unread)]
-    return "\n  ".join(lines)
-
-
-def _read(home: Home, sweep_id: str) -> Sweep | Unreadable:
-    """A sweep all of whose runs can be recorded."""
-    found = reading.read(home, sweep_id)
-    if isinstance(found, Sweep):
-        files = home.sweep(sweep_id)
-        try:
-            for entry in lifecycle.recall(files).ended:
-                lifecycle.record_of(found, files, entry)
-        except SettingsError as error:
-            why = f"{found.spec.family} does not take its settings any more: {explain(error)}"
-            return reading.without_family(found, why)
-    return found
-
-
-def _record(home: Home, sweep: Sweep, tracker: Tracker, place: str, say: Callable[[str], object]) -> None:
-    """Record one sweep as far as its journal goes, in a store that people know as ``place``."""
-    try:
-        count = _replay(home, sweep, tracker, say)
-    except OutageError as error:
-        raise SweepError(f"the MLflow store {place} failed at {sweep.id}: {error}") from error
-    say(f"{sweep.id}: {count} runs are in {place}")
-
-
-def _replay(home: Home, sweep: Sweep, tracker: Tracker, say: Callable[[str], object]) -> int:
-    """Hand a sweep to the tracker; returns its runs."""
+def _replay(home: Home, sweep: Sweep, tracker: Tracker, console: Console) -> int | Unreadable:
+    """Hand a sweep to the tracker as far as its log goes; returns the number of its runs."""
     files = home.sweep(sweep.id)
     memory = lifecycle.recall(files)
     for damaged in memory.damaged:
-        say(damaged)
-    registered(files, say)  # Says so where it is damaged.
+        _say(console, damaged)
+    try:
+        runs: list[RunRecord] = [lifecycle.record_of(sweep, files, entry) for entry in memory.ended]
+    except SettingsError as error:
+        why = f"{sweep.spec.family} does not take its settings any more: {explain(error)}"
+        return reading.without_family(sweep, why)
     tracker.begin(sweep)
-    runs = [lifecycle.record_of(sweep, files, entry) for entry in memory.ended]
     for run in runs:
         tracker.run_ended(sweep, run)
-    tracker.measured(sweep, list(read_samples(files.directory)))
     found = answer(sweep.spec, [(run.config, run.outcome) for run in runs], memory.stopped)
     failed = bool(runs) and all(run.outcome.status is Status.FAILED for run in runs)
     unanswered = Ending.FAILED if failed else Ending.INTERRUPTED
-    ending = Ending.FINISHED if memory.answered else unanswered
     kept = [*sorted(files.directory.glob(f"{Path(FIGURE).stem}.*")), *files.directory.glob(REPORT)]
-    tracker.end(sweep, found, ending, kept)
+    tracker.end(sweep, found, Ending.FINISHED if memory.answered else unanswered, kept)
     return len(runs)
+
+
+def try_store(home: Path) -> tuple[str, float]:
+    """The store of a home as a person knows it, and seconds until a record is written and read back.
+
+    A server is only read; the store of a home is tried with another one in a directory that goes again. Raises as
+    :func:`orchestrator.tracking.store.check`.
+    """
+    store, begun = choose(home), time.perf_counter()
+    if store.artifacts is None or (home / DATABASE).is_file():
+        check(store)
+    if store.artifacts is None:
+        return store.shown, time.perf_counter() - begun
+    with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside, store_errors(store):
+        tried = choose(Path(aside), {})
+        make_database(tried)
+        client = MlflowClient(tried.uri)
+        run_id = client.create_run(client.create_experiment("doctor", tried.location_of("doctor"))).info.run_id
+        client.log_metric(run_id, "answer", 42.0)
+        if (read := client.get_run(run_id).data.metrics.get("answer")) != 42.0:
+            raise SweepError(f"a record in a new store in {home} reads {read}, written was 42.0")
+    return store.shown, time.perf_counter() - begun

@@ -1,4 +1,4 @@
-"""What is recorded of a transition, and of a sweep's answer when it ends: see content.py for the names."""
+"""Contents of the records of transitions and answers; content.py lists the names."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.index import headline
 from orchestrator.report.saying import count_words, size_words, verdict_line
 from orchestrator.report.table import answer_table, plain
-from orchestrator.report.wording import saving
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.records import Sweep
-from orchestrator.tracking import notes
-from orchestrator.tracking.content import Content, Sample, finite, metric_name, with_settings
-from orchestrator.transition.types import Estimate, Synergy, Transition
+from orchestrator.tracking.content import Content, Sample, finite, metric_name, sweep_note, with_settings
+from orchestrator.transition.types import LEVEL, Estimate, Synergy, Transition
 
 
 def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
@@ -62,7 +61,7 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
         tags={"kind": "transition", "sweep": sweep.id, "mix": mix.mix, **words(answer, mix)},
         params=with_settings(spec, identity, spec.recipe_settings.get(mix.recipe)),
         samples=finite(tuple(Sample(name, value) for name, value in metrics.items())),
-        note=notes.transition(sweep, answer, mix),
+        note=_transition_note(sweep, answer, mix),
         texts={
             "runs.csv": _runs_table(spec, mix),
             "points.json": json.dumps(points, indent=1),
@@ -74,8 +73,7 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
 
 
 def provisional_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
-    """What is known of a transition while its sweep runs. Nothing that MLflow would not let change later: metrics, of
-    which a step is a run, and tags."""
+    """The provisional record of a transition: tags and metrics only, which may change. A step is a run."""
     found = mix.target.transition
     metrics = {
         **_estimate("", "", found.relative),
@@ -93,7 +91,7 @@ def provisional_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content
 
 
 def words(answer: Answer, mix: MixAnswer) -> dict[str, str]:
-    """A transition in words, as tags: these are readable columns, and change while a sweep runs."""
+    """A transition in words, as tags: readable columns that may change while a sweep runs."""
     return {
         "found": size_words(answer, mix.target.transition),
         "found_parameters": count_words(answer, mix.target),
@@ -104,7 +102,7 @@ def words(answer: Answer, mix: MixAnswer) -> dict[str, str]:
 
 def _saving(answer: Answer, mix: MixAnswer) -> str:
     if mix.synergy_total is not None:
-        return saving(mix.synergy_total)
+        return wording.saving(mix.synergy_total)
     return "the baseline" if mix.mix == answer.baseline_of(mix) else "not compared"
 
 
@@ -115,7 +113,7 @@ def answer_words(answer: Answer) -> str:
 
 
 def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
-    """What is added to a sweep's record when it ends."""
+    """Additions to a sweep's record when it ends."""
     metrics: dict[str, float] = {}
     for mix in answer.mixes:
         behind = f"/{metric_name(mix.mix)}"
@@ -129,18 +127,18 @@ def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
         tags={"state": state, "answer": answer_words(answer)},
         params={},
         samples=finite(tuple(Sample(name, value) for name, value in metrics.items())),
-        note=notes.ended(sweep, text, state),
+        note=_ended_note(sweep, text, state),
         texts={"answer.txt": text + "\n", "answer.json": json.dumps(answer.to_json(), indent=1)},
     )
 
 
 def _seeds(found: Transition) -> str:
-    """``0/2 at 12, 4/4 at 36``: how many of the seeds tried learned, at every size."""
+    """Seeds that learned of those tried, by size: ``0/2 at 12, 4/4 at 36``."""
     return ", ".join(f"{share.learned}/{share.tried} at {share.size}" for share in found.shares) or "none tried"
 
 
 def _evidence(mix: MixAnswer) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """The points, the fitted curve and the posterior of every task, None where there is no curve or posterior."""
+    """Points, fitted curve and posterior of every task; None if it has no curve or posterior."""
     found = {task.task: task.transition for task in mix.tasks}
     return (
         {task: [asdict(point) for point in each.points] for task, each in found.items()},
@@ -150,7 +148,7 @@ def _evidence(mix: MixAnswer) -> tuple[dict[str, Any], dict[str, Any], dict[str,
 
 
 def _estimates(mix: MixAnswer) -> dict[str, Any]:
-    """A mix's answer without what lies in files of its own."""
+    """A mix's answer without what has files of its own."""
     estimates = asdict(mix)
     for task in estimates["tasks"]:
         for elsewhere in ("points", "fit", "density"):
@@ -159,7 +157,7 @@ def _estimates(mix: MixAnswer) -> dict[str, Any]:
 
 
 def _runs_table(spec: SweepSpec, mix: MixAnswer) -> str:
-    """The runs a transition rests on, as CSV: one line a run, with its key and the accuracy of every task."""
+    """The runs of a transition as CSV: one line a run, with its key and the accuracy of every task."""
     family, table = spec.make_family(), io.StringIO()
     by_task = [{(point.size, point.seed): point for point in task.transition.points} for task in mix.tasks]
     lines = csv.writer(table, lineterminator="\n")
@@ -185,3 +183,33 @@ def _synergy(name: str, found: Synergy | None) -> dict[str, float]:
         return {}
     values = {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
     return {key: value for key, value in values.items() if value is not None}
+
+
+def _ended_note(about: Sweep, table: str, state: str) -> str:
+    """Description of a sweep that has ended: the answer first."""
+    head = "" if state == "finished" else f"This sweep is **{state}**; this is the answer of its runs so far.\n\n"
+    return f"{head}```\n{table}\n```\n\n{sweep_note(about)}"
+
+
+def _transition_note(about: Sweep, answer: Answer, mix: MixAnswer) -> str:
+    """Description of a mix's transition: size, parameters, saving and the scores it rests on."""
+    words, by_size = answer.words, dict[int, list[str]]()
+    for point in mix.target.transition.points:
+        by_size.setdefault(point.size, []).append(f"{point.accuracy:.2f}")
+    rows = "\n".join(f"| {size} | {', '.join(shares)} |" for size, shares in by_size.items())
+    synergy = mix.synergy_total
+    saves = synergy and wording.synergy(mix.mix, answer.baseline_of(mix), synergy, words.parameters)
+    return f"""Transition of `{answer.target}` trained with `{mix.mix}`, from {mix.runs} runs of the sweep `{about.id}`:
+{answer.size_axis} **{size_words(answer, mix.target.transition)}**, {words.parameters}
+**{count_words(answer, mix.target)}** ({answer.confidence:.0%} intervals; {LEVEL:.0%} of the asymptote).
+
+{f"**{saves}**." if saves else ""}
+
+| {answer.size_axis} | {words.final_score} of `{answer.target}`, seed by seed |
+|---|---|
+{rows}
+
+`curve.png` shows the runs and the posterior. `runs.csv` lists the runs with their keys (tag `run_key`), `points.json`
+their points, `posterior.json` the probability of every size, `transition.json` all estimates, and `fit.json` the curve
+`floor + (asymptote - floor) / (1 + exp(-slope (ln {answer.size_axis} - midpoint)))`.
+"""

@@ -12,8 +12,8 @@ import numpy as np
 from sklearn.isotonic import IsotonicRegression
 
 from orchestrator.search.base import Observation, Request
-from orchestrator.simulation.recorded import read_table, table_costs
 from orchestrator.transition.types import LEVEL, PLATEAU
+from tests.simulation.recorded import read_table, table_costs
 
 FEW = 4
 """A size with fewer runs than this borrows those of the nearest sizes."""

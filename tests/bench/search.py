@@ -23,12 +23,12 @@ from rich.console import Console
 from orchestrator.search.base import Problem, Request, Searcher
 from orchestrator.search.evidence import points, stack_cost
 from orchestrator.search.registry import METHODS, make_searcher
-from orchestrator.simulation.grading import Grade, grade
-from orchestrator.simulation.printing import print_replays
-from orchestrator.simulation.recorded import read_table, table_costs, table_problem
-from orchestrator.simulation.simulator import Cluster, simulate, truths_world
-from orchestrator.simulation.study import Benchmark, Reference, Replayed, against_table, references_of
-from orchestrator.simulation.truths import OTHER_SHAPES, Truth, TruthKind, draw
+from orchestrator.simulation.simulator import Cluster, simulate
+from tests.simulation.grading import Grade, grade
+from tests.simulation.printing import print_replays
+from tests.simulation.recorded import read_table, table_costs, table_problem
+from tests.simulation.study import Benchmark, Reference, Replayed, against_table, references_of, truths_world
+from tests.simulation.truths import OTHER_SHAPES, Truth, TruthKind, draw
 
 RECORDED = Path(__file__).parent.parent / "data" / "add_vs_add_prod_2000_steps.csv"
 SEED = 20250523

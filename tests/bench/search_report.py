@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.simulation.grading import RIGHT, Spread, Summary, summarise
-from orchestrator.simulation.study import Replayed
-from orchestrator.simulation.truths import OTHER_SHAPES, TruthKind
 from tests.bench.search import Row
+from tests.simulation.grading import RIGHT, Spread, Summary, summarise
+from tests.simulation.study import Replayed
+from tests.simulation.truths import OTHER_SHAPES, TruthKind
 
 COVERED = 0.88
 """Share of 90 % intervals, at least, that hold the truth."""

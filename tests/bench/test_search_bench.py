@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.simulation.truths import TruthKind
 from tests.bench.search import Scenario, grid_cost, main, measure, scenarios
 from tests.bench.search_report import figures, goals, print_goals
+from tests.simulation.truths import TruthKind
 
 
 @pytest.mark.night

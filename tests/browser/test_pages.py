@@ -174,9 +174,7 @@ def test_saved_views_open_on_the_charts_that_matter(site: Site, page: Page, view
 
 def test_a_sweep_says_what_it_asked_and_found(site: Site, page: Page) -> None:
     page.open(site.of(site.sweep))
-    shown = page.wait("target add, modulus 4", "search_space.yaml", "search.method")
-    assert "Nested below are" in shown
-    assert "listops add seed 0 (" in page.wait("Datasets\n", "system/cpu_utilization_percentage")
+    page.wait("target add, modulus 4", "Nested below", "search_space.yaml", "search.method")
 
 
 def test_a_sweep_shows_its_report(site: Site, page: Page) -> None:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import json
-import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
-from orchestrator.report.figures import save, similarity_figure
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store import lifecycle
 from orchestrator.store.checkpoints import note_progress, write_members
 from orchestrator.store.files import Home
 from orchestrator.store.journal import Answered, Ended, Journal
-from orchestrator.store.records import ARRAYS, PICTURE, Sweep
+from orchestrator.store.records import ARRAYS, Sweep
 from orchestrator.store.run_files import OUTCOME, Storage, kept_runs, write_origin
 from tests.drive.sweeps import spec
 from tests.families import FLOOR, LogisticLearner
@@ -79,7 +75,6 @@ def leave_run(runs: Storage, key: str, config: RunConfig, outcome: Outcome, swee
     unit = embedding / np.linalg.norm(embedding, axis=1, keepdims=True)
     with runs.put(key) as aside:
         np.savez(aside / ARRAYS, embedding=embedding, similarity=unit @ unit.T)
-        (aside / PICTURE).write_bytes(_picture())
         write_origin(aside, sweep_id)
         (aside / OUTCOME).write_text(json.dumps(outcome.to_json()))
 
@@ -107,10 +102,3 @@ def failed(error: str = 'Traceback (most recent call last):\n  File "a.py"\nZero
 def diverged(config: RunConfig) -> Outcome:
     floor = dict.fromkeys(config.mix.tasks, FLOOR)
     return replace(outcome_of(config), status=Status.DIVERGED, accuracy=floor, floor=floor)
-
-
-@functools.cache
-def _picture() -> bytes:
-    """A heat map as workers draw them, drawn once."""
-    with tempfile.TemporaryDirectory() as directory:
-        return save(similarity_figure(np.eye(TOKENS), "drawn once"), Path(directory) / PICTURE).read_bytes()

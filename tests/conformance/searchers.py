@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.search.audit import LONGER
 from orchestrator.search.base import BY_HAND, Observation, Problem, Request, Results, Searcher
-from orchestrator.simulation.truths import Truth, TruthKind, draw
+from tests.simulation.truths import Truth, TruthKind, draw
 
 Make = Callable[[Problem], Searcher]
 World = Callable[[Request], Observation | None]

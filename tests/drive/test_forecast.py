@@ -62,8 +62,10 @@ def test_a_forecast_is_made_anew_once_it_has_run_out(monkeypatch: pytest.MonkeyP
 
 def test_what_was_promised_moves_on_only_when_a_run_has_ended() -> None:
     promise, now = Promise(), time.monotonic()
+    assert promise.left_s is None
     promise.given(3, now + 100)
     promise.given(3, now + 500)
+    assert promise.left_s is not None
     assert promise.left_s <= 100
     promise.given(4, now + 500)
     assert promise.left_s > 400
@@ -86,6 +88,11 @@ def test_a_bound_that_has_run_out_is_not_said_anew_of_the_same_runs(tmp_path: Pa
     first = monitor.snapshot().left_s
     assert first is not None
     assert 0 < first < 5
+    training = dict(campaign.training)
+    campaign.training.clear()  # With the stack, all that is known of its rate is gone.
+    monitor.refresh()
+    assert "unknown" not in status_line(monitor.snapshot()), "an estimate was printed before"
+    campaign.training.update(training)
     until = time.monotonic() + first
     while time.monotonic() < until:
         monitor.refresh()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from orchestrator.prediction.registered import entropies
+from orchestrator.prediction import entropies
 from orchestrator.report.answer import answer
 from orchestrator.report.learning_order import Learned, judge_order, learned_at, peaked_first
 from orchestrator.report.verdicts import Agreement, judge

@@ -10,9 +10,9 @@ import pytest
 from orchestrator.search.base import Problem
 from orchestrator.search.evidence import points
 from orchestrator.search.registry import METHODS, make_searcher
-from orchestrator.simulation.truths import OTHER_SHAPES, TruthKind, draw
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Verdict
+from tests.simulation.truths import OTHER_SHAPES, TruthKind, draw
 
 SIZES = tuple(int(size) for size in np.unique(np.geomspace(8, 256, 16).round().astype(int)))
 COVERED = 0.88

@@ -11,10 +11,11 @@ import pytest
 from orchestrator.cli import main
 from orchestrator.errors import UserError
 from orchestrator.search.base import Observation, Problem, Request
-from orchestrator.simulation.recorded import COLUMNS, read_table, table_costs, table_problem
 from orchestrator.simulation.simulator import Cluster
-from orchestrator.simulation.study import Benchmark, against_table, against_truths, references_of
-from orchestrator.simulation.truths import Truth, TruthKind, draw
+from orchestrator.simulation.study import compare
+from tests.simulation.recorded import COLUMNS, read_table, table_costs, table_problem
+from tests.simulation.study import Benchmark, against_table, references_of
+from tests.simulation.truths import Truth, TruthKind, draw
 
 SIZES = (4, 6, 8, 12, 16, 24, 32, 48)
 PROBLEM = Problem(("alone", "joint"), SIZES, (0, 1, 2))
@@ -50,29 +51,6 @@ def write(path: Path, outcomes: dict[Request, Observation | None]) -> Path:
             said = ("", "", "") if seen is None else (seen.accuracy, seen.floor, seen.cost)
             writer.writerow((request.mix, request.size, request.seed, *said, "-"))
     return path
-
-
-def test_the_grid_costs_what_the_grid_costs() -> None:
-    grid, bisection = against_truths(benchmark("grid", "bisection"), TruthKind.MATCHED, 2)
-    assert (grid.tried.cost, grid.tried.wall, grid.tried.runs) == (1.0, 1.0, 48.0)
-    assert bisection.tried.cost < 1
-    assert bisection.tried.runs < 48
-    assert grid.grades.error_median is not None
-    assert grid.grades.error_median.value < 0.3
-
-
-def test_the_same_seed_meets_the_same_truths() -> None:
-    first, second = (list(against_truths(benchmark("bayes"), TruthKind.MATCHED, 1)) for _ in range(2))
-    assert first == second
-
-
-def test_workers_shorten_the_wall_clock_and_failures_lose_runs() -> None:
-    (alone,) = against_truths(benchmark("bisection"), TruthKind.MATCHED, 2)
-    (crowd,) = against_truths(benchmark("bisection", cluster=Cluster(4, even=False)), TruthKind.MATCHED, 2)
-    assert alone.tried.busy == 1
-    assert crowd.tried.busy < 1
-    (lossy,) = against_truths(benchmark("grid", cluster=Cluster(even=False, failures=0.5)), TruthKind.NEVER, 2)
-    assert lossy.grades.runs < 20
 
 
 def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -128,6 +106,19 @@ def test_a_mix_that_never_learns_agrees_when_no_size_is_found() -> None:
     assert bisection.agreement == {"mix": 1.0}
 
 
+def test_the_study_of_the_command_grades_against_its_truths() -> None:
+    grid, bayes = compare(PROBLEM, {"grid": {}, "bayes": {}}, COSTS, Cluster(even=False), sweeps=4, seed=0)
+    assert (grid.cost, grid.wall, grid.runs) == (1.0, 1.0, 48.0)
+    assert bayes.cost < 0.8
+    assert bayes.runs < 48
+    for each in (grid, bayes):
+        assert each.error is not None
+        assert each.error < 0.25
+        assert each.holds >= 0.75
+    lossy = compare(PROBLEM, {"grid": {}}, COSTS, Cluster(4, even=False, failures=0.5), sweeps=2, seed=0)[0]
+    assert lossy.busy < 1
+
+
 def run(*arguments: str) -> int:
     with pytest.raises(SystemExit) as exit_:
         main(["simulate", *arguments])
@@ -138,29 +129,20 @@ def run(*arguments: str) -> int:
 def test_the_command_tries_the_methods_of_a_space(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("add_vs_add_prod", "--profile", "smoke", "--truths", "1", "--method", "bisection", "--workers", "2") == 0
     said = capsys.readouterr().out
-    assert "1 simulated sweeps of 2 mixes, truths matched" in said
+    assert "simulated sweeps: 1, mixes in each: 2" in said
     assert "bisection" in said
     assert "bayes " not in said
     assert "…" not in said
     assert max(map(len, said.splitlines())) <= 80, "a terminal of 80 columns would fold it"
 
 
-def test_the_command_replays_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write(tmp_path / "table.csv", table())
-    assert run("--table", str(path), "--truths", "1", "--method", "bisection") == 0
-    said = capsys.readouterr().out
-    assert "joint agrees" in said
-    assert "resampled [" in said
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--kind", "nevr"], "Did you mean 'never'?"),
         (["--method", "bays"], "Did you mean 'bayes'?"),
         (["--profile", "smoke"], "name one"),
-        (["add_vs_add_prod", "--table", "x.csv"], "leave the search space out"),
-        (["--table", "x.csv"], "cannot read the table 'x.csv'"),
+        (["--workers", "100000000"], "less than or equal to 10000"),
+        (["--jitter", "1e9"], "less than or equal to 3"),
     ],
 )
 def test_wrong_arguments_are_explained(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,8 +6,9 @@ import pytest
 from orchestrator.search.base import Observation, Problem, Request
 from orchestrator.search.bisection import Bisection, Grid
 from orchestrator.search.registry import METHODS, make_searcher
-from orchestrator.simulation.simulator import Cluster, simulate, stacks, table_world
+from orchestrator.simulation.simulator import Cluster, simulate, stacks
 from tests.conformance.searchers import PROBLEM, SIZES, drive, flat, mixed, step
+from tests.simulation.study import table_world
 
 RUNS = len(PROBLEM.mixes) * len(SIZES) * len(PROBLEM.seeds)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from orchestrator.search.base import Problem
-from orchestrator.simulation.truths import DIP, Truth, TruthKind, draw
+from tests.simulation.truths import DIP, Truth, TruthKind, draw
 
 SIZES = (8, 16, 32, 64, 128, 256)
 PROBLEM = Problem(("mix",), SIZES, (0, 1, 2))

@@ -200,15 +200,6 @@ def test_damaged_arrays_of_one_run_are_named_in_the_report(run: Program, place: 
     assert "are damaged" in report.read_text()
 
 
-def test_a_damaged_prediction_is_named_and_everything_goes_on(run: Program, place: Place, tmp_path: Path) -> None:
-    place.files.prediction.write_text('{"at": "2026-01-0')
-    flaw = f"{place.files.prediction} is damaged (JSONDecodeError"
-    the_rest_works(run, place, tmp_path)
-    for words in (("status",), ("report", "--output", tmp_path / "hurt.html"), ("compare",)):
-        done = run(words[0], place.hurt, *words[1:], "--home", place.root)
-        assert (done.code, flaw in done.err) == (0, True), (words, done.err)
-
-
 def test_what_is_no_sweep_is_left_alone(run: Program, place: Place, tmp_path: Path) -> None:
     before = run("sweeps", "--home", place.root).out
     sweeps = place.root / "sweeps"

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from orchestrator.report.answer import Answer, answer
-from orchestrator.report.figures import save, similarity_figure
 from orchestrator.space.spec import SweepSpec
-from orchestrator.store.records import ARRAYS, PICTURE, RunRecord, Sweep
+from orchestrator.store.records import ARRAYS, RunRecord, Sweep
 from orchestrator.store.run_files import Storage
 from tests.report.samples import diverged, failed, make_spec, train
 from trainables.base import Evaluation, Outcome, RunConfig
@@ -42,13 +39,6 @@ def finish(directory: Path, sweep_id: str = "add_vs_add_prod-20260102-030405-ab1
     return Finished(sweep, runs, answer(spec, ended))
 
 
-@cache
-def _picture() -> bytes:
-    """A heat map as workers draw them; drawn once, because drawing takes as long as recording a whole sweep."""
-    with tempfile.TemporaryDirectory() as directory:
-        return save(similarity_figure(np.eye(6), "drawn once"), Path(directory) / PICTURE).read_bytes()
-
-
 def _leave(spec: SweepSpec, directory: Path, config: RunConfig, outcome: Outcome) -> RunRecord:
     """A run's files as a worker writes them, and a learning curve of 60 evaluations."""
     key = spec.make_family().key(config)
@@ -58,7 +48,6 @@ def _leave(spec: SweepSpec, directory: Path, config: RunConfig, outcome: Outcome
         embedding = np.random.default_rng(config.seed).normal(size=(6, config.size)).astype(np.float32)
         similarity = np.corrcoef(embedding).astype(np.float32)
         np.savez(folder / ARRAYS, embedding=embedding, similarity=similarity)
-        (folder / PICTURE).write_bytes(_picture())
         curve = tuple(
             Evaluation(50 * step, 2.0 / step, dict.fromkeys(config.mix.tasks, step / 60)) for step in range(1, 61)
         )

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import shutil
+import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,24 +19,16 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from orchestrator.report.answer import Answer, answer
-from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.validation import parse
-from orchestrator.store import lifecycle
-from orchestrator.store.files import SweepFiles
-from orchestrator.store.journal import Ended, Journal
 from orchestrator.store.probed import ProbeResult, write_result
-from orchestrator.store.records import ARRAYS, PICTURE
-from orchestrator.tracking.base import Ending
-from orchestrator.tracking.mlflow_tracker import MlflowTracker
+from orchestrator.tracking.mlflow_tracker import MlflowTracker, remove_sweep
+from orchestrator.tracking.recorder import Ending
 from orchestrator.tracking.store import DATABASE, Store, choose
-from orchestrator.tracking.system import SystemSample
 from tests.report.samples import make_spec
 from tests.tracking.samples import Finished, finish
 from trainables.base import Status
 
-BUSY = [SystemSample(1767323045000 + 1000 * second, {"cpu_utilization_percentage": second}) for second in (10, 20)]
-"""10 and 20 seconds after the sweep of the samples began."""
 SWEEP = "add_vs_add_prod-20260102-030405-ab12"
 
 
@@ -67,7 +60,6 @@ def record(tracker: MlflowTracker, finished: Finished, ending: Ending = Ending.F
     tracker.begin(finished.sweep)
     for run in finished.runs:
         tracker.run_ended(finished.sweep, run)
-    tracker.measured(finished.sweep, BUSY)
     tracker.end(finished.sweep, finished.answer, ending)
 
 
@@ -173,20 +165,10 @@ def test_learning_curves_are_per_task_over_steps(kept: Record) -> None:
         assert history[-1].timestamp <= run.info.end_time
 
 
-def test_embeddings_and_their_picture_come_along(kept: Record) -> None:
-    run = next(run for run in kept.runs(kind="run") if run.data.params["units"] == "64")
-    assert kept.artifacts(run) == {"arrays.npz", "similarity.png"}
-    path = kept.client.download_artifacts(run.info.run_id, "arrays.npz")
-    with np.load(path, allow_pickle=False) as arrays:
-        assert arrays["embedding"].shape == (6, 64)
-        assert arrays["similarity"].shape == (6, 6)
-
-
-def test_a_picture_is_drawn_for_the_first_seed_of_a_size_alone(empty: Path, tmp_path: Path) -> None:
-    """Of runs as they are left now, without one; drawing takes as long as all the rest of a record."""
+def test_arrays_come_along_with_a_picture_for_the_first_seed_of_a_size(empty: Path, tmp_path: Path) -> None:
+    """Drawing takes as long as all the rest of a record."""
     done = finish(tmp_path)
     first = next(run for run in done.runs if run.outcome.status is Status.FINISHED)
-    (first.directory / PICTURE).unlink()
     second = replace(first, key="second", config=replace(first.config, seed=done.sweep.spec.seed + 1))
     longer = replace(first, key="longer", config=replace(first.config, steps_factor=2))
     for other in (second, longer):
@@ -201,19 +183,11 @@ def test_a_picture_is_drawn_for_the_first_seed_of_a_size_alone(empty: Path, tmp_
         "second": {"arrays.npz"},
         "longer": {"arrays.npz"},
     }
-    drawn = kept.client.download_artifacts(kept.one(run_key=first.key).info.run_id, "similarity.png")
-    assert Path(drawn).stat().st_size > 5000
-
-
-def test_an_array_of_another_form_has_no_picture(empty: Path, tmp_path: Path) -> None:
-    done = finish(tmp_path)
-    run = next(run for run in done.runs if run.outcome.status is Status.FINISHED)
-    (run.directory / PICTURE).unlink()
-    np.savez(run.directory / ARRAYS, similarity=np.arange(3.0))
-    store = fresh_store(empty, tmp_path)
-    MlflowTracker(store).run_ended(done.sweep, run)
-    kept = Record(store, done, MlflowClient(store.uri))
-    assert kept.artifacts(kept.one(run_key=run.key)) == {"arrays.npz"}
+    recorded = kept.one(run_key=first.key).info.run_id
+    assert Path(kept.client.download_artifacts(recorded, "similarity.png")).stat().st_size > 5000
+    with np.load(kept.client.download_artifacts(recorded, "arrays.npz"), allow_pickle=False) as arrays:
+        assert arrays["embedding"].shape == (6, first.config.size)
+        assert arrays["similarity"].shape == (6, 6)
 
 
 def test_what_probes_find_later_replaces_the_record_of_the_run(empty: Path, tmp_path: Path) -> None:
@@ -244,22 +218,16 @@ def test_diverged_is_data_and_failed_is_not(kept: Record) -> None:
     assert "failed" in failed.data.tags["mlflow.note.content"]
 
 
-def test_times_are_those_that_the_sweep_tells(empty: Path, tmp_path: Path) -> None:
-    """Whenever it is recorded, and whenever its files were copied."""
+def test_times_are_those_of_the_log_whenever_it_is_recorded(empty: Path, tmp_path: Path) -> None:
     finished = finish(tmp_path)
-    at, failed = "2026-01-02T03:10:00+00:00", next(run for run in finished.runs if run.outcome.error)
-    runs = tuple(replace(run, at=at if run is failed else "") for run in finished.runs)
-    journal = Journal(SweepFiles(finished.sweep.directory).journal)
-    for run in runs:
-        journal.append(
-            Ended(run.key, Request(run.config.mix.name, run.config.size, run.config.seed), run.outcome, at=at)
-        )
-    journal.close()
+    times = [f"2026-01-02T03:{minute:02}:00+00:00" for minute in range(10, 10 + len(finished.runs))]
+    runs = tuple(replace(run, at=at) for run, at in zip(finished.runs, times, strict=True))
     store = fresh_store(empty, tmp_path)
     record(MlflowTracker(store), replace(finished, runs=runs))
     kept = Record(store, finished, MlflowClient(store.uri))
-    assert kept.one(run_key=failed.key).info.end_time == kept.one(kind="sweep").info.end_time == 1767323400000
-    assert {run.info.end_time for run in kept.runs(kind="transition")} == {1767323400000}
+    ends = [kept.one(run_key=run.key).info.end_time for run in runs]
+    assert ends == [1767323400000 + 60_000 * place for place in range(len(runs))]
+    assert {run.info.end_time for run in kept.runs() if run.data.tags["kind"] != "run"} == {ends[-1]}
 
 
 def test_a_transition_run_holds_the_curve(kept: Record) -> None:
@@ -317,30 +285,6 @@ def test_a_transition_names_the_runs_it_rests_on(kept: Record) -> None:
     ] * 3
 
 
-def test_a_sweep_names_its_data_and_runs_point_there(kept: Record) -> None:
-    inputs = kept.one(kind="sweep").inputs
-    assert inputs is not None
-    named = {each.dataset.digest: each.dataset for each in inputs.dataset_inputs}
-    used = {run.outcome.data for run in kept.finished.runs if run.outcome.data}
-    assert set(named) == used
-    assert len(used) == 2
-    assert {each.name for each in named.values()} == {
-        "tests.families:LogisticFamily add seed 0",
-        "tests.families:LogisticFamily add+prod seed 0",
-    }
-    for digest, dataset in named.items():
-        made_from = json.loads(dataset.source)["tags"]
-        for run in kept.runs(kind="run", data=digest):
-            assert (run.data.params["mix"], run.data.params["seed"]) == (made_from["mix"], made_from["seed"])
-            assert made_from["curve.midpoint"] == run.data.params["curve.midpoint"]
-
-
-def test_how_busy_the_machine_was_is_kept_over_time(kept: Record) -> None:
-    run = kept.one(kind="sweep")
-    history = kept.client.get_metric_history(run.info.run_id, "system/cpu_utilization_percentage")
-    assert [(metric.step, metric.value) for metric in history] == [(10, 10.0), (20, 20.0)]
-
-
 def test_the_page_knows_the_experiment_for_what_it_is(kept: Record) -> None:
     experiment = kept.client.get_experiment(experiment_id(kept.client))
     assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
@@ -363,12 +307,6 @@ def test_a_replay_leaves_one_record_each(kept: Record) -> None:
     record(same, kept.finished)
     same.run_ended(kept.finished.sweep, kept.finished.runs[0])
     assert snapshot(kept) == before
-
-
-def test_a_lost_store_is_rebuilt_from_the_same_arguments(kept: Record, empty: Path, tmp_path: Path) -> None:
-    store = fresh_store(empty, tmp_path)
-    record(MlflowTracker(store), kept.finished)
-    assert said(snapshot(Record(store, kept.finished, MlflowClient(store.uri)))) == said(snapshot(kept))
 
 
 def test_a_half_written_record_is_completed(kept: Record, tmp_path: Path) -> None:
@@ -433,25 +371,6 @@ def test_transitions_are_there_while_a_sweep_runs_and_give_way_to_the_final_ones
     assert not kept.one(sweep.id, kind="sweep").data.tags["answer"].startswith("so far")
 
 
-def test_a_sweep_whose_driver_died_is_marked_by_the_next_one(kept: Record, tmp_path: Path) -> None:
-    died, driven, after = (
-        finish(tmp_path, f"add_vs_add_prod-20260102-030405-{end}") for end in ("dead", "live", "next")
-    )
-    for each in (died, driven):
-        each.sweep.directory.mkdir(exist_ok=True)
-        tracker = MlflowTracker(kept.store)
-        tracker.begin(each.sweep)
-        tracker.so_far(each.sweep, each.answer)
-    with lifecycle.driving(SweepFiles(driven.sweep.directory)):
-        MlflowTracker(kept.store).begin(after.sweep)
-    marked = kept.one(died.sweep.id, kind="sweep")
-    assert (marked.info.status, marked.data.tags["state"]) == ("KILLED", "interrupted")
-    assert {run.info.status for run in kept.runs(died.sweep.id, kind="transition")} == {"KILLED"}
-    assert kept.one(driven.sweep.id, kind="sweep").info.status == "RUNNING"
-    MlflowTracker(kept.store).begin(died.sweep)  # Resumed: it runs again.
-    assert kept.one(died.sweep.id, kind="sweep").info.status == "RUNNING"
-
-
 def test_files_given_are_kept_and_the_figure_is_not_drawn_twice(kept: Record, tmp_path: Path) -> None:
     finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-file")
     figure = tmp_path / "transitions.png"
@@ -473,24 +392,44 @@ def test_an_experiment_in_the_trash_is_taken_out(empty: Path, tmp_path: Path) ->
     assert Counter(run.data.tags["kind"] for run in kept.runs()) == {"sweep": 1, "run": 1}
 
 
-def test_long_curves_take_several_calls(kept: Record, tmp_path: Path) -> None:
+def test_long_curves_are_whole_and_values_no_chart_can_show_are_left_out(kept: Record, tmp_path: Path) -> None:
     finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-long")
     run = finished.runs[0]
     curve = tuple(replace(run.outcome.curve[0], step=step) for step in range(1, 1001))
-    MlflowTracker(kept.store).run_ended(finished.sweep, replace(run, outcome=replace(run.outcome, curve=curve)))
+    broken = replace(curve[-1], step=1001, loss=float("nan"))
+    outcome = replace(run.outcome, curve=(*curve, broken))
+    MlflowTracker(kept.store).run_ended(finished.sweep, replace(run, outcome=outcome))
     recorded = kept.one(finished.sweep.id, run_key=run.key)
     assert len(kept.client.get_metric_history(recorded.info.run_id, "loss")) == 1000
+    assert len(kept.client.get_metric_history(recorded.info.run_id, "accuracy/add")) == 1001
 
 
-def test_values_no_chart_can_show_are_left_out(kept: Record, tmp_path: Path) -> None:
-    finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-nan0")
-    run = finished.runs[5]
-    broken = replace(run.outcome.curve[-1], step=3050, loss=float("nan"))
-    curve = (*run.outcome.curve, broken)
-    MlflowTracker(kept.store).run_ended(finished.sweep, replace(run, outcome=replace(run.outcome, curve=curve)))
-    recorded = kept.one(finished.sweep.id, run_key=run.key)
-    assert len(kept.client.get_metric_history(recorded.info.run_id, "loss")) == 60
-    assert len(kept.client.get_metric_history(recorded.info.run_id, "accuracy/add")) == 61
+def test_the_machine_is_measured_while_a_sweep_is_driven(
+    kept: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.1")
+    finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-busy")
+    tracker = MlflowTracker(kept.store, measuring=True)
+    tracker.begin(finished.sweep)
+    time.sleep(1)
+    tracker.end(finished.sweep, finished.answer, Ending.FINISHED)
+    run = kept.one(finished.sweep.id, kind="sweep")
+    measured = kept.client.get_metric_history(run.info.run_id, "system/cpu_utilization_percentage")
+    assert len(measured) >= 2
+    assert all(0 <= each.value <= 100 for each in measured)
+
+
+def test_a_deleted_sweep_leaves_no_record_and_no_artifact(empty: Path, tmp_path: Path) -> None:
+    finished = finish(tmp_path / "sweeps")
+    store = fresh_store(empty, tmp_path)
+    record(MlflowTracker(store), finished)
+    kept = Record(store, finished, MlflowClient(store.uri))
+    count = len(kept.runs())
+    assert remove_sweep(store, finished.sweep.spec.name, finished.sweep.id) == count
+    assert kept.runs() == []
+    assert not any(path.is_file() for path in (tmp_path / "artifacts").rglob("*"))
+    assert remove_sweep(store, finished.sweep.spec.name, finished.sweep.id) == count  # Again, without harm.
+    assert remove_sweep(store, "no_such_space", finished.sweep.id) == 0
 
 
 def snapshot(kept: Record) -> list[dict[str, Any]]:
@@ -513,13 +452,3 @@ def snapshot(kept: Record) -> list[dict[str, Any]]:
             }
         )
     return sorted(found, key=lambda each: each["id"])
-
-
-def said(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without the identifiers MLflow invents."""
-    kinds = {each["id"]: each["tags"]["kind"] for each in found}
-    plain = [
-        {**each, "id": "", "parent": kinds.get(each["parent"])}  # Parents are named by what they are.
-        for each in found
-    ]
-    return sorted(plain, key=lambda each: json.dumps(each["tags"], sort_keys=True))

@@ -11,11 +11,9 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from orchestrator.errors import SweepError
-from orchestrator.tracking.base import Ending
-from orchestrator.tracking.mlflow_tracker import MlflowTracker
-from orchestrator.tracking.recorder import Recorder
-from orchestrator.tracking.store import check
+from orchestrator.tracking.mlflow_tracker import MlflowTracker, remove_sweep
+from orchestrator.tracking.recorder import Ending, Recorder
+from orchestrator.tracking.store import StoreError, check
 from tests.tracking.samples import finish
 from tests.tracking.servers import free_port, serving
 
@@ -31,7 +29,7 @@ def test_records_wait_for_a_stopped_server_and_arrive_once_each(
     port = free_port()
 
     with serving(tmp_path, port) as store:
-        recorder = Recorder(MlflowTracker(store), first_wait_s=0.2)
+        recorder = Recorder(lambda: MlflowTracker(store), retry_s=0.2)
         recorder.begin(finished.sweep)
         for run in finished.runs[:3]:
             recorder.run_ended(finished.sweep, run)
@@ -40,7 +38,7 @@ def test_records_wait_for_a_stopped_server_and_arrive_once_each(
         recorder.run_ended(finished.sweep, run)
     recorder.end(finished.sweep, finished.answer, Ending.FINISHED)
     _until(lambda: "records wait" in recorder.warning)
-    with pytest.raises(SweepError, match="cannot be reached"):
+    with pytest.raises(StoreError, match="refused"):
         check(store)
 
     with serving(tmp_path, port):
@@ -68,6 +66,11 @@ def test_records_wait_for_a_stopped_server_and_arrive_once_each(
         solved = next(run for run in runs if "loss" in run.data.metrics)
         assert len(client.get_metric_history(solved.info.run_id, "loss")) == 60
         assert {each.path for each in client.list_artifacts(solved.info.run_id)} == {"arrays.npz", "similarity.png"}
+
+        assert any(path.is_file() for path in (tmp_path / "artifacts").rglob("*"))
+        assert remove_sweep(store, finished.sweep.spec.name, finished.sweep.id) == len(runs)
+        assert client.search_runs([experiment.experiment_id]) == []
+        assert not any(path.is_file() for path in (tmp_path / "artifacts").rglob("*"))
 
 
 def _until(condition: Callable[[], bool]) -> None:

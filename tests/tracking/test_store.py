@@ -1,19 +1,33 @@
-"""Which store is chosen, and what is said about one that does not answer."""
+"""The choice of a store, and errors of one that does not answer."""
 
 from __future__ import annotations
 
 import http.server
+import shutil
 import socket
+import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from mlflow import MlflowClient
 
-from orchestrator.errors import SweepError, UserError
-from orchestrator.tracking import store
-from orchestrator.tracking.store import Store, check, choose, without_credentials
+from orchestrator.errors import UserError
+from orchestrator.tracking.store import (
+    ARTIFACTS,
+    DATABASE,
+    PASSWORD,
+    TOKEN,
+    USERNAME,
+    Store,
+    StoreError,
+    check,
+    choose,
+    make_database,
+    store_errors,
+)
 
 
 def test_the_default_lies_in_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,13 +59,12 @@ def test_the_variable_names_the_store(tmp_path: Path) -> None:
     ],
 )
 def test_credentials_are_never_shown(uri: str, shown: str) -> None:
-    assert without_credentials(uri) == shown
     assert Store(uri, None).shown == shown
 
 
 @pytest.mark.parametrize("uri", ["file:///tmp/mlruns", "mlruns", "ftp://ann:secret@host/x"])
 def test_what_is_no_store_is_refused_with_what_is(uri: str) -> None:
-    with pytest.raises(UserError, match="which is no store for sweeps") as refused:
+    with pytest.raises(UserError, match="which cannot hold sweeps") as refused:
         check(Store(uri, None))
     assert "sqlite:////absolute/path" in str(refused.value)
     assert "secret" not in str(refused.value)
@@ -62,38 +75,31 @@ def test_a_relative_sqlite_path_is_refused() -> None:
         check(Store("sqlite:///mlflow.db", None))
 
 
-def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
-    (tmp_path / "mlflow.db").write_text("not a database, but a text of some length" * 20)
-    with pytest.raises(SweepError, match="not a database"):
+def test_a_damaged_file_is_named_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / DATABASE).write_text("not a database, but a text of some length" * 20)
+    with pytest.raises(StoreError, match=r"not a database.*`sync --rebuild`"):
         check(choose(tmp_path, {}))
 
 
 def test_a_home_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(SweepError, match=r"file/home.*cannot be reached"):
+    with pytest.raises(StoreError, match="file/home"):
         check(choose(tmp_path / "file" / "home", {}))
 
 
 @pytest.mark.parametrize("scheme", ["http", "postgresql"])
-def test_nobody_listens(scheme: str) -> None:
+def test_a_store_that_does_not_answer_is_named_without_its_password(
+    scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
-        with pytest.raises(SweepError, match="cannot be reached") as refused:
+        with pytest.raises(StoreError, match="refused") as refused:
             check(Store(f"{scheme}://ann:secret@127.0.0.1:{port}/mlflow", None))
-    assert f"127.0.0.1:{port}" in str(refused.value)
-    assert "MLFLOW_TRACKING_URI" in str(refused.value)
+    assert f"{scheme}://127.0.0.1:{port}" in str(refused.value)
     assert "secret" not in str(refused.value)
     assert not isinstance(refused.value, UserError)
-
-
-def test_a_server_that_never_answers_is_given_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "TIMEOUT_S", 0.2)
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
-        with pytest.raises(SweepError, match="timed out"):
-            check(Store(f"http://127.0.0.1:{silent.getsockname()[1]}", None))
 
 
 @contextmanager
@@ -106,7 +112,9 @@ def answering(status: int) -> Iterator[str]:
             self.end_headers()
 
         def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
+            """Keep the tests' output clean."""
+
+        do_POST = do_GET
 
     server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)
@@ -119,13 +127,67 @@ def answering(status: int) -> Iterator[str]:
         server.server_close()
 
 
-@pytest.mark.parametrize("status", [200, 401, 403])
-def test_a_server_that_is_there_will_do(status: int) -> None:
-    with answering(status) as uri:
+@pytest.mark.parametrize(
+    ("status", "password", "said"),
+    [
+        (401, "", "asks for a login: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"),
+        (401, "given-Xq7", "refuses this user name or password: set MLFLOW_TRACKING_USERNAME and"),
+        (403, "given-Xq7", "permission MANAGE"),
+        (404, "", "error code 404"),
+        (502, "", "502"),
+    ],
+)
+def test_a_server_that_refuses_says_what_to_set(
+    status: int, password: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    for name in (USERNAME, PASSWORD, TOKEN):
+        monkeypatch.delenv(name, raising=False)
+    if password:
+        monkeypatch.setenv(USERNAME, "ann")
+        monkeypatch.setenv(PASSWORD, password)
+    with answering(status) as uri, pytest.raises(StoreError, match=said) as refused:
         check(Store(uri, None))
+    assert uri in str(refused.value)
+    assert "given-Xq7" not in str(refused.value)
 
 
-@pytest.mark.parametrize("status", [404, 502])
-def test_a_server_that_is_no_mlflow_will_not(status: int) -> None:
-    with answering(status) as uri, pytest.raises(SweepError, match=f"answers {status}"):
-        check(Store(uri, None))
+def test_errors_of_a_database_name_the_store(empty: Path, tmp_path: Path) -> None:
+    shutil.copyfile(empty, tmp_path / DATABASE)
+    store = choose(tmp_path, {})
+    client = MlflowClient(store.uri)
+    with sqlite3.connect(tmp_path / DATABASE) as connection:
+        connection.execute("ALTER TABLE experiments RENAME TO hidden")
+    connection.close()
+    with pytest.raises(StoreError, match=r"mlflow\.db: .*no such table"), store_errors(store):
+        client.get_experiment_by_name("anything")
+
+
+def test_a_moved_home_does_not_write_into_the_original(empty: Path, tmp_path: Path) -> None:
+    home = tmp_path / "a home"
+    home.mkdir()
+    shutil.copyfile(empty, home / DATABASE)
+    client = MlflowClient(choose(home, {}).uri)
+    client.create_experiment("ours", (home / ARTIFACTS / "ours").as_uri())
+    client.create_experiment("bucket", "s3://bucket/artifacts/elsewhere")
+    check(choose(home, {}))
+    copy = tmp_path / "copy"
+    shutil.copytree(home, copy)
+    with pytest.raises(StoreError, match=r"moved or copied.*`sync --rebuild`") as refused:
+        check(choose(copy, {}))
+    assert (home / ARTIFACTS / "ours").as_uri() in str(refused.value)
+
+
+def test_a_new_database_is_whole_and_made_once(tmp_path: Path) -> None:
+    """Several processes that begin in one home at once would each make it."""
+    store = choose(tmp_path / "home", {})
+    threads = [threading.Thread(target=make_database, args=(store,)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    client = MlflowClient(store.uri)
+    assert client.create_experiment("ours", store.location_of("ours"))
+    before = (tmp_path / "home" / DATABASE).read_bytes()
+    make_database(store)
+    assert (tmp_path / "home" / DATABASE).read_bytes() == before

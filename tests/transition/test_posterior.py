@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.simulation.recorded import read_table
 from orchestrator.transition.curves import curves_for
 from orchestrator.transition.kinds import Crossing
 from orchestrator.transition.posterior import (
@@ -21,6 +20,7 @@ from orchestrator.transition.posterior import (
 )
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import LEVEL, Point, Verdict
+from tests.simulation.recorded import read_table
 
 TABLE = Path(__file__).parents[1] / "data" / "add_vs_add_prod_laptop_runs.csv"
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9)

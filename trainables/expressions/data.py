@@ -58,7 +58,7 @@ def _held_out(expressions: Expressions, part: Part, seed: int) -> Examples:
 
 
 def _cases(expressions: Expressions, examples: Examples) -> int:
-    """How many different held-out tuples the test expressions rest on."""
+    """Number of different held-out tuples under the test expressions."""
     # An expression ends with <eos>, so no tuple reaches from one row into the next.
     return expressions.held_out.cases(expressions.vocabulary.arguments(examples.tokens.reshape(-1)), Part.TEST)
 

@@ -21,7 +21,7 @@ LARGEST_TABLE = 2**20
 
 
 class Part(IntEnum):
-    """Where a tuple may occur. The part of an expression is the largest among its tuples."""
+    """Part of the data in which a tuple may occur. The part of an expression is the largest among its tuples."""
 
     TRAINED = 0
     VALIDATION = 1
@@ -93,7 +93,7 @@ class HeldOut:
         return found[np.sort(rng.choice(len(found), size=limit, replace=False))]
 
     def cases(self, arguments: NDArray[np.integer], part: Part) -> int:
-        """How many different tuples (with ``unordered``, multisets) of a part stand in a text: its values [L] in order,
+        """Number of different tuples (with ``unordered``, multisets) of a part in a text: its values [L] in order,
         with what is none of 0..value_count-1 for everything between them."""
         windows = np.lib.stride_tricks.sliding_window_view(arguments, self._length)
         rows = windows[((windows >= 0) & (windows < self._values)).all(axis=1)].astype(np.int64)

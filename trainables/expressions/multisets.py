@@ -82,7 +82,7 @@ class MultisetNumbering:
 
 
 def orders(multisets: NDArray[np.int64]) -> NDArray[np.float64]:
-    """How many tuples [M] each multiset [M, k] stands for: k! over the factorials of how often each number occurs."""
+    """Number of tuples [M] for each multiset [M, k]: k! over the factorials of the counts of each number."""
     run, found = np.ones(len(multisets)), np.ones(len(multisets))
     for place in range(1, multisets.shape[1]):
         run = np.where(multisets[:, place] == multisets[:, place - 1], run + 1, 1)

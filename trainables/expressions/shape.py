@@ -1,4 +1,4 @@
-"""How large expressions are and what of them is held out: the settings that every family of expressions has."""
+"""Shape of expressions and what is held out: the settings that every family of expressions has."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class ExpressionTask(ExpressionShape, TextTask):
 
     @abstractmethod
     def function(self, operation: str, seed: int) -> Function:
-        """What an operation computes; random tables depend on the seed. Raises ``KeyError`` for an unknown one."""
+        """Function of an operation; random tables depend on the seed. Raises ``KeyError`` for an unknown one."""
 
     @abstractmethod
     def blind(self) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ class ExpressionTask(ExpressionShape, TextTask):
         return {}
 
     def values_in_order(self) -> bool:
-        """Whether the values are the numbers modulo their count, in their order."""
+        """True if the values are the numbers modulo their count, in their order."""
         return False
 
     def tables(self, tasks: Sequence[str], seed: int) -> TaskTables:
@@ -58,7 +58,7 @@ class ExpressionTask(ExpressionShape, TextTask):
         return TaskTables(values, self.groupings(), self.values_in_order())
 
     def gives_values(self, operation: str) -> bool:
-        """Whether what an operation comes to is a value again, so that it may be an argument of another."""
+        """True if an operation gives a value again, so that it may be an argument of another."""
         return True
 
     def check_mix(self, mix: Mix) -> None:

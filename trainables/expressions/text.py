@@ -76,7 +76,7 @@ class Expressions:
 
     @property
     def nests(self) -> bool:
-        """Whether an operation may be an argument of another."""
+        """True if an operation may be an argument of another."""
         return self.settings.levels > 1 and len(self._draw.inner) > 0
 
     def sample(self, part: Part, count: int, rng: np.random.Generator) -> tuple[Texts, dict[str, int]]:

@@ -60,7 +60,7 @@ def select(trees: Trees, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> Trees:
 
 @dataclass(frozen=True)
 class Draw:
-    """How operations are drawn: ``shares`` of all of a mix's, and which of them (``inner``, indices into the shares)
+    """Draws of operations: ``shares`` of all of a mix's, and which of them (``inner``, indices into the shares)
     may stand inside another, where each has its share among these. Without any, nothing is nested."""
 
     shares: Sequence[float]
@@ -138,7 +138,7 @@ def part_of(trees: Trees, held_out: HeldOut) -> NDArray[np.uint8]:
 
 
 def count_operations(trees: Trees, operations: int) -> NDArray[np.int64]:
-    """How often each of the mix's operations occurs in the batch, [operations]."""
+    """Count of each of the mix's operations in the batch, [operations]."""
     counts = np.zeros(operations, dtype=np.int64)
     for level in trees:
         counts += np.bincount(level.operation[level.nested], minlength=operations)

@@ -1,4 +1,4 @@
-"""What ListOps is asked to be: expressions whose values are numbers modulo n."""
+"""Settings of the ListOps task: expressions whose values are numbers modulo n."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def _elements(factor: str, points: int) -> Integers:
 
 
 def is_even(cycle_lengths: Iterable[int]) -> bool:
-    """Whether a permutation with such cycles is a product of an even number of transpositions."""
+    """True if a permutation with such cycles is a product of an even number of transpositions."""
     return sum(length - 1 for length in cycle_lengths) % 2 == 0
 
 

@@ -45,7 +45,7 @@ class Codes:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the auxiliary operations are about: the point whose image is asked for, and the elements, ascending, of the
+    """Subjects of the auxiliary operations: the point whose image is asked for, and the elements, ascending, of the
     subgroup whose cosets are; None where none is named."""
 
     point: int

@@ -1,4 +1,4 @@
-"""What the permutation family is asked to be: expressions whose values are the elements of a group."""
+"""Settings of the permutation task: expressions whose values are the elements of a group."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class TaskSettings(ExpressionTask):
         return 1 if self.elements == "token" else named_group(self.group).points
 
     def groupings(self) -> dict[str, tuple[int, ...]]:
-        """What the operations beside the product say of each element, by operation, as far as elements differ in it and
+        """Values of the auxiliary operations for each element, by operation, if elements differ in them and
         it does not tell all of them apart."""
         found: dict[str, tuple[int, ...]] = {}
         for name in ("sign", "order", "coset"):
@@ -76,7 +76,7 @@ class TaskSettings(ExpressionTask):
 
     @property
     def is_cyclic(self) -> bool:
-        """Whether the group is one of rotations alone, C<n>, whose elements and points lie on a ring."""
+        """True if the group is C<n>, rotations alone: its elements and points form a ring."""
         factors = named_group(self.group).factors
         return len(factors) == 1 and factors[0][0].startswith("C")
 
@@ -128,7 +128,7 @@ class TaskSettings(ExpressionTask):
         )
 
     def _codes(self, operation: str) -> Integers | None:
-        """What an operation says of each product, [N]; None where it needs a subgroup that is not named."""
+        """Codes of an operation for each product, [N]; None if it needs a subgroup that is not named."""
         group = named_group(self.group)
         subgroup = None if self.subgroup is None else group.subgroup(self.subgroup)
         return OPERATIONS[operation].codes(group, _all_codes(group), Asked(self.point, subgroup))

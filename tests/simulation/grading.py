@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.simulation.truths import Truth, TruthKind
 from orchestrator.transition.fit import fit
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Point, Verdict
+from tests.simulation.truths import Truth, TruthKind
 
 RIGHT = {
     TruthKind.NEVER: (Verdict.ABOVE,),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.prediction.scores import (
+from orchestrator.prediction import (
     SCORES,
     chance,
     fourier_overlap,
@@ -20,6 +20,7 @@ from orchestrator.prediction.scores import (
     shared_groupings,
     shared_structure,
 )
+from tests.commands.program import command
 from trainables.listops.settings import TaskSettings as ListOps
 from trainables.permutations.settings import TaskSettings as Permutations
 from trainables.tables import TaskTables
@@ -113,3 +114,10 @@ def test_scores_lie_in_their_ranges_for_any_tables(seed: int, items: int) -> Non
         assert found >= 0 or score.name == "partner_ease"
         assert found <= 1 + 1e-9
     assert chance("one", "other", tables) == chance("one", "other", tables)
+
+
+def test_predict_prints_every_score_of_every_mix() -> None:
+    done = command("predict", "add_vs_add_prod", "--profile", "smoke")
+    assert done.code == 0, done.err
+    assert "add+prod" in done.out
+    assert all(f"{score.name}: {score.says}" in done.out for score in SCORES)

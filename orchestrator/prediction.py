@@ -1,7 +1,7 @@
-"""Scores for a pair of tasks, from their tables alone: how much might learning one help with the other?
+"""Scores of mixes before any training, from the tables of their tasks alone: which partner should help the target?
 
-Every score is one that somebody could believe in, and higher always means that the partner should help more. None was
-fitted to any result. All probabilities are over tuples of items drawn evenly.
+Higher means that the partner should help more. No score was fitted to any result. All probabilities are over tuples of
+items drawn evenly.
 
 Shape legend: a table is an int64 array [N] * k of codes, k arguments (:class:`trainables.tables.TaskTables`).
 """
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.space.spec import SweepSpec
 from trainables.tables import TaskTables, group_of, respects
 
 Integers = NDArray[np.int64]
@@ -23,8 +24,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Score:
-    """A score by its name. ``says`` is a line for people; ``of(target, partner, tables)`` gives a number, in [0, 1]
-    but for counts, or None where it means nothing for these tables."""
+    """A score by its name. ``says`` describes it in a line; ``of(target, partner, tables)`` returns a number, in [0, 1]
+    unless it is a count, or None if it is undefined for these tables."""
 
     name: str
     says: str
@@ -32,18 +33,18 @@ class Score:
 
 
 def output_entropy(task: str, tables: TaskTables) -> float:
-    """The entropy of what a task gives, in nats: low where few values are frequent, at most ln N over N items."""
+    """Entropy of a task's values, in nats; at most ln N over N items."""
     return _entropy(tables.values[task])
 
 
 def shared_groupings(target: str, partner: str, tables: TaskTables) -> float:
-    """How many of the groupings both tasks respect: the group of what the task makes of items depends on the groups of
-    the items alone (a quotient of Z_n for ADD and PROD), and is not the same for all."""
+    """Number of groupings that both tasks respect: the group of a task's value depends on the groups of its arguments
+    alone (a quotient of Z_n for ADD and PROD), and differs between arguments."""
     return float(len(_shared(target, partner, tables)))
 
 
 def shared_structure(target: str, partner: str, tables: TaskTables) -> float:
-    """The share of the target's output entropy that the groupings both respect determine together: H(groups) / H."""
+    """Share of the target's output entropy that the shared groupings determine together: H(groups) / H."""
     groups = _joined(
         [group_of(tables.values[target], labels, tables.items) for labels in _shared(target, partner, tables)]
     )
@@ -61,26 +62,26 @@ def mutual_information(target: str, partner: str, tables: TaskTables) -> float:
 
 
 def partner_ease(target: str, partner: str, tables: TaskTables) -> float:
-    """1 - H(partner) / ln N: how far the partner's outputs are from evenly spread."""
+    """Unevenness of the partner's outputs: 1 - H(partner) / ln N."""
     return 1 - _entropy(tables.values[partner]) / float(np.log(tables.items))
 
 
 def partner_peak(target: str, partner: str, tables: TaskTables) -> float:
-    """The probability of the partner's most frequent output: what a constant answer scores."""
+    """Probability of the partner's most frequent output: the score of a constant answer."""
     return float(_shares(tables.values[partner]).max())
 
 
 def fourier_overlap(target: str, partner: str, tables: TaskTables) -> float | None:
-    """How much of the Fourier power over (Z_n)^k two tasks have in common: sum of sqrt(p q) (Bhattacharyya 1943), where
-    p is the power of the target's output indicators at each frequency but 0, summed over outputs and scaled to 1, and q
-    the partner's. None where items are no numbers modulo N."""
+    """Overlap of two tasks' Fourier power over (Z_n)^k: sum of sqrt(p q) (Bhattacharyya 1943). p is the power of the
+    target's output indicators at each frequency but 0, summed over outputs and scaled to 1; q the partner's. None
+    unless items are numbers modulo N."""
     if not tables.in_order:
         return None
     return float(np.sqrt(_power(tables.values[target]) * _power(tables.values[partner])).sum())
 
 
 def chance(target: str, partner: str, tables: TaskTables) -> float:
-    """A number that knows nothing, from a hash of both names: the yardstick."""
+    """A number without information, from a hash of both names: the control."""
     digest = hashlib.sha256(f"{target}, {partner}, {tables.items}".encode()).digest()
     return int.from_bytes(digest[:4], "big") / 2**32
 
@@ -92,13 +93,13 @@ SCORES = (
     Score("partner_ease", "how uneven the partner's values are, by entropy", partner_ease),
     Score("partner_peak", "frequency of the partner's most frequent value", partner_peak),
     Score("fourier_overlap", "Fourier power that both tasks have in common", fourier_overlap),
-    Score("chance", "a number that knows nothing", chance),
+    Score("chance", "a number without information: the control", chance),
 )
 """All scores, in the order they are printed."""
 
 
 def mix_scores(target: str, partners: Sequence[str], tables: TaskTables) -> dict[str, float]:
-    """The scores of a mix: for several partners the mean over them. Scores that mean nothing here are left out."""
+    """The scores of a mix, each the mean over its partners. Undefined scores are left out."""
     found = {}
     for score in SCORES:
         each = [score.of(target, partner, tables) for partner in partners]
@@ -106,6 +107,26 @@ def mix_scores(target: str, partners: Sequence[str], tables: TaskTables) -> dict
         if known and len(known) == len(each):
             found[score.name] = float(np.mean(known))
     return found
+
+
+def predicted(spec: SweepSpec) -> dict[str, dict[str, float]]:
+    """Scores of every mix except the baseline, by the mix's name without recipe; empty if the family has no tables for
+    its tasks. Partners are the tasks of all phases but the target."""
+    partners = {
+        arm.composition: sorted({task for phase in arm.phases for task in phase.mix.tasks} - {spec.target})
+        for arm in spec.mixes
+    }
+    asked = {name: tasks for name, tasks in partners.items() if tasks}
+    tasks = sorted({spec.target, *(task for each in asked.values() for task in each)})
+    tables = spec.make_family().tables(tasks, spec.seed) if asked else None
+    return {} if tables is None else {name: mix_scores(spec.target, each, tables) for name, each in asked.items()}
+
+
+def entropies(spec: SweepSpec) -> dict[str, float]:
+    """Entropy of every task's values in nats; empty if the family has no tables."""
+    tasks = sorted({spec.target, *(task for arm in spec.mixes for phase in arm.phases for task in phase.mix.tasks)})
+    tables = spec.make_family().tables(tasks, spec.seed)
+    return {} if tables is None else {task: output_entropy(task, tables) for task in tasks}
 
 
 def _shared(target: str, partner: str, tables: TaskTables) -> list[Integers]:

@@ -1,1 +1,0 @@
-"""What can be said before training: which mixes should help, from the tables of the tasks, and how well that did."""
