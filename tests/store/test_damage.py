@@ -256,6 +256,8 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
     (root / "space.yaml").write_text(counted(root / "log").to_yaml())
     done = command("run", root / "space.yaml", "--local-debug", "--home", root / "home")
     assert done.code == 0, done.err
+    for record in (root / "home").glob("mlflow.db*"):  # It names this directory, and each test has a copy elsewhere.
+        record.unlink()
     found = Stopped(Home(root / "home"), root / "space.yaml", root / "log", table_of(done.out))
     lines = found.files.journal.read_bytes().splitlines(keepends=True)
     late = ended(found.home.root, found.files.directory.name)[found.done :]
