@@ -47,7 +47,7 @@ SEARCHED = {
     FORMER.name: ("search.max_cost=null", "search.precision=0.25", "search.worth=0.006"),
     RECORDED.name: ("search.max_cost=null",),
 }
-"""How the laptop profile searched when a pool's sweeps were made, where it has changed since."""
+"""The laptop profile's search when a pool's sweeps were made, where it has changed since."""
 FALLS_FROM = 18
 RESHAPED = "start_0.2"
 
@@ -69,7 +69,7 @@ SHAPES: dict[str, Callable[[Observation, int, np.random.Generator], Observation]
     "half fail from 18": lambda seen, size, rng: _failing(seen, rng, 0.5 * (size >= FALLS_FROM)),
     "0.3 fail anywhere": lambda seen, size, rng: _failing(seen, rng, 0.3),
 }
-"""What a run of a reshaped pool comes to. Those but the first are drawn of the recipe :data:`RESHAPED`."""
+"""Outcomes of runs of reshaped pools. Those but the first are drawn of the recipe :data:`RESHAPED`."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Drawn:
         return math.log(high / low) if low and high else math.inf
 
     def holds(self, mix: str, size: float) -> bool:
-        """Whether a mix's interval, of which something is known, holds the size."""
+        """True if a mix's interval, of which something is known, holds the size."""
         low, high = self.intervals[mix]
         return (low is not None or high is not None) and (low or 0) <= size <= (high or math.inf)
 
@@ -260,7 +260,7 @@ def _quartiles(values: Sequence[float], form: str) -> str:
 
 
 def told(pool: Pool, mix: str) -> str:
-    """Where the pool's runs of a mix cross, and how sure that is."""
+    """The crossing of the pool's runs of a mix, with its interval."""
     runs, truth = sum(len(pool.runs[mix, size]) for size in pool.sizes(mix)), pool.crossing(mix)
     if truth is None:
         return f"{mix}: {runs} runs, no transition among the sizes"
@@ -269,7 +269,7 @@ def told(pool: Pool, mix: str) -> str:
 
 
 def held(drawn: Sequence[Mapping[str, Sequence[Drawn]]], truths: Sequence[Mapping[str, float | None]]) -> str:
-    """Which share of all intervals hold their truth, over recipes and mixes, method by method."""
+    """The share of all intervals that hold their truth, over recipes and mixes, method by method."""
     said = []
     for method in METHODS:
         of = [
