@@ -26,8 +26,6 @@ import numpy as np
 from orchestrator.search.base import Observation, Problem, Request
 from orchestrator.search.evidence import points
 from orchestrator.simulation.simulator import Cluster, simulate
-from orchestrator.simulation.truths import Truth, TruthKind
-from orchestrator.simulation.truths import draw as draw_truth
 from orchestrator.space.searching import searcher_of
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
@@ -35,6 +33,8 @@ from orchestrator.transition.transition import synergy, transition
 from orchestrator.transition.types import LEVEL, Doubt, Verdict
 from tests.bench.machine import describe, write_json
 from tests.bench.pool import Pool, recipes_of
+from tests.simulation.truths import Truth, TruthKind
+from tests.simulation.truths import draw as draw_truth
 
 SPACE = "add_vs_add_prod"
 DATA = Path(__file__).parent.parent / "data"
