@@ -109,6 +109,8 @@ def _verdict(answer: Answer, mix: MixAnswer) -> str:
     if found.verdict is Verdict.PLATEAU:
         levels = f"{answer.words.score} levels off ({words}; {seeds})"
         return f"With {called(mix)} there is no transition: {levels}, and size does not help"
+    if found.verdict is Verdict.FALLS:
+        return f"With {called(mix)} sizes {won} it and larger ones fail again ({words}; {seeds})"
     if found.verdict is Verdict.NEAR_FLOOR:
         floor = f"the best constant answer is nearly as good as what counts as {won}"
         return f"With {called(mix)} nothing can be said: {floor}"

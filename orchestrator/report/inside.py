@@ -28,7 +28,7 @@ PREFIX = "probe/"
 
 @dataclass(frozen=True)
 class Seen:
-    """What probes saw in one run of a ``size``: their numbers as ``probe/PROBE/NUMBER``. ``learned``: the target."""
+    """Numbers of probes in one run of a ``size``, as ``probe/PROBE/NUMBER``. ``learned``: the target."""
 
     size: int
     learned: bool
@@ -74,7 +74,7 @@ def judge_inside(
 def _compare(
     expected: Expectation, answer: Answer, mix: str, baseline: str, seen: Mapping[str, Sequence[Seen]]
 ) -> tuple[str, Agreement]:
-    """What was found in words, and whether it agrees."""
+    """The finding in words, and the verdict."""
     number, than = f"{PREFIX}{expected.number}", f"{PREFIX}{expected.than}"
 
     def having(mix: str) -> list[Seen]:
@@ -129,9 +129,11 @@ def at_equal_size(
     other_sizes: Sequence[int],
     confidence: float,
 ) -> Difference:
-    """How much higher a number is in one group of runs than in another at equal size, with its interval: the
-    coefficient of the group in a least-squares regression on the group and ln size. A mix that is learned by smaller
-    models would else be compared at another size than the baseline. Each group holds at least four runs."""
+    """The difference of a number between two groups of runs at equal size, with its interval.
+
+    It is the coefficient of the group in a least-squares regression on the group and ln size. A mix learned by smaller
+    models would else be compared at another size than the baseline. Each group holds at least four runs.
+    """
     y = np.array([*own, *other])
     group = np.array([1.0] * len(own) + [0.0] * len(other))
     size = np.log([*own_sizes, *other_sizes])

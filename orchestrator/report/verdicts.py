@@ -134,7 +134,7 @@ def _failed_control(expected: Expectation, answer: Answer) -> str:
 
 
 def _within(verdict: Verdict) -> Agreement:
-    """Whether there is a transition at or below the largest size."""
+    """The verdict on a transition at or below the largest size."""
     if verdict in (Verdict.FOUND, Verdict.BELOW):
         return Agreement.AGREES
     return Agreement.CONTRADICTED if verdict in (Verdict.ABOVE, Verdict.PLATEAU) else Agreement.UNDECIDED

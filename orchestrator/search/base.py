@@ -42,7 +42,7 @@ class Request:
 
     @property
     def is_evidence(self) -> bool:
-        """Whether what the run comes to says where its mix's transition lies: it is the whole run, with the steps that
+        """True if the outcome is evidence of the mix's transition: it is the whole run, with the steps that
         the mix's other runs have. (Of runs that ended, orchestrator/space/evidence.py says the same.)"""
         return self.steps_factor == 1 and not self.phase and self.until is None
 
@@ -55,7 +55,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Observation:
-    """What a finished run says about the target: its test accuracy, the floor of its test set (both in [0, 1]) and
+    """A finished run's evidence about the target: its test accuracy, the floor of its test set (both in [0, 1]) and
     what the run cost in seconds on its device (0 where unknown)."""
 
     accuracy: float
@@ -64,12 +64,12 @@ class Observation:
 
 
 Results = Mapping[Request, Observation | None]
-"""What is known. None stands for a failed run: it is no evidence and is not asked for again."""
+"""Results by run. None stands for a failed run: it is no evidence and is not asked for again."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is searched: mixes by name, candidate sizes ascending, seeds in the order they are used."""
+    """The question searched: mixes by name, candidate sizes ascending, seeds in the order they are used."""
 
     mixes: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -84,7 +84,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class MixProgress:
-    """Where the search for one mix stands.
+    """The state of the search for one mix.
 
     ``low`` is the largest size that did not learn and ``high`` the smallest that did, None while unknown.
     ``runs_left`` is an upper bound on the runs still to come. ``note`` says in a few words what is going on.
@@ -100,7 +100,7 @@ class MixProgress:
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """What can be set under ``search:`` whatever the method.
+    """Settings under ``search:`` whatever the method.
 
     ``stack``: the most seeds to ask for together at one size. The engine trains them as one batched model, at little
     more than the cost of one. ``auto`` leaves the number to the engine, and is 1 without one.
@@ -138,7 +138,7 @@ class Searcher(ABC):
 
     @abstractmethod
     def progress(self) -> list[MixProgress]:
-        """Where each mix stands, in the problem's order."""
+        """The state of each mix, in the problem's order."""
 
     @property
     def stack(self) -> int:
@@ -186,7 +186,7 @@ class Searcher(ABC):
             del self._pending[request]
 
     def as_stopped(self, found: MixProgress) -> MixProgress:
-        """Where the search for a mix stands, counting in that it may have been stopped."""
+        """The state of the search for a mix, a stop by hand counted in."""
         if found.mix not in self._stopped:
             return found
         return replace(found, runs_left=0, done=True, note=BY_HAND)
@@ -201,7 +201,7 @@ class Searcher(ABC):
         return made
 
     def state_dict(self) -> dict[str, Any]:
-        """What is known, as plain JSON values. Pending runs are left out: after a restart they are asked for again."""
+        """All results as plain JSON values. Pending runs are left out: after a restart they are asked for again."""
         return {
             "results": [
                 {"request": asdict(request), "observation": None if seen is None else asdict(seen)}

@@ -129,7 +129,7 @@ class Bayes(Searcher):
         return self._informative(view, belief, results, taken, costs, min(budget, self.stack))
 
     def _affordable(self, view: MixView, taken: set[Request], costs: CostModel) -> int:
-        """How many more runs a mix may start: by ``max_runs``, and by ``max_cost`` at the price of a run at the
+        """The number of runs a mix may still start: by ``max_runs``, and by ``max_cost`` at the price of a run at the
         transition, or at the end of the sizes beyond which that lies. Those in training count as what they are
         expected to come to. Below 1: none."""
         flying = [request for request in taken if request.mix == view.mix]
@@ -167,6 +167,6 @@ class Bayes(Searcher):
         return _Offer((min(share, 1.0), belief.width), free[: best.runs], relative_cost)
 
     def _view(self, mix: str, known: list[Known]) -> MixView:
-        """What a mix's results say. What the last call found is reused as far as it still holds."""
+        """The view of a mix's results. The last call's is reused as far as it still holds."""
         self._views[mix] = view_of(self.problem, known, mix, self._views.get(mix))
         return self._views[mix]

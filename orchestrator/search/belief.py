@@ -30,7 +30,7 @@ STRAY = 0.01
 """Probability that a run looks as if it had learned where none does."""
 TAIL = 0.05
 ALIKE, OWN = 0.7, 0.5
-"""How far apart, in ln size, transitions of related mixes are taken to lie, and the share of a prior that stays its
+"""Distance, in ln size, between transitions of related mixes, and the share of a prior that stays its
 own."""
 TELLING = 0.25
 """Sizes with less than this share of the largest gain in information are not considered, however cheap."""
@@ -163,7 +163,7 @@ class Belief:
 
 @dataclass(frozen=True)
 class Choice:
-    """What to run next: how many ``runs`` at which ``size``, the information expected of them (``gain``, nats), and
+    """The next run: how many ``runs`` at which ``size``, the information expected of them (``gain``, nats), and
     that divided by cost ** thrift (``score``)."""
 
     size: int
@@ -265,7 +265,7 @@ def view_of(problem: Problem, known: list[Known], mix: str, kept: MixView | None
 
 
 def _levels(seen: Sequence[Point], sizes: Sequence[int]) -> tuple[float | None, bool]:
-    """Where accuracy levels off, and whether it seems to: see :class:`MixView`."""
+    """The level at which accuracy settles, and True if it seems to: see :class:`MixView`."""
     last = [point.accuracy for point in seen if point.size == seen[-1].size]
     if not last or float(np.mean(last)) >= PLATEAU - SCATTER:
         return None, False

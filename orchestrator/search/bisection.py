@@ -25,7 +25,7 @@ class BisectionSettings(SearchSettings):
 
 @dataclass(frozen=True)
 class _State:
-    """Where one mix stands. ``size`` is the size being decided, None when the search has ended. ``low`` and ``high``
+    """The state of one mix. ``size`` is the size being decided, None when the search has ended. ``low`` and ``high``
     are indices into the sizes: -1 and len(sizes) where nothing is known. ``level`` is the accuracy that counts as
     learned, None as long as it is unknown."""
 

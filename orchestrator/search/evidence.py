@@ -22,7 +22,7 @@ UNMEASURED_EXPONENT = 0.0
 """The exponent until runs of two sizes have ended: without a measurement all sizes count as equally expensive."""
 
 STACK_OVERHEAD = 0.2
-"""What each further run of a stack adds to the cost of the first: four cost 1.6 times one."""
+"""The addition of each further run of a stack to the cost of the first: four cost 1.6 times one."""
 
 
 def by_mix(problem: Problem, results: Results) -> dict[str, list[Known]]:
@@ -48,7 +48,7 @@ class Cell:
 
 
 def cell(problem: Problem, results: Results, mix: str, size: int) -> Cell:
-    """What is known at one size, in the order of the problem's seeds."""
+    """The results at one size, in the order of the problem's seeds."""
     ended = [results[request] for request in requests(problem, mix, size) if request in results]
     accuracies = tuple(seen.accuracy for seen in ended if seen is not None)
     return Cell(accuracies, len(ended) - len(accuracies))
@@ -66,7 +66,7 @@ def _requests(seeds: tuple[int, ...], mix: str, size: int) -> tuple[Request, ...
 
 
 def has_free(problem: Problem, results: Results, taken: Collection[Request], mix: str, size: int) -> bool:
-    """Whether :func:`free_runs` has any."""
+    """True if :func:`free_runs` has any."""
     return any(run not in results and run not in taken for run in requests(problem, mix, size))
 
 
@@ -123,7 +123,7 @@ def bracket(problem: Problem, results: Results, mix: str) -> tuple[int | None, i
 
 
 def stack_cost(runs: int) -> float:
-    """What a stack of so many runs costs, in single runs of its size."""
+    """The cost of a stack of so many runs, in single runs of its size."""
     return 1 + STACK_OVERHEAD * (runs - 1)
 
 

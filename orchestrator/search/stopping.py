@@ -1,4 +1,4 @@
-"""When the statistical searcher is done with a mix, and what it still checks before that."""
+"""Stopping rules of the statistical searcher: when a mix is done, and the checks before that."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Checks = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class BayesSettings(SearchSettings):
-    """What can be set under ``search:`` with ``method: bayes``.
+    """Settings under ``search:`` with ``method: bayes``.
 
     When to stop. ``precision``: a mix is done when the 90 % interval of its transition is narrower than this, in ln
     size. ``worth``: it is also done when the best next run promises fewer nats about the transition than this times
@@ -93,13 +93,13 @@ class BayesSettings(SearchSettings):
 
 
 def spent_on(view: MixView) -> float:
-    """What the finished runs of a mix cost, as far as they are evidence for its transition."""
+    """The cost of the finished runs of a mix, as far as they are evidence for its transition."""
     return sum(seen.cost for run, seen in view.known if seen is not None and run.is_evidence)
 
 
 @dataclass(frozen=True)
 class MixPlan:
-    """What a mix still needs, given its results: nothing (``done``), finished runs at particular sizes (``checks``),
+    """The needs of a mix, given its results: nothing (``done``), finished runs at particular sizes (``checks``),
     one run with more steps (``longer``), or, without any of these, further search. ``note`` says why."""
 
     done: bool
@@ -120,7 +120,7 @@ class Stopping:
     stack: int
 
     def plan(self, view: MixView, results: Results, costs: CostModel) -> MixPlan:
-        """What the mix still needs."""
+        """The plan for a mix."""
         if not self._has_budget(view):
             return MixPlan(True, (), f"not converged after {view.ended} runs: {view}")
         outside = self._outside(view, results)
@@ -183,7 +183,7 @@ class Stopping:
         return MixPlan(True, (), note)
 
     def _lacks(self, view: MixView, size: int, count: int, results: Results) -> bool:
-        """Whether a size has fewer than ``count`` finished runs and more are available."""
+        """True if a size has fewer than ``count`` finished runs and more are available."""
         return bool(missing_runs(self.problem, results, set(), view.mix, size, count))
 
     def _has_budget(self, view: MixView) -> bool:
@@ -192,7 +192,7 @@ class Stopping:
         return math.isinf(self.settings.most_spent) or spent_on(view) < self.settings.most_spent
 
     def _worthwhile(self, view: MixView, results: Results, costs: CostModel) -> bool:
-        """Whether the best next run promises enough information for its cost, measured in runs at the middle size as
+        """True if the best next run promises enough information for its cost, measured in runs at the middle size as
         full stacks train them.
 
         Enough is ``worth`` for each such run where the interval is :data:`WIDE` times as wide as asked for. It falls
@@ -209,7 +209,7 @@ class Stopping:
         return best.gain >= settings.worth * demanded * stack_cost(best.runs) * costs.cost(best.size) / middle
 
     def _may_close_an_end(self, view: MixView, results: Results) -> bool:
-        """Whether the interval reaches beyond an end of the sizes where runs are still available. The search then goes
+        """True if the interval reaches beyond an end of the sizes where runs are still available. The search then goes
         on: any run that closes the interval is cheaper than confirming that end."""
         smallest, largest = self.problem.sizes[0], self.problem.sizes[-1]
         ends = (smallest, view.belief.low < math.log(smallest)), (largest, view.belief.high > math.log(largest))
@@ -236,7 +236,7 @@ class Stopping:
         return None
 
     def _narrow(self, view: MixView) -> bool:
-        """Whether the interval, bracket included, is as narrow as wanted."""
+        """True if the interval, bracket included, is as narrow as wanted."""
         under, over = view.bracket
         if under is None or over is None:
             return False

@@ -54,7 +54,7 @@ LUCK = np.array([0.0, 0.1, 0.3, 0.6])
 FLAT = np.array([0.05, 0.01, 0.01, 0.01])
 """Prior probabilities of the flat curves."""
 BELOW_MARGIN, ABOVE_MARGIN = 0.92, 1.25
-"""How far the midpoint may lie outside the candidate sizes, in ln size."""
+"""Distance by which the midpoint may lie outside the candidate sizes, in ln size."""
 MIDPOINT_STEP = 0.05
 MAX_MIDPOINTS = 160
 BETWEEN = 0.45
@@ -132,7 +132,7 @@ class Curves:
         return effect
 
     def share(self, size: float) -> Floats:
-        """Where ``size`` lies on each logistic, in (0, 1); M x K."""
+        """The place of ``size`` on each logistic, in (0, 1); M x K."""
         if size not in self._share:
             self._share[size] = expit(SLOPES * (math.log(size) - self.midpoints[:, None]))
         return self._share[size]
@@ -200,14 +200,14 @@ class Curves:
         self._lapsing(near_MKFA, not_learned_F, out)
 
     def _lapsing(self, density_MKFA: Floats32, not_learned_F: Floats32, out: Floats32) -> None:
-        """What runs do that may lapse, or be outliers."""
+        """Density of runs that may lapse, or be outliers."""
         lapses_L = LAPSES.astype(np.float32)
         np.multiply(density_MKFA[:, :, None], 1 - lapses_L[:, None, None], out=out)
         lapsed_LF = lapses_L[:, None] * not_learned_F + np.float32(OUTLIER)
         out += np.repeat(lapsed_LF, len(ASYMPTOTES), axis=1).reshape(*lapsed_LF.shape, -1)
 
     def crossing(self, level: float | None, share: float = LEVEL) -> Floats:
-        """Where each cell's mean accuracy reaches ``level``, or the ``share`` of its own asymptote (None), in ln size.
+        """The ln size at which each cell's mean accuracy is ``level``, or (None) the ``share`` of its own asymptote.
 
         One value a curve, M x K x L x F x A, flat.
         """
@@ -222,18 +222,18 @@ class Curves:
 
     @cached_property
     def relative(self) -> Crossing:
-        """Where each curve reaches :data:`LEVEL` of its own asymptote."""
+        """The crossing of :data:`LEVEL` of its own asymptote."""
         return Crossing(self.crossing(None))
 
     @cached_property
     def absolute(self) -> Crossing:
-        """Where each curve reaches the accuracy :data:`LEVEL`."""
+        """The crossing of the accuracy :data:`LEVEL`."""
         return Crossing(self.crossing(LEVEL))
 
 
 @lru_cache(maxsize=64)
 def _graded_at(curves: Curves, size: float) -> tuple[Floats32, Floats32]:
-    """How far accuracy has risen above the floor on each graded curve, and how far runs scatter; M x K x F x A. Cached:
+    """Rise of accuracy above the floor on each graded curve, and the scatter of runs; M x K x F x A. Cached:
     a search has dozens of sizes, each with many runs."""
     share_MK11 = curves.share(size)[..., None, None].astype(np.float32)
     rise_FA = (ASYMPTOTES - curves.floors[:, None]).astype(np.float32)

@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 MIN_RISE = 0.1
 """Accuracy has to rise by this much between sizes before there is a curve to fit."""
 MARGIN = math.log(2)
-"""How far outside the tested sizes (in ln size) the midpoint may be fitted."""
+"""Distance outside the tested sizes (in ln size) the midpoint may be fitted."""
 MIN_SLOPE = 0.5
 SHARPEST = 20.0
 """The steepest slope worth telling apart, times the smallest gap in ln size: 10 to 90 % within a quarter of it."""
@@ -91,7 +91,7 @@ def fit(points: Sequence[Point]) -> Fit | None:
 
 
 def _rises(means: Floats) -> bool:
-    """Whether some size does better than a smaller one by :data:`MIN_RISE`."""
+    """True if some size does better than a smaller one by :data:`MIN_RISE`."""
     return bool((means[1:] - np.minimum.accumulate(means)[:-1]).max() >= MIN_RISE)
 
 
@@ -141,7 +141,7 @@ def plateau(fitted: Fit | None, points: Sequence[Point], sizes: Sequence[int]) -
 
 
 def levelling(fitted: Fit | None, points: Sequence[Point]) -> bool:
-    """Whether accuracy seems to level off too low as far as sizes were tested, so that larger ones are worth a look.
+    """True if accuracy seems to level off too low as far as sizes were tested: larger ones are worth a look.
 
     Most runs have to lie in between themselves: where some learn and some do not, their mean is no level.
     """

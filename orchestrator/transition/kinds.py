@@ -1,4 +1,4 @@
-"""How single runs scatter about a learning curve, and where the curves of a grid cross a level.
+"""Scatter of single runs about a learning curve, and the sizes at which the curves of a grid cross a level.
 
 A run *learned* (accuracy near the asymptote, now and then with some mistakes), *did not learn* (near the floor, now and
 then part of the way), or got a *share* of the way from floor to asymptote. Axes: F floors, A asymptotes, S shares.
@@ -29,7 +29,7 @@ MISTAKEN, SHORTFALL = 0.05, (0.05, 0.06)
 OUTLIER = 0.03
 """Density of an accuracy that nothing explains."""
 CONCENTRATION = 2.0
-"""Where runs learn a share of the task, it follows a beta distribution about the curve: Beta(c s, c (1 - s))."""
+"""Shares of the task that runs learn follow a beta distribution about the curve: Beta(c s, c (1 - s))."""
 SHARES = 8
 """Equal steps of the share: accuracy has one distribution at 0, one at 1, and one about each step in between."""
 BLUR = 0.03
@@ -93,7 +93,7 @@ def share_probabilities(curve: Floats) -> Floats32:
 
 
 class Crossing:
-    """Where curves (kinds taken together) cross a level, sorted into :data:`BINS` equal bins of ln size."""
+    """Crossings of a level by curves (kinds taken together), sorted into :data:`BINS` equal bins of ln size."""
 
     def __init__(self, place: Floats) -> None:
         self.start, stop = float(place.min()), float(place.max()) + 1e-9

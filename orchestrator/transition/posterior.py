@@ -123,7 +123,7 @@ class Narrowed:
 
 @dataclass(frozen=True)
 class Threshold:
-    """What counts as learned: the share ``level`` of a mix's own asymptote, or with ``absolute`` that accuracy."""
+    """The bar of a run that learned: the share ``level`` of its mix's asymptote, or with ``absolute`` that accuracy."""
 
     level: float
     absolute: bool

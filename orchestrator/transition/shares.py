@@ -1,4 +1,4 @@
-"""How many of the seeds tried learned, size by size, and the size at which half of all seeds learn.
+"""Seeds tried and seeds that learned, size by size, and the size at which half of all seeds learn.
 
 A run *learned* where its accuracy is at :data:`LEVEL` of the asymptote or more: the bar the transition itself uses, so
 that both answers speak of the same thing. Where runs learn or do not, with nothing in between, the mean accuracy passes
@@ -44,7 +44,7 @@ def size_shares(points: Sequence[Point], level: float, confidence: float) -> tup
 
 
 def is_bimodal(points: Sequence[Point], level: float, asymptote: float, floor: float) -> bool:
-    """Whether runs learn or do not, with few in between.
+    """True if runs learn or do not, with few in between.
 
     At the sizes that some seeds learn and others do not, of :data:`FEW` runs or more, at most :data:`BETWEEN` lie in
     the middle of the way from ``floor`` to ``asymptote``, further than :data:`ENDS` of it from either end.
@@ -62,7 +62,7 @@ def is_bimodal(points: Sequence[Point], level: float, asymptote: float, floor: f
 
 @lru_cache(maxsize=16)
 def half_crossing(curves: Curves) -> Crossing:
-    """Where half of all seeds learn on each curve, kind by kind.
+    """The size at which half of all seeds learn on each curve, kind by kind.
 
     All-or-nothing: where a run learns with that probability, lapses counted. Shares: where a run gets beyond the bar
     with that probability. Graded: where the curve itself passes the bar, for runs scatter evenly about it.

@@ -1,4 +1,4 @@
-"""Where a task becomes learnable, and how two mixes compare: points in, verdicts with intervals out."""
+"""Transitions of one mix, and the comparison of two: points in, verdicts with intervals out."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def learned_sizes(points: Sequence[Point], level: float) -> dict[int, bool]:
 
 
 def synergy(baseline: Transition, mix: Transition, parameters: Callable[[float], float]) -> Synergy:
-    """How many times fewer parameters ``mix`` needs than ``baseline``.
+    """The factor by which ``mix`` needs fewer parameters than ``baseline``.
 
     ``parameters`` maps a size, fractional or not, to a parameter count in closed form; it must rise with size. The
     interval combines those of both transitions by the method of variance estimates recovery (Zou and Donner 2008,

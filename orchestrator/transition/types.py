@@ -31,7 +31,7 @@ class Point:
 
 
 class Verdict(StrEnum):
-    """What the points say about a transition."""
+    """The verdict of the points on a transition."""
 
     FOUND = "found"
     ABOVE = "above"
@@ -92,7 +92,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class SizeShare:
-    """How many of the runs ``tried`` at a size ``learned``, and an interval for the share of all seeds that do."""
+    """The runs ``tried`` at a size, those that ``learned``, and an interval for the share of all seeds that do."""
 
     size: int
     learned: int
@@ -116,7 +116,7 @@ class Density:
 
 @dataclass(frozen=True)
 class Transition:
-    """Where a task becomes learnable in a mix.
+    """The size at which a task becomes learnable in a mix.
 
     ``relative`` is the size at :data:`LEVEL` of the mix's own asymptote, ``absolute`` the size at accuracy 0.8; both
     are posterior medians and carry a ``confidence`` interval, never narrower than the largest unlearned and smallest

@@ -2,6 +2,7 @@
 
     python -m tests.bench.drawn_sweeps --sweeps 200 --jobs 2            # do intervals hold the truth?
     python -m tests.bench.drawn_sweeps --same --sweeps 100 --jobs 2     # both mixes from one pool: true ratio 1
+    python -m tests.bench.drawn_sweeps --truths --sweeps 50             # made-up truths at the laptop's sizes
 
 A pool (tests/data/README.md) holds every run of many sweeps of the laptop profile; a recipe is a pool of its own. Each
 run of a drawn sweep, on two workers, ends as some run of the pool at its mix and size, and costs what runs of that size
@@ -22,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.search.base import Observation, Request
+from orchestrator.search.base import Observation, Problem, Request
 from orchestrator.search.evidence import points
 from orchestrator.simulation.simulator import Cluster, simulate
 from orchestrator.space.searching import searcher_of
@@ -32,6 +33,8 @@ from orchestrator.transition.transition import synergy, transition
 from orchestrator.transition.types import LEVEL, Doubt, Verdict
 from tests.bench.machine import describe, write_json
 from tests.bench.pool import Pool, recipes_of
+from tests.simulation.truths import Truth, TruthKind
+from tests.simulation.truths import draw as draw_truth
 
 SPACE = "add_vs_add_prod"
 DATA = Path(__file__).parent.parent / "data"
@@ -44,7 +47,7 @@ SEARCHED = {
     FORMER.name: ("search.max_cost=null", "search.precision=0.25", "search.worth=0.006"),
     RECORDED.name: ("search.max_cost=null",),
 }
-"""How the laptop profile searched when a pool's sweeps were made, where it has changed since."""
+"""The laptop profile's search when a pool's sweeps were made, where it has changed since."""
 FALLS_FROM = 18
 RESHAPED = "start_0.2"
 
@@ -66,7 +69,7 @@ SHAPES: dict[str, Callable[[Observation, int, np.random.Generator], Observation]
     "half fail from 18": lambda seen, size, rng: _failing(seen, rng, 0.5 * (size >= FALLS_FROM)),
     "0.3 fail anywhere": lambda seen, size, rng: _failing(seen, rng, 0.3),
 }
-"""What a run of a reshaped pool comes to. Those but the first are drawn of the recipe :data:`RESHAPED`."""
+"""Outcomes of runs of reshaped pools. Those but the first are drawn of the recipe :data:`RESHAPED`."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ class Drawn:
         return math.log(high / low) if low and high else math.inf
 
     def holds(self, mix: str, size: float) -> bool:
-        """Whether a mix's interval, of which something is known, holds the size."""
+        """True if a mix's interval, of which something is known, holds the size."""
         low, high = self.intervals[mix]
         return (low is not None or high is not None) and (low or 0) <= size <= (high or math.inf)
 
@@ -201,6 +204,51 @@ def _of_found(sweeps: Sequence[Drawn], mix: str, low: float | None) -> str:
     return f"none; {held} of {len(found)} found hold " + ("-" if low is None else f"{low:.1f}")
 
 
+KINDS: dict[str, tuple[TruthKind, Callable[[Truth], Truth]]] = {
+    "shoulder": (TruthKind.SHOULDER, lambda truth: truth),
+    "levels off at .8": (TruthKind.LEVELS_OFF, lambda truth: replace(truth, asymptote=0.8)),
+    "seeds fail, .8 in the mean": (
+        TruthKind.MATCHED,
+        lambda truth: replace(truth, lapse=(truth.asymptote - 0.8) / (truth.asymptote - truth.floor)),
+    ),
+}
+"""Made-up truths at the laptop's sizes, the hard ones."""
+COST_S, COST_SIZE, COST_EXPONENT = 35.0, 14, 0.9
+"""Seconds of a run of this size, and how they grow with size."""
+
+
+def truths_table(method: str, name: str, sweeps: int, seed: int) -> str:
+    """A line: verdicts on two made-up truths a sweep, and the share of 90 % intervals that hold theirs."""
+    kind, changed = KINDS[name]
+    spec = load_space(SPACE, "laptop", [f"search.method={method}"])
+    rng = np.random.default_rng([seed, list(TruthKind).index(kind)])
+    verdicts: Counter[str] = Counter()
+    held, runs = [], 0
+    for key in range(sweeps):
+        searcher = searcher_of(spec)
+        problem = searcher.problem
+        keys = (10**6 * seed + 2 * key + place for place in range(len(problem.mixes)))
+        truths = {
+            mix: changed(draw_truth(kind, Problem(("m",), problem.sizes, (0,)), rng, each))
+            for mix, each in zip(problem.mixes, keys, strict=True)
+        }
+
+        def world(request: Request, truths: Mapping[str, Truth] = truths) -> Observation:
+            seen = truths[request.mix].run(request.size, request.seed, COST_EXPONENT, request.steps_factor)
+            return replace(seen, cost=seen.cost * COST_S / COST_SIZE**COST_EXPONENT)
+
+        trace = simulate(searcher, world, Cluster(WORKERS, even=False), np.random.default_rng([seed, key]))
+        runs += trace.runs
+        for mix, truth in truths.items():
+            found, size = transition(points(problem, trace.results, mix), problem.sizes), truth.transition
+            verdicts[found.verdict.value] += 1
+            low, high = found.relative.low, found.relative.high
+            if size is not None:
+                held.append((low is not None or high is not None) and (low or 0) <= size <= (high or math.inf))
+    said = ", ".join(f"{verdict} {count / verdicts.total():.2f}" for verdict, count in verdicts.most_common())
+    return f"| {name} | {method} | {said} | {_share(held) if held else '-'} | {runs / sweeps:.1f} |"
+
+
 def _share(of: Sequence[bool]) -> str:
     share = float(np.mean(of))
     return f"{share:.2f} +- {math.sqrt(share * (1 - share) / len(of)):.2f}"
@@ -212,7 +260,7 @@ def _quartiles(values: Sequence[float], form: str) -> str:
 
 
 def told(pool: Pool, mix: str) -> str:
-    """Where the pool's runs of a mix cross, and how sure that is."""
+    """The crossing of the pool's runs of a mix, with its interval."""
     runs, truth = sum(len(pool.runs[mix, size]) for size in pool.sizes(mix)), pool.crossing(mix)
     if truth is None:
         return f"{mix}: {runs} runs, no transition among the sizes"
@@ -221,7 +269,7 @@ def told(pool: Pool, mix: str) -> str:
 
 
 def held(drawn: Sequence[Mapping[str, Sequence[Drawn]]], truths: Sequence[Mapping[str, float | None]]) -> str:
-    """Which share of all intervals hold their truth, over recipes and mixes, method by method."""
+    """The share of all intervals that hold their truth, over recipes and mixes, method by method."""
     said = []
     for method in METHODS:
         of = [
@@ -244,12 +292,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--set", action="append", default=[], dest="overrides", help="a setting of the search space")
     parser.add_argument("--truth", type=float, help="hold intervals against this size, not where the pool crosses")
     parser.add_argument("--same", action="store_true", help="draw both mixes from one, of every pool")
+    parser.add_argument("--truths", action="store_true", help="made-up truths at the laptop's sizes")
     parser.add_argument("--first", type=int, default=0, help="seed of the first sweep (default 0)")
     parser.add_argument("--json", type=Path, default=Path("results/bench/drawn_sweeps.json"))
     given = parser.parse_args(arguments)
     machine = describe("cpu")
     print(", ".join(f"{key} {value}" for key, value in machine.items()))
     keys = range(given.first, given.first + given.sweeps)
+    if given.truths:
+        print("| truths | | verdicts | 90 % interval holds the truth | runs a sweep |\n|---|---|---|---|---|")
+        for name in KINDS:
+            for method in METHODS:
+                print(truths_table(method, name, given.sweeps, given.first), flush=True)
+        return
     if given.same:
         told_apart: dict[tuple[Cell, str], list[Drawn]] = {}
         with ProcessPoolExecutor(given.jobs) as workers:

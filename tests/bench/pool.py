@@ -67,7 +67,7 @@ class Pool:
         return float(np.interp(math.log(size), [math.log(each) for each in self.costs], list(self.costs.values())))
 
     def world(self, key: int, same: str = "") -> Callable[[Request], Observation]:
-        """How every run ends in the drawn sweep ``key``: the same answer for the same request. With ``same`` runs of
+        """Outcomes of runs in the drawn sweep ``key``: the same answer for the same request. With ``same`` runs of
         every mix end as some run of that mix, each by its own draw."""
         mixes = sorted({mix for mix, _ in self.runs})
 
@@ -87,8 +87,10 @@ class Pool:
         return replace(self, runs=drawn)
 
     def crossing(self, mix: str, least: float = PLATEAU) -> float | None:
-        """Where the mean accuracy, made to rise, passes :data:`LEVEL` of its asymptote; None for an asymptote under
-        ``least``, and if the smallest size is past it already."""
+        """The size at which the mean accuracy, made to rise, passes :data:`LEVEL` of its asymptote.
+
+        None for an asymptote under ``least``, and if the smallest size is past it already.
+        """
         seen = [(size, run.accuracy) for size in self.sizes(mix) for run in self.runs[mix, size]]
         sizes, accuracies = (np.array(column, dtype=float) for column in zip(*seen, strict=True))
         asymptote = float(accuracies[sizes * TOP >= sizes.max()].mean())
@@ -101,7 +103,7 @@ class Pool:
         return float(np.exp(np.interp(LEVEL * asymptote, means[around], np.log(tested[around]))))
 
     def interval(self, mix: str, rng: np.random.Generator) -> tuple[float, float]:
-        """Where 5 and 95 % of :data:`RESAMPLES` pools drawn again from this one cross; infinite where they do not."""
+        """5 and 95 % quantiles of the crossings of :data:`RESAMPLES` pools drawn again; infinite for none."""
         again = [self.resampled(rng).crossing(mix) or math.inf for _ in range(RESAMPLES)]
         low, high = np.quantile(again, (0.05, 0.95), method="inverted_cdf")
         return float(low), float(high)

@@ -1,4 +1,4 @@
-"""How good the searchers are: ``python -m tests.bench.search``.
+"""Benchmark of the searchers: ``python -m tests.bench.search``.
 
 Every method faces the same synthetic truths in the simulator. Prints a table, says which goals are met and writes
 JSON and a plot to ``--out``. Costs are relative to a grid of 16 sizes x 3 seeds on the same truths (with stacks:

@@ -90,11 +90,11 @@ FIGURES: dict[str, Callable[[Figures], float | None]] = {
     "busy": lambda found: found.busy,
     "ask ms": lambda found: found.ask_ms,
 }
-"""What a goal can be about."""
+"""Figures that goals are about."""
 
 
 def goals() -> list[Goal]:
-    """What the searchers are held to."""
+    """The goals of the searchers."""
     found: list[Goal] = []
     for exponent, cost, median, p90 in ((1.75, 1 / 6, 0.04, 0.13), (0.9, 1 / 4, 0.05, 0.16), (0.0, 1 / 3, 0.05, 0.16)):
         found += _located("bayes", exponent, cost, median, p90)
@@ -126,7 +126,7 @@ def _located(name: str, exponent: float, cost: float, median: float, p90: float)
 
 
 def print_goals(rows: list[Row]) -> None:
-    """Which goals are met. The wall clock of eight workers is held against that of one."""
+    """Goals, met or missed. The wall clock of eight workers is held against that of one."""
     known = {(row.scenario.name, row.scenario.kind, row.scenario.exponent): figures(row) for row in rows}
     print("\ngoals")
     for goal in goals():
@@ -144,7 +144,7 @@ def print_goals(rows: list[Row]) -> None:
 
 
 def print_replay_goals(replays: list[Replayed]) -> None:
-    """Whether the statistical searcher says of real outcomes what the whole table says, at a quarter of its cost."""
+    """Agreement of the statistical searcher with the whole table of real outcomes, at a quarter of its cost."""
     for each in replays:
         if each.tried.method == "bayes":
             for mix, agreement in each.agreement.items():

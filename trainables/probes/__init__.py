@@ -1,1 +1,1 @@
-"""What a trained model has inside: pure functions of a model, its family and its data."""
+"""Looks inside trained models: pure functions of a model, its family and its data."""

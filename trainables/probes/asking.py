@@ -30,7 +30,7 @@ Integers = NDArray[np.int64]
 
 Sublayer = Literal["attention", "feed_forward"]
 Change = Callable[[Sublayer, int, Tensor], Tensor]
-"""What is written to the stream in place of what a sublayer writes [B, T, C] in an application, counted from 0."""
+"""The replacement of a sublayer's update [B, T, C] in an application, counted from 0."""
 
 
 def unchanged(sublayer: Sublayer, application: int, update_BTC: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 
 @dataclass(frozen=True)
 class Probed:
-    """What a probe found: ``numbers`` by name, finite (what is not known is left out), and ``arrays`` by name.
+    """The findings of a probe: ``numbers`` by name, finite (what is not known is left out), and ``arrays`` by name.
 
     Raises ``ValueError`` for a number that is not finite, an array of Python objects, or a name that no file or metric
     could have.
@@ -49,15 +49,15 @@ class Probe(ABC):
     """A look inside a trained model. Made without arguments; asked about many runs, one after another."""
 
     name: ClassVar[str]
-    """What its results are called: see :data:`NAME`."""
+    """The name of its results: see :data:`NAME`."""
     version: ClassVar[int] = 1
     """Raise it when a change alters what the same model gives: older results are then made anew."""
     needs_arrays: ClassVar[tuple[str, ...]] = ()
     """Arrays that the run must have left, of those its family keeps."""
     needs_model: ClassVar[bool] = False
-    """Whether it asks the model itself: the family must be able to load it."""
+    """True if it asks the model itself: the family must be able to load it."""
     needs_data: ClassVar[bool] = False
-    """Whether it looks at what the run was trained and scored on: the family must hand it out."""
+    """True if it looks at what the run was trained and scored on: the family must hand it out."""
 
     @abstractmethod
     def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:

@@ -1,4 +1,4 @@
-"""Does a model work with the groups of its arguments? One argument is made to read as an item of another group."""
+"""Computation with the groups of arguments: one argument is made to read as an item of another group."""
 
 from __future__ import annotations
 
@@ -182,20 +182,20 @@ def answers_after(
 
 
 def independent(one: Integers, other: Integers) -> bool:
-    """Whether every group of ``one`` [n] has as many items in common with each group of ``other`` [n]."""
+    """True if every group of ``one`` [n] has as many items in common with each group of ``other`` [n]."""
     pairs = np.stack([one, other])
     counts = np.unique(pairs, axis=1, return_counts=True)[1]
     return len(counts) == len(np.unique(one)) * len(np.unique(other)) and bool((counts == counts[0]).all())
 
 
 def _moved(after: Integers, asked: Exchanges, labels: Integers) -> NDArray[np.bool_]:
-    """Whether each answer [M] lies in the group foretold."""
+    """True for each answer [M] in the group foretold."""
     found: NDArray[np.bool_] = group_of(after, labels, len(labels)) == asked.foretold
     return found
 
 
 def _kept(after: Integers, before: Integers, groupings: list[Integers]) -> NDArray[np.bool_]:
-    """Whether each answer [M] lies where the one before lay, in all of these groupings."""
+    """True for each answer [M] in the group of the one before, in all of these groupings."""
     same = [group_of(after, labels, len(labels)) == group_of(before, labels, len(labels)) for labels in groupings]
     found: NDArray[np.bool_] = np.all(same, axis=0)
     return found

@@ -1,4 +1,4 @@
-"""What a model answers, right or wrong: how spread its answers are, and whether wrong ones keep what it knows."""
+"""Answers of a model, right or wrong: their spread, and the groupings that wrong ones keep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a transformer leans on, attention or feed-forward: what each writes, and how well it does without it."""
+"""Reliance on attention or feed-forward: the share each writes, and accuracy without it."""
 
 from __future__ import annotations
 
