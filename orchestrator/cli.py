@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import zip_longest
 
-from orchestrator import supervised
-from orchestrator.drive.supervisor import supervise
+from orchestrator import supervisor
 from orchestrator.terminal.outcry import exit_code_of, say
 
 
@@ -32,9 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     end = _End()
     if arguments is None:
         atexit.register(end)  # Before any other, so that it is called after all others.
-    supervised.begin()
-    if arguments is None and not supervised.is_supervised() and _may_die(given):
-        end.code = supervise(given, say)
+    supervisor.begin()
+    if arguments is None and not supervisor.has_parent() and _may_die(given):
+        end.code = supervisor.supervise(given, say)
         sys.exit(end.code)
 
     def command() -> int:
@@ -45,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return code if isinstance(code, int) else 0
 
     end.code = exit_code_of(command, debug="--debug" in given)
-    supervised.tell(ended=end.code)
+    supervisor.tell("ended")
     sys.exit(end.code)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from orchestrator.search.base import Request
@@ -69,13 +68,6 @@ def next_stack(wanted: Sequence[Ticket], free: int, max_stack: int) -> Stack:
     other_shapes = len({ticket.shape for ticket in wanted}) - 1
     spread = math.ceil(len(mates) / max(1, free - other_shapes))
     return Stack(tuple(mates[: min(max_stack, spread)]))
-
-
-def full_stacks(wanted: Sequence[Ticket], most: Callable[[Ticket], int]) -> int:
-    """The number of stacks that these runs fill, with at most ``most`` of its run's shape in each."""
-    runs = Counter(ticket.shape for ticket in wanted)
-    first = {ticket.shape: ticket for ticket in reversed(wanted)}
-    return sum(math.ceil(count / most(first[shape])) for shape, count in runs.items())
 
 
 class StackSizes:

@@ -103,7 +103,7 @@ def test_decisions_touch_no_files_clock_or_scheduler(folder: str) -> None:
 ROOMS = (
     "errors",
     "alongside",
-    "supervised",
+    "supervisor",
     "transition",
     "search",
     "space",

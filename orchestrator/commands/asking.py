@@ -30,7 +30,6 @@ from orchestrator.commands.options import (
     with_sizes,
     words_of,
 )
-from orchestrator.engine.transport import Transport
 from orchestrator.errors import UserError
 
 if TYPE_CHECKING:
@@ -50,7 +49,6 @@ def run_command(
     home: HomeOption = DEFAULT_HOME,
     scratch: ScratchOption = None,
     address: run_options.Address = None,
-    transport: run_options.TransportOption = None,
     resume: run_options.Resume = None,
     retry_failed: run_options.RetryFailed = False,
     extend: run_options.Extend = None,
@@ -74,7 +72,7 @@ def run_command(
     """
     _check_options(
         resume=resume, extend=extend, fresh=fresh, retry_failed=retry_failed,
-        address=address, transport=transport, local_debug=local_debug, dashboard=dashboard, quiet_watch=quiet and watch,
+        address=address, local_debug=local_debug, dashboard=dashboard, quiet_watch=quiet and watch,
     )  # fmt: skip
     seconds = _time_given(max_time)
     asked = with_sizes(override, stack, gpu_fraction, scratch)
@@ -117,14 +115,13 @@ def run_command(
         fresh=fresh,
         local_debug=local_debug,
         dashboard=dashboard,
-        transport=transport or Transport.AUTO,
         limit=TimeLimit(seconds),
         again=Command(again, several=several),
     )
     console = Console(quiet=quiet)
     if address is None and any(spec.resources.gpu_per_stack for spec in specs):
         _ask_for_a_doctor(home, hardware, console)
-    kept = {"--address": address, "--transport": transport and transport.value, "--local-debug": local_debug}
+    kept = {"--address": address, "--local-debug": local_debug}
     page = _watched(home, console, words_of(kept)) if watch else nullcontext()
     if several:
         with page:
@@ -177,7 +174,6 @@ def _check_options(
     fresh: bool,
     retry_failed: bool,
     address: str | None,
-    transport: Transport | None,
     local_debug: bool,
     dashboard: bool,
     quiet_watch: bool,
@@ -196,8 +192,6 @@ def _check_options(
         raise UserError("--local-debug trains without Ray, so there is no --dashboard: give one of them")
     if address is not None and local_debug:
         raise UserError("--local-debug trains in this process, without Ray, so there is no --address: give one of them")
-    if transport is not None and local_debug:
-        raise UserError("--local-debug trains in this process, so there is no --transport: give one of them")
 
 
 def list_command(debug: Debug = False) -> None:

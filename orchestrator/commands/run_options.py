@@ -6,13 +6,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.engine.transport import Transport
-
 Address = Annotated[str | None, typer.Option(help="Use the Ray cluster at this address.")]
-TransportOption = Annotated[
-    Transport | None,
-    typer.Option(help="With --address: whether nodes write to --home themselves or send through Ray."),
-]
 Resume = Annotated[
     str | None,
     typer.Option(metavar="[SWEEP]", help="Continue a sweep; without an id, the newest unfinished one."),

@@ -15,7 +15,7 @@ def ray_start(home: Path) -> Finding:
     """Ray starts as for a sweep, and a process of its own answers with the same torch."""
     from orchestrator.engine.ray.trying import try_ray  # Ray takes a second.
 
-    tried = try_ray(str(home), Resources())
+    tried = try_ray(Resources())
     import torch
 
     said = f"Ray is there after {tried.start_s:.1f} s, its first process after {tried.answer_s:.1f} s more"

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from orchestrator.catalogue.lookup import find_sweep
 from orchestrator.engine.base import Engine
-from orchestrator.engine.transport import Transport
 from orchestrator.errors import UserError
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spec import SweepSpec
@@ -26,12 +25,10 @@ if TYPE_CHECKING:
 
 def engine_for(
     spec: SweepSpec,
-    home: Home,
     *,
     local_debug: bool,
     address: str | None,
     dashboard: bool,
-    transport: Transport,
     session: RaySession | None,
 ) -> Engine:
     """What trains the stacks: Ray, of this machine or at ``address``, or with ``local_debug`` this process. A
@@ -39,12 +36,12 @@ def engine_for(
     if local_debug:
         from orchestrator.engine.local_engine import LocalEngine
 
-        return LocalEngine(str(home.root))
+        return LocalEngine()
     from orchestrator.engine.ray.engine import RayEngine  # Takes a second, and debugging without Ray needs no Ray.
     from orchestrator.engine.ray.session import RaySession
 
     here = session or RaySession(address, dashboard=dashboard)
-    return RayEngine(str(home.root), spec.resources, here, transport=transport)
+    return RayEngine(spec.resources, here)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from orchestrator.catalogue.reading import StoredSweep
-from orchestrator.engine.probing import run_probe
+from orchestrator.engine.probing import probe_kept_run
 from orchestrator.store.probed import is_due
 from orchestrator.store.scratch import scratch
 from trainables.base import Status
@@ -36,7 +36,7 @@ def probe_runs(probe: Probe, stored: StoredSweep, *, again: bool = False) -> Pro
         elif not again and not is_due(probe, run.directory):
             found.counts["there already"] += 1
         else:
-            result = run_probe(probe, family, run.config, run.runs, run.key, data)
+            result = probe_kept_run(probe, family, run.config, run.runs, run.key, data)
             found.counts["failed" if result.error else "probed"] += 1
             found.errors += [f"{run.key}: {result.reason}"] if result.error else []
     return found

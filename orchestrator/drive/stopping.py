@@ -11,11 +11,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import Enum, auto
 from types import FrameType
 
-from orchestrator import supervised
-from orchestrator.engine.base import Engine, TroubleError
+from orchestrator.engine.base import Engine, MachineError
 from orchestrator.engine.campaign import Campaign
 from orchestrator.errors import SweepError
 from orchestrator.report.wording import duration
@@ -24,11 +22,10 @@ from orchestrator.store.driving import check_held
 from orchestrator.store.files import SweepFiles
 from orchestrator.store.stop_requests import StopRequest, asked_to_stop
 from orchestrator.store.trouble import trouble_words
+from orchestrator.supervisor import INTERRUPTED
 
-AT_ONCE_S = 0.2
-"""Nobody presses Ctrl-C again sooner."""
-HARD_EXIT = 130
-"""128 + SIGINT, as shells have it."""
+AT_ONCE_S = 1.0
+"""A signal that is sent to all processes comes twice: directly, and through the parent."""
 
 
 class TimeLimit:
@@ -60,54 +57,25 @@ class TimeLimit:
         return timer
 
 
-class _By(Enum):
-    ITSELF = auto()
-    SUPERVISOR = auto()
-    LIMIT = auto()
-
-
-class _Asks:
-    """How often a process is asked to stop. A signal that is sent to all processes reaches it itself and through its
-    supervisor: it was asked once. So it was by two that come at once, as `timeout` sends them, to a process and to its
-    group. The end of a time limit asks as well."""
-
-    def __init__(self, limit: TimeLimit) -> None:
-        self._limit = limit
-        self._handed_on = supervised.asked()
-        self._asked = dict.fromkeys(_By, 0)
-        self._last = dict.fromkeys(_By, -AT_ONCE_S)
-
-    def take(self) -> int:
-        """Take a signal in: how often this process was asked by now."""
-        by, now = self._by(), time.monotonic()
-        self._asked[by] += now - self._last[by] >= AT_ONCE_S
-        self._last[by] = now
-        return self._asked[_By.LIMIT] + max(self._asked[_By.ITSELF], self._asked[_By.SUPERVISOR])
-
-    def _by(self) -> _By:
-        """By which way the signal came that is being handled."""
-        handed_on, self._handed_on = self._handed_on, supervised.asked()
-        if self._limit.reached and not self._asked[_By.LIMIT]:
-            return _By.LIMIT
-        return _By.SUPERVISOR if self._handed_on > handed_on else _By.ITSELF
-
-
 @contextmanager
 def stop_on_interrupt(stop: Callable[[], None], limit: TimeLimit) -> Iterator[None]:
-    """While the block runs, SIGINT and SIGTERM call ``stop``, and so does the end of the time limit; who asks a second
-    time ends the process at once.
+    """While the block runs, SIGINT and SIGTERM call ``stop``, and so does the end of the time limit; a second one ends
+    the process at once. Those within :data:`AT_ONCE_S` count as one.
 
     Even then no finished run is lost: it is in the journal, or on disk beside it.
     """
-    asks, stopping = _Asks(limit), False
+    last = -AT_ONCE_S
+    stopping = False
 
     def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal stopping
-        if asks.take() > 1:
-            os._exit(HARD_EXIT)
-        if not stopping:
-            stopping = True
-            stop()
+        nonlocal last, stopping
+        before, last = last, time.monotonic()
+        if last - before < AT_ONCE_S:
+            return
+        if stopping:
+            os._exit(INTERRUPTED)
+        stopping = True
+        stop()
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     timer = limit.timer()
@@ -146,7 +114,7 @@ def stop_on_trouble(files: SweepFiles, again: Command) -> Iterator[None]:
     driver writes or reads meets a full disk, or other trouble of the machine, and where an engine gave up for it."""
     try:
         yield
-    except TroubleError as error:
+    except MachineError as error:
         raise SweepError(stopped_words(files.directory.name, f"{error}. What finished is kept", again)) from error
     except OSError as error:
         trouble = trouble_words(error, files.directory)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from orchestrator import supervised
+from orchestrator import supervisor
 from orchestrator.cost.plan import run_seconds
 from orchestrator.drive import tuning
 from orchestrator.drive.answering import draw, ended_words, print_answer, remarks
@@ -33,9 +33,8 @@ from orchestrator.drive.stopping import (
     stopped_words,
     stopper,
 )
-from orchestrator.engine.base import Engine, TroubleError
+from orchestrator.engine.base import Engine, MachineError
 from orchestrator.engine.campaign import Campaign
-from orchestrator.engine.transport import Transport
 from orchestrator.errors import SweepError
 from orchestrator.report.answer import Answer, answer
 from orchestrator.search.base import BY_HAND
@@ -44,7 +43,7 @@ from orchestrator.space.hardware import Hardware
 from orchestrator.space.searching import searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes, settled
-from orchestrator.store import lifecycle, runs
+from orchestrator.store import lifecycle
 from orchestrator.store.damage import mended_journal
 from orchestrator.store.files import Home, SweepFiles
 from orchestrator.store.journal import Answered, Ended, Journal
@@ -75,10 +74,9 @@ class RunOptions:
     same specification, None for a new sweep; ``retry_failed`` trains those of its runs again that failed. ``extend`` is
     the id of one with whose finished runs a new sweep begins. A new sweep takes every run it wants that lies in the
     home already; a ``fresh`` one trains all of its runs. Stacks are sized for ``hardware``, where it is not given for
-    this machine. ``dashboard`` starts Ray's, too; ``transport`` says how what workers train comes here;
-    ``session`` is the Ray that several sweeps share (:func:`one_ray`). At the end of
-    its time ``limit`` it stops, to be resumed. ``begun`` is called with the sweep as soon as it has its id. ``again``
-    is what began it, for a person to repeat.
+    this machine. ``dashboard`` starts Ray's, too; ``session`` is the Ray that several sweeps share (:func:`one_ray`).
+    At the end of its time ``limit`` it stops, to be resumed. ``begun`` is called with the sweep as soon as it has its
+    id. ``again`` is what began it, for a person to repeat.
     """
 
     home: Path
@@ -91,7 +89,6 @@ class RunOptions:
     local_debug: bool = False
     dashboard: bool = False
     limit: TimeLimit = field(default_factory=TimeLimit)
-    transport: Transport = Transport.AUTO
     session: RaySession | None = None
     begun: Callable[[Sweep], object] = _ignore
     again: Command = field(default_factory=Command)
@@ -124,17 +121,16 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         local_debug=options.local_debug,
         address=options.address,
         dashboard=options.dashboard,
-        transport=options.transport,
         session=options.session,
     )
-    with engine_of(spec, home) as engine:
+    with engine_of(spec) as engine:
         console.print(engine.describe(), markup=False, highlight=False, soft_wrap=True)
         if resumed is None:
             sweep = lifecycle.create(spec, home, fresh=options.fresh)
         else:
             sweep = on_these_devices(resumed, spec)
         options.begun(sweep)
-        supervised.tell(home=str(home.root), sweep=sweep.id)
+        supervisor.tell("sweep", "" if options.again.several else sweep.id)
         files = home.sweep(sweep.id)
         anew = ", every run trained anew" if sweep.fresh else ""
         console.print(f"sweep {sweep.id}{anew}", highlight=False, soft_wrap=True)
@@ -143,7 +139,6 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
             lifecycle.driving(files),
             mended_journal(files, sweep.spec, say) as journal,
         ):
-            runs.tidy(files)
             forget_stop_requests(files)
             sweep = tuning.tuned(sweep, home, engine, sizing, say, options.again, options.limit)
             known = known_runs(sweep, home, extended, journal, say, retry_failed=options.retry_failed)
@@ -200,7 +195,7 @@ class _Drive:
         with stop_on_interrupt(stop, self._limit):
             if not campaign.done:
                 with view, engine.exporting(self._sweep.id, monitor.snapshot):
-                    with suppress(TroubleError):  # It is said when all that finished is in the record.
+                    with suppress(MachineError):  # It is said when all that finished is in the record.
                         engine.execute(campaign)
                     monitor.refresh()
             if campaign.stopping:

@@ -8,7 +8,6 @@ from functools import partial
 
 from rich.console import Console
 
-from orchestrator import supervised
 from orchestrator.drive.beginning import one_ray
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.space.spec import SweepSpec
@@ -26,7 +25,6 @@ def run_variants(
     unfinished ones go on. Raises what :func:`run_sweep` does.
     """
     home = Home(options.home.resolve())
-    supervised.tell(several=True)
     with one_ray(local_debug=options.local_debug, address=options.address, dashboard=options.dashboard) as session:
         shared = replace(options, session=session)
         return [_run(spec, home, shared, brief, console) for spec in specs]

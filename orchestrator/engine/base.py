@@ -5,20 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from orchestrator.engine.campaign import Campaign
-from orchestrator.engine.reports import StackJob, StackReport
+from orchestrator.engine.messages import StackJob, StackReport
 from orchestrator.errors import SweepError
 from orchestrator.stacks import Stack
-from orchestrator.store.files import Home
 from orchestrator.terminal.snapshot import Snapshot
 
 
-class TroubleError(SweepError):
-    """The machine is in trouble, and what was asked of it can be asked again later."""
+class MachineError(SweepError):
+    """The machine failed, not the sweep: it can be resumed."""
 
 
 class Engine(ABC):
@@ -36,7 +34,7 @@ class Engine(ABC):
     @abstractmethod
     def execute(self, campaign: Campaign) -> None:
         """Train until ``campaign.done``, calling ``campaign.heed`` often, and go on with no stack that it has
-        ``given_up``. Raises :class:`TroubleError` where the campaign met trouble that stayed,
+        ``given_up``. Raises :class:`MachineError` where the campaign met trouble that stayed,
         :class:`SweepError` when the machinery itself fails; a run that fails is the campaign's business."""
 
     def interrupted(self) -> None:
@@ -58,9 +56,9 @@ class Engine(ABC):
 
 
 def check_trouble(campaign: Campaign) -> None:
-    """Raise :class:`TroubleError` where a campaign has stopped for that."""
+    """Raise :class:`MachineError` where a campaign has stopped for that."""
     if campaign.trouble:
-        raise TroubleError(campaign.trouble)
+        raise MachineError(campaign.trouble)
 
 
 def take_in(campaign: Campaign, stack_id: str, report: StackReport) -> None:
@@ -71,23 +69,23 @@ def take_in(campaign: Campaign, stack_id: str, report: StackReport) -> None:
         if run.evaluation is not None:
             campaign.evaluated(run.key, run.evaluation)
         if run.outcome is not None:
-            campaign.ended(run.key, run.outcome)
+            campaign.ended(run.key, run.outcome, run.files)
     if report.halves:
         campaign.stack_halved(stack_id, report.halves)
     if report.broken:
         campaign.stack_broken(stack_id, report.broken)
-    if report.trouble:
-        campaign.stack_troubled(stack_id, report.trouble, lasting=report.lasting)
+    if report.machine_error:
+        campaign.stack_troubled(stack_id, report.machine_error)
 
 
-def job_of(campaign: Campaign, home: str, stack: Stack) -> StackJob:
-    """The job that trains a stack of this campaign."""
-    files = Home(Path(home)).sweep(campaign.sweep.id)
+def job_of(campaign: Campaign, stack: Stack) -> StackJob:
+    """The job that trains a stack, which the campaign has begun."""
+    wanted = [place for place, ticket in enumerate(stack.tickets) if ticket.key in campaign.training]
     return StackJob(
-        campaign.sweep.spec.to_dict(),
         tuple(ticket.request for ticket in stack.tickets),
-        files.runs_at,
-        files.checkpoints_at,
+        tuple(wanted),
         campaign.sweep.id,
         stack.id,
+        str(campaign.sweep.directory),
+        campaign.donors([stack.tickets[place] for place in wanted]),
     )

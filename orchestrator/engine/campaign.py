@@ -1,6 +1,6 @@
 """A sweep under way: what is wanted, what is training, what has ended. It knows no Ray; engines drive it.
 
-The order of events for a run that ends is always the same: its files are on disk (the worker's business), the journal
+The order of events for a run that ends is always the same: its files are written, the journal
 holds it, the searcher is told, everybody who listens hears of it. A crash between any two of them loses nothing. A run
 that is wanted and lies in the home already goes the same way without training; one that another sweep is training is
 waited for. Of an arm of several phases each is a run, which waits for the one that it goes on from.
@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from orchestrator.engine.patience import Patience
@@ -18,7 +19,7 @@ from orchestrator.engine.queue import Queue
 from orchestrator.engine.running import Running, Training
 from orchestrator.search.base import BY_HAND, Observation, Request, Searcher
 from orchestrator.space.evidence import observe
-from orchestrator.stacks import Stack, StackSizes, Ticket, full_stacks
+from orchestrator.stacks import Stack, StackSizes, Ticket
 from orchestrator.store.files import SweepFiles
 from orchestrator.store.journal import Ended, Journal, Stopped
 from orchestrator.store.records import Sweep
@@ -96,6 +97,7 @@ class Campaign:
             interrupted=[Stack(tuple(map(self.ticket, requests))) for requests in interrupted],
         )
         self._alone: set[str] = set()
+        self._failed: Counter[str] = Counter()
 
     @property
     def done(self) -> bool:
@@ -180,22 +182,10 @@ class Campaign:
             for ticket in stack.tickets
             if self._queue.waiting.pop(ticket.key, None) is not None or not self._is_stopped(ticket)
         ]
-        self._running.begin(stack, [ticket for ticket in wanted if ticket.request not in self.searcher.results])
+        self._running.begin(stack, [ticket for ticket in wanted if ticket.key not in self._kept])
         self._underway.begin(stack.id, [ticket.request for ticket in stack.tickets])
         self._on_change()
         return stack
-
-    def wanted(self, most: int) -> int:
-        """How many more stacks would start now if ``most`` more slots were idle. Nothing is started or asked for."""
-        if self.stopping or self._patience.waiting:
-            return 0
-        idle = max(0, self.slots - self._running.busy)
-        asked = self.searcher.branch()
-        tickets = self._queue.ahead(map(self.ticket, asked.ask(idle + most)))
-        if tickets:
-            more = asked.ask((idle + most) * self._most(tickets[0]) - len(tickets))
-            tickets = self._queue.ahead([*tickets, *map(self.ticket, more)])
-        return min(most, max(0, full_stacks(tickets, self._most) - idle))
 
     def evaluated(self, key: str, evaluation: Evaluation) -> None:
         """A run in training reached an evaluation."""
@@ -205,44 +195,60 @@ class Campaign:
                 self._underway.evaluated(self.training[key].stack_id, key, evaluation)
             self._on_change()
 
-    def ended(self, key: str, outcome: Outcome) -> None:
-        """A run ended: journal, searcher, listeners, in this order. A repeated report changes nothing."""
+    def ended(self, key: str, outcome: Outcome, files: Mapping[str, bytes] | None = None) -> None:
+        """A run ended: its directory with ``files``, journal, searcher, listeners, in this order. A repeated report
+        changes nothing. None: it failed, and is not kept."""
         training = self.training.pop(key, None)
         if training is None:
             return
         with self._watched():
-            self._take(training.ticket, outcome, self._runs.trained_for(key))
+            trained_for = ""
+            if files is not None:
+                kept = self._runs.keep(key, outcome, files)
+                outcome, trained_for = kept.outcome, kept.trained_for
+            self._take(training.ticket, outcome, trained_for)
             self._runs.free(key)
+
+    def donors(self, tickets: Iterable[Ticket]) -> dict[str, bytes]:
+        """The weights (safetensors) that runs go on from, by the donors' keys."""
+        starts = [ticket.config.start for ticket in tickets if ticket.config.start is not None]
+        keys = {self._family.key(start.donor) for start in starts}
+        return {key: path.read_bytes() for key in sorted(keys) if (path := self._runs.weights(key)) is not None}
 
     def stack_ended(self, stack_id: str) -> None:
         """A trial ended well: every run of its stack has been reported, unless it was stopped before."""
         if self._running.ended(stack_id):
             self._underway.end(stack_id)
 
-    def stack_failed(self, stack_id: str, error: str) -> None:
-        """A trial failed for good (its retries are used up): its unfinished runs are tried alone; a run that fails
-        alone has failed."""
+    def stack_failed(self, stack_id: str, error: str, *, retries: int = 0) -> None:
+        """A stack failed: it goes on next, up to ``retries`` times. After that its unfinished runs are tried alone; a
+        run that fails alone has failed. Where the sweep is stopping, its runs go on when it is resumed."""
         stack = self._running.over(stack_id)
-        if len(stack.tickets) == 1:
+        if self.stopping:
+            self._running.drop(stack.tickets)
+        elif self._failed[stack_id] < retries:
+            self._failed[stack_id] += 1
+            self._queue.go_on_with([stack], self._running.drop(stack.tickets))
+        elif len(stack.tickets) == 1:
             self.ended(stack.tickets[0].key, Outcome(Status.FAILED, 0, {}, {}, error=error))
-            return
-        for ticket in self._running.drop(stack.tickets):
-            self._alone.add(ticket.key)
-            self._queue.waiting[ticket.key] = ticket
+        else:
+            for ticket in self._running.drop(stack.tickets):
+                self._alone.add(ticket.key)
+                self._queue.waiting[ticket.key] = ticket
 
-    def stack_troubled(self, stack_id: str, trouble: str, *, lasting: bool = False) -> None:
+    def stack_troubled(self, stack_id: str, trouble: str) -> None:
         """A worker gave a stack up for trouble of its machine: it goes on next, whole, after a while; where it was
-        tried often enough, or the trouble is ``lasting``, the sweep is stopping."""
+        tried often enough, the sweep is stopping."""
         stack = self._running.over(stack_id)
         unfinished = self._running.drop(stack.tickets)
         if not unfinished:
             return
         self._queue.go_on_with([stack], unfinished)
-        wait_s = None if lasting else self._patience.again_in(stack_id)
+        wait_s = self._patience.again_in(stack_id)
         if wait_s is None:
             self._stop(trouble)
         else:
-            self.say(f"trouble, which is no outcome: {trouble}; tried again in {wait_s:g} s")
+            self.say(f"Machine error (not a result): {trouble}; retrying in {wait_s:g} s")
         self._on_change()
 
     def stack_broken(self, stack_id: str, why: str) -> None:

@@ -9,7 +9,7 @@ from typing import Self
 
 from orchestrator.engine.base import Engine, check_trouble, job_of, take_in
 from orchestrator.engine.campaign import Campaign
-from orchestrator.engine.reports import StackJob
+from orchestrator.engine.messages import StackJob
 from orchestrator.engine.worker import StackWorker
 
 WAIT_S = 0.01
@@ -19,8 +19,7 @@ WAIT_S = 0.01
 class LocalEngine(Engine):
     """One slot: this process. A stack that raises fails at once, without a retry."""
 
-    def __init__(self, home: str) -> None:
-        self._home = home
+    def __init__(self) -> None:
         self._beginning = False
         """Whether a stack is on its way to its first evaluation: data are made, or loaded."""
 
@@ -37,7 +36,7 @@ class LocalEngine(Engine):
             if stack is None:
                 time.sleep(WAIT_S)
                 continue
-            error = self._train(campaign, job_of(campaign, self._home, stack))
+            error = self._train(campaign, job_of(campaign, stack))
             if error:
                 campaign.stack_failed(stack.id, error)
             else:
@@ -55,7 +54,7 @@ class LocalEngine(Engine):
         worker: StackWorker | None = None
         while not campaign.stopping and not campaign.given_up(job.stack_id) and not (worker and worker.done):
             try:
-                worker = worker or StackWorker(job)
+                worker = worker or StackWorker(campaign.sweep.spec, job)
                 self._beginning = not campaign.has_shown(job.stack_id)
                 report = worker.advance()
             except KeyboardInterrupt:
@@ -68,8 +67,8 @@ class LocalEngine(Engine):
                 self._beginning = False
             take_in(campaign, job.stack_id, report)
             campaign.heed()
-        if worker and not worker.done and not campaign.given_up(job.stack_id):
-            _leave_checkpoint(worker, campaign)
+        if worker:
+            _close(worker, campaign)
         return ""
 
     def __enter__(self) -> Self:
@@ -81,8 +80,8 @@ class LocalEngine(Engine):
         return None
 
 
-def _leave_checkpoint(worker: StackWorker, campaign: Campaign) -> None:
+def _close(worker: StackWorker, campaign: Campaign) -> None:
     try:
-        worker.save()
+        worker.close()
     except Exception as error:  # noqa: BLE001 - the sweep stops whatever a family raises here, or a full disk
         campaign.say(f"no checkpoint could be written, so that its runs go on from an earlier one: {error}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from orchestrator.search.base import Request
 from orchestrator.stacks import Stack, Ticket, next_stack
@@ -62,16 +62,6 @@ class Queue:
             return True
         self._want(ticket)
         return False
-
-    def ahead(self, tickets: Iterable[Ticket]) -> list[Ticket]:
-        """What would wait for a slot if these runs were wanted, too: of a run that goes on from others that are not
-        there, the first of them. Nothing is claimed or taken."""
-        found = dict(self.waiting)
-        for ticket in tickets:
-            first = self._first(ticket)
-            if first is not None and self._out(first.key) is None:
-                found.setdefault(first.key, first)
-        return list(found.values())
 
     def look_again(self) -> None:
         """Take what other sweeps, or other arms of this one, have ended, and want what they have given up; go on with
@@ -143,13 +133,6 @@ class Queue:
         if donor.key not in self._kept and self._out(donor.key) is None and not self._found(donor):
             self._want(donor)
         self._go_on()
-
-    def _first(self, ticket: Ticket) -> Ticket | None:
-        """The phase that has to be trained first for a run; None where all of it is there."""
-        if ticket.key in self._kept or self._runs.has(ticket.key):
-            return None
-        before = self._before(ticket.request)
-        return (self._first(self._ticket(before)) if before is not None else None) or ticket
 
     def _go_on(self) -> None:
         """Have the runs trained whose earlier phase is there now. Where it came to nothing, they have failed."""

@@ -1,14 +1,16 @@
-"""Trains one stack and leaves what it finished on disk. Runs in a Ray actor, or in the driver for debugging."""
+"""Trains one stack and hands what it finished to the driver. Runs in a Ray actor, or in the driver for debugging."""
 
 from __future__ import annotations
 
-import contextlib
 import errno
+import os
 import shutil
 import time
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+
+from safetensors.numpy import load, save
 
 from orchestrator.engine.device import (
     device_bytes,
@@ -17,138 +19,164 @@ from orchestrator.engine.device import (
     is_out_of_memory,
     prepare_device,
 )
-from orchestrator.engine.leaving import StackRuns
-from orchestrator.engine.reports import RunReport, StackJob, StackReport
+from orchestrator.engine.messages import RunReport, StackJob, StackReport
+from orchestrator.engine.probing import run_probe
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import FULL, stack_id
 from orchestrator.store.checkpoints import Checkpoints
-from orchestrator.store.remains import CHECKPOINT, PROGRESS, note_progress, read_halvings, read_progress
+from orchestrator.store.files import SweepFiles
+from orchestrator.store.probed import packed_arrays, result_files
+from orchestrator.store.records import ARRAYS
+from orchestrator.store.remains import (
+    CHECKPOINT,
+    PROGRESS,
+    WEIGHTS,
+    note_progress,
+    read_ended,
+    read_halvings,
+    read_progress,
+)
 from orchestrator.store.scratch import scratch
-from orchestrator.store.storage import storage_at
-from orchestrator.store.trouble import LastingTroubleError, trouble_in, trouble_words
+from orchestrator.store.trouble import trouble_in, trouble_words
 from trainables.base import Evaluation, Learner, Outcome, Report, Status
 from trainables.contract import Border, BrokenFamilyError
+from trainables.probes.base import load_probe
+
+CHECKPOINTS_KEPT_S = 7 * 24 * 3600.0
+"""Age at which a sweep's checkpoints in a node's scratch are removed: those of a sweep that ended go by themselves."""
 
 
 class StackWorker:
-    """A stack in training, continued from its checkpoint where there is one.
+    """A stack in training, continued from its checkpoint if there is one.
 
-    Where every run's outcome is on disk already (an earlier worker died before it could report), nothing is trained.
-    Where the stack needs more memory than its share of the device, two halves of it are made ready to go on from its
-    last checkpoint, and reported instead. A run that has come to where it is wanted ``until`` ends there, and those
-    that are left go on as a smaller stack: the learner, which knows nothing of such an end, is made anew for them.
-    Where the machine is in trouble (a full disk, say, or a single run needs more memory than there is), that is
-    reported, and the stack given up for now: it is no outcome.
+    A stack that needs more memory than its share of the device is halved: two halves continue from its last
+    checkpoint. A run that comes to where it is wanted ``until`` ends there, and the others continue as a smaller stack
+    with a new learner. An error of the machine (a full disk, a single run too large for memory) is no outcome: it is
+    reported, and the stack given up for now.
+
+    The driver has taken the last report once :meth:`advance` or :meth:`close` is called again. So a checkpoint, which
+    is written there, never holds more than the driver knows.
     """
 
-    def __init__(self, job: StackJob) -> None:
-        self._spec = SweepSpec.model_validate(job.space)
+    def __init__(self, spec: SweepSpec, job: StackJob) -> None:
+        self._spec = spec
         self._job = job
-        self._checkpoints = Checkpoints(storage_at(job.checkpoints))
-        self._family = self._spec.make_family()
-        self._configs = [self._spec.config(request) for request in job.requests]
-        self._runs = StackRuns(job, self._spec, self._family, self._configs)
+        self._family = spec.make_family()
+        self._configs = [spec.config(request) for request in job.requests]
+        self._keys = [self._family.key(config) for config in self._configs]
+        self._checkpoints = _checkpoints_for(spec, job)
+        self._probes = [load_probe(name) for name in spec.probes]
+        self._open = list(job.wanted)
+        """The runs that have not ended, by their places in the job."""
+        self._places: list[int] = []
+        """The runs that the learner trains, likewise."""
         self._halvings = 0
         self._said: list[str] = []
         self._learner: Learner | None = None
-        self._places: list[int] = []
-        """The runs that the learner trains, by their places in the job."""
+        self._shrinks = False
+        """True if the runs that are left need a new learner."""
         self._border = Border(self._family, ())
         self._seconds = [0.0] * len(self._configs)
         """Each run's share of the time that its stack has taken here."""
         self._curves: dict[int, dict[int, Evaluation]] = {}
-        """What runs that end before their budget have reported, by their places and by step."""
+        """Evaluations of runs that may end before their budget, by place and step."""
         self._saved_at = time.monotonic()
-        self.done = False
+        self._halved = False
+        self._failed = False
+
+    @property
+    def done(self) -> bool:
+        """True when every run has ended, or the stack is given up."""
+        return not self._open or self._halved or self._failed
 
     def advance(self) -> StackReport:
-        """Train to the next evaluation; sets ``done`` when every run has ended, or the stack is given up: for two
-        halves, for trouble of the machine, or as its family does not keep its contract. What ended is on disk, with
-        what probes found in it, before it is reported."""
-        trouble, broken, lasting = "", "", False
+        """Train to the next evaluation and report it."""
+        machine_error = broken = ""
         try:
             report = self._advance()
         except BrokenFamilyError as error:
             broken = str(error)
         except Exception as error:
-            trouble, lasting = self._trouble(error), isinstance(error, LastingTroubleError)
-            if not trouble:
+            machine_error = self._machine_error(error)
+            if not machine_error:
+                self._learner = None  # It may stand anywhere: no checkpoint is made of it.
                 raise
-        if trouble or broken:  # Out here nothing holds the failed step's tensors any more.
-            report = StackReport(self._give_up(), trouble=trouble, lasting=lasting, broken=broken)
+        if machine_error or broken:  # Out here nothing holds the failed step's tensors any more.
+            self._learner, self._failed = None, True
+            free_memory()
+            report = StackReport(machine_error=machine_error, broken=broken)
         said, self._said = tuple(self._said), []
         return replace(report, said=said)
 
-    def save(self) -> None:
-        """Write a checkpoint now."""
-        if self._learner is not None:
-            with self._checkpoints.put(self._job.stack_id, self._job.requests, self._halvings) as directory:
-                self._learner.save(directory / CHECKPOINT)
-                points = [
-                    (self._runs.keys[at], point) for at, curve in self._curves.items() for point in curve.values()
-                ]
-                note_progress(directory, points)
-            self._saved_at = time.monotonic()
+    def close(self) -> None:
+        """Leave the stack: write a checkpoint, or remove those of a stack that needs none any more."""
+        if not self._open or self._halved:
+            self._checkpoints.drop(self._job.stack_id)
+        elif not self._failed:
+            self._save()
 
     @cached_property
     def _scratch(self) -> Path:
         return scratch(self._spec.resources.scratch)
 
     def _advance(self) -> StackReport:
-        if self._learner is None and not self._runs.unfinished:
-            return self._answer_from_disk()
         try:
             return self._train()
         except Exception as error:
-            if not is_out_of_memory(error) or len(self._runs.unfinished) < 2:
+            if not is_out_of_memory(error) or len(self._open) < 2:
                 raise
         # Out here nothing holds the failed step's tensors any more.
         return self._halve()
 
-    def _trouble(self, error: Exception) -> str:
-        """What is wrong with the machine where it is that, ``""`` where it is the training itself."""
-        if isinstance(error, LastingTroubleError):
-            return str(error)
-        if said := trouble_words(error, self._runs.storage):
+    def _machine_error(self, error: Exception) -> str:
+        """The machine's error behind an exception, ``""`` if it is the training's own."""
+        if said := trouble_words(error, self._job.directory):
             return said
         if is_out_of_memory(error):
             where = f"{self._family.size_axis} {self._configs[0].size}"
             return f"a run at {where} needs more memory than there is, alone: give it more"
         return ""
 
-    def _give_up(self) -> tuple[RunReport, ...]:
-        """Leave the stack for another try; what has ended so far."""
-        self._learner = None
-        free_memory()
-        self.done = True
-        with contextlib.suppress(
-            OSError, LastingTroubleError
-        ):  # What cannot be read now is found when its run is asked for again.
-            return tuple(self._runs.known())
-        return ()
-
     def _train(self) -> StackReport:
-        known = self._runs.known() if self._learner is None else []
+        if self._shrinks or time.monotonic() - self._saved_at >= self._spec.resources.checkpoint_every_s:
+            self._save()
+        if self._shrinks:
+            self._learner, self._shrinks = None, False
         self._learner = self._learner or self._begin()
         reports = self._to_next_evaluation(self._learner)
-        outcomes = {place: self._outcome(place, report) for place, report in reports.items()}
-        ended = {
-            place: self._runs.leave(place, reports[place], each, self._halvings)
-            for place, each in outcomes.items()
-            if each is not None
-        }
-        for place, outcome in ended.items():
-            self._runs.look_inside(place, outcome)
-        self.done = len(ended) == len(reports)
-        if self.done:
-            self._checkpoints.drop(self._job.stack_id)
-        elif any(reports[place].outcome is None for place in ended):
-            self.save()
-            self._learner = None
-        elif time.monotonic() - self._saved_at >= self._spec.resources.checkpoint_every_s:
-            self.save()
-        runs = [RunReport(self._runs.keys[place], each.evaluation, ended.get(place)) for place, each in reports.items()]
-        return StackReport((*known, *runs))
+        runs = [self._run_report(place, report) for place, report in reports.items()]
+        ended = {place for place, run in zip(reports, runs, strict=True) if run.outcome is not None}
+        self._shrinks = any(reports[place].outcome is None for place in ended)
+        self._open = [place for place in self._open if place not in ended]
+        return StackReport(tuple(runs))
+
+    def _run_report(self, place: int, report: Report) -> RunReport:
+        """A run's report for the driver. A run that is not wanted to its end leaves its outcome alone."""
+        outcome, files = self._outcome(place, report), dict[str, bytes]()
+        if outcome is not None and self._halvings:
+            outcome = replace(outcome, measures={**outcome.measures, "stack_halvings": float(self._halvings)})
+        if outcome is not None and self._configs[place].until is None:
+            if report.arrays:
+                files[ARRAYS] = packed_arrays(report.arrays)
+            if report.weights:
+                files[WEIGHTS] = save(dict(report.weights))
+            for probe in self._probes if outcome.status is Status.FINISHED else ():
+                result, arrays = run_probe(
+                    probe, self._family, self._configs[place], report.arrays, report.weights, self._scratch
+                )
+                files |= result_files(result, arrays)
+        return RunReport(self._keys[place], report.evaluation, outcome, files)
+
+    def _save(self) -> None:
+        """Write a checkpoint now."""
+        if self._learner is None:
+            return
+        ended = set(range(len(self._keys))) - set(self._open)
+        with self._checkpoints.put(self._job.stack_id, self._job.requests, self._halvings, ended) as directory:
+            self._learner.save(directory / CHECKPOINT)
+            curves = self._curves.items()
+            note_progress(directory, [(self._keys[at], point) for at, curve in curves for point in curve.values()])
+        self._saved_at = time.monotonic()
 
     def _to_next_evaluation(self, learner: Learner) -> dict[int, Report]:
         """Train to the next evaluation; the reports by place."""
@@ -171,12 +199,12 @@ class StackWorker:
         return Outcome(Status.FINISHED, end.step, {}, {}, so_far, {"seconds": self._seconds[place]})
 
     def _begin(self) -> Learner:
-        """A learner of the runs that have not ended, at its checkpoint or at step 0. Raises ``MemoryError`` where it
+        """A learner of the runs that have not ended, at its checkpoint or at step 0. Raises ``MemoryError`` if it
         cannot fit."""
         left = self._left()
         prepare_device(self._spec.resources)
         self._said += drawbacks(self._spec.resources)
-        self._places = self._runs.unfinished
+        self._places = list(self._open)
         configs = [self._configs[place] for place in self._places]
         needed = len(configs) * self._family.memory(configs[0].size)
         there = device_bytes(self._spec.resources)
@@ -185,72 +213,79 @@ class StackWorker:
         if left is not None and (restored := self._restored(left)) is not None:
             return restored
         learner = self._new_learner()
-        inherited = {index: self._runs.inherited(place) for index, place in enumerate(self._places)}
-        if taken := {index: weights for index, weights in inherited.items() if weights is not None}:
-            learner.take_over(taken)
+        starts = {index: self._configs[place].start for index, place in enumerate(self._places)}
+        if donors := {index: self._family.key(start.donor) for index, start in starts.items() if start is not None}:
+            learner.take_over({index: load(self._job.donors[donor]) for index, donor in donors.items()})
         return learner
 
     def _left(self) -> Path | None:
-        """What an earlier worker left to go on from; None where there is nothing, or nothing that can be read."""
+        """The learner's part of the stack's checkpoint; None without one, or if it cannot be used."""
         left = self._checkpoints.newest(self._job.stack_id)
         if left is None:
             return None
         try:
             self._halvings = read_halvings(left)
+            if gone := read_ended(left).intersection(self._open):
+                raise ValueError(f"it holds no state of {', '.join(self._keys[place] for place in sorted(gone))}")
         except (OSError, ValueError, KeyError, TypeError) as error:
-            self._put_aside(error)
+            self._pass_over(left, error)
             return None
         return left / CHECKPOINT if (left / CHECKPOINT).is_dir() else None
 
     def _restored(self, left: Path) -> Learner | None:
-        """The learner at its checkpoint; None where that cannot be read: it lies aside then."""
+        """The learner at its checkpoint; None if that cannot be read."""
         learner = self._new_learner()
         try:
             learner.restore(left)
             curves = read_progress(left.parent)
         except Exception as error:  # noqa: BLE001 - whatever a family raises at what a crash or a disk has spoiled
-            self._put_aside(error)
+            self._pass_over(left.parent, error)
             return None
         for place in self._places:
             if self._configs[place].until is not None:
-                self._curves[place] = {point.step: point for point in curves.get(self._runs.keys[place], ())}
+                self._curves[place] = {point.step: point for point in curves.get(self._keys[place], ())}
         return learner
 
-    def _put_aside(self, error: Exception) -> None:
-        """Put a checkpoint aside that cannot be read for this reason; raise it where that is no fault of the file."""
+    def _pass_over(self, left: Path, error: Exception) -> None:
+        """Name a checkpoint that cannot be read for this reason; raise it if it is no fault of the file."""
         if is_out_of_memory(error) or trouble_in(error) not in (None, errno.EIO):
             raise error
-        aside = self._checkpoints.put_aside(self._job.stack_id)
         why = f"{type(error).__name__}: {error}".partition("\n")[0]
-        self._said.append(f"a checkpoint cannot be read ({why}): it lies in {aside} now, and its runs begin anew")
+        self._said.append(f"the checkpoint {left} cannot be read ({why}): its runs begin again")
 
     def _new_learner(self) -> Learner:
         configs = [self._configs[place] for place in self._places]
         self._border = Border(self._family, configs)
         return self._family.learner(configs, device=self._spec.resources.device, cache=self._scratch)
 
-    def _answer_from_disk(self) -> StackReport:
-        self.done = True
-        known = self._runs.known()
-        self._checkpoints.drop(self._job.stack_id)
-        return StackReport(tuple(known))
-
     def _halve(self) -> StackReport:
-        """Make two stacks ready to go on from this one's last checkpoint, and give this one up."""
+        """Prepare two stacks that continue from this one's last checkpoint, and give this one up."""
         self._learner = None
         free_memory()
-        unfinished, left = self._runs.unfinished, self._checkpoints.newest(self._job.stack_id)
-        middle = (len(unfinished) + 1) // 2
-        halves = [unfinished[:middle], unfinished[middle:]]
-        requests = tuple(tuple(self._job.requests[place] for place in half) for half in halves)
+        left = self._checkpoints.newest(self._job.stack_id)
+        middle = (len(self._open) + 1) // 2
+        halves = [self._open[:middle], self._open[middle:]]
+        requests = [[self._job.requests[place] for place in half] for half in halves]
         for half, asked in zip(halves, requests, strict=True):
             shape = self._family.shape(self._configs[half[0]])
-            smaller = stack_id(shape, [self._runs.keys[place] for place in half])
+            smaller = stack_id(shape, [self._keys[place] for place in half])
             with self._checkpoints.put(smaller, asked, self._halvings + 1) as directory:
                 if left is not None and (left / CHECKPOINT).is_dir():
                     shutil.copytree(left / CHECKPOINT, directory / CHECKPOINT)
                     if (left / PROGRESS).exists():
                         shutil.copyfile(left / PROGRESS, directory / PROGRESS)
-        self._checkpoints.drop(self._job.stack_id)
-        self.done = True
-        return StackReport(tuple(self._runs.known()), halves=requests)
+        self._halved = True
+        return StackReport(halves=requests)
+
+
+def _checkpoints_for(spec: SweepSpec, job: StackJob) -> Checkpoints:
+    """A stack's checkpoints: in the sweep's directory if this machine has it, so that a killed sweep continues from
+    them; else in this node's scratch."""
+    sweep = SweepFiles(Path(job.directory))
+    if sweep.about.is_file() and os.access(sweep.directory, os.W_OK):
+        return Checkpoints(sweep.checkpoints)
+    here = scratch(spec.resources.scratch) / "checkpoints"
+    for other in here.glob("*"):
+        if time.time() - other.stat().st_mtime > CHECKPOINTS_KEPT_S:
+            shutil.rmtree(other, ignore_errors=True)
+    return Checkpoints(here / job.sweep_id)

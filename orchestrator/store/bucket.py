@@ -63,7 +63,7 @@ class Bucket:
     """The objects of a bucket whose keys begin with a prefix. Safe to use from several threads.
 
     Every method raises ``OSError`` (:func:`orchestrator.store.trouble.remote_trouble`) where the store cannot be
-    reached, refuses or fails, and :class:`LastingTroubleError` where boto3 is not installed.
+    reached, refuses or fails, and :class:`SweepError` where boto3 is not installed.
     """
 
     def __init__(self, address: str) -> None:

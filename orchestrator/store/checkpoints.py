@@ -1,63 +1,59 @@
-"""What stacks in training go on from: each checkpoint a directory of its own, whole, the newest of a stack last."""
+"""Checkpoints of the stacks in training: each a directory of its own, whole, the newest of a stack last."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from orchestrator.search.base import Request
-from orchestrator.store.damage import Say, is_aside, is_whole_stack, put_aside_in
+from orchestrator.store.files import whole_directory
 from orchestrator.store.remains import write_members
-from orchestrator.store.storage import Storage
 
 
 class Checkpoints:
-    """The checkpoints in a storage, as ``STACK.NUMBER``. A stack is written by one worker at a time.
+    """The checkpoints in a directory, as ``STACK.NUMBER``. One worker at a time writes those of a stack.
 
-    Each says which runs it holds, so that the stack can be put together again from nothing else.
+    Each names the requests of its stack, so that the stack can be put together again from nothing else.
     """
 
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
+    def __init__(self, root: Path) -> None:
+        self._root = root
 
     def stacks(self) -> list[str]:
         """The stacks that have one."""
-        return sorted({name.rpartition(".")[0] for name in self._storage.list() if not is_aside(name)})
+        return sorted({path.name.rpartition(".")[0] for path in self._there()})
 
     def newest(self, stack_id: str) -> Path | None:
-        """The directory of a stack's newest one, for reading; None where it has none."""
+        """The directory of a stack's newest checkpoint; None without one."""
         numbers = self._numbers(stack_id)
-        return self._storage.get(_name(stack_id, numbers[-1])) if numbers else None
+        return self._path(stack_id, numbers[-1]) if numbers else None
 
     @contextmanager
-    def put(self, stack_id: str, requests: Sequence[Request], halvings: int) -> Iterator[Path]:
-        """A directory to fill with a stack's next one, beside what it says of its runs. Older ones go when it is
-        there."""
+    def put(
+        self, stack_id: str, requests: Sequence[Request], halvings: int, ended: Collection[int] = ()
+    ) -> Iterator[Path]:
+        """A directory to fill with a stack's next checkpoint, its members noted. Older ones go once it is whole."""
         older = self._numbers(stack_id)
-        with self._storage.put(_name(stack_id, max(older, default=0) + 1)) as directory:
-            write_members(directory, requests, halvings)
+        with whole_directory(self._path(stack_id, max(older, default=0) + 1)) as directory:
+            write_members(directory, requests, halvings, ended)
             yield directory
         for number in older:
-            self._storage.delete(_name(stack_id, number))
+            shutil.rmtree(self._path(stack_id, number))
 
     def drop(self, stack_id: str) -> None:
-        """Forget a stack's."""
+        """Remove a stack's checkpoints."""
         for number in self._numbers(stack_id):
-            self._storage.delete(_name(stack_id, number))
-
-    def is_whole(self, stack_id: str, say: Say) -> bool:
-        """Whether a stack can go on from its newest one. A damaged one is put aside and named."""
-        return is_whole_stack(self._storage, _name(stack_id, self._numbers(stack_id)[-1]), say)
-
-    def put_aside(self, stack_id: str) -> str:
-        """Keep a stack's newest one under a name that says that it is damaged; that name."""
-        return put_aside_in(self._storage, _name(stack_id, self._numbers(stack_id)[-1]))
+            shutil.rmtree(self._path(stack_id, number), ignore_errors=True)
 
     def _numbers(self, stack_id: str) -> list[int]:
-        names = self._storage.list(f"{stack_id}.")
-        return sorted(int(name.rpartition(".")[2]) for name in names if not is_aside(name))
+        names = [path.name.rpartition(".") for path in self._there()]
+        return sorted(int(number) for stack, _, number in names if stack == stack_id)
 
+    def _there(self) -> list[Path]:
+        """Whole checkpoints: those being written begin with a dot."""
+        return list(self._root.glob("[!.]*.*"))
 
-def _name(stack_id: str, number: int) -> str:
-    return f"{stack_id}.{number}"
+    def _path(self, stack_id: str, number: int) -> Path:
+        return self._root / f"{stack_id}.{number}"

@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.files import SweepFiles, write_whole
 from orchestrator.store.journal import BadLine, Ended, Journal, read_journal, without
-from orchestrator.store.remains import CHECKPOINT, OUTCOME, read_halvings, read_members, read_outcome, read_progress
+from orchestrator.store.remains import OUTCOME, read_outcome
 from orchestrator.store.storage import Storage
 from trainables.base import Status
 
@@ -51,11 +51,6 @@ def is_whole(runs: Storage, key: str, say: Say) -> bool:
     if not runs.has(key):
         return False
     return _kept(runs, key, flaw_of_run(runs.get(key)), "the run is trained again", say)
-
-
-def is_whole_stack(checkpoints: Storage, name: str, say: Say) -> bool:
-    """Whether a stack can go on from the checkpoint of this name. A damaged one is put aside and named."""
-    return _kept(checkpoints, name, flaw_of_stack(checkpoints.get(name)), "its runs begin anew", say)
 
 
 def flaw_of_run(directory: Path) -> str:
@@ -115,17 +110,6 @@ def flaw_of(spec: SweepSpec) -> Callable[[Ended], str]:
 def line_words(journal: Path, line: BadLine) -> str:
     """A bad line, for a person to read."""
     return f"{journal}, line {line.number}, is no journal entry ({line.why})"
-
-
-def flaw_of_stack(directory: Path) -> str:
-    """What is wrong with what a stack left, ``""`` where nothing is to be seen."""
-    try:
-        read_members(directory)
-        read_halvings(directory)
-        read_progress(directory)
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        return f"what it says of its runs: {_words(error)}"
-    return _flaw_of_files(directory / CHECKPOINT) if (directory / CHECKPOINT).is_dir() else ""
 
 
 def _flaw_of_files(directory: Path) -> str:

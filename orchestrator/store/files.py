@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from orchestrator.errors import SweepError
 
 ID = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
 """How a sweep's id ends: when it was begun, in UTC, and four random digits."""
+
+ABANDONED_S = 3600.0
+"""A directory that is written aside takes seconds."""
 
 
 @dataclass(frozen=True)
@@ -74,16 +78,6 @@ class SweepFiles:
         return self.directory / "tune"
 
     @property
-    def reach(self) -> Path:
-        """What driver and workers leave for each other to see, in a home of files; nothing in it is needed again."""
-        return self.directory / "reach"
-
-    @property
-    def reach_at(self) -> str:
-        """The address of the storage of the same."""
-        return self.home.address(f"sweeps/{self.directory.name}/{self.reach.name}")
-
-    @property
     def home(self) -> Home:
         """The home the sweep lies in."""
         return Home(self.directory.parent.parent)
@@ -105,9 +99,9 @@ class SweepFiles:
         return self.home.address(own) if self.keeps_its_runs else self.home.runs_at
 
     @property
-    def checkpoints_at(self) -> str:
-        """The address of the storage that keeps what its stacks in training go on from."""
-        return self.home.address(f"sweeps/{self.directory.name}/checkpoints")
+    def checkpoints(self) -> Path:
+        """The checkpoints of stacks that train on this machine."""
+        return self.directory / "checkpoints"
 
     @property
     def stacks(self) -> Path:
@@ -199,6 +193,9 @@ def whole_directory(path: Path) -> Iterator[Path]:
     Where ``path`` exists by then, the older one stays: whoever finished first is right.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    for left in path.parent.glob(f".{path.name}-*"):
+        if time.time() - left.stat().st_mtime > ABANDONED_S:  # By a process that was killed.
+            shutil.rmtree(left, ignore_errors=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     try:
         yield aside

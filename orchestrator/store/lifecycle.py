@@ -30,13 +30,12 @@ from orchestrator.store.records import RunRecord, Sweep
 from orchestrator.store.remains import (
     CHECKPOINT,
     ORIGIN,
-    read_halvings,
     read_members,
     read_origin,
     read_outcome,
     write_origin,
 )
-from orchestrator.store.storage import Storage, kept_runs, storage_at
+from orchestrator.store.storage import Storage, kept_runs
 
 
 @dataclass(frozen=True)
@@ -159,10 +158,8 @@ def check_same(spec: SweepSpec, sweep: Sweep) -> None:
 
 
 def drop_checkpoints(files: SweepFiles) -> None:
-    """Remove what stacks that failed would have gone on from. Those that ended well removed theirs themselves."""
-    checkpoints = Checkpoints(storage_at(files.checkpoints_at))
-    for stack_id in checkpoints.stacks():
-        checkpoints.drop(stack_id)
+    """Remove the checkpoints of stacks that failed. Those that ended well removed theirs themselves."""
+    shutil.rmtree(files.checkpoints, ignore_errors=True)
 
 
 def adopt_outcomes(
@@ -218,26 +215,18 @@ def _reusable(spec: SweepSpec, older: Sweep, home: Home, usable: Mapping[str, Re
 
 
 def interrupted_stacks(files: SweepFiles, say: Callable[[str], object] = warnings.warn) -> list[list[Request]]:
-    """The stacks an earlier driver left with a checkpoint, as the requests they were made of. ``say`` is told of those
-    that are damaged: they are put aside, and begin anew."""
-    checkpoints = Checkpoints(storage_at(files.checkpoints_at))
-    for path in sorted(files.stacks.glob(f"*/{CHECKPOINT}")):
-        _move_former(path.parent, checkpoints, say)
-    whole = [stack_id for stack_id in checkpoints.stacks() if checkpoints.is_whole(stack_id, say)]
-    left = [path for path in map(checkpoints.newest, whole) if path is not None and (path / CHECKPOINT).is_dir()]
-    return [list(read_members(path)) for path in left]
-
-
-def _move_former(stack: Path, checkpoints: Checkpoints, say: Callable[[str], object]) -> None:
-    """Take a checkpoint from where sweeps of before checkpoints were kept in a storage left it."""
-    if damage.is_aside(stack.name):
-        return
-    if flaw := damage.flaw_of_stack(stack):
-        say(f"{stack} is damaged ({flaw}): it lies in {damage.put_aside(stack).name} now, and its runs begin anew")
-        return
-    with checkpoints.put(stack.name, read_members(stack), read_halvings(stack)) as directory:
-        shutil.copytree(stack / CHECKPOINT, directory / CHECKPOINT)
-    shutil.rmtree(stack / CHECKPOINT)
+    """The stacks that an earlier driver left with a checkpoint, each as its requests. ``say`` is told of checkpoints
+    that cannot be read: their runs begin again."""
+    checkpoints, found = Checkpoints(files.checkpoints), []
+    for stack_id in checkpoints.stacks():
+        directory = checkpoints.newest(stack_id)
+        try:
+            assert directory is not None
+            if (directory / CHECKPOINT).is_dir():
+                found.append(list(read_members(directory)))
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            say(f"the checkpoint {directory} cannot be read ({error}): its runs begin again")
+    return found
 
 
 def record_of(sweep: Sweep, files: SweepFiles, entry: Ended) -> RunRecord:

@@ -13,14 +13,14 @@ import shutil
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from orchestrator.store.bucket import ABSENT, Bucket, ChangedError
 from orchestrator.store.files import whole_directory
 from orchestrator.store.scratch import scratch
-from orchestrator.store.storage import LONGEST_WRITE_S, PosixStorage, Storage
+from orchestrator.store.storage import Storage
 
 SUFFIX = ".tar"
 DAMAGED = "damaged.tar"
@@ -98,13 +98,6 @@ class S3Storage(Storage):
             self._sizes = time.monotonic(), sizes
         return sizes.get(name, 0)
 
-    def tidy(self, abandoned: Callable[[str], bool]) -> None:
-        for key, upload, age_s in self._bucket.uploads():
-            name = key.removesuffix(SUFFIX)
-            if "/" not in name and (age_s > LONGEST_WRITE_S or abandoned(name)):
-                self._bucket.abort(key, upload)
-        self._copies.tidy(abandoned)
-
     def _listed(self, prefix: str) -> dict[str, int]:
         """Bytes by name."""
         found = self._bucket.list(prefix, deep=False)
@@ -173,15 +166,10 @@ class _Copies:
         with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=self._root, ignore_cleanup_errors=True) as aside:
             yield Path(aside)
 
-    def tidy(self, abandoned: Callable[[str], bool]) -> None:
-        """Remove what was left aside by processes that were killed."""
-        PosixStorage(str(self._root)).tidy(abandoned)
-
     def _place(self, name: str, etag: str) -> Path:
         return self._root / name / re.sub(r"[^A-Za-z0-9-]", "_", etag.strip('"'))
 
     def _remove_unused(self) -> None:
-        self.tidy(lambda name: False)
         for path in self._root.glob("[!.]*/*"):
             with suppress(FileNotFoundError):
                 if time.time() - path.stat().st_mtime > UNUSED_S:

@@ -37,14 +37,25 @@ class ProbeResult:
 
 
 def write_result(runs: Storage, key: str, result: ProbeResult, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Put a result beside a run, each file whole, the arrays first; an older result of the same probe is replaced: its
-    arrays by none, where this one gives none."""
-    name = f"{PROBES}/{result.name}"
-    if arrays or (runs.get(key) / f"{name}.npz").is_file():
-        held, named = io.BytesIO(), dict[str, Any](arrays)
-        np.savez(held, **named)
-        runs.add(key, f"{name}.npz", held.getvalue())
-    runs.add(key, f"{name}.json", json.dumps(asdict(result)).encode())
+    """Add a result to a run that is kept, each file whole; an older result of the same probe is replaced: its arrays by
+    none, where this one gives none."""
+    if not arrays and (runs.get(key) / f"{PROBES}/{result.name}.npz").is_file():
+        runs.add(key, f"{PROBES}/{result.name}.npz", packed_arrays({}))
+    for name, content in result_files(result, arrays).items():
+        runs.add(key, name, content)
+
+
+def result_files(result: ProbeResult, arrays: Mapping[str, NDArray[Any]]) -> dict[str, bytes]:
+    """The files of a result by their paths in the run's directory, the arrays first."""
+    files = {f"{PROBES}/{result.name}.npz": packed_arrays(arrays)} if arrays else {}
+    return files | {f"{PROBES}/{result.name}.json": json.dumps(asdict(result)).encode()}
+
+
+def packed_arrays(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Arrays as an npz file."""
+    held, named = io.BytesIO(), dict[str, Any](arrays)
+    np.savez(held, **named)
+    return held.getvalue()
 
 
 def read_results(directory: Path) -> dict[str, ProbeResult]:

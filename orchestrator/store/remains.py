@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,13 +60,18 @@ def read_members(directory: Path) -> Sequence[Request]:
 
 
 def read_halvings(directory: Path) -> int:
-    """How often a larger stack was halved to make this one; 0 for a stack that has not begun."""
+    """Times that a larger stack was halved to make this one; 0 for a stack that has not begun."""
     return int(_read_stack(directory)["halvings"]) if (directory / MEMBERS).is_file() else 0
 
 
-def write_members(directory: Path, requests: Sequence[Request], halvings: int = 0) -> None:
-    """Say what a stack is made of, in its directory."""
-    said = {"requests": [asdict(request) for request in requests], "halvings": halvings}
+def read_ended(directory: Path) -> frozenset[int]:
+    """The places of the stack's requests whose runs had ended at this checkpoint: it cannot continue them."""
+    return frozenset(_read_stack(directory)["ended"])
+
+
+def write_members(directory: Path, requests: Sequence[Request], halvings: int = 0, ended: Collection[int] = ()) -> None:
+    """Note a stack's members in its directory."""
+    said = {"requests": [asdict(request) for request in requests], "halvings": halvings, "ended": sorted(ended)}
     write_whole(directory / MEMBERS, json.dumps(said))
 
 

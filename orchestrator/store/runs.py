@@ -6,11 +6,12 @@ sweep asks here before it trains: the run may be there, or another sweep may be 
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +22,8 @@ from filelock import FileLock
 from orchestrator.store.damage import Say, is_whole
 from orchestrator.store.driving import is_driven
 from orchestrator.store.files import Home, SweepFiles, write_whole
-from orchestrator.store.remains import WEIGHTS, read_origin, read_outcome
-from orchestrator.store.storage import Storage, kept_runs, storage_at
+from orchestrator.store.remains import OUTCOME, WEIGHTS, read_origin, read_outcome, write_origin
+from orchestrator.store.storage import kept_runs, storage_at
 from orchestrator.store.trouble import REMOTE, trouble_words
 from trainables.base import Outcome
 
@@ -74,6 +75,17 @@ class SweepRuns:
         origin = read_origin(self._asked(lambda: self._runs.get(key))) if self._shared else None
         return "" if origin is None or origin.sweep == self.sweep_id else origin.sweep
 
+    def keep(self, key: str, outcome: Outcome, files: Mapping[str, bytes]) -> Found:
+        """Write a run that ended, whole and flushed; the run as it is kept: where another sweep was first, theirs.
+        ``files`` are what it left, by their paths in its directory."""
+        with self._runs.put(key) as directory:
+            for name, content in files.items():
+                (directory / name).parent.mkdir(exist_ok=True)
+                (directory / name).write_bytes(content)
+            write_origin(directory, self.sweep_id)
+            (directory / OUTCOME).write_text(json.dumps(outcome.to_json()), encoding="utf-8")
+        return Found(read_outcome(self._runs.get(key)), self.trained_for(key))
+
     @contextmanager
     def kept(self) -> Iterator[None]:
         """A block during which no sweep's runs are removed: what is found in it may be journalled."""
@@ -115,7 +127,7 @@ class SweepRuns:
             except OSError as error:
                 if error.errno != REMOTE:
                     raise
-                self._say(f"trouble, which is no outcome: {trouble_words(error, '')}; tried again in {wait_s:g} s")
+                self._say(f"Machine error (not a result): {trouble_words(error, '')}; retrying in {wait_s:g} s")
             time.sleep(wait_s)
         return ask()
 
@@ -161,25 +173,11 @@ def remove(home: Home, keys: list[str]) -> None:
 
 
 def remove_own(files: SweepFiles) -> None:
-    """Delete what storages keep of a sweep and of no other: checkpoints, and the runs that it keeps by itself."""
-    for storage in _own(files):
+    """Delete the runs that a sweep keeps by itself."""
+    if files.keeps_its_runs:
+        storage = kept_runs(files)
         for name in storage.list():
             storage.delete(name)
-
-
-def tidy(files: SweepFiles) -> None:
-    """Remove what workers left that were killed while they wrote. Called by the process that drives the sweep, before
-    any worker of its own begins."""
-    home, sweep_id = files.home, files.directory.name
-
-    def abandoned(key: str) -> bool:
-        holder = _read_claim(home.claims / key)
-        return holder is not None and (holder == sweep_id or not is_driven(home.sweep(holder)))
-
-    with removal_lock(home):  # What is half removed is not to be taken for half written.
-        storage_at(home.runs_at).tidy(abandoned)
-        for storage in _own(files):
-            storage.tidy(lambda name: True)
 
 
 @contextmanager
@@ -188,11 +186,6 @@ def removal_lock(home: Home) -> Iterator[None]:
     home.root.mkdir(parents=True, exist_ok=True)
     with FileLock(home.root / ".runs.lock"):
         yield
-
-
-def _own(files: SweepFiles) -> list[Storage]:
-    """What is kept for a sweep alone."""
-    return [storage_at(files.checkpoints_at), *([kept_runs(files)] if files.keeps_its_runs else [])]
 
 
 def _read_claim(path: Path) -> str | None:

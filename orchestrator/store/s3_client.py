@@ -8,7 +8,7 @@ import time
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from orchestrator.store.trouble import LastingTroubleError
+from orchestrator.errors import SweepError
 
 CONNECT_S, READ_S = 10, 60
 """How long an answer is waited for."""
@@ -54,11 +54,11 @@ def client() -> Any:
 
 
 def need_boto3() -> None:
-    """Raise :class:`LastingTroubleError` where boto3 is not installed."""
+    """Raise :class:`SweepError` where boto3 is not installed."""
     try:
         import boto3  # noqa: F401
     except ImportError as error:
-        raise LastingTroubleError(
+        raise SweepError(
             "a home on an object store needs boto3, which is not installed on this machine: pip install "
             "'transition-sweeps[s3]'"
         ) from error

@@ -7,10 +7,8 @@ needs an address, and no path of the driver's machine.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import tempfile
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -19,11 +17,6 @@ from pathlib import Path
 
 from orchestrator.errors import SweepError
 from orchestrator.store.files import SweepFiles, whole_directory, write_whole
-
-ASIDE = re.compile(r"\.(.+)-[a-z0-9_]{8}")
-"""What is written aside: a dot, the name it is to have, and what ``tempfile`` makes of it."""
-LONGEST_WRITE_S = 24 * 3600.0
-"""Nobody writes a directory for longer. Files of a run are written in seconds."""
 
 
 class Storage(ABC):
@@ -55,12 +48,6 @@ class Storage(ABC):
     @abstractmethod
     def delete(self, name: str) -> None:
         """Forget what is kept under a name, at once for every reader; nothing where there is nothing."""
-
-    @abstractmethod
-    def tidy(self, abandoned: Callable[[str], bool]) -> None:
-        """Remove what writers left that died before the end of a :meth:`put` or :meth:`delete`: what is older than
-        :data:`LONGEST_WRITE_S`, and whatever was to have a name of which ``abandoned`` says that nobody who is alive
-        writes it. Nothing, where writers leave nothing."""
 
     def has(self, name: str) -> bool:
         """Whether something is kept under a name."""
@@ -108,11 +95,6 @@ class PosixStorage(Storage):
         found = (path for path in self._root.iterdir() if path.name.startswith(prefix) and path.is_dir())
         return sorted(path.name for path in found if not path.name.startswith("."))
 
-    def tidy(self, abandoned: Callable[[str], bool]) -> None:
-        for path in self._root.iterdir() if self._root.is_dir() else ():
-            if (aside := ASIDE.fullmatch(path.name)) and (abandoned(aside[1]) or _age_s(path) > LONGEST_WRITE_S):
-                shutil.rmtree(path, ignore_errors=True)
-
     def delete(self, name: str) -> None:
         if not self.has(name):
             return
@@ -125,14 +107,6 @@ class PosixStorage(Storage):
 
     def move(self, name: str, other: str) -> None:
         (self._root / name).rename(self._root / other)
-
-
-def _age_s(path: Path) -> float:
-    """Seconds since something was last put into a directory; 0 where it has gone meanwhile."""
-    try:
-        return time.time() - path.stat().st_mtime
-    except FileNotFoundError:
-        return 0.0
 
 
 def directory_bytes(directory: Path) -> int:

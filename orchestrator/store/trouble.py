@@ -6,8 +6,6 @@ from __future__ import annotations
 import errno
 import re
 
-from orchestrator.errors import SweepError
-
 WORDS = {
     errno.ENOSPC: ("is full", "free some space"),
     errno.EDQUOT: ("has no more room for this user", "free some space"),
@@ -22,10 +20,6 @@ IN_RUST = re.compile(r"\(os error (\d+)\)")
 """How safetensors says what in Python would be an ``OSError``."""
 SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
 """What numpy says, without a number, where less was written than it asked for: the disk is full."""
-
-
-class LastingTroubleError(SweepError):
-    """Trouble of the machines that no further try mends: somebody has to change how they are set up."""
 
 
 def remote_trouble(place: object, said: str) -> OSError:

@@ -14,9 +14,8 @@ from rich.text import Text
 
 from orchestrator.errors import SweepError
 from orchestrator.store.trouble import REMOTE
+from orchestrator.supervisor import INTERRUPTED
 
-INTERRUPTED = 130
-"""128 + SIGINT, as shells have it."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
 DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from orchestrator.store.damage import is_aside
 from orchestrator.store.remains import OUTCOME
 from tests.chaos.disturbed import Disturbed
 from tests.chaos.ground import KeptRay
@@ -149,27 +148,21 @@ class Fault:
     any_time: bool = False
 
 
-def _gone(part: str) -> str:
-    """What is said of a part of Ray that has died: by whoever watches, or by the supervisor, where Ray was faster."""
-    return rf"Ray's {part} .* died|Ray ended the program that drives the sweep"
-
-
 FULL = r"the disk of .* is full"
-STOPPED = r"Stopped; \d+ runs are kept|asked to stop, .* \d+ runs of .* are kept"
+LOST = "Ray died|the driver ended with exit code"
+STOPPED = r"Stopped; \d+ runs are kept|stopped at once, as asked"
 FAULTS: dict[str, Fault] = {
     "SIGKILL of the driver": Fault(kill_driver, r"was killed \(SIGKILL\)", any_time=True),
     "SIGKILL of a worker": Fault(kill_worker),
-    "SIGKILL of the raylet": Fault(kill_raylet, _gone("raylet"), own=True),
-    "SIGKILL of the GCS": Fault(kill_gcs, _gone("GCS"), own=True),
+    "SIGKILL of the raylet": Fault(kill_raylet, LOST, own=True),
+    "SIGKILL of the GCS": Fault(kill_gcs, LOST, own=True),
     "SIGKILL of everything": Fault(pull_the_plug, own=True, any_time=True),
     "node lost, another joins": Fault(lose_node, kept=True),
     "SIGTERM": Fault(ask_to_stop, STOPPED),
     "preemption: SIGTERM to all, 30 s": Fault(preempt, STOPPED, own=True),
     "all stand still for 5 s": Fault(stand_still, any_time=True),
     "disk full": Fault(fill_the_disk, FULL, disk=True),
-    "truncated checkpoint": Fault(
-        truncate_checkpoint, r"a checkpoint cannot be read|is damaged .* its runs begin anew"
-    ),
+    "truncated checkpoint": Fault(truncate_checkpoint, r"the checkpoint .* cannot be read"),
     "damaged journal line": Fault(damage_journal, "is no journal entry", any_time=True),
     "empty outcome, journal's end lost": Fault(empty_outcome, r"is damaged \(outcome\.json.* the run is trained again"),
 }
@@ -201,7 +194,7 @@ def _crash(victims: list[psutil.Process], spoil: Callable[[], bool]) -> bool:
 def _truncate_checkpoints(sweep: Disturbed, rng: np.random.Generator) -> bool:
     """A part of each file is left; False where no stack in training has a checkpoint."""
     files = sorted(sweep.files.directory.glob("checkpoints/[!.]*/checkpoint/*"))
-    spoiled = [file for file in files if not is_aside(file.parts[-3]) and file.stat().st_size]
+    spoiled = [file for file in files if file.stat().st_size]
     for file in spoiled:
         content = file.read_bytes()
         file.write_bytes(content[: int(rng.integers(len(content)))])

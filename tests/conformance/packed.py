@@ -7,7 +7,7 @@ import os
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -63,9 +63,6 @@ class PackedStorage(Storage):
 
     def delete(self, name: str) -> None:
         (self._root / f"{name}{SUFFIX}").unlink(missing_ok=True)
-
-    def tidy(self, abandoned: Callable[[str], bool]) -> None:
-        """What a writer leaves that is killed lies among the copies."""
 
     def _pack(self, directory: Path) -> Path:
         """A directory as a file, under a name that is nobody's."""

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from orchestrator.engine.probing import run_probe
+from orchestrator.engine.probing import probe_kept_run
 from orchestrator.store.probed import PROBES, is_due, read_arrays, read_results
 from orchestrator.store.records import ARRAYS
 from orchestrator.store.remains import WEIGHTS
@@ -59,7 +59,7 @@ class ProbeConformance:
         directory = trained[run]
         before = {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
         family = family_of(run.settings)
-        first = run_probe(probe, family, run, PosixStorage(str(directory.parent)), directory.name, data_cache)
+        first = probe_kept_run(probe, family, run, PosixStorage(str(directory.parent)), directory.name, data_cache)
         arrays = read_arrays(directory)
         assert first.error == ""
         assert first.numbers or len(arrays) > 1
@@ -70,7 +70,9 @@ class ProbeConformance:
         assert [name for name in (*first.numbers, *own) if not is_said(name, probe, run)] == []
         assert read_results(directory)[probe.name] == first
         assert not is_due(probe, directory)
-        again = run_probe(type(probe)(), family, run, PosixStorage(str(directory.parent)), directory.name, data_cache)
+        again = probe_kept_run(
+            type(probe)(), family, run, PosixStorage(str(directory.parent)), directory.name, data_cache
+        )
         assert again == first
         for name, array in read_arrays(directory).items():
             np.testing.assert_array_equal(array, arrays[name])
@@ -80,7 +82,7 @@ class ProbeConformance:
         self, probe: Probe, tmp_path: Path, data_cache: Path
     ) -> None:
         family, place = family_of(RUNS[0].settings), PosixStorage(str(tmp_path.parent))
-        result = run_probe(probe, family, RUNS[0], place, tmp_path.name, data_cache)
+        result = probe_kept_run(probe, family, RUNS[0], place, tmp_path.name, data_cache)
         assert f"the probe {probe.name!r} needs" in result.error
         assert read_results(tmp_path) == {probe.name: result}
         assert is_due(probe, tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from pathlib import Path
 
@@ -110,21 +109,6 @@ class StorageConformance:
         storage.move("key", "key.damaged-1")
         assert storage.list() == ["key.damaged-1"]
         assert content(storage, "key.damaged-1") == {"outcome": b"good", "inner/weights": b"1"}
-
-    def test_what_a_killed_writer_left_is_tidied_away(self, storage: Storage, tmp_path: Path) -> None:
-        put(storage, "key", outcome=b"good")
-        before = set(tmp_path.rglob("*"))
-        killed = os.fork()
-        if not killed:
-            storage.put("other").__enter__()
-            os._exit(9)
-        os.waitpid(killed, 0)
-        there = set(tmp_path.rglob("*"))
-        storage.tidy(lambda name: name != "other")
-        assert set(tmp_path.rglob("*")) == there  # Somebody who is alive may be writing it.
-        storage.tidy(lambda name: name == "other")
-        assert set(tmp_path.rglob("*")) == before
-        assert content(storage, "key") == {"outcome": b"good"}
 
     def test_what_was_got_is_a_place_to_read_on_this_machine(self, storage: Storage, tmp_path: Path) -> None:
         put(storage, "key", outcome=b"good")

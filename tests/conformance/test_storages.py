@@ -10,11 +10,8 @@ import pytest
 
 from orchestrator.catalogue.reading import read_arrays, read_sweep
 from orchestrator.drive.sweep import RunOptions, run_sweep
-from orchestrator.engine.reports import StackJob
-from orchestrator.engine.worker import StackWorker
 from orchestrator.errors import SweepError
-from orchestrator.search.base import Request
-from orchestrator.store import lifecycle, runs, storage
+from orchestrator.store import runs, storage
 from orchestrator.store.files import Home
 from orchestrator.store.object_storage import S3Storage
 from orchestrator.store.probed import read_results
@@ -103,22 +100,3 @@ def test_a_sweep_needs_no_path_into_its_storage(fresh: bool, home: Home) -> None
     runs.remove_own(home.sweep(sweep_id))
     assert len(storage_at(home.runs_at).list()) == 4
     assert len(kept_runs(home.sweep(sweep_id)).list()) == (0 if fresh else 4)
-
-
-def test_a_stack_goes_on_from_a_checkpoint_in_a_storage(home: Home) -> None:
-    asked = spec(settings={"steps": 4}, resources={"checkpoint_every_s": 1e-9})
-    sweep = lifecycle.create(asked, home)
-    files = home.sweep(sweep.id)
-    requests = (Request("add", 16, 0), Request("add+prod", 16, 1))
-    job = StackJob(asked.to_dict(), requests, files.runs_at, files.checkpoints_at, sweep.id, "stack-1")
-    left = StackWorker(job)
-    for _ in range(2):
-        left.advance()
-    assert not (files.directory / "checkpoints").exists()
-    assert lifecycle.interrupted_stacks(files) == [list(requests)]
-    resumed = StackWorker(job)
-    steps = [report.evaluation.step for report in resumed.advance().runs if report.evaluation is not None]
-    assert steps == [3, 3]
-    resumed.advance()
-    assert resumed.done
-    assert lifecycle.interrupted_stacks(files) == []

@@ -11,7 +11,7 @@ import pytest
 from mlflow import MlflowClient
 
 from orchestrator.drive.sweep import RunOptions, run_sweep
-from orchestrator.engine.reports import StackReport
+from orchestrator.engine.messages import StackReport
 from orchestrator.engine.worker import StackWorker
 from orchestrator.errors import SweepError, UserError
 from orchestrator.space.spec import SweepSpec

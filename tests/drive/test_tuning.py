@@ -252,7 +252,7 @@ def test_optuna_tunes_under_ray_and_a_second_sweep_reuses_it(tmp_path: Path) -> 
     home, said = Home(tmp_path), io.StringIO()
     sweep = lifecycle.create(wanted, home)
     sizing = StackSizes(wanted, hardware.detect())
-    with RayEngine(str(tmp_path), wanted.resources) as engine, lifecycle.driving(home.sweep(sweep.id)):
+    with RayEngine(wanted.resources) as engine, lifecycle.driving(home.sweep(sweep.id)):
         tunings = tuned(sweep, home, engine, sizing, lambda text: print(text, file=said)).tunings
     assert len(re.findall(r"tuning \S+, trial \d of 4: ", said.getvalue())) == sum(
         len(tuning.trials) for tuning in tunings

@@ -291,31 +291,3 @@ def test_a_run_that_is_stopped_has_failed_by_hand(files: Path) -> None:
     by_key = {entry.key: entry.outcome for entry in read_journal(files) if isinstance(entry, Ended)}
     assert (by_key[stopped].status, by_key[stopped].error) == (Status.FAILED, "stopped by hand")
     assert by_key[other] == GOOD
-
-
-def test_what_would_be_wanted_is_counted_in_full_stacks_and_asks_for_nothing(files: Path) -> None:
-    """Eight runs of four sizes, two to a stack: with one of four stacks in training three more would start."""
-    search = {"method": "grid", "stack": 2}
-    campaign = make(files, slots=1, mixes=["add"], sizes=[8, 16, 24, 32], search=search, resources={"max_stack": 2})
-    assert campaign.wanted(10) == 3  # The fourth goes on the slot that is idle.
-    stack = campaign.next_stack()
-    assert stack is not None
-    assert len(stack.tickets) == 2
-    before = campaign.searcher.pending
-    assert [campaign.wanted(most) for most in (0, 1, 2, 10)] == [0, 1, 2, 3]
-    assert campaign.searcher.pending == before
-    campaign.slots = 3
-    assert campaign.wanted(10) == 1
-    campaign.stopping = True
-    assert campaign.wanted(10) == 0
-
-
-def test_of_runs_that_go_on_from_one_another_the_first_is_wanted_and_of_those_in_training_none(files: Path) -> None:
-    second = {"name": "max first", "phases": [{"mix": "max", "share": 0.34}, {"mix": "add"}]}
-    campaign = make(files, slots=1, mixes=["add", second], sizes=[16], seeds=1, resources={"max_stack": 1})
-    assert campaign.wanted(10) == 1
-    stacks = [campaign.next_stack()]
-    campaign.slots = 2
-    stacks.append(campaign.next_stack())
-    assert all(stacks)
-    assert campaign.wanted(10) == 0

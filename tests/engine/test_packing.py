@@ -83,7 +83,7 @@ def test_without_an_address_a_cluster_that_happens_to_run_here_is_left_alone(
     cluster: MakeCluster, tmp_path: Path
 ) -> None:
     cluster({"num_cpus": 2, "num_gpus": 4})
-    with RayEngine(str(tmp_path), Resources()) as engine:
+    with RayEngine(Resources()) as engine:
         assert engine.describe().startswith("Ray on this machine: 1 node, ")
         assert "GPU" not in engine.describe()
 

@@ -72,15 +72,15 @@ def node() -> str:
 def test_ray_is_kept_for_the_next_sweep_unless_one_failed(tmp_path: Path) -> None:
     with RaySession(kept=True) as session:
         assert not ray.is_initialized()  # Nobody has asked for it.
-        with RayEngine(str(tmp_path), Resources(), session):
+        with RayEngine(Resources(), session):
             first = node()
-        with RayEngine(str(tmp_path), Resources(), session) as engine:
+        with RayEngine(Resources(), session) as engine:
             assert node() == first
             assert "Ray on this machine: 1 node" in engine.describe()
-        with pytest.raises(ZeroDivisionError), RayEngine(str(tmp_path), Resources(), session):
+        with pytest.raises(ZeroDivisionError), RayEngine(Resources(), session):
             1 / 0  # noqa: B018
         assert not ray.is_initialized()
-        with RayEngine(str(tmp_path), Resources(), session):
+        with RayEngine(Resources(), session):
             assert node() != first
     assert not ray.is_initialized()
 

@@ -41,7 +41,7 @@ def listening() -> dict[str, set[str]]:
 
 def test_a_plain_run_listens_on_loopback_alone_and_is_patient(tmp_path: Path) -> None:
     before = listening()
-    with RayEngine(str(tmp_path), Resources()):
+    with RayEngine(Resources()):
         at = {name: addresses - before.get(name, set()) for name, addresses in listening().items()}
         gcs = next(each for each in psutil.Process().children() if each.name() == "gcs_server")
         assert {name: gcs.environ().get(name) for name in PATIENT} == PATIENT

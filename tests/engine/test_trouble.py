@@ -16,19 +16,19 @@ from safetensors.numpy import save_file
 
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.engine import patience
-from orchestrator.engine.reports import StackJob
 from orchestrator.engine.worker import StackWorker
 from orchestrator.errors import SweepError, UserError
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store import lifecycle
+from orchestrator.store.checkpoints import Checkpoints
 from orchestrator.store.files import Home
 from orchestrator.store.journal import Ended, Journal, read_journal
 from orchestrator.store.remains import CHECKPOINT
-from orchestrator.store.storage import storage_at
 from orchestrator.store.trouble import trouble_in
 from tests.drive.sweeps import ended, printed, quiet, spec
 from tests.engine.test_campaign import GOOD, make
+from tests.engine.test_worker import job_for
 from tests.engine.troubled import FAMILY, fill
 from trainables.base import Outcome, Status
 
@@ -80,7 +80,7 @@ def test_trouble_that_passes_costs_no_run(trouble: str, tmp_path: Path) -> None:
     console = quiet()
     run_sweep(wanted, RunOptions(home=home, local_debug=True), console)
     assert statuses(home) == [Status.FINISHED] * 4
-    assert printed(console).count("trouble, which is no outcome: the disk of /data/stream.bin") == 2
+    assert printed(console).count("Machine error (not a result): the disk of /data/stream.bin") == 2
 
 
 def test_trouble_that_stays_stops_the_sweep_and_a_resumed_one_goes_on(tmp_path: Path) -> None:
@@ -133,24 +133,13 @@ def test_a_run_that_ended_as_the_disk_became_full_is_not_lost(small_disk: Path) 
     assert Home(small_disk).sweep("logistic-1").journal.read_bytes() == before
 
 
-def test_trouble_that_no_further_try_mends_stops_the_sweep_at_once(tmp_path: Path) -> None:
-    campaign = make(tmp_path / "journal.jsonl")
-    stack = campaign.next_stack()
-    assert stack is not None
-    campaign.stack_troubled(stack.id, "the node 10.0.0.2 does not see the home", lasting=True)
-    assert campaign.done
-    assert campaign.trouble == "the node 10.0.0.2 does not see the home"
-    assert campaign.next_stack() is None
-    assert campaign.searcher.results == {}
-
-
 @pytest.mark.slow
 def test_trouble_met_under_ray_is_no_outcome(tmp_path: Path) -> None:
     home, wanted = tmp_path / "home", asked(tmp_path, times=2)
     console = quiet()
     run_sweep(wanted, RunOptions(home=home), console)
     assert statuses(home) == [Status.FINISHED] * 4
-    assert "trouble, which is no outcome" in printed(console)
+    assert "Machine error (not a result)" in printed(console)
     (tmp_path / "log").unlink()
     with pytest.raises(SweepError, match="is full: free some space"):
         run_sweep(asked(tmp_path, times=9), RunOptions(home=tmp_path / "other"), quiet())
@@ -181,30 +170,30 @@ def test_retry_failed_needs_a_sweep(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", ["torn", "gone", "no members"])
-def test_a_checkpoint_that_cannot_be_read_lies_aside_and_its_runs_begin_anew(spoil: str, tmp_path: Path) -> None:
+def test_a_checkpoint_that_cannot_be_read_is_named_and_its_runs_begin_again(spoil: str, tmp_path: Path) -> None:
     wanted = spec(settings={"steps": 4}, resources={"checkpoint_every_s": 1e-9})
     sweep = lifecycle.create(wanted, Home(tmp_path))
-    files = Home(tmp_path).sweep(sweep.id)
-    requests = (Request("add", 16, 0), Request("add", 16, 1))
-    job = StackJob(wanted.to_dict(), requests, files.runs_at, files.checkpoints_at, sweep.id, "stack-1")
-    StackWorker(job).advance()
-    checkpoints = storage_at(files.checkpoints_at)
-    [name] = checkpoints.list()
+    job = job_for(sweep, (Request("add", 16, 0), Request("add", 16, 1)))
+    left = StackWorker(wanted, job)
+    left.advance()
+    left.close()
+    checkpoints = Checkpoints(Home(tmp_path).sweep(sweep.id).checkpoints)
+    directory = checkpoints.newest(job.stack_id)
+    assert directory is not None
     file = {"torn": f"{CHECKPOINT}/step.json", "gone": f"{CHECKPOINT}/step.json", "no members": "members.json"}[spoil]
-    path = checkpoints.get(name) / file
     if spoil == "gone":
-        path.unlink()
+        (directory / file).unlink()
     else:
-        path.write_text('{"')
-    worker = StackWorker(job)
+        (directory / file).write_text('{"')
+    worker = StackWorker(wanted, job)
     report = worker.advance()
     assert [run.evaluation.step for run in report.runs if run.evaluation is not None] == [1, 1]
     [said] = report.said
-    [aside] = [each for each in checkpoints.list() if each.startswith(f"{name}.damaged-")]
-    assert aside in said
+    assert f"{directory} cannot be read" in said
     while not worker.done:
         worker.advance()
-    assert checkpoints.list() == [aside]
+    worker.close()
+    assert checkpoints.stacks() == []
 
 
 def test_an_entry_that_does_not_fit_leaves_nothing_in_the_journal(tmp_path: Path) -> None:

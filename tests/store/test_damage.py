@@ -14,9 +14,9 @@ import pytest
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.files import Home, SweepFiles
 from orchestrator.store.records import ARRAYS
-from orchestrator.store.remains import CHECKPOINT, MEMBERS, OUTCOME
+from orchestrator.store.remains import OUTCOME
 from orchestrator.store.storage import kept_runs
-from tests.catalogue.fabricated import leave_run, leave_stack, outcome_of, runs_of, write_sweep
+from tests.catalogue.fabricated import leave_run, outcome_of, runs_of, write_sweep
 from tests.commands.program import Ended, Program, program, separate
 from tests.drive.sweeps import ended, spec
 
@@ -308,23 +308,6 @@ def test_a_run_is_adopted_from_disk_only_whole(kind: str, run: Program, place: P
     assert "finished" in well(run("status", place.hurt, "--home", place.root))
 
 
-@pytest.mark.slow
-def test_a_stack_that_cannot_go_on_is_put_aside(run: Program, place: Place, tmp_path: Path) -> None:
-    asked = hurt_spec()
-    sweep_runs = runs_of(asked)[KEPT : KEPT + 1]
-    from orchestrator.store.lifecycle import load
-
-    leave_stack(Home(place.root), load(Home(place.root), place.hurt), sweep_runs, 3)
-    stack = place.files.stack("stack")
-    (stack / CHECKPOINT).mkdir()
-    (stack / MEMBERS).write_text('{"requests": [')
-    the_rest_works(run, place, tmp_path)
-    shown = run("status", place.hurt, "--home", place.root)
-    well(shown)
-    assert "does not say what is trained there" in shown.err
-    said = well(resume(run, place, "--resume", place.hurt))
-    assert f"{stack} is damaged" in said
-    assert len(list(stack.parent.glob("stack.damaged-*"))) == 1
 
 
 @pytest.mark.slow

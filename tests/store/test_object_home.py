@@ -243,7 +243,7 @@ def test_a_store_that_is_gone_for_a_moment_costs_no_run(objects: ObjectStore, mo
     with pytest.raises(SweepError, match=r"has stopped: s3://\S+ cannot be reached .*\n.*--resume"):
         run_sweep(asked, RunOptions(home=here, local_debug=True), console)
     cutting.join()
-    assert "trouble, which is no outcome" in printed(console)
+    assert "Machine error (not a result)" in printed(console)
     assert "and the next command with this home, from this machine, copies them" in said[-1]
 
     objects.start()

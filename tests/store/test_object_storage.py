@@ -60,14 +60,6 @@ def test_large_directories_travel_in_parts(objects: ObjectStore, monkeypatch: py
     assert list(Bucket(str(storage)).uploads()) == []
 
 
-def test_parts_that_a_killed_writer_left_are_tidied_away(objects: ObjectStore) -> None:
-    storage = S3Storage(objects.bucket())
-    name, _, prefix = str(storage).removeprefix("s3://").partition("/")
-    objects.client().create_multipart_upload(Bucket=name, Key=f"{prefix}/key.tar")
-    storage.tidy(lambda name: name == "key")
-    assert list(Bucket(str(storage)).uploads()) == []
-
-
 def test_an_object_is_replaced_only_as_it_was(objects: ObjectStore) -> None:
     place = Bucket(objects.bucket())
     first = place.write("key", b"1", ABSENT)

@@ -15,7 +15,7 @@ from mlflow.entities import Run
 
 from orchestrator.drive import sweep
 from orchestrator.drive.sweep import RunOptions, run_sweep
-from orchestrator.engine.reports import StackReport
+from orchestrator.engine.messages import StackReport
 from orchestrator.engine.worker import StackWorker
 from orchestrator.errors import UserError
 from orchestrator.store import lifecycle

@@ -1,7 +1,7 @@
 """A campaign as Ray Tune sees it: its searcher, its scheduler, its callback and its stopper.
 
-Tune schedules and retries; it remembers nothing that matters (its snapshots can lag and fail silently). The journal
-is the memory, and this file is the only place that knows Tune's searchers, callbacks and stoppers.
+Tune places stacks on machines; it remembers nothing that matters (its snapshots can lag and fail silently). The journal
+is the memory.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from ray.tune.search import Searcher
 
 from orchestrator.engine.base import job_of, take_in
 from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.messages import StackJob, StackReport
 from orchestrator.engine.ray.cluster import Room
 from orchestrator.engine.ray.failing import lost_node, traceback_of
-from orchestrator.engine.ray.growth import Growth
 from orchestrator.engine.ray.trial import REPORT
-from orchestrator.engine.reports import StackReport
 
 
 class NotPickled:
@@ -34,14 +33,12 @@ class NotPickled:
 
 class CampaignSearcher(NotPickled, Searcher):
     """The one ``ray.tune`` searcher: whatever strategy chooses the runs, Tune sees stacks being suggested, as many at a
-    time as there is room for; what there is no room for is shown to ``growth``."""
+    time as there is room for. An autoscaler adds machines for those that wait."""
 
-    def __init__(self, campaign: Campaign, home: str, room: Room, growth: Growth) -> None:
+    def __init__(self, campaign: Campaign, room: Room) -> None:
         super().__init__(metric="training_iteration", mode="max")
         self._campaign = campaign
-        self._home = home
         self._room = room
-        self._growth = growth
         self._out: set[str] = set()
         """The trials that are not over."""
         self.stacks: dict[str, str] = {}
@@ -53,11 +50,10 @@ class CampaignSearcher(NotPickled, Searcher):
         self._campaign.slots = self._room.slots
         stack = self._campaign.next_stack() if len(self._out) < self._campaign.slots else None
         if stack is None:
-            self._growth.look()
             return Searcher.FINISHED if self._campaign.done else None
         self.stacks[trial_id] = stack.id
         self._out.add(trial_id)
-        return {"job": job_of(self._campaign, self._home, stack).to_config()}
+        return {"job": job_of(self._campaign, stack)}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         self._out.discard(trial_id)
@@ -85,51 +81,62 @@ class SlotScheduler(FIFOScheduler):
 
 
 class CampaignCallback(NotPickled, Callback):
-    """Carries results and failures from Tune to the campaign."""
+    """Carries results and failures from Tune to the campaign. A failed stack is started ``retries`` times again."""
 
-    def __init__(self, campaign: Campaign) -> None:
+    def __init__(self, campaign: Campaign, retries: int) -> None:
         self._campaign = campaign
+        self._retries = retries
         self._started: dict[str, Trial] = {}
         """The trials that run, by their stacks."""
         self._said: set[str] = set()
 
+    @property
+    def training(self) -> bool:
+        """True while a trial runs."""
+        return bool(self._started)
+
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        self._started[trial.config["job"]["stack_id"]] = trial
+        self._started[_job(trial).stack_id] = trial
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        self._started.pop(trial.config["job"]["stack_id"], None)
+        self._over(trial)
 
     def end_those_with_nothing_to_keep(self) -> None:
         """End the processes of stacks that have not come to an evaluation yet: making data may take minutes, in which
         a process answers nobody."""
-        while self._started:
-            stack_id, trial = self._started.popitem()
-            actor = trial.temporary_state.ray_actor
-            if actor is not None and not self._campaign.has_shown(stack_id):
-                ray.kill(actor)
+        for stack_id, trial in list(self._started.items()):
+            if not self._campaign.has_shown(stack_id):
+                del self._started[stack_id]
+                actor = trial.temporary_state.ray_actor
+                if actor is not None:
+                    ray.kill(actor)
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
         # Taken out of the result, which Tune keeps of every trial there was.
-        said = result.pop(REPORT, None)
-        if said is not None:
-            report = StackReport.from_json(said)
+        report: StackReport | None = result.pop(REPORT, None)
+        if report is not None:
             new = tuple(each for each in report.said if each not in self._said)  # Each process of a node says it.
             self._said.update(new)
-            take_in(self._campaign, trial.config["job"]["stack_id"], replace(report, said=new))
+            take_in(self._campaign, _job(trial).stack_id, replace(report, said=new))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        stack_id, said = trial.config["job"]["stack_id"], traceback_of(trial)
-        self._started.pop(stack_id, None)
-        if lost := lost_node(said):  # Tune's own retries end up there as long as nobody has noticed.
+        stack_id, said = _job(trial).stack_id, traceback_of(trial)
+        self._over(trial)
+        if lost := lost_node(said):
             self._campaign.stack_troubled(stack_id, lost)
         else:
-            self._campaign.stack_failed(stack_id, said)
+            self._campaign.stack_failed(stack_id, said, retries=self._retries)
+
+    def _over(self, trial: Trial) -> None:
+        self._started.pop(_job(trial).stack_id, None)
+        _job(trial).donors.clear()  # Tune keeps the job.
 
 
 class CampaignStopper(NotPickled, Stopper):
-    """Ends the experiment when the sweep is being stopped, and a trial that nobody wants any more."""
+    """Ends a trial that is not wanted any more, and the experiment when the sweep is being stopped: each stack comes to
+    its next evaluation, whose report is taken in, and leaves a checkpoint there."""
 
     def __init__(self, campaign: Campaign, callback: CampaignCallback, adapter: CampaignSearcher) -> None:
         self._campaign = campaign
@@ -137,11 +144,16 @@ class CampaignStopper(NotPickled, Stopper):
         self._adapter = adapter
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Whether this trial is to end: nothing that it trains is wanted any more."""
-        return self._campaign.given_up(self._adapter.stacks[trial_id])
+        """True if this trial is to end."""
+        return self._campaign.stopping or self._campaign.given_up(self._adapter.stacks[trial_id])
 
     def stop_all(self) -> bool:
         self._campaign.heed()
         if self._campaign.stopping:
             self._callback.end_those_with_nothing_to_keep()
-        return self._campaign.stopping
+        return self._campaign.stopping and not self._callback.training
+
+
+def _job(trial: Trial) -> StackJob:
+    job: StackJob = trial.config["job"]
+    return job

@@ -22,6 +22,8 @@ from orchestrator.space.resources import Resources
 
 COUNT_EVERY_S = 5.0
 """A node that has joined waits so long at most for its first stack. To ask the cluster takes some milliseconds."""
+AHEAD = 8
+"""Stacks that wait for room if the cluster has an autoscaler, which adds machines for them. They are chosen early."""
 ONE_OF_ITS_KIND = re.compile("node_[0-9a-f]{56}")
 """What an autoscaler that only reports calls the kind of a node: it holds the node's id."""
 ACCELERATOR = "accelerator_type:"
@@ -84,13 +86,14 @@ class Room:
         self._say = say
         self._counted_at = time.monotonic()
         self._found = slots_on(ray.nodes(), resources)
+        self._ahead = AHEAD if has_autoscaler() else 0
 
     @property
     def slots(self) -> int:
-        """At least 1: where no node has room now, a stack waits for one to join."""
+        """At least 1: without a node with room now, a stack waits for one to join. An autoscaler is shown some more."""
         if time.monotonic() - self._counted_at >= COUNT_EVERY_S:
             self.count()
-        return max(1, self._found)
+        return max(1, self._found + self._ahead)
 
     def count(self) -> None:
         """Count now, since something may have changed."""

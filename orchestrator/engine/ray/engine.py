@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
-from pathlib import Path
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Self
 
@@ -19,36 +18,22 @@ from orchestrator.engine.base import Engine, check_trouble
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, CampaignStopper, SlotScheduler
 from orchestrator.engine.ray.cluster import Room, has_autoscaler, slots_on
-from orchestrator.engine.ray.growth import Growth
 from orchestrator.engine.ray.metrics import Exporter
-from orchestrator.engine.ray.reach import Reach, reachable
 from orchestrator.engine.ray.session import RaySession
-from orchestrator.engine.ray.trial import stack_name, trainable
-from orchestrator.engine.ray.watching import Watch
-from orchestrator.engine.transport import Transport
+from orchestrator.engine.ray.trial import trainable
 from orchestrator.errors import SweepError, UserError
 from orchestrator.space.resources import Resources
-from orchestrator.store.files import Home, SweepFiles
+from orchestrator.store.files import SweepFiles
+from orchestrator.supervisor import check_ray
 from orchestrator.terminal.snapshot import Snapshot
 
 
 class RayEngine(Engine):
     """Stacks as trials of one Tuner, on the Ray of a session: by default of one that is its own, on this machine."""
 
-    def __init__(
-        self,
-        home: str,
-        resources: Resources,
-        session: RaySession | None = None,
-        *,
-        transport: Transport = Transport.AUTO,
-    ) -> None:
-        self._home = home
+    def __init__(self, resources: Resources, session: RaySession | None = None) -> None:
         self._resources = resources
         self._session = session or RaySession()
-        self._transport = transport
-        self._begins = ExitStack()
-        """Holds a watch over Ray until it trains, which has one of its own: much is read and opened meanwhile."""
 
     @property
     def slots(self) -> int:
@@ -80,9 +65,7 @@ class RayEngine(Engine):
 
     def __enter__(self) -> Self:
         self._session.begin()
-        self._begins.enter_context(Watch())
         if slots_on(ray.nodes(), self._resources) < 1 and not has_autoscaler():
-            self._begins.close()
             self._session.end()
             raise UserError(f"{self._lacking()}; lower them or add machines")
         return self
@@ -90,28 +73,21 @@ class RayEngine(Engine):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._begins.close()
         self._session.release(well=kind is None)
 
     def execute(self, campaign: Campaign) -> None:
-        files = Home(Path(self._home)).sweep(campaign.sweep.id)
-        # Ray's processes on this machine alone are started by this one: they see what it sees.
-        proved = self._session.address is not None or self._transport is Transport.RAY
-        with Watch() as watch, reachable(files, self._transport) if proved else nullcontext() as reach:
-            self._begins.close()
-            self._fit(campaign, files, reach, watch)
+        files = SweepFiles(campaign.sweep.directory)
+        self._fit(campaign, files)
         if not campaign.done:
             raise SweepError(f"Ray Tune ended before the sweep did; its files lie in {files.tune}")
         shutil.rmtree(files.tune, ignore_errors=True)
         check_trouble(campaign)
 
-    def _fit(self, campaign: Campaign, files: SweepFiles, reach: Reach | None, watch: Watch) -> None:
+    def _fit(self, campaign: Campaign, files: SweepFiles) -> None:
         """Have Tune train whatever the campaign hands out."""
-        room = Room(self._resources, campaign.say)
-        growth = Growth(room, self._resources, campaign.wanted, campaign.say)
-        adapter = CampaignSearcher(campaign, self._home, room, growth)
-        callback = CampaignCallback(campaign)
-        shared = {"space": campaign.sweep.spec.to_dict(), "reach": reach}
+        adapter = CampaignSearcher(campaign, Room(self._resources, campaign.say))
+        callback = CampaignCallback(campaign, self._resources.retries)
+        shared = {"space": campaign.sweep.spec.to_dict()}
         needs = {"cpu": self._resources.cpu_per_stack, "gpu": self._resources.gpus}
         tuner = tune.Tuner(
             trainable(shared, needs),
@@ -120,8 +96,8 @@ class RayEngine(Engine):
                 scheduler=SlotScheduler(),  # type: ignore[no-untyped-call] # its base has no types
                 num_samples=-1,
                 reuse_actors=True,
-                trial_name_creator=lambda trial: stack_name(trial.config["job"]),
-                trial_dirname_creator=lambda trial: str(trial.config["job"]["stack_id"]),
+                trial_name_creator=lambda trial: trial.config["job"].name,
+                trial_dirname_creator=lambda trial: str(trial.config["job"].stack_id),
             ),
             run_config=tune.RunConfig(
                 name="tune",
@@ -130,13 +106,11 @@ class RayEngine(Engine):
                 stop=CampaignStopper(campaign, callback, adapter),
                 callbacks=[callback],
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),  # StackTrial keeps its own.
-                failure_config=tune.FailureConfig(max_failures=self._resources.retries),
             ),
         )
         try:
-            with growth:
-                tuner.fit()
+            tuner.fit()
         except Exception:
-            watch.look()
+            check_ray()
             if not campaign.trouble:  # Tune's own files lie on the disk that is full.
                 raise

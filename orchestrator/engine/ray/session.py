@@ -10,9 +10,11 @@ from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Self
 
+import psutil
 import ray
 from ray._private.authentication.authentication_token_generator import generate_new_authentication_token
 
+from orchestrator import supervisor
 from orchestrator.engine.ray.starting import start, switch_kept, token_asked, token_file
 from orchestrator.errors import UserError
 
@@ -28,6 +30,9 @@ ENVIRONMENT = {
 
 TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 """Variables by which somebody has chosen a token, so that Ray writes none."""
+
+PARTS = ("raylet", "gcs_server")
+"""Processes of Ray without which nothing goes on, by the beginnings of their names."""
 
 DASHBOARD_NEEDS = ("aiohttp", "aiohttp_cors", "colorful", "grpc", "opencensus", "prometheus_client")
 """Modules that ``ray[default]`` installs and the dashboard and its exporters import."""
@@ -71,6 +76,8 @@ class RaySession:
             self._before.close()
             raise
         self._begun = True
+        if self.address is None:
+            supervisor.watch_ray([each for each in psutil.Process().children() if each.name() in PARTS])
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # Failed trials are reported by the sweep.
         self._dashboard = f"http://{context.dashboard_url}" if context.dashboard_url else ""
         if self._dashboard and (token := token_asked()):
@@ -85,6 +92,7 @@ class RaySession:
     def end(self) -> None:
         """End Ray, or leave the cluster. Nothing happens where it has ended already."""
         if self._begun:
+            supervisor.watch_ray([])
             ray.shutdown()
             self._before.close()
             self._begun = False

@@ -19,7 +19,6 @@ from ray._private.authentication.authentication_constants import AUTHORIZATION_B
 from ray._private.authentication.http_token_authentication import get_auth_headers_if_auth_enabled
 from ray.exceptions import AuthenticationError, RaySystemError
 
-from orchestrator.engine.ray.securing import check_tls
 from orchestrator.errors import SweepError, UserError
 
 REACHABLE = ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR
@@ -35,7 +34,7 @@ PATIENT = {
     "RAY_worker_register_timeout_seconds": "300",
 }
 """How long Ray's parts wait for one another, by default 10 to 60 s. On a busy machine that is too short, and Ray then
-ends a sweep of hours. Whether a part has died is known otherwise on one machine (``watching.py``)."""
+ends a sweep of hours. The sweep's parent notices a part that died (``supervisor.py``)."""
 ANSWER_WITHIN_S = 5.0
 """How long a cluster may take to answer before Ray is asked, which itself waits for minutes and fails at length."""
 REFUSED = b"InvalidAuthToken"
@@ -59,8 +58,8 @@ def switch_kept() -> Iterator[None]:
 def start(address: str | None, *, dashboard: bool = False) -> Any:
     """Ray's context: of a new Ray on this machine, reachable from it alone, or of the cluster at ``address``.
 
-    Raises :class:`UserError` for what is no address and for files of TLS that are not there, and :class:`SweepError`
-    where Ray does not start, no cluster answers, or it refuses the token or the certificate.
+    Raises :class:`UserError` for what is no address and :class:`SweepError` where Ray does not start, no cluster
+    answers, or it refuses the token.
     """
     _listen(everywhere=address is not None)
     if address is None:
@@ -91,8 +90,7 @@ def start(address: str | None, *, dashboard: bool = False) -> Any:
 
 
 def _check_address(address: str) -> None:
-    """Raise ``UserError`` unless ``address`` is ``auto`` or ``[ray://]host:port``, ``SweepError`` if nobody listens.
-    :func:`check_tls` raises the same of files and of a side that lacks TLS."""
+    """Raise ``UserError`` unless ``address`` is ``auto`` or ``[ray://]host:port``, ``SweepError`` if nobody listens."""
     if address == "auto":
         return
     parts = urlsplit(address if "://" in address else f"//{address}")
@@ -112,7 +110,6 @@ def _check_address(address: str) -> None:
             f"no Ray cluster answers at {address}: {error.strerror or error}. Is it running (ray status), and is the "
             "port open to this machine?"
         ) from error
-    check_tls(host, port, ANSWER_WITHIN_S)
 
 
 def _init(**asked: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import ray
@@ -12,70 +12,59 @@ from ray import tune
 from ray._raylet import setproctitle  # type: ignore[attr-defined] # its stub lacks it
 from ray.util.metrics import Gauge
 
+from orchestrator.engine.messages import StackJob
 from orchestrator.engine.ray.metrics import GPU_MEMORY, gauge
-from orchestrator.engine.ray.reach import Way
-from orchestrator.engine.reports import StackJob, StackReport
-from orchestrator.store.trouble import LastingTroubleError
+from orchestrator.space.spec import SweepSpec
 
 if TYPE_CHECKING:
     from orchestrator.engine.worker import StackWorker
 
 REPORT = "report"
-"""Key of a result that holds what the stack has to say (``StackReport.to_json``)."""
+"""Key of a result that holds the stack's report."""
 TITLE = "ray::StackTrial"
-"""How the title of a process begins that trains stacks, as Ray has it; the dashboard and ``top`` show all of it."""
-
-
-def stack_name(job: Mapping[str, Any]) -> str:
-    """What a stack is called where Ray shows it: ``add+prod_add size 16 x6 1f2e3d4c``."""
-    requests = job["requests"]
-    mixes = "_".join(dict.fromkeys(request["mix"] for request in requests))
-    return f"{mixes} size {requests[0]['size']} x{len(requests)} {job['stack_id'].rpartition('-')[2]}"
+"""Beginning of the titles of processes that train stacks, as Ray has it; the dashboard and ``top`` show all of it."""
 
 
 class StackTrial(tune.Trainable):
     """Reused from trial to trial, so that a slot pays for its process and its imports once.
 
-    Checkpoints are the worker's own, found by the stack's id: they serve retries, lost nodes and resumed sweeps alike.
+    Checkpoints are the worker's own, found by the stack's id: they serve retries and resumed sweeps alike.
     """
 
     def setup(self, config: dict[str, Any], **shared: Any) -> None:
-        """``shared`` holds the sweep's ``space``, of which every trial would otherwise carry a copy around, and
-        ``reach``, by which this process finds its way to the driver's storages."""
+        """``shared`` holds the sweep's ``space``: otherwise every trial would carry a copy of it."""
         hide_unasked_gpus()
-        self._space: dict[str, Any] = shared["space"]
-        self._way = Way(shared["reach"])
+        self._spec = SweepSpec.model_validate(shared["space"])
         self._worker: StackWorker | None = None
         self._gpu_memory: Gauge | None = None
         self._begin(config)
 
     def __repr__(self) -> str:
-        """What the dashboard calls this process. Ray asks once, as it begins; what it trains by now is in its title."""
-        return f"{self._job.sweep_id}, first {self._name}"
+        """The dashboard's name of this process. Ray asks once, as it begins; its title says what it trains now."""
+        return f"{self._job.sweep_id}, first {self._job.name}"
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
+        self.cleanup()
         self._begin(new_config)
         return True
 
     def step(self) -> dict[str, Any]:
-        setproctitle(f"{TITLE} {self._name}: {self._runs}")
-        said: tuple[str, ...] = ()
+        runs = ", ".join(f"{each.mix} seed {each.seed}" for each in self._job.requests)
+        setproctitle(f"{TITLE} {self._job.name}: {runs}")
         if self._worker is None:
             from orchestrator.engine.worker import StackWorker  # Imports torch: the driver, too, reads this file.
 
-            try:
-                job, said = self._way.job(self._job)
-            except LastingTroubleError as refused:
-                return {REPORT: StackReport(trouble=str(refused), lasting=True).to_json(), "done": True}
-            self._worker = StackWorker(job)
+            self._worker = StackWorker(self._spec, self._job)
         report = self._worker.advance()
         self._export()
-        return {REPORT: replace(report, said=(*said, *report.said)).to_json(), "done": self._worker.done}
+        return {REPORT: report, "done": self._worker.done}
 
     def cleanup(self) -> None:
-        """Called when the trial is stopped, also in the middle: keep what was trained."""
-        if self._worker is not None and not self._worker.done:
-            self._worker.save()
+        """Called between two evaluations, once the driver has taken the last report: the trial ended, or is stopped."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            with suppress(OSError):  # The next stack meets the full disk as well, and says so.
+                worker.close()
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Ray keeps none; see the class."""
@@ -84,9 +73,7 @@ class StackTrial(tune.Trainable):
         """Ray keeps none; see the class."""
 
     def _begin(self, config: dict[str, Any]) -> None:
-        self._job = StackJob.from_config(config["job"] | {"space": self._space})
-        self._name = stack_name(config["job"])
-        self._runs = ", ".join(f"{each.mix} seed {each.seed}" for each in self._job.requests)
+        self._job: StackJob = config["job"]
         self._worker = None
 
     def _export(self) -> None:

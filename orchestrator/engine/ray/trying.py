@@ -26,13 +26,13 @@ class Tried:
     torch: str
 
 
-def try_ray(home: str, resources: Resources) -> Tried:
+def try_ray(resources: Resources) -> Tried:
     """Start Ray on this machine, have a process of its own import torch, and stop it.
 
     Raises :class:`SweepError` where Ray does not start, ``ray.exceptions.GetTimeoutError`` where nobody answers.
     """
     begun = time.perf_counter()
-    with RayEngine(home, resources) as engine:
+    with RayEngine(resources) as engine:
         started = time.perf_counter()
 
         # Defined here it is pickled whole, so that the process imports torch and nothing else.

@@ -1,0 +1,193 @@
+"""The parent of the process that drives a sweep: it starts the driver again, with ``--resume``, when that was killed or
+lost its Ray. The journal is safe whatever dies.
+
+The driver tells its parent, by a pipe, which sweep it drives and that it ends by itself. It dies with its parent.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import psutil
+
+STARTS = 3
+"""Times that a sweep is resumed by itself."""
+LOST_RAY = 75
+"""Exit code of a driver whose Ray died: EX_TEMPFAIL of sysexits.h."""
+INTERRUPTED = 130
+"""128 + SIGINT, as shells have it."""
+VARIABLE = "ORCHESTRATOR_PARENT"
+"""In a driver's environment: its parent's process id and the number of the pipe."""
+LOOK_EVERY_S = 0.2
+SHOW_CURSOR = "\x1b[?25h"
+"""A live view that was killed has left it hidden."""
+
+
+def supervise(arguments: Sequence[str], say: Callable[[str], object]) -> int:
+    """Run the program with these arguments in a process of its own; its exit code.
+
+    ``say`` is told what died. On the machine's own Ray the sweep is resumed, up to :data:`STARTS` times; on a cluster
+    (``--address``) only the way to resume it is said.
+    """
+    given, sweep = list(arguments), None
+    with _forwarding() as forward:
+        for start in range(STARTS + 1):
+            code, said = _run(given, forward)
+            failed_again = sweep is not None and code == 1 and "sweep" not in said  # A new Ray did not start.
+            sweep = said.get("sweep", sweep)
+            again = f"Continue with the same command and --resume {sweep or ''}".rstrip()
+            if "ended" in said and not (failed_again and not forward.asked):
+                return code
+            if sys.stderr.isatty():
+                sys.stderr.write(SHOW_CURSOR)
+            if forward.asked:
+                if sweep is not None:
+                    say(f"stopped at once, as asked; finished runs are kept. {again}")
+                return INTERRUPTED
+            if sweep is None:
+                say(f"{_cause(code)} before a sweep was begun: start it again")
+                return 1
+            if start == STARTS or any(word.partition("=")[0] == "--address" for word in given):
+                say(f"{_cause(code)}; finished runs are kept. {again}")
+                return 1
+            say(f"{_cause(code)}; finished runs are kept. Resuming with a new Ray ({start + 1} of {STARTS})")
+            given = resuming(arguments, sweep)
+    raise AssertionError("the last start returns")
+
+
+def resuming(arguments: Sequence[str], sweep_id: str) -> list[str]:
+    """The same arguments with ``--resume``, without those that only a new sweep takes."""
+    kept: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        if word in ("--extend", "--resume"):
+            following = next(words, "")
+            if following.startswith("-"):  # --resume alone
+                kept.append(following)
+        elif word != "--fresh" and not word.startswith(("--extend=", "--resume=")):
+            kept.append(word)
+    return [*kept, f"--resume={sweep_id}"]
+
+
+def _cause(code: int) -> str:
+    if code == LOST_RAY:
+        return "Ray died (its raylet or its GCS)"
+    if code < 0:
+        return f"the driver was killed ({signal.Signals(-code).name})"
+    return f"the driver ended with exit code {code}, or did not start: Ray no longer answers"
+
+
+class _Forward:
+    """Hands signals that ask this process to stop to the driver. ``asked`` counts them."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.driver: subprocess.Popen[bytes] | None = None
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """The handler of these signals."""
+        self.asked += 1
+        self.send()
+
+    def send(self) -> None:
+        """Ask the driver to stop, if there is one."""
+        if self.driver is not None:
+            self.driver.send_signal(signal.SIGINT)
+
+
+@contextmanager
+def _forwarding() -> Iterator[_Forward]:
+    forward = _Forward()
+    before = {number: signal.signal(number, forward.handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield forward
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _run(arguments: Sequence[str], forward: _Forward) -> tuple[int, dict[str, str]]:
+    """Run this very program to its end: its exit code, negative for a signal, and what it told."""
+    if forward.asked:
+        return INTERRUPTED, {}
+    ours, theirs = os.pipe()
+    program = sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv) + 1]
+    # A group of its own: Ctrl-C at the terminal reaches it once, through this process.
+    forward.driver = subprocess.Popen(
+        [sys.executable, *program, *arguments],
+        env=os.environ | {VARIABLE: f"{os.getpid()} {theirs}"},
+        pass_fds=[theirs],
+        process_group=0,
+    )
+    os.close(theirs)
+    if forward.asked:
+        forward.send()
+    with os.fdopen(ours, encoding="utf-8") as told:
+        lines = [line.rstrip("\n").partition(" ") for line in told]
+    code = forward.driver.wait()
+    forward.driver = None
+    return code, {word: rest for word, _, rest in lines}
+
+
+_pipe: int | None = None
+_ray: list[psutil.Process] = []
+"""The processes of Ray that this driver depends on."""
+
+
+def begin() -> None:
+    """Called once, first of all, in every process of the program. A driver dies with its parent from then on."""
+    global _pipe
+    given = os.environ.pop(VARIABLE, "").split()  # No process that this one starts is a driver.
+    if given:
+        parent, _pipe = map(int, given)
+        os.set_inheritable(_pipe, False)
+        threading.Thread(target=_look, args=(parent,), name="parent", daemon=True).start()
+
+
+def has_parent() -> bool:
+    """True if this process drives a sweep for a parent that starts it again."""
+    return _pipe is not None
+
+
+def tell(word: str, rest: str = "") -> None:
+    """Tell the parent, if there is one: ``sweep ID`` (the one that is driven; no id for all of a space), ``ended``."""
+    if _pipe is not None:
+        with suppress(BrokenPipeError):
+            os.write(_pipe, f"{word} {rest}\n".encode())
+
+
+def watch_ray(parts: Sequence[psutil.Process]) -> None:
+    """Watch these processes from now on, instead of those before, if there is a parent."""
+    _ray[:] = parts if has_parent() else []
+
+
+def check_ray() -> None:
+    """End this process at once, to be started again, if a part of its Ray died: Ray itself waits for minutes."""
+    if not all(map(_lives, _ray)):
+        os._exit(LOST_RAY)
+
+
+def _look(parent: int) -> None:
+    while os.getppid() == parent:
+        check_ray()
+        time.sleep(LOOK_EVERY_S)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _lives(process: psutil.Process) -> bool:
+    import psutil  # Not above: most commands need none.
+
+    try:
+        return bool(process.is_running()) and bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
