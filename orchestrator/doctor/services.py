@@ -13,7 +13,7 @@ LONG_START_S, LONG_RECORD_S = 30.0, 30.0
 
 def ray_start(home: Path) -> Finding:
     """Ray starts as for a sweep, and a process of its own answers with the same torch."""
-    from orchestrator.engine.ray.trying import try_ray  # Ray takes a second.
+    from orchestrator.engine.ray.engine import try_ray  # Ray takes a second.
 
     tried = try_ray(Resources())
     import torch

@@ -11,7 +11,7 @@ from orchestrator.cost.spent import cost_of
 from orchestrator.drive.forecast import Forecaster, Promise
 from orchestrator.drive.rates import Paced, Rates
 from orchestrator.engine.campaign import Campaign
-from orchestrator.engine.running import Training
+from orchestrator.engine.state import Training
 from orchestrator.report import saying
 from orchestrator.search.base import Request
 from orchestrator.simulation.remaining import Running

@@ -151,11 +151,12 @@ LOOK_EVERY_S = 0.5
 """How often the driver looks for what people ask of its sweep from elsewhere."""
 
 
-class Heed:
-    """Does what people ask of a sweep that is driven here (:mod:`orchestrator.store.stop_requests`), each thing once.
-    Raises ``OSError`` (trouble) where another machine has taken the sweep over. Called often, from the driver's thread.
-    ``stop`` stops the whole campaign; while a sweep's settings are tuned nothing less can be (``whole``), and what is
-    asked then of a mix or run is done when the sweep begins."""
+class StopRequests:
+    """Carries out what people ask of a sweep that is driven here (:mod:`orchestrator.store.stop_requests`), each once.
+
+    ``stop`` stops the whole campaign. While a sweep's settings are tuned nothing less can be stopped (``whole``): what
+    is asked of a mix or run is done when the sweep begins.
+    """
 
     def __init__(
         self, campaign: Campaign, stop: Callable[[], None], say: Callable[[str], object], *, whole: bool = False
@@ -168,7 +169,9 @@ class Heed:
         self._done = 0
         self._looked_at = -LOOK_EVERY_S
 
-    def __call__(self) -> None:
+    def look(self) -> None:
+        """Called often, from the driver's thread. Raises ``OSError`` (a machine error) if another machine has taken the
+        sweep over."""
         now = time.monotonic()
         if now - self._looked_at < LOOK_EVERY_S or self._campaign.stopping:
             return
@@ -176,10 +179,10 @@ class Heed:
         check_held(self._files)
         asked = asked_to_stop(self._files)
         for each in asked[self._done :]:
-            self._heed(each)
+            self._carry_out(each)
         self._done = len(asked)
 
-    def _heed(self, asked: StopRequest) -> None:
+    def _carry_out(self, asked: StopRequest) -> None:
         if not (asked.mix or asked.key):
             self._say("Asked to stop")
             self._stop()

@@ -26,7 +26,7 @@ from orchestrator.drive.beginning import (
 from orchestrator.drive.monitor import Monitor
 from orchestrator.drive.stopping import (
     Command,
-    Heed,
+    StopRequests,
     TimeLimit,
     stop_on_interrupt,
     stop_on_trouble,
@@ -34,7 +34,7 @@ from orchestrator.drive.stopping import (
     stopper,
 )
 from orchestrator.engine.base import Engine, MachineError
-from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.errors import SweepError
 from orchestrator.report.answer import Answer, answer
 from orchestrator.search.base import BY_HAND
@@ -147,7 +147,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
             return _Drive(sweep, files, journal, recorder, sizing, console, options).run(engine, known)
 
 
-class _Drive:
+class _Drive(Observer):
     """One process's share in a sweep: from what is known to the answer, or to an interruption."""
 
     def __init__(
@@ -173,24 +173,13 @@ class _Drive:
 
     def run(self, engine: Engine, known: Sequence[Ended]) -> Answer:
         campaign = self._campaign(engine, known)
-        expected = run_seconds(self._sweep.spec)
-        monitor = Monitor(campaign, lambda: self._recorder.warning, expected)
+        self._monitor = monitor = Monitor(campaign, lambda: self._recorder.warning, run_seconds(self._sweep.spec))
         for entry in known:
             self._note(entry)
-            monitor.ended(entry)
-        view = LiveView(self._console, monitor.snapshot)
-
-        def heard(entry: Ended) -> None:
-            self._note(entry)
-            monitor.ended(entry)
-            request = entry.request
-            arm = f"{request.mix}, phase {request.phase}" if request.phase else request.mix
-            view.run_ended(arm, request.size, request.seed, ended_words(entry, self._sweep.spec.target))
-            self._recorder.so_far(self._sweep, self._outcomes)
-
+        self._view = view = LiveView(self._console, monitor.snapshot)
         stop = stopper(campaign, engine, self._say)
-        heed = Heed(campaign, stop, self._say)
-        campaign.listen(heard, monitor.changed, lambda: self._recorder.behind, heed)
+        self._stop_requests = StopRequests(campaign, stop, self._say)
+        campaign.observer = self
         monitor.refresh()
         with stop_on_interrupt(stop, self._limit):
             if not campaign.done:
@@ -199,8 +188,25 @@ class _Drive:
                         engine.execute(campaign)
                     monitor.refresh()
             if campaign.stopping:
-                self._leave_resumable(campaign.trouble or self._limit.said)
+                self._leave_resumable(campaign.machine_error or self._limit.said)
             return self._finish()
+
+    @property
+    def behind(self) -> bool:
+        return self._recorder.behind
+
+    def look(self) -> None:
+        self._stop_requests.look()
+
+    def changed(self) -> None:
+        self._monitor.changed()
+
+    def ended(self, entry: Ended) -> None:
+        self._note(entry)
+        request = entry.request
+        arm = f"{request.mix}, phase {request.phase}" if request.phase else request.mix
+        self._view.run_ended(arm, request.size, request.seed, ended_words(entry, self._sweep.spec.target))
+        self._recorder.so_far(self._sweep, self._outcomes)
 
     def _campaign(self, engine: Engine, known: Sequence[Ended]) -> Campaign:
         searcher = searcher_of(self._sweep.spec, [(entry.request, entry.outcome) for entry in known])
@@ -220,11 +226,12 @@ class _Drive:
         )
 
     def _note(self, entry: Ended) -> None:
-        """Remember a run for the answer and queue its record."""
+        """Keep a run for the answer and the live view, and queue its record."""
         record = lifecycle.record_of(self._sweep, self._files, entry)
         self._ended.append(entry)
         self._records.append(record)
         self._recorder.run_ended(self._sweep, record)
+        self._monitor.ended(entry)
 
     def _leave_resumable(self, why: str) -> None:
         self._recorder.end(self._sweep, self._answer(), Ending.INTERRUPTED)

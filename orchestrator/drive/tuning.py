@@ -10,9 +10,9 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 
-from orchestrator.drive.stopping import Command, Heed, TimeLimit, stop_on_interrupt, stopped_words, stopper
+from orchestrator.drive.stopping import Command, StopRequests, TimeLimit, stop_on_interrupt, stopped_words, stopper
 from orchestrator.engine.base import Engine
-from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.errors import SweepError
 from orchestrator.search.base import Request
 from orchestrator.stacks import StackSizes
@@ -62,9 +62,9 @@ def tuned(
             say=say,
             seen=observe_learning,
         )
-        teller = _Teller(sweep, tuner, campaign, say)
         stop = stopper(campaign, engine, say)
-        campaign.listen(teller.ended, teller.changed, heed=Heed(campaign, stop, say, whole=True))
+        teller = _Teller(sweep, tuner, campaign, StopRequests(campaign, stop, say, whole=True), say)
+        campaign.observer = teller
         with stop_on_interrupt(stop, limit or TimeLimit()):
             if not campaign.done:
                 engine.execute(campaign)
@@ -96,11 +96,19 @@ def _with(found: tuple[Tuning, ...], sweep: Sweep, files: SweepFiles) -> Sweep:
     return replace(sweep, spec=spec, tunings=found)
 
 
-class _Teller:
+class _Teller(Observer):
     """Says what is being trained and what trials come to; nothing of runs that were there. A run that fails stops the
     campaign, and is :attr:`failure`."""
 
-    def __init__(self, sweep: Sweep, tuner: Tuner, campaign: Campaign, say: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        sweep: Sweep,
+        tuner: Tuner,
+        campaign: Campaign,
+        stop_requests: StopRequests,
+        say: Callable[[str], object],
+    ) -> None:
+        self._stop_requests = stop_requests
         self._axis = sweep.spec.size_axis
         self._tuner = tuner
         self._campaign = campaign
@@ -109,6 +117,9 @@ class _Teller:
         self._announced: set[str] = set()
         self._trained: set[Request] = set()
         self.failure = ""
+
+    def look(self) -> None:
+        self._stop_requests.look()
 
     def changed(self) -> None:
         """Announce what is trained for the first time."""

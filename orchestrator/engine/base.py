@@ -1,4 +1,4 @@
-"""The contract of an engine: something that trains the stacks a campaign hands out, until the campaign is done."""
+"""The contract of an engine: it trains the stacks that a campaign hands out, until the campaign is done."""
 
 from __future__ import annotations
 
@@ -29,21 +29,22 @@ class Engine(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """What trains the stacks, for a person to read."""
+        """The machines that train the stacks, for a person to read."""
 
     @abstractmethod
     def execute(self, campaign: Campaign) -> None:
-        """Train until ``campaign.done``, calling ``campaign.heed`` often, and go on with no stack that it has
-        ``given_up``. Raises :class:`MachineError` where the campaign met trouble that stayed,
-        :class:`SweepError` when the machinery itself fails; a run that fails is the campaign's business."""
+        """Train until ``campaign.done``, calling ``campaign.look`` often, and end stacks that it has ``given_up``.
+
+        Raises :class:`MachineError` if the campaign stopped for one, :class:`SweepError` when the machinery itself
+        fails. A run that fails is the campaign's business."""
 
     def interrupted(self) -> None:
         """Called once the campaign is stopping for an interruption, from the signal's handler in the main thread: give
-        up what no checkpoint could keep. By default what trains goes on to its next evaluation."""
+        up what no checkpoint could keep. By default each stack in training comes to its next evaluation."""
         return
 
     def exporting(self, sweep_id: str, snapshot: Callable[[], Snapshot]) -> AbstractContextManager[object]:
-        """A block during which the sweep's progress is exported to whoever monitors the machines; by default nobody."""
+        """A block during which the sweep's progress is exported to the machines' monitoring; by default it is not."""
         return nullcontext()
 
     @abstractmethod
@@ -55,10 +56,10 @@ class Engine(ABC):
     ) -> None: ...
 
 
-def check_trouble(campaign: Campaign) -> None:
-    """Raise :class:`MachineError` where a campaign has stopped for that."""
-    if campaign.trouble:
-        raise MachineError(campaign.trouble)
+def check_machine(campaign: Campaign) -> None:
+    """Raise :class:`MachineError` if a campaign has stopped for one."""
+    if campaign.machine_error:
+        raise MachineError(campaign.machine_error)
 
 
 def take_in(campaign: Campaign, stack_id: str, report: StackReport) -> None:
@@ -73,9 +74,9 @@ def take_in(campaign: Campaign, stack_id: str, report: StackReport) -> None:
     if report.halves:
         campaign.stack_halved(stack_id, report.halves)
     if report.broken:
-        campaign.stack_broken(stack_id, report.broken)
+        campaign.stack_broke_contract(stack_id, report.broken)
     if report.machine_error:
-        campaign.stack_troubled(stack_id, report.machine_error)
+        campaign.stack_met_machine_error(stack_id, report.machine_error)
 
 
 def job_of(campaign: Campaign, stack: Stack) -> StackJob:

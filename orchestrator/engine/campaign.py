@@ -1,25 +1,24 @@
-"""A sweep under way: what is wanted, what is training, what has ended. It knows no Ray; engines drive it.
+"""A sweep under way: decides which stack starts next, and takes in what comes back. It knows no Ray; engines drive it.
 
-The order of events for a run that ends is always the same: its files are written, the journal
-holds it, the searcher is told, everybody who listens hears of it. A crash between any two of them loses nothing. A run
-that is wanted and lies in the home already goes the same way without training; one that another sweep is training is
-waited for. Of an arm of several phases each is a run, which waits for the one that it goes on from.
+The order of events for a run that ends is always the same: its directory is written, the journal holds it, the searcher
+is told, the observer hears of it. A crash between any two of them loses nothing. A run that is wanted and lies in the
+home already goes the same way without training; one that another sweep trains is waited for. Of an arm of several
+phases each is a run, which waits for the one that it goes on from.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from orchestrator.engine.patience import Patience
-from orchestrator.engine.queue import Queue
-from orchestrator.engine.running import Running, Training
+from orchestrator.engine.state import SweepState, Training
 from orchestrator.search.base import BY_HAND, Observation, Request, Searcher
 from orchestrator.space.evidence import observe
-from orchestrator.stacks import Stack, StackSizes, Ticket
+from orchestrator.stacks import Stack, StackSizes, Ticket, next_stack
 from orchestrator.store.files import SweepFiles
 from orchestrator.store.journal import Ended, Journal, Stopped
 from orchestrator.store.records import Sweep
@@ -28,29 +27,38 @@ from orchestrator.store.trouble import trouble_words
 from orchestrator.store.underway import Underway
 from trainables.base import Evaluation, Family, Outcome, Status
 
-
-def _ignore(entry: Ended) -> None:
-    """Nobody listens for ends."""
-
-
-def _do_nothing() -> None:
-    """Nobody listens for changes, or asks for anything."""
+WAITS_S = (1.0, 5.0, 15.0, 30.0, 60.0)
+"""Seconds before the first retry of a stack after a machine error, the second, and so on: time to free some space, or
+for another program to give memory back. After the last one the sweep stops."""
 
 
-def _never() -> bool:
-    """Nobody falls behind."""
-    return False
+class Observer:
+    """Hears what happens in a campaign, in the driver's thread. This one does nothing."""
+
+    @property
+    def behind(self) -> bool:
+        """True while no stack may start, since the observer cannot follow."""
+        return False
+
+    def look(self) -> None:
+        """Called often: carry out what people ask for meanwhile."""
+
+    def ended(self, entry: Ended) -> None:
+        """A run ended, and is safe."""
+
+    def changed(self) -> None:
+        """Anything happened."""
 
 
 class Campaign:
-    """Decides which stack starts next and takes in what comes back. Called from the driver's thread only.
+    """Called from the driver's thread only.
 
-    ``limits`` are the largest stacks, by size, where a larger one ran out of memory; they hold for larger sizes, too.
-    ``known`` is what the journal holds already; ``say`` is told of damaged files and of trouble; ``seen`` says what the
-    searcher learns from an outcome for the target.
+    ``limits`` are the largest stacks, by size, at sizes that ran out of memory; they hold for larger sizes, too.
+    ``known`` are the runs in the journal, ``interrupted`` the stacks with a checkpoint; ``say`` is told of damaged
+    files and machine errors; ``seen`` says what the searcher learns from an outcome for the target.
 
-    Trouble of the machine is no outcome. A stack that meets it is tried again a few times; after that, and where what
-    the driver itself writes meets it, the sweep is stopping, and ``trouble`` says why (``""`` otherwise).
+    A machine error is no outcome. A stack that meets one is retried a few times; after that, or if the driver's own
+    writing meets one, the sweep is stopping, and ``machine_error`` says why (else ``""``).
     """
 
     def __init__(
@@ -64,7 +72,7 @@ class Campaign:
         interrupted: Sequence[Sequence[Request]] = (),
         known: Sequence[Ended] = (),
         say: Callable[[str], object] = warnings.warn,
-        seen: Callable[[Outcome, str], Observation | None] | None = None,
+        seen: Callable[[Outcome, str], Observation | None] = observe,
     ) -> None:
         self.sweep = sweep
         self.searcher = searcher
@@ -72,67 +80,40 @@ class Campaign:
         self.sizing = sizing
         self.limits: dict[int, int] = {}
         self.stopping = False
-        self.trouble = ""
+        self.machine_error = ""
         self.say = say
-        self._running = Running()
+        self.observer = Observer()
+        self.state = SweepState(ended={entry.key: entry.outcome for entry in known})
         self._family: Family = sweep.spec.make_family()
         self._journal = journal
-        self._seen = seen or observe
-        self._on_end: Callable[[Ended], None] = _ignore
-        self._on_change: Callable[[], None] = _do_nothing
-        self._behind: Callable[[], bool] = _never
-        self._heed: Callable[[], None] = _do_nothing
+        self._seen = seen
         self._runs = SweepRuns(SweepFiles(sweep.directory), say)
-        self._patience = Patience()
         self._underway = Underway(SweepFiles(sweep.directory))
-        self._kept = {entry.key: entry.outcome for entry in known}
-        self._queue = Queue(
-            self._family,
-            self._runs,
-            ticket=self.ticket,
-            before=sweep.spec.before,
-            take=self._take,
-            kept=self._kept,
-            out=self._running.ticket,
-            interrupted=[Stack(tuple(map(self.ticket, requests))) for requests in interrupted],
-        )
+        self.state.interrupted = [Stack(tuple(map(self.ticket, requests))) for requests in interrupted]
         self._alone: set[str] = set()
-        self._failed: Counter[str] = Counter()
+        self._failures: Counter[str] = Counter()
+        self._machine_errors: Counter[str] = Counter()
+        self._waits_until = 0.0
 
     @property
     def done(self) -> bool:
         """True when nothing is training or waiting and the searcher wants nothing more, or the sweep is stopping."""
-        return self.stopping or (not self.training and self._queue.empty and self.searcher.done)
+        return self.stopping or (self.state.idle and self.searcher.done)
 
     @property
     def training(self) -> dict[str, Training]:
         """The runs in training, by key."""
-        return self._running.runs
-
-    def has_shown(self, stack_id: str) -> bool:
-        """Whether a run of this stack has come to an evaluation since the stack was started."""
-        return self._running.has_shown(stack_id)
+        return self.state.training
 
     def given_up(self, stack_id: str) -> bool:
-        """Whether nothing that a stack trains is wanted any more."""
-        return self._running.given_up(stack_id)
+        """True if a worker has a stack of which no run is wanted any more."""
+        stack = self.state.stacks.get(stack_id)
+        return stack is not None and not self.state.trains(stack)
 
-    def listen(
-        self,
-        on_end: Callable[[Ended], None],
-        on_change: Callable[[], None],
-        behind: Callable[[], bool] = _never,
-        heed: Callable[[], None] = _do_nothing,
-    ) -> None:
-        """Call ``on_end`` with every run that ends, once it is safe, and ``on_change`` after anything happened; start
-        nothing while a listener says that it is ``behind``. ``heed`` is called often: it does what people ask for
-        meanwhile."""
-        self._on_end, self._on_change, self._behind, self._heed = on_end, on_change, behind, heed
-
-    def heed(self) -> None:
-        """Do what people have asked for meanwhile."""
+    def look(self) -> None:
+        """Carry out what people have asked for meanwhile."""
         with self._watched():
-            self._heed()
+            self.observer.look()
 
     def stop_mix(self, mix: str) -> None:
         """Want no more runs of a mix. Those in training are given up, but for one that another mix waits for; those
@@ -141,63 +122,64 @@ class Campaign:
             return
         self._journal.append(Stopped(mix))
         self.searcher.stop(mix)
-        needed = self._queue.drop(mix)
-        for key, training in list(self.training.items()):
-            if training.ticket.request.mix == mix and key not in needed:
-                del self.training[key]
-                self._runs.free(key)
-        self._on_change()
+        state = self.state
+        state.twins = [ticket for ticket in state.twins if ticket.request.mix != mix]
+        others = [*state.twins, *(each for each in state.later.values() if each.request.mix != mix)]
+        needed = {ticket.key for ticket in others} | set(self._donor_keys(others))
+        for waiting in (state.waiting, state.elsewhere, state.later):
+            for key, ticket in list(waiting.items()):
+                if ticket.request.mix == mix and key not in needed:
+                    del waiting[key]
+        dropped = [each.ticket for each in state.training.values() if each.ticket.request.mix == mix]
+        for ticket in state.give_up(ticket for ticket in dropped if ticket.key not in needed):
+            self._runs.free(ticket.key)
+        self.observer.changed()
 
     def stop_run(self, key: str) -> bool:
-        """Give up a run in training: it has failed, by hand. False where none of this key is in training."""
+        """Give up a run in training: it has failed, by hand. False if none of this key is in training."""
         found = key in self.training
         self.ended(key, Outcome(Status.FAILED, 0, {}, {}, error=BY_HAND))
         return found
 
     def ticket(self, request: Request) -> Ticket:
-        """The run a request means."""
+        """The run that a request means."""
         config = self.sweep.spec.config(request)
         return Ticket(request, config, self._family.key(config), self._family.shape(config))
+
+    def donors(self, tickets: Iterable[Ticket]) -> dict[str, bytes]:
+        """The weights (safetensors) that runs go on from, by the donors' keys."""
+        paths = {key: self._runs.weights(key) for key in self._donor_keys(tickets)}
+        return {key: path.read_bytes() for key, path in paths.items() if path is not None}
 
     def next_stack(self) -> Stack | None:
         """The stack to start on an idle slot; None to wait (or, with :attr:`done`, because all is over)."""
         with self._watched():
-            return self._next_stack()
+            self.observer.look()
+            if self.stopping or self.observer.behind or time.monotonic() < self._waits_until:
+                return None
+            free = max(1, self.slots - self.state.busy)
+            self._look_again()
+            self._ask(free)
+            if self.state.waiting:
+                self._ask(free * self._most(next(iter(self.state.waiting.values()))))
+            stack = self._choose(free)
+            if stack is not None:
+                self._underway.begin(stack.id, [ticket.request for ticket in stack.tickets])
+                self.observer.changed()
+            return stack
         return None
 
-    def _next_stack(self) -> Stack | None:
-        self._heed()
-        if self.stopping or self._patience.waiting or self._behind():
-            return None
-        free = max(1, self.slots - self._running.busy)
-        self._queue.look_again()
-        self._ask(free)
-        if self._queue.waiting:
-            self._ask(free * self._most(next(iter(self._queue.waiting.values()))))
-        stack = self._queue.choose(free, self._most)
-        if stack is None:
-            return None
-        wanted = [
-            ticket
-            for ticket in stack.tickets
-            if self._queue.waiting.pop(ticket.key, None) is not None or not self._is_stopped(ticket)
-        ]
-        self._running.begin(stack, [ticket for ticket in wanted if ticket.key not in self._kept])
-        self._underway.begin(stack.id, [ticket.request for ticket in stack.tickets])
-        self._on_change()
-        return stack
-
     def evaluated(self, key: str, evaluation: Evaluation) -> None:
-        """A run in training reached an evaluation."""
+        """A run in training came to an evaluation."""
         if key in self.training:
             self.training[key].evaluation = evaluation
             with self._watched():
                 self._underway.evaluated(self.training[key].stack_id, key, evaluation)
-            self._on_change()
+            self.observer.changed()
 
     def ended(self, key: str, outcome: Outcome, files: Mapping[str, bytes] | None = None) -> None:
-        """A run ended: its directory with ``files``, journal, searcher, listeners, in this order. A repeated report
-        changes nothing. None: it failed, and is not kept."""
+        """A run in training ended, and left these files; one without any failed, and is not kept. A repeated report
+        changes nothing."""
         training = self.training.pop(key, None)
         if training is None:
             return
@@ -209,71 +191,69 @@ class Campaign:
             self._take(training.ticket, outcome, trained_for)
             self._runs.free(key)
 
-    def donors(self, tickets: Iterable[Ticket]) -> dict[str, bytes]:
-        """The weights (safetensors) that runs go on from, by the donors' keys."""
-        starts = [ticket.config.start for ticket in tickets if ticket.config.start is not None]
-        keys = {self._family.key(start.donor) for start in starts}
-        return {key: path.read_bytes() for key in sorted(keys) if (path := self._runs.weights(key)) is not None}
-
     def stack_ended(self, stack_id: str) -> None:
         """A trial ended well: every run of its stack has been reported, unless it was stopped before."""
-        if self._running.ended(stack_id):
+        stack = self.state.stacks.pop(stack_id, None)
+        if stack is not None and not self.state.trains(stack):
             self._underway.end(stack_id)
 
     def stack_failed(self, stack_id: str, error: str, *, retries: int = 0) -> None:
-        """A stack failed: it goes on next, up to ``retries`` times. After that its unfinished runs are tried alone; a
-        run that fails alone has failed. Where the sweep is stopping, its runs go on when it is resumed."""
-        stack = self._running.over(stack_id)
-        if self.stopping:
-            self._running.drop(stack.tickets)
-        elif self._failed[stack_id] < retries:
-            self._failed[stack_id] += 1
-            self._queue.go_on_with([stack], self._running.drop(stack.tickets))
-        elif len(stack.tickets) == 1:
+        """A stack failed: it continues next, up to ``retries`` times. After that its unfinished runs are trained alone;
+        a run that fails alone has failed. If the sweep is stopping, they continue when it is resumed."""
+        stack = self.state.stacks.pop(stack_id)
+        if not self.stopping and len(stack.tickets) == 1 and self._failures[stack_id] >= retries:
             self.ended(stack.tickets[0].key, Outcome(Status.FAILED, 0, {}, {}, error=error))
+            return
+        unfinished = self.state.give_up(stack.tickets)
+        if self.stopping:
+            return
+        if self._failures[stack_id] < retries:
+            self._failures[stack_id] += 1
+            self.state.put_first([stack], unfinished)
         else:
-            for ticket in self._running.drop(stack.tickets):
-                self._alone.add(ticket.key)
-                self._queue.waiting[ticket.key] = ticket
+            self._alone.update(ticket.key for ticket in unfinished)
+            self.state.waiting |= {ticket.key: ticket for ticket in unfinished}
 
-    def stack_troubled(self, stack_id: str, trouble: str) -> None:
-        """A worker gave a stack up for trouble of its machine: it goes on next, whole, after a while; where it was
-        tried often enough, the sweep is stopping."""
-        stack = self._running.over(stack_id)
-        unfinished = self._running.drop(stack.tickets)
+    def stack_met_machine_error(self, stack_id: str, error: str) -> None:
+        """A worker gave a stack up for an error of its machine: it continues next, whole, after a while. After the last
+        retry the sweep is stopping."""
+        stack = self.state.stacks.pop(stack_id)
+        unfinished = self.state.give_up(stack.tickets)
         if not unfinished:
             return
-        self._queue.go_on_with([stack], unfinished)
-        wait_s = self._patience.again_in(stack_id)
-        if wait_s is None:
-            self._stop(trouble)
+        self.state.put_first([stack], unfinished)
+        met = self._machine_errors[stack_id]
+        self._machine_errors[stack_id] += 1
+        if met >= len(WAITS_S):
+            self._stop(error)
         else:
-            self.say(f"Machine error (not a result): {trouble}; retrying in {wait_s:g} s")
-        self._on_change()
+            self._waits_until = time.monotonic() + WAITS_S[met]  # The next stack is likely to meet it, too.
+            self.say(f"Machine error (not a result): {error}; retrying in {WAITS_S[met]:g} s")
+        self.observer.changed()
 
-    def stack_broken(self, stack_id: str, why: str) -> None:
-        """A family does not keep its contract: no run of it can be believed, so that the sweep is stopping."""
-        self._running.drop(self._running.over(stack_id).tickets)
+    def stack_broke_contract(self, stack_id: str, why: str) -> None:
+        """A family broke its contract: no run of it can be believed, and the sweep is stopping."""
+        self.state.give_up(self.state.stacks.pop(stack_id).tickets)
         self._stop(f"{why}; `check-family` looks at all of it")
-        self._on_change()
+        self.observer.changed()
 
     def stack_halved(self, stack_id: str, halves: Sequence[Sequence[Request]]) -> None:
-        """A stack was too large for the memory of its device: its unfinished runs go on next, as these stacks, and no
+        """A stack was too large for the memory of its device: its unfinished runs continue next, as these stacks. No
         stack of this size, or of a larger one, will be larger than they are."""
-        stack = self._running.over(stack_id)
+        stack = self.state.stacks.pop(stack_id)
         by_request = {ticket.request: ticket for ticket in stack.tickets}
         smaller = [Stack(tuple(by_request[request] for request in half)) for half in halves]
         size = stack.tickets[0].config.size
         self.limits[size] = min(self._limit(size), max(len(half.tickets) for half in smaller))
         with self._watched():
             self._underway.become(stack_id, {half.id: [ticket.request for ticket in half.tickets] for half in smaller})
-        self._queue.go_on_with(smaller, self._running.drop(ticket for half in smaller for ticket in half.tickets))
-        self._on_change()
+        self.state.put_first(smaller, self.state.give_up(ticket for half in smaller for ticket in half.tickets))
+        self.observer.changed()
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """A block in which the driver writes or reads. Where its machine is in trouble, the sweep is stopping: what was
-        not journalled is on disk, or trained again, when it goes on."""
+        """A block in which the driver writes or reads. At a machine error the sweep is stopping: what was not
+        journalled is on disk, or trained again, when it continues."""
         try:
             yield
         except Exception as error:
@@ -282,8 +262,8 @@ class Campaign:
                 raise
             self._stop(said)
 
-    def _stop(self, trouble: str) -> None:
-        self.trouble = self.trouble or trouble
+    def _stop(self, error: str) -> None:
+        self.machine_error = self.machine_error or error
         self.stopping = True
 
     def _most(self, ticket: Ticket) -> int:
@@ -298,20 +278,121 @@ class Campaign:
     def _ask(self, room: int) -> None:
         """Ask the searcher until so many runs wait to be trained, or it wants no more."""
         found = True
-        while found and not self._behind():
+        while found and not self.observer.behind:
             found = False
-            for request in self.searcher.ask(room - len(self._queue.waiting)):
-                found |= self._queue.add(self.ticket(request))
+            for request in self.searcher.ask(room - len(self.state.waiting)):
+                found |= self._add(self.ticket(request))
+
+    def _add(self, ticket: Ticket) -> bool:
+        """Take in a run that the searcher wants; True if it was there, so that the searcher may want another."""
+        if ticket.key in self.state.ended:  # It is a run of another arm as well.
+            self._take(ticket, self.state.ended[ticket.key], self._runs.sweep_id)
+            return True
+        if (same := self.state.wanted(ticket.key)) is not None:
+            if same.request != ticket.request:  # Otherwise an interrupted stack trains it already.
+                self.state.twins.append(ticket)
+            return False
+        if self._found(ticket):
+            return True
+        self._want(ticket)
+        return False
+
+    def _want(self, ticket: Ticket) -> None:
+        """Have a run trained: now, or once the phase has ended that it goes on from."""
+        before = self.sweep.spec.before(ticket.request)
+        if before is None:
+            self.state.waiting[ticket.key] = ticket
+            return
+        self.state.later[ticket.key] = ticket
+        donor = self.ticket(before)
+        if donor.key not in self.state.ended and self.state.wanted(donor.key) is None and not self._found(donor):
+            self._want(donor)
+        self._begin_later_phases()
+
+    def _look_again(self) -> None:
+        """Take the runs that other sweeps, or other arms of this one, have ended; want those that were given up."""
+        state, twins = self.state, self.state.twins
+        state.twins = [ticket for ticket in twins if ticket.key not in state.ended]
+        for ticket in twins:
+            if ticket.key in state.ended:
+                self._take(ticket, state.ended[ticket.key], self._runs.sweep_id)
+        for key, ticket in list(state.elsewhere.items()):
+            if self._found(ticket):
+                del state.elsewhere[key]
+            elif self._runs.claim(key):
+                state.waiting[key] = state.elsewhere.pop(key)
+        self._begin_later_phases()
+
+    def _begin_later_phases(self) -> None:
+        """Have the runs wait for a slot whose earlier phase has ended. If it left no weights, they have failed."""
+        for key, ticket in list(self.state.later.items()):
+            start = ticket.config.start
+            assert start is not None, "only runs that go on from another one wait for it"
+            donor = self._family.key(start.donor)
+            if self._runs.weights(donor) is not None:
+                self.state.waiting[key] = self.state.later.pop(key)
+            elif (gone := self.state.ended.get(donor)) is not None:
+                del self.state.later[key]
+                why = f"{start.donor.label} at size {start.donor.size}, seed {start.donor.seed}, {gone.status}"
+                failed = Outcome(Status.FAILED, 0, {}, {}, error=f"there are no weights to go on from: {why}")
+                self._take(ticket, failed, "")
+
+    def _choose(self, free: int) -> Stack | None:
+        """Begin the stack of the most urgent runs, when ``free`` slots are idle. None if no run waits for a slot."""
+        state = self.state
+        while state.waiting:
+            waiting = list(state.waiting.values())
+            stack = state.continued(waiting[0])
+            if stack is not None:  # It continues whole, or its checkpoint is of no use.
+                wanted = [ticket for ticket in stack.tickets if self._goes_on(ticket)]
+            else:
+                chosen = next_stack(waiting, free, self._most(waiting[0])).tickets
+                wanted = [ticket for ticket in chosen if self._is_ours(ticket)]
+            if wanted:
+                stack = stack or Stack(tuple(wanted))
+                state.begin(stack, wanted)
+                return stack
+        return None
+
+    def _goes_on(self, ticket: Ticket) -> bool:
+        """True if a run of an interrupted stack is to be trained."""
+        if ticket.key in self.state.ended:
+            return False
+        stopped = ticket.request.mix in self.searcher.stopped
+        return (ticket.key in self.state.waiting or not stopped) and self._runs.claim(ticket.key)
+
+    def _is_ours(self, ticket: Ticket) -> bool:
+        """True if this sweep is to train a waiting run. Else it has ended, or another sweep trains it."""
+        if not self._runs.claim(ticket.key):
+            self.state.elsewhere[ticket.key] = self.state.waiting.pop(ticket.key)
+            return False
+        if self._found(ticket):  # It ended between the question and the claim.
+            self._runs.free(ticket.key)
+            del self.state.waiting[ticket.key]
+            return False
+        return True
+
+    def _found(self, ticket: Ticket) -> bool:
+        """Take a run that lies in the home; False if there is none."""
+        if not self._runs.has(ticket.key):
+            return False
+        with self._runs.kept():
+            found = self._runs.find(ticket.key)
+            if found is not None:
+                self._take(ticket, found.outcome, found.trained_for)
+        return found is not None
 
     def _take(self, ticket: Ticket, outcome: Outcome, trained_for: str) -> None:
-        """Journal, searcher, listeners, in this order."""
+        """Journal, searcher, observer, in this order."""
         entry = Ended(ticket.key, ticket.request, outcome, trained_for)
         self._journal.append(entry)
-        self._kept[ticket.key] = outcome
+        self.state.ended[ticket.key] = outcome
         if not entry.request.phase:
             self.searcher.tell(entry.request, self._seen(outcome, self.sweep.spec.target))
-        self._on_end(entry)
-        self._on_change()
+        self.observer.ended(entry)
+        self.observer.changed()
 
-    def _is_stopped(self, ticket: Ticket) -> bool:
-        return ticket.request.mix in self.searcher.stopped
+    def _donor_keys(self, tickets: Iterable[Ticket]) -> list[str]:
+        """The keys of the runs that these go on from."""
+        starts = [ticket.config.start for ticket in tickets if ticket.config.start is not None]
+        return sorted({self._family.key(start.donor) for start in starts})

@@ -7,7 +7,7 @@ import traceback
 from types import TracebackType
 from typing import Self
 
-from orchestrator.engine.base import Engine, check_trouble, job_of, take_in
+from orchestrator.engine.base import Engine, check_machine, job_of, take_in
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.messages import StackJob
 from orchestrator.engine.worker import StackWorker
@@ -41,7 +41,7 @@ class LocalEngine(Engine):
                 campaign.stack_failed(stack.id, error)
             else:
                 campaign.stack_ended(stack.id)
-        check_trouble(campaign)
+        check_machine(campaign)
 
     def interrupted(self) -> None:
         """Leave a stack that has nothing to keep, wherever it is: making its data may take minutes."""
@@ -55,7 +55,7 @@ class LocalEngine(Engine):
         while not campaign.stopping and not campaign.given_up(job.stack_id) and not (worker and worker.done):
             try:
                 worker = worker or StackWorker(campaign.sweep.spec, job)
-                self._beginning = not campaign.has_shown(job.stack_id)
+                self._beginning = not campaign.state.has_shown(job.stack_id)
                 report = worker.advance()
             except KeyboardInterrupt:
                 if not campaign.stopping:
@@ -66,7 +66,7 @@ class LocalEngine(Engine):
             finally:
                 self._beginning = False
             take_in(campaign, job.stack_id, report)
-            campaign.heed()
+            campaign.look()
         if worker:
             _close(worker, campaign)
         return ""

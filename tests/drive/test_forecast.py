@@ -11,9 +11,11 @@ import pytest
 from orchestrator.drive import forecast
 from orchestrator.drive.forecast import Forecast, Forecaster, Promise
 from orchestrator.drive.monitor import Monitor
+from orchestrator.engine.campaign import Observer
 from orchestrator.search.base import Observation, Problem
 from orchestrator.search.registry import make_searcher
 from orchestrator.simulation.remaining import Running
+from orchestrator.store.journal import Ended
 from orchestrator.terminal.words import status_line
 from tests.engine.test_campaign import GOOD
 from tests.engine.test_campaign import make as campaign_of
@@ -97,7 +99,12 @@ def test_a_bound_that_has_run_out_is_not_said_anew_of_the_same_runs(tmp_path: Pa
         time.sleep(0.02)
     monitor.refresh()
     assert "gone, longer than foreseen" in status_line(monitor.snapshot())
-    campaign.listen(monitor.ended, lambda: None)
+
+    class Listener(Observer):
+        def ended(self, entry: Ended) -> None:
+            monitor.ended(entry)
+
+    campaign.observer = Listener()
     campaign.ended(ticket.key, replace(GOOD, measures={"seconds": 3.0, "wall_seconds": 3.0}))
     monitor.refresh()
     assert "gone, at most 6 s left" in status_line(monitor.snapshot()), "a run has ended: the rest is foreseen anew"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.engine.campaign import Campaign
+from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.search.base import Request
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.searching import searcher_of
@@ -42,10 +42,11 @@ def test_an_end_is_journalled_then_told_then_heard(files: Path) -> None:
     key = stack.tickets[0].key
     heard: list[tuple[int, bool]] = []
 
-    def listener(entry: Ended) -> None:
-        heard.append((len(list(read_journal(files))), entry.request in campaign.searcher.results))
+    class Listener(Observer):
+        def ended(self, entry: Ended) -> None:
+            heard.append((len(list(read_journal(files))), entry.request in campaign.searcher.results))
 
-    campaign.listen(listener, lambda: None)
+    campaign.observer = Listener()
     campaign.ended(key, GOOD)
     campaign.ended(key, GOOD)
     assert heard == [(1, True)]
@@ -143,13 +144,16 @@ def test_a_run_of_more_steps_has_its_own_key_and_steps_and_ends_the_campaign(fil
     assert campaign.ticket(entries[-1].request).config.settings.steps == 6
 
 
-def test_nothing_starts_while_a_listener_is_behind(files: Path) -> None:
+def test_nothing_starts_while_the_observer_is_behind(files: Path) -> None:
     campaign = make(files)
-    behind = True
-    campaign.listen(lambda entry: None, lambda: None, lambda: behind)
+
+    class Slow(Observer):
+        behind = True
+
+    campaign.observer = Slow()
     assert campaign.next_stack() is None
     assert not campaign.done
-    behind = False
+    Slow.behind = False
     assert campaign.next_stack() is not None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.engine.ray.failing import lost_node
+from orchestrator.engine.ray.adapters import lost_node
 
 DIED = """The actor died unexpectedly before finishing this task.
 \tclass_name: ResourceTrainable

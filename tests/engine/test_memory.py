@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from orchestrator.drive.sweep import RunOptions, run_sweep
-from orchestrator.engine import device, patience
+from orchestrator.engine import campaign, device
 from orchestrator.engine.device import is_out_of_memory
 from orchestrator.errors import SweepError
 from orchestrator.space.resources import Resources
@@ -85,7 +85,7 @@ def test_the_same_through_ray(tmp_path: Path) -> None:
 def test_a_single_run_that_does_not_fit_stops_the_sweep_and_is_no_outcome(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "WAITS_S", (0.0,))
+    monkeypatch.setattr(campaign, "WAITS_S", (0.0,))
     asked = spec(
         family=FAMILY,
         mixes=["add"],

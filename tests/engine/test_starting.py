@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from orchestrator.engine.ray.engine import RayEngine
-from orchestrator.engine.ray.starting import PATIENT
+from orchestrator.engine.ray.session import PATIENT
 from orchestrator.space.resources import Resources
 from tests.engine.nodes import RAY
 

@@ -15,7 +15,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from orchestrator.drive.sweep import RunOptions, run_sweep
-from orchestrator.engine import patience
+from orchestrator.engine import campaign as campaigns
 from orchestrator.engine.worker import StackWorker
 from orchestrator.errors import SweepError, UserError
 from orchestrator.search.base import Request
@@ -35,7 +35,7 @@ from trainables.base import Outcome, Status
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "WAITS_S", (0.0, 0.0))
+    monkeypatch.setattr(campaigns, "WAITS_S", (0.0, 0.0))
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_a_run_that_ended_as_the_disk_became_full_is_not_lost(small_disk: Path) 
     fill(small_disk / "ballast")
     campaign.ended(key, replace(GOOD, error="long " * 5000))
     assert campaign.done
-    assert campaign.trouble.endswith("is full: free some space")
+    assert campaign.machine_error.endswith("is full: free some space")
     assert stack.tickets[0].request not in campaign.searcher.results
     assert campaign.next_stack() is None
     assert Home(small_disk).sweep("logistic-1").journal.read_bytes() == before

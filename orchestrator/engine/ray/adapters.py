@@ -6,7 +6,9 @@ is the memory.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -20,8 +22,15 @@ from orchestrator.engine.base import job_of, take_in
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.messages import StackJob, StackReport
 from orchestrator.engine.ray.cluster import Room
-from orchestrator.engine.ray.failing import lost_node, traceback_of
 from orchestrator.engine.ray.trial import REPORT
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+NODE = re.compile(r"the actor's node was (?:\w+ ?)+: *(.*)|its node has died", re.IGNORECASE)
+"""How Ray's GCS says that an actor is gone because its node is. It has no other word for it in what reaches Tune."""
+SILENT = re.compile(r"The actor \w+ is unavailable: (.*?)\.?(?: The task may or may not .*)?$", re.MULTILINE)
+"""What Ray says of an actor that does not answer, where nobody has told it within a second that the actor ended. The
+node tells that of a worker that ends: so the node has gone, too, or cannot be reached."""
+ADDRESS = re.compile(r"^\s*ip: (\S+)", re.MULTILINE)
 
 
 class NotPickled:
@@ -105,7 +114,7 @@ class CampaignCallback(NotPickled, Callback):
         """End the processes of stacks that have not come to an evaluation yet: making data may take minutes, in which
         a process answers nobody."""
         for stack_id, trial in list(self._started.items()):
-            if not self._campaign.has_shown(stack_id):
+            if not self._campaign.state.has_shown(stack_id):
                 del self._started[stack_id]
                 actor = trial.temporary_state.ray_actor
                 if actor is not None:
@@ -125,7 +134,7 @@ class CampaignCallback(NotPickled, Callback):
         stack_id, said = _job(trial).stack_id, traceback_of(trial)
         self._over(trial)
         if lost := lost_node(said):
-            self._campaign.stack_troubled(stack_id, lost)
+            self._campaign.stack_met_machine_error(stack_id, lost)
         else:
             self._campaign.stack_failed(stack_id, said, retries=self._retries)
 
@@ -148,7 +157,7 @@ class CampaignStopper(NotPickled, Stopper):
         return self._campaign.stopping or self._campaign.given_up(self._adapter.stacks[trial_id])
 
     def stop_all(self) -> bool:
-        self._campaign.heed()
+        self._campaign.look()
         if self._campaign.stopping:
             self._callback.end_those_with_nothing_to_keep()
         return self._campaign.stopping and not self._callback.training
@@ -157,3 +166,24 @@ class CampaignStopper(NotPickled, Stopper):
 def _job(trial: Trial) -> StackJob:
     job: StackJob = trial.config["job"]
     return job
+
+
+def traceback_of(trial: Trial) -> str:
+    """What Tune wrote down of the trial's failures, the last one at its end. It lies on the driver's disk until Tune
+    moves it."""
+    if trial.error_file is None or not Path(trial.error_file).exists():
+        return f"trial {trial} failed and Ray left no traceback"
+    return COLOUR.sub("", Path(trial.error_file).read_text(encoding="utf-8"))
+
+
+def lost_node(said: str) -> str:
+    """That a node was lost, where the last failure that a trial's traceback tells of is that; ``""`` otherwise."""
+    last = said.rpartition("Failure # ")[2]
+    if (silent := SILENT.search(last)) is not None:
+        return f"a node was lost, or cannot be reached ({silent[1]})"
+    found = NODE.search(last)
+    if found is None:
+        return ""
+    address = ADDRESS.search(last)
+    node = f"the node {address[1]}" if address else "a node"
+    return f"{node} was lost ({found[1]})" if found[1] else f"{node} was lost"

@@ -16,7 +16,7 @@ from ray.autoscaler.v2.utils import is_autoscaler_v2
 from ray.experimental.internal_kv import _internal_kv_get
 from ray.util.client import ray as client
 
-from orchestrator.engine.ray.starting import start, switch_kept
+from orchestrator.engine.ray.session import start, switch_kept
 from orchestrator.space.hardware import Hardware, Machine
 from orchestrator.space.resources import Resources
 

@@ -6,15 +6,17 @@ The campaign decides what is trained; Tune meets it in :mod:`orchestrator.engine
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 import ray
 from ray import tune
 
-from orchestrator.engine.base import Engine, check_trouble
+from orchestrator.engine.base import Engine, check_machine
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, CampaignStopper, SlotScheduler
 from orchestrator.engine.ray.cluster import Room, has_autoscaler, slots_on
@@ -26,6 +28,10 @@ from orchestrator.space.resources import Resources
 from orchestrator.store.files import SweepFiles
 from orchestrator.supervisor import check_ray
 from orchestrator.terminal.snapshot import Snapshot
+
+ANSWER_S = 240.0
+"""Within this a new process has to answer: seconds on an idle machine, two minutes were seen on two cores with ten
+processes at work."""
 
 
 class RayEngine(Engine):
@@ -81,7 +87,7 @@ class RayEngine(Engine):
         if not campaign.done:
             raise SweepError(f"Ray Tune ended before the sweep did; its files lie in {files.tune}")
         shutil.rmtree(files.tune, ignore_errors=True)
-        check_trouble(campaign)
+        check_machine(campaign)
 
     def _fit(self, campaign: Campaign, files: SweepFiles) -> None:
         """Have Tune train whatever the campaign hands out."""
@@ -112,5 +118,36 @@ class RayEngine(Engine):
             tuner.fit()
         except Exception:
             check_ray()
-            if not campaign.trouble:  # Tune's own files lie on the disk that is full.
+            if not campaign.machine_error:  # Tune's own files lie on the disk that is full.
                 raise
+
+
+@dataclass(frozen=True)
+class Tried:
+    """Seconds until Ray was there and until its first process had imported torch, what it offers in words, and torch's
+    version there."""
+
+    start_s: float
+    answer_s: float
+    offers: str
+    torch: str
+
+
+def try_ray(resources: Resources) -> Tried:
+    """Start Ray on this machine, have a process of its own import torch, and stop it.
+
+    Raises :class:`SweepError` where Ray does not start, ``ray.exceptions.GetTimeoutError`` where nobody answers.
+    """
+    begun = time.perf_counter()
+    with RayEngine(resources) as engine:
+        started = time.perf_counter()
+
+        # Defined here it is pickled whole, so that the process imports torch and nothing else.
+        @ray.remote(num_cpus=resources.cpu_per_stack)
+        def torch_there() -> str:
+            import torch
+
+            return str(torch.__version__)
+
+        version = str(ray.get(torch_there.remote(), timeout=ANSWER_S))
+        return Tried(started - begun, time.perf_counter() - started, engine.describe(), version)
