@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -91,17 +92,23 @@ class StackWorker:
 
     def advance(self) -> StackReport:
         """Train to the next evaluation and report it."""
-        machine_error = broken = ""
+        too_large, machine_error, broken = False, "", ""
         try:
-            report = self._advance()
+            report = self._train()
         except BrokenFamilyError as error:
             broken = str(error)
         except Exception as error:
-            machine_error = self._machine_error(error)
-            if not machine_error:
+            too_large = is_out_of_memory(error) and len(self._open) > 1
+            machine_error = "" if too_large else self._machine_error(error)
+            if not (too_large or machine_error):
                 self._learner = None  # It may stand anywhere: no checkpoint is made of it.
                 raise
-        if machine_error or broken:  # Out here nothing holds the failed step's tensors any more.
+        if too_large:  # Out here nothing holds the failed step's tensors any more.
+            try:
+                report = self._halve()
+            except OSError as error:
+                machine_error = self._machine_error(error) or str(error)
+        if machine_error or broken:
             self._learner, self._failed = None, True
             free_memory()
             report = StackReport(machine_error=machine_error, broken=broken)
@@ -119,15 +126,6 @@ class StackWorker:
     def _scratch(self) -> Path:
         return scratch(self._spec.resources.scratch)
 
-    def _advance(self) -> StackReport:
-        try:
-            return self._train()
-        except Exception as error:
-            if not is_out_of_memory(error) or len(self._open) < 2:
-                raise
-        # Out here nothing holds the failed step's tensors any more.
-        return self._halve()
-
     def _machine_error(self, error: Exception) -> str:
         """The machine's error behind an exception, ``""`` if it is the training's own."""
         if said := trouble_words(error, self._job.directory):
@@ -143,12 +141,21 @@ class StackWorker:
         if self._shrinks:
             self._learner, self._shrinks = None, False
         self._learner = self._learner or self._begin()
-        reports = self._to_next_evaluation(self._learner)
+        begun = time.perf_counter()
+        reports = {self._places[report.index]: report for report in self._border.check(self._learner.advance())}
+        self._note(reports, time.perf_counter() - begun)
         runs = [self._run_report(place, report) for place, report in reports.items()]
         ended = {place for place, run in zip(reports, runs, strict=True) if run.outcome is not None}
         self._shrinks = any(reports[place].outcome is None for place in ended)
         self._open = [place for place in self._open if place not in ended]
         return StackReport(tuple(runs))
+
+    def _note(self, reports: Mapping[int, Report], seconds: float) -> None:
+        """Keep what is needed of runs that may end before their budget."""
+        for place, report in reports.items():
+            self._seconds[place] += seconds / len(reports)
+            if self._configs[place].until is not None and report.evaluation is not None:
+                self._curves.setdefault(place, {})[report.evaluation.step] = report.evaluation
 
     def _run_report(self, place: int, report: Report) -> RunReport:
         """A run's report for the driver. A run that is not wanted to its end leaves its outcome alone."""
@@ -177,17 +184,6 @@ class StackWorker:
             curves = self._curves.items()
             note_progress(directory, [(self._keys[at], point) for at, curve in curves for point in curve.values()])
         self._saved_at = time.monotonic()
-
-    def _to_next_evaluation(self, learner: Learner) -> dict[int, Report]:
-        """Train to the next evaluation; the reports by place."""
-        begun = time.perf_counter()
-        reports = {self._places[report.index]: report for report in self._border.check(learner.advance())}
-        seconds = time.perf_counter() - begun
-        for place, report in reports.items():
-            self._seconds[place] += seconds / len(reports)
-            if self._configs[place].until is not None and report.evaluation is not None:
-                self._curves.setdefault(place, {})[report.evaluation.step] = report.evaluation
-        return reports
 
     def _outcome(self, place: int, report: Report) -> Outcome | None:
         """What a run came to: its family's word, or its curve up to where it is wanted until; None while it goes on."""

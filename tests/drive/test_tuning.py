@@ -16,7 +16,7 @@ from mlflow import MlflowClient
 
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.drive.tuning import tuned
-from orchestrator.engine import patience
+from orchestrator.engine import campaign
 from orchestrator.errors import SweepError
 from orchestrator.space import hardware
 from orchestrator.space.plain import differences
@@ -158,7 +158,7 @@ def test_a_run_that_fails_ends_the_tuning_and_is_tried_again(tmp_path: Path) -> 
 def test_a_machine_without_memory_stops_the_tuning_and_costs_it_no_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "WAITS_S", (0.0,))
+    monkeypatch.setattr(campaign, "WAITS_S", (0.0,))
     settings = {"log": str(tmp_path / "log"), "haste": 0.2, "room": 0, "grows_at": 2}
     wanted = logged(tmp_path, family=hungry.FAMILY, settings=settings)
     with pytest.raises(SweepError, match=r"(?s)needs more memory than there is, alone.*--resume logistic-"):
