@@ -1,4 +1,4 @@
-"""How a sweep is begun: with which engine, as which sweep, with which runs that are there already."""
+"""The beginning of a sweep: its engine, its identity, and the runs that are there already."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def engine_for(
     dashboard: bool,
     session: RaySession | None,
 ) -> Engine:
-    """What trains the stacks: Ray, of this machine or at ``address``, or with ``local_debug`` this process. A
-    ``session`` is Ray as several sweeps share it, by default it is this one's own."""
+    """The engine: Ray, of this machine or at ``address``, or with ``local_debug`` this process. ``session`` is the Ray
+    that several sweeps share; by default each has its own."""
     if local_debug:
         from orchestrator.engine.local_engine import LocalEngine
 
@@ -46,7 +46,7 @@ def engine_for(
 
 @contextmanager
 def one_ray(*, local_debug: bool, address: str | None, dashboard: bool) -> Iterator[RaySession | None]:
-    """A block whose sweeps share one Ray, which the first of them starts; None where they train in this process."""
+    """A block whose sweeps share one Ray, which the first of them starts; None if they train in this process."""
     if local_debug:
         yield None
         return
@@ -57,7 +57,7 @@ def one_ray(*, local_debug: bool, address: str | None, dashboard: bool) -> Itera
 
 
 def resumed_sweep(spec: SweepSpec, home: Home, sweep_id: str, say: Callable[[str], object]) -> Sweep:
-    """The sweep to go on with: the one of this id or the beginning of it, or for ``""`` the newest unfinished one."""
+    """The sweep to continue: by its id or the beginning of it, or for ``""`` the newest unfinished one."""
     if sweep_id == "":
         return lifecycle.find_unfinished(spec, home, say)
     sweep = lifecycle.load(home, find_sweep(home, sweep_id))
@@ -66,15 +66,15 @@ def resumed_sweep(spec: SweepSpec, home: Home, sweep_id: str, say: Callable[[str
 
 
 def extended_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
-    """The sweep with whose runs a new one begins. Raises :class:`UserError` where it has none that would do."""
+    """The sweep with whose runs a new one begins. Raises :class:`UserError` if none of them can be reused."""
     older = lifecycle.load(home, find_sweep(home, sweep_id))
     lifecycle.check_reusable(spec, older, home)
     return older
 
 
 def check_room(spec: SweepSpec, hardware: Hardware) -> None:
-    """Raise :class:`UserError` where a stack asks for more cores or devices than there are, all machines together, and
-    none are added."""
+    """Raise :class:`UserError` if a stack asks for more cores or devices than all machines have together, and none are
+    added."""
     asked = spec.resources
     if hardware.grows:
         return
@@ -91,8 +91,10 @@ def check_room(spec: SweepSpec, hardware: Hardware) -> None:
 
 
 def check_begin(spec: SweepSpec, home: Home, hardware: Hardware, *, resume: str | None, extend: str | None) -> None:
-    """Raise :class:`UserError` for whatever can be refused before anything is said, started or written: a sweep to
-    resume or to extend that is not there, differs or is being run, and cores and devices that do not exist."""
+    """Report invalid requests before anything starts.
+
+    Raises :class:`UserError` for a sweep to resume or to extend that is missing, differs or is being run, and for cores
+    and devices that do not exist."""
     check_room(spec, hardware)
     if resume is not None:
         sweep = resumed_sweep(spec, home, resume, _say_nothing)
@@ -102,7 +104,7 @@ def check_begin(spec: SweepSpec, home: Home, hardware: Hardware, *, resume: str 
 
 
 def _say_nothing(said: str) -> None:
-    """What is passed over is said when the sweep begins."""
+    """It is said when the sweep begins."""
 
 
 def on_these_devices(sweep: Sweep, spec: SweepSpec) -> Sweep:

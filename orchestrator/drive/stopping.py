@@ -1,5 +1,5 @@
-"""What ends a sweep so that it can be resumed: Ctrl-C (a second one ends the process), somebody who asks for it from
-elsewhere, trouble of the machine."""
+"""Ways to end a sweep that can be resumed: Ctrl-C (a second one ends the process), the end of its time, a request from
+elsewhere, a machine error."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AT_ONCE_S = 1.0
 
 
 class TimeLimit:
-    """The time a sweep may take, from now on: ``seconds``, None for as long as it needs."""
+    """The time that a sweep may take from now on: ``seconds``, or None without a limit."""
 
     def __init__(self, seconds: float | None = None) -> None:
         self._seconds = seconds
@@ -38,12 +38,11 @@ class TimeLimit:
 
     @property
     def said(self) -> str:
-        """Why the sweep has stopped where it did so for this, ``""`` otherwise."""
+        """A sentence if the sweep has stopped for this, else ``""``."""
         return f"the {duration(self._seconds)} that it was given are over" if self.reached and self._seconds else ""
 
     def timer(self) -> threading.Timer | None:
-        """Sends this process SIGTERM, for the main thread to handle, when the time is over; cancel it when it must
-        not any more."""
+        """A timer that sends this process SIGTERM, for the main thread to handle, when the time is over."""
         if self._end is None:
             return None
 
@@ -89,8 +88,8 @@ def stop_on_interrupt(stop: Callable[[], None], limit: TimeLimit) -> Iterator[No
 
 
 def stopper(campaign: Campaign, engine: Engine, say: Callable[[str], object]) -> Callable[[], None]:
-    """What stops a campaign for an interruption: what trains goes on to its next evaluation, to leave a checkpoint
-    there. ``say`` is told at once, in a thread of its own: a signal may come in the middle of a line."""
+    """A function that stops a campaign for an interruption: each stack comes to its next evaluation and leaves a
+    checkpoint there. ``say`` is called in a thread of its own: a signal may come in the middle of a line."""
 
     def stop() -> None:
         campaign.stopping = True
@@ -110,8 +109,8 @@ def _stopping_words(stacks: int) -> str:
 
 @contextmanager
 def stop_on_trouble(files: SweepFiles, again: Command) -> Iterator[None]:
-    """A block that raises :class:`SweepError`, with what to do (``again`` as in :func:`stopped_words`), where what the
-    driver writes or reads meets a full disk, or other trouble of the machine, and where an engine gave up for it."""
+    """A block that turns a machine error, of the driver or of an engine, into a :class:`SweepError` with the command that
+    resumes the sweep."""
     try:
         yield
     except MachineError as error:
@@ -125,30 +124,30 @@ def stop_on_trouble(files: SweepFiles, again: Command) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Command:
-    """What began a sweep, for a person to repeat: its command line, or words in its place. ``several`` says that it
-    asks for the variants of a space, which are resumed together."""
+    """The command that began a sweep, for a person to repeat: its line, or words in its place. ``several``: it asks for
+    the variants of a space, which are resumed together."""
 
     line: str = "the same command and"
     several: bool = False
 
     def resumed(self, sweep_id: str) -> str:
-        """What goes on with the sweep."""
+        """The command that continues the sweep."""
         return f"{self.line} --resume" if self.several else f"{self.line} --resume {sweep_id}"
 
     def extended(self, sweep_id: str, variant: str, overrides: Sequence[str]) -> str:
-        """What asks further with other values, and begins with the runs of the sweep."""
+        """The command for a new sweep with other values that begins with the runs of this one."""
         chosen = ["--variant", variant] if self.several else []
         changed = [word for override in overrides for word in ("--set", override)]
         return f"{self.line} {shlex.join([*chosen, *changed, '--extend', sweep_id])}"
 
 
 def stopped_words(sweep_id: str, why: str, again: Command) -> str:
-    """That a sweep has stopped, why, and how to go on."""
+    """A sentence that a sweep has stopped, with the reason and the command that resumes it."""
     return f"{sweep_id} has stopped: {why}; continue then with\n{again.resumed(sweep_id)}"
 
 
 LOOK_EVERY_S = 0.5
-"""How often the driver looks for what people ask of its sweep from elsewhere."""
+"""Seconds between two looks for requests from elsewhere."""
 
 
 class StopRequests:

@@ -59,16 +59,16 @@ if TYPE_CHECKING:
     from orchestrator.engine.ray.session import RaySession
 
 RECORD_TIMEOUT_S, INTERRUPTED_TIMEOUT_S = 60.0, 10.0
-"""How long the end of a sweep, and an interruption, wait for the record; the rest stays in the journal."""
+"""Seconds that the end of a sweep, and an interruption, wait for the record; the rest stays in the journal."""
 
 
 def _ignore(sweep: Sweep) -> None:
-    """Nobody asks which sweep it became."""
+    """The sweep is of no interest."""
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a sweep is run, beside what it asks.
+    """Options of a run, in addition to the specification.
 
     ``resume`` is the id of a sweep to continue, or the beginning of it, ``""`` for the newest unfinished one of the
     same specification, None for a new sweep; ``retry_failed`` trains those of its runs again that failed. ``extend`` is
@@ -148,7 +148,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
 
 
 class _Drive(Observer):
-    """One process's share in a sweep: from what is known to the answer, or to an interruption."""
+    """One process's part of a sweep: from the known runs to the answer, or to an interruption."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class _Drive(Observer):
         self._console = console
         self._ended: list[Ended] = []
         self._records: list[RunRecord] = []
-        """The same as reports know them, made once: the provisional answers ask for all of them every minute."""
+        """The same for reports, made once: the provisional answers ask for all of them every minute."""
 
     def run(self, engine: Engine, known: Sequence[Ended]) -> Answer:
         campaign = self._campaign(engine, known)
@@ -265,7 +265,7 @@ class _Drive(Observer):
         return found
 
     def _answer(self) -> Answer:
-        """What the runs ended so far say."""
+        """The answer of the runs that have ended so far."""
         return answer(self._sweep.spec, self._outcomes(), lifecycle.recall(self._files).stopped)
 
     def _outcomes(self) -> list[tuple[RunConfig, Outcome]]:

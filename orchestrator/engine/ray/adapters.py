@@ -26,22 +26,22 @@ from orchestrator.engine.ray.trial import REPORT
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 NODE = re.compile(r"the actor's node was (?:\w+ ?)+: *(.*)|its node has died", re.IGNORECASE)
-"""How Ray's GCS says that an actor is gone because its node is. It has no other word for it in what reaches Tune."""
+"""Words of Ray's GCS for an actor that is gone because its node is. Nothing else of it reaches Tune."""
 SILENT = re.compile(r"The actor \w+ is unavailable: (.*?)\.?(?: The task may or may not .*)?$", re.MULTILINE)
-"""What Ray says of an actor that does not answer, where nobody has told it within a second that the actor ended. The
-node tells that of a worker that ends: so the node has gone, too, or cannot be reached."""
+"""Words of Ray for an actor that does not answer and whose end its node has not told within a second: so the node is
+gone, too, or cannot be reached."""
 ADDRESS = re.compile(r"^\s*ip: (\S+)", re.MULTILINE)
 
 
 class NotPickled:
-    """Tune pickles what it is given for its snapshots, which nobody reads: these objects leave nothing in them."""
+    """Tune pickles what it is given for its unread snapshots: these objects leave nothing in them."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
 
 
 class CampaignSearcher(NotPickled, Searcher):
-    """The one ``ray.tune`` searcher: whatever strategy chooses the runs, Tune sees stacks being suggested, as many at a
+    """The one ``ray.tune`` searcher: whichever strategy chooses the runs, Tune sees stacks being suggested, as many at a
     time as there is room for. An autoscaler adds machines for those that wait."""
 
     def __init__(self, campaign: Campaign, room: Room) -> None:
@@ -80,8 +80,8 @@ class SlotScheduler(FIFOScheduler):
     """Starts trials in the order they come, each on the actor it was given.
 
     Tune's own first-in-first-out also hands a trial that waits for its new process to any actor that has become free,
-    and gives the new process up: where runs are shorter than a process's start, one slot then does all the work and the
-    others never open. Nor is there a need to look through all trials there ever were for the next one.
+    and gives the new process up. If runs are shorter than a process's start, one slot then does all the work and the
+    others never open.
     """
 
     def choose_trial_to_run(self, tune_controller: TuneController) -> Trial | None:
@@ -169,15 +169,14 @@ def _job(trial: Trial) -> StackJob:
 
 
 def traceback_of(trial: Trial) -> str:
-    """What Tune wrote down of the trial's failures, the last one at its end. It lies on the driver's disk until Tune
-    moves it."""
+    """Tune's record of a trial's failures, the last one at its end."""
     if trial.error_file is None or not Path(trial.error_file).exists():
         return f"trial {trial} failed and Ray left no traceback"
     return COLOUR.sub("", Path(trial.error_file).read_text(encoding="utf-8"))
 
 
 def lost_node(said: str) -> str:
-    """That a node was lost, where the last failure that a trial's traceback tells of is that; ``""`` otherwise."""
+    """A sentence that a node was lost, if that is the last failure in a trial's traceback; else ``""``."""
     last = said.rpartition("Failure # ")[2]
     if (silent := SILENT.search(last)) is not None:
         return f"a node was lost, or cannot be reached ({silent[1]})"

@@ -1,5 +1,4 @@
-"""What a Ray cluster has to offer, as Ray counts it: its hardware, by which a profile is chosen, and its slots, which
-change as nodes join and leave."""
+"""The hardware of a Ray cluster, as Ray counts it, and its slots, which change as nodes join and leave."""
 
 from __future__ import annotations
 
@@ -14,25 +13,24 @@ from ray._private.ray_constants import DEBUG_AUTOSCALING_STATUS
 from ray.autoscaler.v2.sdk import get_cluster_status
 from ray.autoscaler.v2.utils import is_autoscaler_v2
 from ray.experimental.internal_kv import _internal_kv_get
-from ray.util.client import ray as client
 
 from orchestrator.engine.ray.session import start, switch_kept
 from orchestrator.space.hardware import Hardware, Machine
 from orchestrator.space.resources import Resources
 
 COUNT_EVERY_S = 5.0
-"""A node that has joined waits so long at most for its first stack. To ask the cluster takes some milliseconds."""
+"""Longest wait of a node that joins for its first stack. Asking the cluster takes some milliseconds."""
 AHEAD = 8
 """Stacks that wait for room if the cluster has an autoscaler, which adds machines for them. They are chosen early."""
 ONE_OF_ITS_KIND = re.compile("node_[0-9a-f]{56}")
-"""What an autoscaler that only reports calls the kind of a node: it holds the node's id."""
+"""Kind of a node in the words of an autoscaler that only reports: it holds the node's id."""
 ACCELERATOR = "accelerator_type:"
 """Before the name of a node's kind of GPU, among its resources."""
 
 
 def cluster_hardware(address: str) -> Hardware:
-    """The cores, memory and GPUs of all nodes. Raises :class:`UserError` for what is no address and
-    :class:`SweepError` where no cluster answers."""
+    """The cores, memory and GPUs of all nodes. Raises :class:`UserError` for an invalid address and
+    :class:`SweepError` if no cluster answers."""
     with switch_kept():
         start(address)
         try:
@@ -58,15 +56,13 @@ def slots_on(nodes: list[dict[str, Any]], resources: Resources) -> int:
 
 
 def machine_of(node: dict[str, Any]) -> Machine:
-    """What a node offers, as ``ray.nodes`` tells it."""
+    """The cores and GPUs of a node of ``ray.nodes``."""
     return Machine(node["Resources"].get("CPU", 0.0), node["Resources"].get("GPU", 0.0))
 
 
 def has_autoscaler() -> bool:
-    """Whether this cluster has an autoscaler that adds machines. Every head has one that only reports; it calls each
-    node a kind of its own. Through Ray Client it cannot be asked: no."""
-    if client.is_connected():
-        return False
+    """True if this cluster has an autoscaler that adds machines. Every head has one that only reports; it calls each
+    node a kind of its own."""
     if is_autoscaler_v2(fetch_from_server=True):  # It remembers the answer of another cluster otherwise.
         status = get_cluster_status(ray.get_runtime_context().gcs_address)
         kinds = [node.ray_node_type_name for node in (*status.active_nodes, *status.idle_nodes)]
@@ -79,7 +75,7 @@ def has_autoscaler() -> bool:
 
 class Room:
     """The slots of the cluster that this process has joined, counted again every few seconds. ``say`` is told when they
-    have changed."""
+    change."""
 
     def __init__(self, resources: Resources, say: Callable[[str], object]) -> None:
         self._resources = resources
@@ -96,7 +92,7 @@ class Room:
         return max(1, self._found + self._ahead)
 
     def count(self) -> None:
-        """Count now, since something may have changed."""
+        """Count now."""
         self._counted_at = time.monotonic()
         nodes = [node for node in ray.nodes() if node["Alive"]]
         found, before = slots_on(nodes, self._resources), self._found

@@ -53,7 +53,7 @@ class RayEngine(Engine):
         gpus = f", {totals['GPU']:g} GPUs" if totals.get("GPU") else ""
         dashboard = self._session.dashboard or ("none" if address else "off (--dashboard starts it)")
         slots = slots_on(ray.nodes(), self._resources)
-        room = f"{slots} stacks at a time" if slots else f"{self._lacking()}: its autoscaler is asked for machines"
+        room = f"{slots} stacks at a time" if slots else f"{self._lacking()}: its autoscaler will add machines"
         return (
             f"{where}: {len(nodes)} node{'s' if len(nodes) > 1 else ''}, {totals.get('CPU', 0):g} CPU cores{gpus}, "
             f"{room}; dashboard: {dashboard}"

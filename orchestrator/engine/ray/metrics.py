@@ -1,7 +1,6 @@
 """A sweep's progress as Prometheus metrics, exported by Ray beside its own.
 
-Ray puts ``ray_`` before every name. Nothing here exists, and nothing is computed, unless the dashboard runs, whose
-agents are what exports them.
+Ray puts ``ray_`` before every name. Nothing is computed unless the dashboard runs, whose agents export them.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ METRICS: dict[str, tuple[str, tuple[str, ...]]] = {
     TRAINED: ("Training time spent, summed over runs.", ("sweep",)),
     GPU_MEMORY: ("GPU memory held by a worker's tensors, at its peak.", ("sweep",)),
 }
-"""Every metric by its name without :data:`PREFIX`: what it says, and its labels beside Ray's own (node, worker)."""
+"""Every metric by its name without :data:`PREFIX`: its description, and its labels in addition to Ray's."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class Value:
 
 
 def values(sweep_id: str, snapshot: Snapshot) -> Iterator[Value]:
-    """What a snapshot says, as metrics; what is unknown is left out."""
+    """A snapshot as metrics, without what is unknown."""
     whole = {"sweep": sweep_id}
     training: dict[str, list[float | None]] = defaultdict(list)
     for run in snapshot.in_flight:

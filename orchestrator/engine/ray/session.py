@@ -13,7 +13,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 import psutil
 import ray
@@ -27,8 +26,8 @@ from orchestrator import supervisor
 from orchestrator.errors import SweepError, UserError
 
 REACHABLE = ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR
-"""With 0, Ray takes 127.0.0.1 for the machine's address, and everything listens there alone. It is what Ray does by
-itself where it knows no clusters (macOS, Windows), and its only switch for it. Whoever sets it to 1 opens the ports."""
+"""With 0, Ray takes 127.0.0.1 for the machine's address, and everything listens there alone: Ray's own way on macOS and
+Windows, and its only switch for it. 1 opens the ports."""
 ASKED = os.environ.get(REACHABLE)
 PATIENT = {
     "RAY_health_check_timeout_ms": "60000",
@@ -38,27 +37,27 @@ PATIENT = {
     "RAY_py_gcs_connect_timeout_s": "120",
     "RAY_worker_register_timeout_seconds": "300",
 }
-"""How long Ray's parts wait for one another, by default 10 to 60 s. On a busy machine that is too short, and Ray then
-ends a sweep of hours. The sweep's parent notices a part that died (``supervisor.py``)."""
+"""Time that Ray's parts wait for one another, by default 10 to 60 s: too short on a busy machine, and Ray then ends a
+sweep of hours. The sweep's parent notices a part that died (``supervisor.py``)."""
 ANSWER_WITHIN_S = 5.0
-"""How long a cluster may take to answer before Ray is asked, which itself waits for minutes and fails at length."""
+"""Seconds for a cluster to answer before Ray is asked, which itself waits for minutes and fails at length."""
 REFUSED = b"InvalidAuthToken"
-"""What Ray's core writes to stderr, and nowhere else, where a cluster refuses the token."""
+"""Words of Ray's core on stderr, and nowhere else, when a cluster refuses the token."""
 ENVIRONMENT = {
-    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # CSV, JSON and TensorBoard files nobody reads
-    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # the sweep has its own, which leaves something to resume
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # unread CSV, JSON and TensorBoard files
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # the sweep has its own, which leaves a checkpoint
     "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal is the memory
     "TUNE_MAX_PENDING_TRIALS_PG": "1000000",  # CampaignSearcher hands out as many as there is room for
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",  # a failed run's traceback is in its record
     "RAY_AIR_NEW_OUTPUT": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # who asks for no GPU sees none; StackTrial sees to it elsewhere, too
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",  # a stack without a GPU sees none; StackTrial does the same
 }
 
 TOKENS = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
-"""Variables by which somebody has chosen a token, so that Ray writes none."""
+"""Variables that choose a token, so that Ray writes none."""
 
 PARTS = ("raylet", "gcs_server")
-"""Processes of Ray without which nothing goes on, by the beginnings of their names."""
+"""Names of Ray's processes that a sweep cannot do without."""
 
 DASHBOARD_NEEDS = ("aiohttp", "aiohttp_cors", "colorful", "grpc", "opencensus", "prometheus_client")
 """Modules that ``ray[default]`` installs and the dashboard and its exporters import."""
@@ -83,12 +82,12 @@ class RaySession:
 
     @property
     def dashboard(self) -> str:
-        """Where Ray's dashboard is, and what it asks for; "" where there is none."""
+        """Address of Ray's dashboard with the token it asks for; "" without one."""
         return self._dashboard
 
     def begin(self) -> None:
-        """Have Ray, from now until :meth:`release`. Raises what :func:`start` does, and :class:`UserError` where a
-        dashboard is asked for that cannot be had."""
+        """Start or join Ray, until :meth:`release`. Raises what :func:`start` does, and :class:`UserError` for a
+        dashboard that cannot be had."""
         if self._begun:
             return
         if self._with_dashboard:
@@ -116,7 +115,7 @@ class RaySession:
             self.end()
 
     def end(self) -> None:
-        """End Ray, or leave the cluster. Nothing happens where it has ended already."""
+        """End Ray, or leave the cluster. Nothing happens if it has ended already."""
         if self._begun:
             supervisor.watch_ray([])
             ray.shutdown()
@@ -133,11 +132,11 @@ class RaySession:
 
 
 def protect_token(*, missing: bool) -> None:
-    """Keep the token that guards Ray's ports to this user; where it is ``missing``, write one. Ray would, as it starts,
-    so that all users of the machine may read it."""
+    """Keep the token that guards Ray's ports readable by this user alone; with ``missing``, write one if there is none.
+    Ray itself would write one that all users of the machine may read."""
     token = token_file()
     missing &= os.environ.get("RAY_AUTH_MODE", "token").lower() == "token"
-    with suppress(OSError):  # It is somebody else's to protect (a mounted secret, say), or Ray will say what is wrong.
+    with suppress(OSError):  # A mounted secret, say; Ray will say what is wrong.
         if missing and not any(map(os.environ.get, TOKENS)) and not token.exists():
             token.parent.mkdir(parents=True, exist_ok=True)
             with open(os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
@@ -146,7 +145,7 @@ def protect_token(*, missing: bool) -> None:
 
 
 def check_dashboard(address: str | None) -> None:
-    """Raise :class:`UserError` where ``--dashboard`` cannot be had."""
+    """Raise :class:`UserError` if ``--dashboard`` cannot be had."""
     if address is not None:
         raise UserError(f"the cluster at {address} has a dashboard of its own or none; leave --dashboard out")
     # One that is loaded need not be looked for, and colorful cannot be: it puts an object in its module's place.
@@ -160,8 +159,8 @@ def check_dashboard(address: str | None) -> None:
 
 @contextmanager
 def switch_kept() -> Iterator[None]:
-    """A block after which Ray listens as it would have before: a later Ray of this process is another matter. What else
-    Ray's environment says stays, because its core reads that once in a process."""
+    """A block after which Ray listens as it would have before. The rest of Ray's environment stays: its core reads that
+    once in a process."""
     before, everywhere = os.environ.get(REACHABLE), ray_constants.ENABLE_RAY_CLUSTER
     try:
         yield
@@ -175,8 +174,8 @@ def switch_kept() -> Iterator[None]:
 def start(address: str | None, *, dashboard: bool = False) -> Any:
     """Ray's context: of a new Ray on this machine, reachable from it alone, or of the cluster at ``address``.
 
-    Raises :class:`UserError` for what is no address and :class:`SweepError` where Ray does not start, no cluster
-    answers, or it refuses the token.
+    Raises :class:`UserError` for an invalid address and :class:`SweepError` if Ray does not start, no cluster answers,
+    or it refuses the token.
     """
     _listen(everywhere=address is not None)
     if address is None:
@@ -191,14 +190,14 @@ def start(address: str | None, *, dashboard: bool = False) -> Any:
         except Exception as error:
             if type(error) is not Exception:
                 raise
-            # Just that is what Ray raises where its raylet has not come within 30 s, which nobody can make longer.
+            # Ray raises just that if its raylet has not come within 30 s, which cannot be made longer.
             raise SweepError(f"Ray does not start on this machine, which may be too busy for it: {error}") from error
     _check_address(address)
     with _stderr() as said:
         try:
             return _init(address=address)
         except AuthenticationError as error:
-            raise SweepError(f"RAY_AUTH_MODE is token and there is none here: {_where_tokens_lie()}") from error
+            raise SweepError(f"RAY_AUTH_MODE is token and there is none here: {_copy_the_token()}") from error
         except (ConnectionError, RuntimeError, ValueError, OSError, RaySystemError) as error:
             said.seek(0)
             if REFUSED in said.read():
@@ -207,21 +206,17 @@ def start(address: str | None, *, dashboard: bool = False) -> Any:
 
 
 def _check_address(address: str) -> None:
-    """Raise ``UserError`` unless ``address`` is ``auto`` or ``[ray://]host:port``, ``SweepError`` if nobody listens."""
+    """Raise ``UserError`` unless ``address`` is ``auto`` or ``host:port``, ``SweepError`` if nothing listens there."""
     if address == "auto":
         return
-    parts = urlsplit(address if "://" in address else f"//{address}")
-    try:
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host, port = None, None
-    if parts.scheme not in ("", "ray") or not host or not port or parts.path:
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isdecimal():
         raise UserError(
             f"--address {address!r} is no address of a Ray cluster: write host:port (the head node's port is 6379 "
             "unless it was started with another), or auto for the cluster this machine is part of"
         )
     try:
-        socket.create_connection((host, port), timeout=ANSWER_WITHIN_S).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_WITHIN_S).close()
     except OSError as error:
         raise SweepError(
             f"no Ray cluster answers at {address}: {error.strerror or error}. Is it running (ray status), and is the "
@@ -244,30 +239,30 @@ def _refused(address: str) -> str:
     if os.environ.get("RAY_AUTH_MODE", "").lower() != "token":
         return (
             f"the Ray cluster at {address} asks for its token, and none was sent: set RAY_AUTH_MODE=token, and "
-            f"{_where_tokens_lie()}. (A cluster has a token wherever one lay in that file when it was started.)"
+            f"{_copy_the_token()}. (A cluster has a token if one was in that file when it started.)"
         )
-    return f"the Ray cluster at {address} refuses the token of this machine: it is another one; {_where_tokens_lie()}"
+    return f"the Ray cluster at {address} refuses the token of this machine: it is another one; {_copy_the_token()}"
 
 
-def _where_tokens_lie() -> str:
+def _copy_the_token() -> str:
     return f"copy the head node's ~/.ray/auth_token to {token_file()} (or name another file in RAY_AUTH_TOKEN_PATH)"
 
 
 def token_file() -> Path:
-    """Where Ray looks for its token on this machine."""
+    """The file in which Ray looks for its token on this machine."""
     return Path(os.environ.get("RAY_AUTH_TOKEN_PATH", Path.home() / ".ray" / "auth_token"))
 
 
 def token_asked() -> str:
-    """The token that this Ray asks for, its dashboard included; "" where it asks for none."""
+    """The token that this Ray asks for, its dashboard included; "" if it asks for none."""
     headers = get_auth_headers_if_auth_enabled({})
     return next((str(each).removeprefix(AUTHORIZATION_BEARER_PREFIX) for each in headers.values()), "")
 
 
 @contextmanager
 def _stderr() -> Iterator[Any]:
-    """A block whose stderr, that of Ray's core included, goes to a file. It is shown after all where the block fails
-    for another reason than a token."""
+    """A block whose stderr, that of Ray's core included, goes to a file. At the end it is shown, unless a token was
+    refused."""
     with tempfile.TemporaryFile() as said:
         before = os.dup(2)
         os.dup2(said.fileno(), 2)

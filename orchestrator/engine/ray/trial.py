@@ -77,10 +77,10 @@ class StackTrial(tune.Trainable):
         self._worker = None
 
     def _export(self) -> None:
-        """The memory a GPU holds for this worker, as a metric that Ray's agents collect where there are any."""
+        """The memory a GPU holds for this worker, as a metric that Ray's agents collect."""
         import torch
 
-        if held := torch.cuda.max_memory_reserved():  # 0 where nothing was put on a GPU.
+        if held := torch.cuda.max_memory_reserved():  # 0 if nothing was put on a GPU.
             self._gpu_memory = self._gpu_memory or gauge(GPU_MEMORY)
             self._gpu_memory.set(held, {"sweep": self._job.sweep_id})
 
@@ -94,7 +94,7 @@ def trainable(shared: Mapping[str, Any], needs: Mapping[str, float]) -> type[Sta
 
 
 def hide_unasked_gpus() -> None:
-    """Without a GPU of its own a trial would see all of them: Ray leaves the variable alone then, unless every node was
-    started with a setting of its own. Called before anything touches CUDA, which reads the variable once."""
+    """A trial without a GPU of its own would see all of them: Ray leaves the variable alone then. Called before CUDA is
+    touched, which reads the variable once."""
     if not ray.get_runtime_context().get_accelerator_ids().get("GPU"):
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
