@@ -109,8 +109,8 @@ def _stopping_words(stacks: int) -> str:
 
 @contextmanager
 def stop_on_trouble(files: SweepFiles, again: Command) -> Iterator[None]:
-    """A block that turns a machine error, of the driver or of an engine, into a :class:`SweepError` with the command that
-    resumes the sweep."""
+    """A block that turns a machine error, of the driver or of an engine, into a :class:`SweepError` with the command
+    that resumes the sweep."""
     try:
         yield
     except MachineError as error:

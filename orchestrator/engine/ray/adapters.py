@@ -41,8 +41,8 @@ class NotPickled:
 
 
 class CampaignSearcher(NotPickled, Searcher):
-    """The one ``ray.tune`` searcher: whichever strategy chooses the runs, Tune sees stacks being suggested, as many at a
-    time as there is room for. An autoscaler adds machines for those that wait."""
+    """The one ``ray.tune`` searcher: whichever strategy chooses the runs, Tune sees stacks being suggested, as many at
+    a time as there is room for. An autoscaler adds machines for those that wait."""
 
     def __init__(self, campaign: Campaign, room: Room) -> None:
         super().__init__(metric="training_iteration", mode="max")
