@@ -13,7 +13,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from orchestrator.drive.sweep import RunOptions, run_sweep
-from orchestrator.engine import patience
+from orchestrator.engine import campaign
 from orchestrator.errors import SweepError, UserError
 from orchestrator.search.base import Request
 from orchestrator.store import driving, lease, lifecycle, mirrored, runs
@@ -237,7 +237,7 @@ def test_a_store_that_is_gone_for_a_moment_costs_no_run(objects: ObjectStore, mo
         thread.start()
         return thread
 
-    monkeypatch.setattr(patience, "WAITS_S", (0.1, 0.1))
+    monkeypatch.setattr(campaign, "WAITS_S", (0.1, 0.1))
     monkeypatch.setattr(runs, "ASK_AGAIN_S", (0.1, 0.1))
     cutting = cut(2, 0.0)
     with pytest.raises(SweepError, match=r"has stopped: s3://\S+ cannot be reached .*\n.*--resume"):
@@ -247,7 +247,7 @@ def test_a_store_that_is_gone_for_a_moment_costs_no_run(objects: ObjectStore, mo
     assert "and the next command with this home, from this machine, copies them" in said[-1]
 
     objects.start()
-    monkeypatch.setattr(patience, "WAITS_S", (1.0, 1.0, 5.0, 15.0))
+    monkeypatch.setattr(campaign, "WAITS_S", (1.0, 1.0, 5.0, 15.0))
     monkeypatch.setattr(runs, "ASK_AGAIN_S", (1.0, 1.0, 5.0, 15.0))
     open_home(here, said.append)
     cutting = cut(len(journalled(here)) + 1, 1.5)
