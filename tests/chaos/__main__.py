@@ -15,7 +15,7 @@ import numpy as np
 from tests.chaos.disturbed import LostError
 from tests.chaos.faults import FAULTS, small_disk
 from tests.chaos.ground import Ground, OwnRay, kept_ray
-from tests.chaos.played import Played, keep, kept, table, totals
+from tests.chaos.played import Played, table, totals
 from tests.chaos.rounds import ROUNDS_A_SWEEP, RUNS, Counted, Round, Truth, play, truth
 
 OWN = 0.25
@@ -34,7 +34,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=10, help="faults that are made and seen")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--within", type=float, default=float("inf"), help="begin no sweep after so many seconds")
-    parser.add_argument("--log", type=Path, help="keep each sweep here, and count those that lie there as well")
     asked = parser.parse_args(arguments)
     rng = np.random.default_rng(asked.seed)
     begun, played = time.monotonic(), list[Played]()
@@ -47,12 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             own, faults = waiting.pop(0)
             place = directory / f"sweep-{len(played) + 1}"
             played.append(_sweep(faults, OwnRay() if own else cluster, expected, place, rng))
-            if asked.log is not None:
-                keep(asked.log, played[-1])
             if left := not_seen(faults, played[-1].rounds):
                 waiting.append((own, left))
-    all_played = played if asked.log is None else kept(asked.log)
-    print(f"\n{table(all_played)}\n\n{totals(all_played)}")
+    print(f"\n{table(played)}\n\n{totals(played)}")
     seen = sum(each.seen for each in played)
     print(f"{seen} faults of seed {asked.seed} seen, {time.monotonic() - begun:.0f} s with the start of a cluster")
     return 0 if seen >= asked.rounds and all(each.counted.good for each in played) else 1

@@ -1,12 +1,10 @@
-"""What was played: kept in a file from one call to the next, and counted."""
+"""What was played, counted."""
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
 from tests.chaos.faults import FAULTS
 from tests.chaos.rounds import RUNS, Counted, Round
@@ -24,21 +22,6 @@ class Played:
     def seen(self) -> int:
         """The faults that were made and seen."""
         return sum(each.seen for each in self.rounds)
-
-
-def keep(file: Path, played: Played) -> None:
-    """Append a sweep to a file, a JSON line."""
-    with file.open("a", encoding="utf-8") as lines:
-        lines.write(json.dumps(asdict(played)) + "\n")
-
-
-def kept(file: Path) -> list[Played]:
-    """All sweeps in a file; none where there is no file."""
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    return [
-        Played(tuple(Round(**each) for each in data["rounds"]), Counted(**data["counted"]), data["seconds"])
-        for data in map(json.loads, lines)
-    ]
 
 
 def table(played: Sequence[Played]) -> str:

@@ -13,7 +13,7 @@ from orchestrator.store.files import Home
 from orchestrator.store.remains import OUTCOME
 from tests.chaos.__main__ import drawn, main, not_seen
 from tests.chaos.faults import FAULTS
-from tests.chaos.played import Played, keep, kept, table, totals
+from tests.chaos.played import Played, table, totals
 from tests.chaos.program import journalled
 from tests.chaos.rounds import MOST_TOGETHER, ROUNDS_A_SWEEP, RUNS, Counted, Round, answer_in, count, grouped, truth
 
@@ -54,15 +54,6 @@ def test_a_sweep_with_anything_lost_is_not_good() -> None:
         f"2 sweeps of {RUNS} runs: 2 runs lost, 1 doubled, 3 changed, 1 other answers; "
         "2 faults seen in 50 s: 25.0 s a fault"
     )
-
-
-def test_what_was_played_is_kept_from_one_call_to_the_next(tmp_path: Path) -> None:
-    file = tmp_path / "log"
-    played = [Played(ROUNDS, BAD, 30.5), Played((), GOOD, 20.0)]
-    assert kept(file) == []
-    for each in played:
-        keep(file, each)
-    assert kept(file) == played
 
 
 def test_what_is_lost_doubled_and_changed_is_counted(tmp_path: Path) -> None:

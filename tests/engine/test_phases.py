@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,13 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.drive.sweep import RunOptions, run_sweep
-from orchestrator.search.base import Request
-from orchestrator.space.spec import SweepSpec
 from orchestrator.space.validation import InvalidDataError
 from orchestrator.store.files import Home
 from tests.commands.program import command
-from tests.drive.sweeps import ended, printed, quiet, spec
+from tests.drive.sweeps import ended, spec
 from tests.store.counting import trained
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -103,13 +99,11 @@ def test_an_arm_with_a_first_phase_of_no_steps_is_the_plain_run(tmp_path: Path) 
     assert all(found["add", size, seed, 0] == found["nothing first", size, seed, 0] for _, size, seed, _ in found)
 
 
-@pytest.mark.parametrize("phase", [1, pytest.param(2, marks=pytest.mark.night)])
-def test_a_sweep_killed_in_either_phase_is_resumed(phase: int, tmp_path: Path) -> None:
+def test_a_sweep_killed_in_its_first_phase_is_resumed(tmp_path: Path) -> None:
     space = write(tmp_path / "killed.yaml", [MAX_FIRST], sleep_s=0.15)
     words = ["run", str(space), "--home", str(tmp_path), "--local-debug"]
     process = started(words)
-    wanted = 1 if phase == 1 else 5
-    while len(list((tmp_path / "runs").glob("[0-9a-f]*/outcome.json"))) < wanted:
+    while not outcomes(tmp_path):
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGKILL)
@@ -121,23 +115,6 @@ def test_a_sweep_killed_in_either_phase_is_resumed(phase: int, tmp_path: Path) -
     write(tmp_path / "whole.yaml", [MAX_FIRST], sleep_s=0.15)
     run(tmp_path / "whole.yaml", "--local-debug", "--fresh")
     assert scores(tmp_path, "whole") == found
-
-
-@pytest.mark.night
-def test_a_first_phase_copied_from_another_home_keeps_its_origin(tmp_path: Path) -> None:
-    log = tmp_path / "trained.txt"
-    counted = {"family": "tests.store.counting:CountingFamily", "settings": {"log": str(log), "steps": 6}}
-    asked = spec(mixes=["add", MAX_FIRST], sizes=[32], seeds=1, search={"method": "grid"}, **counted)
-    start = asked.config(Request("max first", 32, 0)).start
-    assert start is not None
-    key = asked.make_family().key(start.donor)
-    run_sweep(asked, RunOptions(home=tmp_path / "theirs", local_debug=True), quiet())
-    shutil.copytree(tmp_path / "theirs" / "runs" / key, tmp_path / "ours" / "runs" / key)
-    said = quiet()
-    run_sweep(asked, RunOptions(home=tmp_path / "ours", local_debug=True), said)
-    assert trained(log) == {"max 32 0": 1, "add 32 0": 4}  # In either home ADD alone, and after MAX.
-    [theirs] = Home(tmp_path / "theirs").sweep_ids()
-    assert f"1 run was there already, trained for {theirs}" in printed(said)
 
 
 TRANSFORMERS = """
@@ -154,13 +131,12 @@ resources: {{checkpoint_every_s: 0.000001, max_stack: 2}}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("phase", [pytest.param(1, marks=pytest.mark.night), 2])
-def test_transformers_killed_in_either_phase_go_on_bit_for_bit(phase: int, tmp_path: Path) -> None:
+def test_transformers_killed_in_their_second_phase_go_on_bit_for_bit(tmp_path: Path) -> None:
     for name in ("killed", "whole"):
         (tmp_path / f"{name}.yaml").write_text(TRANSFORMERS.format(name=name))
     words = ["run", str(tmp_path / "killed.yaml"), "--profile", "smoke", "--home", str(tmp_path), "--local-debug"]
     process = started(words)
-    ended = 0 if phase == 1 else 2  # Runs of the first phase, both in one stack.
+    ended = 2  # Runs of the first phase, both in one stack.
     while not (outcomes(tmp_path) == ended and list(tmp_path.glob("sweeps/killed-*/checkpoints/*.[3-9]"))):
         assert process.poll() is None, process.communicate()
         assert outcomes(tmp_path) <= ended, "it was too late to kill it in this phase"
@@ -201,9 +177,3 @@ def test_arms_that_cannot_be_trained_are_refused(arm: dict[str, object], said: s
     with pytest.raises((ValueError, InvalidDataError)) as refused:
         spec(mixes=["add", arm])
     assert said in str(refused.value)
-
-
-def test_what_was_asked_is_read_back() -> None:
-    asked = spec(mixes=["add", "add:2+prod x2", MAX_FIRST, {"name": "a+b @ c", "mix": {"add": 1, "max": 2}}])
-    assert [arm.name for arm in asked.mixes] == ["add", "add:2+prod:1 x2", "max first", "a+b @ c"]
-    assert SweepSpec.model_validate(asked.to_dict()) == asked

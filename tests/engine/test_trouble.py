@@ -238,12 +238,3 @@ def test_a_full_disk_is_known_in_every_dress(small_disk: Path) -> None:
 def test_what_the_user_can_mend_is_no_trouble_of_the_machine(number: int) -> None:
     assert trouble_in(OSError(number, os.strerror(number))) is None
     assert trouble_in(ValueError("No space left on device (os error 28)")) is None
-
-
-def test_trouble_of_a_pilot_is_not_taken_for_its_end(tmp_path: Path) -> None:
-    """Before a tuning, a bisection looks where to tune: half a bisection must not decide that."""
-    wanted = asked(tmp_path, times=9).to_dict() | {
-        "tune": {"settings": {"haste": {"from": 1.0, "to": 9.0}}, "trials": 2}
-    }
-    with pytest.raises(SweepError, match=r"(?s)is full: free some space.*--resume logistic-"):
-        run_sweep(SweepSpec.model_validate(wanted), RunOptions(home=tmp_path / "home", local_debug=True), quiet())
