@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.engine.base import job_of
 from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.search.base import Request
 from orchestrator.space.hardware import Hardware
@@ -85,18 +86,32 @@ def test_a_failed_stack_is_split_and_a_run_that_fails_alone_has_failed(files: Pa
     assert entries[1].outcome.error == "Traceback: boom"
 
 
-def test_runs_that_fail_in_a_stack_are_each_tried_alone(files: Path) -> None:
+def test_a_failed_stack_continues_whole_as_often_as_that_is_asked_and_then_each_run_alone(files: Path) -> None:
     campaign = make(files, slots=1, seeds=3, sizes=[8], mixes=["add"])
     stack = campaign.next_stack()
     assert stack is not None
-    campaign.stack_failed(stack.id, "boom")
-    for _ in range(3):
+    campaign.ended(stack.tickets[0].key, GOOD)
+    campaign.stack_failed(stack.id, "boom", retries=1)
+    again = campaign.next_stack()
+    assert again == stack
+    assert job_of(campaign, again).wanted == (1, 2)
+    campaign.stack_failed(again.id, "boom", retries=1)
+    for _ in range(2):
         alone = campaign.next_stack()
         assert alone is not None
         assert len(alone.tickets) == 1
         campaign.ended(alone.tickets[0].key, GOOD)
         campaign.stack_ended(alone.id)
     assert campaign.done
+
+
+def test_a_stack_that_fails_while_the_sweep_stops_has_not_failed(files: Path) -> None:
+    campaign = make(files, slots=1, seeds=1, sizes=[8], mixes=["add"])
+    stack = campaign.next_stack()
+    assert stack is not None
+    campaign.stopping = True
+    campaign.stack_failed(stack.id, "its process was asked to end as well")
+    assert [entry for entry in read_journal(files) if isinstance(entry, Ended)] == []
 
 
 def test_an_interrupted_stack_comes_back_whole(files: Path) -> None:
