@@ -308,8 +308,6 @@ def test_a_run_is_adopted_from_disk_only_whole(kind: str, run: Program, place: P
     assert "finished" in well(run("status", place.hurt, "--home", place.root))
 
 
-
-
 @pytest.mark.slow
 def test_a_damaged_store_stops_only_the_record(run: Program, place: Place) -> None:
     (place.root / "mlflow.db").write_text("no database, but a text of some length" * 200)
