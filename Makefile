@@ -69,7 +69,7 @@ bench: $(STAMP) ## Run the benchmarks (tests/bench) in their short forms for a C
 lock: ## Renew requirements.lock from pyproject.toml in a fresh environment.
 	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/python -m pip install --quiet $(TORCH)
-	$(VENV)-lock/bin/python -m pip install --quiet setuptools '.[test,lint,bench,browser,cluster]'
+	$(VENV)-lock/bin/python -m pip install --quiet setuptools '.[test,lint,browser,cluster]'
 	sed -n '/^#/p' requirements.lock > requirements.lock.new
 	$(VENV)-lock/bin/python -m pip freeze --all --exclude pip --exclude wheel --exclude transition-sweeps \
 		| sed -E 's/^(torch==[^+]*)\+.*/\1/' >> requirements.lock.new

@@ -1,5 +1,4 @@
-"""How long a sweep still takes, worked out beside it: in a thread of its own, and never for more than a small share of
-the time."""
+"""Time left of a sweep, computed in a thread of its own for a small share of the time."""
 
 from __future__ import annotations
 
@@ -15,9 +14,9 @@ from orchestrator.search.base import Searcher
 from orchestrator.simulation.remaining import Remaining, Running, remaining
 
 FIRST_AFTER_S = 20.0
-"""Sweeps that are over sooner need no forecast."""
+"""Shorter sweeps need no forecast."""
 REST = 15.0
-"""After each forecast a pause of so many times what it took: at most 6 % of one core."""
+"""Pause after a forecast, in times of its duration: at most 6 % of one core."""
 SEED = 0
 """Forecasts draw futures; the same state of a sweep gives the same range."""
 
@@ -30,21 +29,21 @@ class Forecast:
     at: float
 
     def now(self) -> Remaining:
-        """What is left of it by now; no side is negative."""
+        """The time left by now; no side is negative."""
         gone = time.monotonic() - self.at
         found = self.found
         return Remaining(*(max(side - gone, 0.0) for side in (found.middle_s, found.low_s, found.high_s)))
 
 
 class Promise:
-    """When a sweep is over at the latest, as people were told. It moves on when another run has ended: what is said
-    again and again while nothing ends, under load, would else hold for ever."""
+    """The latest end of a sweep that was printed. It moves on only when another run has ended: repeated while nothing
+    ends, it would hold for ever."""
 
     def __init__(self) -> None:
         self._known, self._until = -1, math.inf
 
     def given(self, known: int, until: float) -> None:
-        """With so many runs ended, it was said to be over at this time of the monotonic clock."""
+        """With ``known`` runs ended, the end was printed as ``until`` on the monotonic clock."""
         self._until = min(self._until, until) if known == self._known else until
         self._known = known
 
@@ -67,7 +66,7 @@ class Forecaster:
 
     @property
     def late(self) -> bool:
-        """Whether the range that was said first of the runs that are known has run out, whatever was said since."""
+        """True if the first range for the runs known now has run out."""
         return self.latest is not None and self._promise.left_s == 0
 
     def consider(
@@ -80,11 +79,10 @@ class Forecaster:
         *,
         timed: bool = False,
     ) -> None:
-        """Begin a forecast, where the last one is over, long enough ago, and something is known that it did not know:
-        something has ended since, or the time it foresaw has run out while all that trains is ``timed``. Another one
-        that knows no more would put off the end again and again. There are so many ``workers``, each of which trains
-        at most ``stack`` runs at a time. ``slowdown``: how many seconds pass while one is computed, more than 1 where
-        other programs want the processor, too."""
+        """Begin a forecast if the last one is old enough and something is new: a run has ended, or its time has run out
+        while the rates of all runs in training are known (``timed``). Without news, another forecast would only put off
+        the end. Each of the ``workers`` trains at most ``stack`` runs at a time. ``slowdown``: seconds that pass while
+        one is computed, above 1 if other programs use the processor."""
         busy = self._thread is not None and self._thread.is_alive()
         if busy or time.monotonic() < self._next_at:
             return

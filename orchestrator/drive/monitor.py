@@ -1,4 +1,4 @@
-"""What the terminal shows of a campaign: an immutable snapshot, replaced whenever something happens."""
+"""Immutable snapshots of a campaign for the terminal, replaced at every event."""
 
 from __future__ import annotations
 
@@ -28,14 +28,13 @@ from orchestrator.transition.types import Point
 from trainables.base import Status
 
 SNAPSHOT_EVERY_S, SNAPSHOT_SHARE = 0.2, 0.05
-"""A snapshot looks through all runs so far: with thousands of short ones, one at every event would take longer than the
-events. Snapshots are taken no more often than the first says, and take no more than the second of the driver's time."""
+"""Shortest time between two snapshots, and their largest share of the driver's time: each goes through all runs."""
 WINDOW_S = 60.0
 """Throughput is measured over this many seconds."""
 
 
 class Monitor:
-    """Keeps :attr:`snapshot` up to date. ``expected`` says how long a run of each size should take, in seconds.
+    """Keeps :attr:`snapshot` up to date. ``expected`` are seconds of a run by size.
 
     :meth:`ended`, :meth:`changed` and :meth:`refresh` are called from the driver's thread; the snapshot may be read
     from any."""
@@ -62,7 +61,7 @@ class Monitor:
         self.refresh()
 
     def snapshot(self) -> Snapshot:
-        """The sweep at its last event, with the time that has passed by now and what follows from its runs."""
+        """The sweep at its last event, with the time passed by now and the verdicts of its runs."""
         gone = time.monotonic() - self._taken
         return replace(
             self._latest,
@@ -133,7 +132,7 @@ class Monitor:
         self._took_s = time.monotonic() - self._taken
 
     def _running(self) -> list[Running]:
-        """What trains now, by mix and size, as it is trained together."""
+        """Runs in training, by mix and size."""
         stacks: dict[tuple[str, int, int], list[tuple[Request, float]]] = {}
         for training in self._campaign.training.values():
             request = training.ticket.request
@@ -170,7 +169,7 @@ class Monitor:
         return paced
 
     def _share(self, size: int, steps: int) -> float:
-        """Of the steps that a run of a size takes at most, in which times are expected."""
+        """``steps`` relative to the most steps of a run of this size, for which times are expected."""
         if size not in self._whole:
             spec = self._campaign.sweep.spec
             configs = [spec.config(Request(mix.name, size, spec.seed)) for mix in spec.mixes]
@@ -178,7 +177,7 @@ class Monitor:
         return steps / self._whole[size]
 
     def _left_s(self, runs_left: int, paced: Sequence[Paced], in_flight: Sequence[RunProgress]) -> float | None:
-        """The most time left, if all runs to come are of the dearest size; None before any run's rate is known."""
+        """Most time left, if all runs to come are of the most expensive size; None before any rate is known."""
         longest = self._rates.longest_s(paced)
         if longest is None:
             return None
@@ -186,7 +185,7 @@ class Monitor:
         return max(runs_left * longest / self._campaign.slots, training)
 
     def _steps_per_s(self, steps: int) -> float | None:
-        """Steps a second, of all runs, over the last minute; None before there is anything to compare with."""
+        """Steps a second of all runs over the last minute; None before the second snapshot."""
         now = time.monotonic()
         self._progressed.append((now, steps))
         while len(self._progressed) > 2 and now - self._progressed[1][0] >= WINDOW_S:
@@ -202,7 +201,7 @@ class Monitor:
         return RunProgress(request.mix, request.size, request.seed, step, steps, accuracy, left_s)
 
     def _grid_s(self) -> float | None:
-        """What the whole grid would take. Computed on demand, at most once after each run that ended."""
+        """Seconds of the whole grid; computed on demand, at most once after each run that ended."""
         known, found = self._grid
         if known != len(self._known):
             ended = tuple(self._known)
@@ -211,8 +210,8 @@ class Monitor:
         return found
 
     def _judge(self, mix: str) -> tuple[tuple[float, ...], Verdict]:
-        """Where a mix's transition may lie, and what is said of it in the words of the answer. Computed on demand, at
-        most once after each run that ended."""
+        """Posterior of a mix's transition, and its verdict in the words of the answer. Computed on demand, at most once
+        after each run that ended."""
         points, spec = self._points[mix], self._campaign.sweep.spec
         known, posterior, verdict = self._judged.get(mix, (-1, (), Verdict("", "", found=False)))
         if known != len(points):
@@ -231,7 +230,7 @@ def _step(training: Training) -> int:
 
 
 def _later(run: RunProgress, gone_s: float) -> RunProgress:
-    """The same some seconds later: what takes longer than its rate said is not known to end at any time."""
+    """The same some seconds later; a run that takes longer than its rate said has no known end."""
     left = None if run.left_s is None or run.left_s <= gone_s else run.left_s - gone_s
     return replace(run, left_s=left)
 

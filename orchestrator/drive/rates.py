@@ -1,4 +1,4 @@
-"""How long runs take here and now: by those that have ended, and by the evaluations of those that train."""
+"""Durations of runs on this machine now: from runs that have ended, and from evaluations of runs in training."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 FORGET = 0.9
-"""What the runs before count for when another one has ended: a machine's load is that of its last ten runs or so."""
+"""Weight of the former runs when another one ends: a machine's load is that of its last ten runs or so."""
 CLEARLY = 1.5
-"""What trains says how slow the machine is only where that is so many times slower than what has ended says: sizes
-differ in what they take by more than is known of them."""
+"""Runs in training tell the slowdown only if they are so many times slower than ended ones: expected times of sizes are
+uncertain by as much."""
 EVALUATIONS = 6
-"""The last evaluations of a run, between which its rate is measured: the time it took to start is not in it."""
+"""Last evaluations of a run between which its rate is measured, without its start."""
 
 OVERDUE = 2.0
-"""An evaluation is overdue after so many times what one took on average."""
+"""An evaluation is overdue after so many times the average."""
 
 
 @dataclass(frozen=True)
 class Paced:
-    """A stack in training, with the steps of its runs by their keys. ``share`` is what each has to do of what is
-    expected of a run of its ``size``: 2 with twice the steps."""
+    """A stack in training, with the steps of its runs by key. ``share`` is each run's work relative to that expected of
+    its ``size``: 2 with twice the steps."""
 
     size: int
     share: float
@@ -30,7 +30,7 @@ class Paced:
 
 @dataclass
 class _Times:
-    """Of one size, what its ended runs computed, in seconds."""
+    """Seconds of computation of one size's ended runs."""
 
     total: float = 0.0
     runs: float = 0.0
@@ -38,8 +38,8 @@ class _Times:
 
 @dataclass
 class Rates:
-    """``expected``: the seconds that a run of each size computes at most, of a family whose steps take what they
-    typically do. Times are those of a clock that never goes back, in seconds."""
+    """``expected``: most seconds of computation of a run of each size, at typical rates. Times are of a monotonic
+    clock, in seconds."""
 
     expected: Mapping[int, float]
     _sizes: dict[int, _Times] = field(default_factory=dict)
@@ -48,8 +48,8 @@ class Rates:
     _seen: dict[str, deque[tuple[int, float]]] = field(default_factory=dict)
 
     def ended(self, size: int, share: float, computed_s: float, passed_s: float) -> None:
-        """A run that was trained took so many seconds of a core or GPU, while so many passed, for this ``share`` of the
-        steps that are expected at its size."""
+        """Count a trained run: seconds of a core or GPU, seconds that passed, and its ``share`` of the steps expected
+        at its size."""
         if computed_s <= 0 or share <= 0:
             return
         times = self._sizes.setdefault(size, _Times())
@@ -59,7 +59,7 @@ class Rates:
         self._passed_s = FORGET * self._passed_s + passed_s
 
     def look(self, steps: Mapping[str, int], now: float) -> None:
-        """Of each run in training, by key, the step of its last evaluation, at this time; others are forgotten."""
+        """Note the step of the last evaluation of each run in training, by key; other runs are forgotten."""
         self._seen = {key: seen for key, seen in self._seen.items() if key in steps}
         for key, step in steps.items():
             seen = self._seen.setdefault(key, deque(maxlen=EVALUATIONS))
@@ -67,7 +67,7 @@ class Rates:
                 seen.append((step, now))
 
     def left_s(self, key: str, steps: int, now: float) -> float | None:
-        """What a run of so many steps still takes, at its own rate; None before that is known, and once it takes
+        """Seconds left of a run of so many steps at its own rate; None before the rate is known, and once the run takes
         longer."""
         if (rate := self._rate(key)) is None:
             return None
@@ -76,18 +76,18 @@ class Rates:
         return left if left > 0 else None
 
     def slowdown(self, stacks: Iterable[Paced]) -> float:
-        """How many seconds pass while one is computed: about 1 on an idle machine whose steps take what is expected."""
+        """Seconds that pass while one is computed: about 1 on an idle machine with expected rates."""
         ended = max(1.0, self._passed_s / self._computed_s) if self._computed_s else 1.0
         training = [found for stack in stacks if (found := self._slowdown_of(stack)) is not None]
         now = sum(training) / len(training) if training else ended
         return now if now > CLEARLY * ended else ended
 
     def times(self, stacks: Iterable[Paced], now: float) -> bool:
-        """Whether the rate of each run of these is known, and none is overdue with its next evaluation."""
+        """True if the rate of each of these runs is known and no evaluation is overdue."""
         return all(self._is_timed(key, now) for stack in stacks for key in stack.steps)
 
     def longest_s(self, stacks: Iterable[Paced]) -> float | None:
-        """What a run of the dearest size takes, in seconds that pass; None before any run's rate was measured."""
+        """Seconds that a run of the most expensive size takes; None before any rate was measured."""
         held = list(stacks)
         if not self._sizes and all(self._slowdown_of(stack) is None for stack in held):
             return None
@@ -105,7 +105,7 @@ class Rates:
         return (seen[-1][0] - seen[0][0]) / (seen[-1][1] - seen[0][1])
 
     def _slowdown_of(self, stack: Paced) -> float | None:
-        """By what a stack that trains has done between evaluations. Its runs share what it computes."""
+        """Slowdown of a stack in training, from its evaluations. Its runs share its computation."""
         rates = {key: rate for key in stack.steps if (rate := self._rate(key)) is not None}
         if not rates:
             return None
@@ -113,8 +113,8 @@ class Rates:
         return passes / (len(stack.steps) * stack.share * self._computes_s(stack.size))
 
     def _computes_s(self, size: int) -> float:
-        """What a run of a size computes: as those that ended, or as expected, by as much more or less as those that
-        ended were."""
+        """Seconds of computation of a run: the mean of its size's ended runs, or the expected time corrected by those
+        of other sizes."""
         if size in self._sizes:
             return self._sizes[size].total / self._sizes[size].runs
         expected = sum(self.expected[each] * times.runs for each, times in self._sizes.items() if each in self.expected)

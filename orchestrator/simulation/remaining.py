@@ -1,8 +1,7 @@
-"""How long a sweep still takes: its own searcher plays on against outcomes drawn from the posterior, at the rates its
-runs had, many times; the answer is a range.
+"""Range of a sweep's time left: its own searcher plays on, many times, against outcomes drawn from the posterior.
 
-What is drawn anew each time: for every mix a curve (kind, place, slope, levels) from the posterior of its runs, how
-each run then scatters about it, how long each takes, and how much slower or faster the machine is from now on.
+Drawn each time: for every mix a curve (kind, place, slope, levels) from the posterior of its runs, each run's scatter
+about it and duration, and the machine's speed from now on.
 """
 
 from __future__ import annotations
@@ -25,20 +24,20 @@ DRAWS = 12
 """Futures that are played. With twelve the range from the second to the eleventh holds nine of ten further ones about
 as often as five of six: (12 - 2 * 1) / 13 = 77 % by ranks alone, so the range is widened by :data:`WIDER`."""
 WIDER = 1.15
-"""The range's ends are moved out by this factor: what no draw knows, such as a posterior that is off."""
+"""Factor by which the range's ends are moved out, for errors that no draw contains."""
 DRIFT = 0.2
-"""Standard deviation of ln time that all runs to come share: machines are shared, and their load changes."""
+"""Standard deviation of ln time that all runs to come share: the load of machines changes."""
 LEAST_SPREAD, UNKNOWN_SPREAD = 0.1, 0.7
-"""Standard deviation of ln time of single runs: at least, and before any has ended."""
+"""Standard deviation of ln time of single runs: its least value, and its value before any has ended."""
 MOST_EXPONENT = 3.0
 """Of the power law of a run's time in its size; at least 0."""
 PRIOR_RUNS = 2.0
-"""Runs that the expected time counts for beside those that have ended."""
+"""Weight of the expected times, in ended runs."""
 
 
 @dataclass(frozen=True)
 class Remaining:
-    """Seconds that a sweep still takes: the median of the futures played, and the ends of the range."""
+    """Seconds left of a sweep: the median of the futures played, and the ends of the range."""
 
     middle_s: float
     low_s: float
@@ -80,8 +79,8 @@ def remaining(
     rng: np.random.Generator,
     draws: int = DRAWS,
 ) -> Remaining:
-    """How long a searcher, which knows what has ended and waits for what is ``running``, still takes on so many
-    ``workers``. ``expected`` are seconds of a run by size, for as long as none has ended."""
+    """Time left of a searcher that waits for what is ``running``, on so many ``workers``. ``expected`` are seconds of a
+    run by size."""
     pace = pace_of(searcher.results, expected)
     worlds = {mix: _posterior(searcher, mix) for mix in searcher.problem.mixes}
     lengths = sorted(
@@ -92,7 +91,7 @@ def remaining(
 
 
 def pace_of(results: Results, expected: Mapping[int, float]) -> Pace:
-    """What the runs that have ended say of their times, with ``expected`` counting for :data:`PRIOR_RUNS`."""
+    """Pace of the runs that have ended, with ``expected`` weighing :data:`PRIOR_RUNS` runs."""
     prior = [(math.log(size), math.log(seconds)) for size, seconds in expected.items() if seconds > 0]
     seen = [
         (math.log(request.size), math.log(each.cost / request.steps_factor))
@@ -119,7 +118,7 @@ def pace_of(results: Results, expected: Mapping[int, float]) -> Pace:
 
 
 def _posterior(searcher: Searcher, mix: str) -> Posterior:
-    """The posterior of one mix, of the prior alone where no run of it has ended."""
+    """Posterior of one mix; the prior if no run of it has ended."""
     seen = points(searcher.problem, searcher.results, mix)
     floors = [other.floor for other in searcher.results.values() if other is not None]
     floor = float(np.mean([point.floor for point in seen] or floors or [0.1]))
@@ -127,14 +126,14 @@ def _posterior(searcher: Searcher, mix: str) -> Posterior:
 
 
 class _World:
-    """One future: a curve for each mix, and how every run then ends."""
+    """One future: a curve for each mix, and the outcome of every run."""
 
     def __init__(self, posteriors: Mapping[str, Posterior], rng: np.random.Generator) -> None:
         self._rng = rng
         self._drawn = {mix: _Curve.draw(posterior, rng) for mix, posterior in posteriors.items()}
 
     def ends(self, request: Request, seconds: float) -> Observation:
-        """What the searcher is told of a run."""
+        """Outcome of a run."""
         drawn = self._drawn[request.mix]
         return Observation(drawn.accuracy(request.size, self._rng), drawn.floor, seconds * request.steps_factor)
 
