@@ -251,20 +251,6 @@ def test_synergy_with_the_baseline_off_the_scale_is_one_sided() -> None:
     assert result.decided
 
 
-def test_synergy_with_the_mix_off_the_scale_is_one_sided() -> None:
-    result = synergy(found(20, 18, 24), above(96), parameters)
-    assert result.value is None
-    assert result.low is None
-    assert result.high == pytest.approx(parameters(24) / parameters(96))
-    assert result.decided
-
-
-def test_synergy_between_opposite_ends() -> None:
-    result = synergy(above(96), below(8), parameters)
-    assert result.low == pytest.approx(parameters(96) / parameters(8))
-    assert result.decided
-
-
 @pytest.mark.parametrize("side", [above, below])
 def test_synergy_of_two_censored_alike_says_nothing(side: object) -> None:
     assert callable(side)
