@@ -72,7 +72,7 @@ def test_a_home_that_is_a_file_is_said_so(run: Program, tmp_path: Path, command:
     (tmp_path / "file").write_text("")
     ended = run(*command, "--home", "file")
     assert ended.code == 2
-    assert "Invalid value for '--home': dir 'file' is a file" in ended.err
+    assert "Invalid value for '--home': file is a file" in ended.err
 
 
 def test_a_port_that_is_taken_is_said_with_one_that_is_free(run: Program, tmp_path: Path) -> None:
