@@ -108,14 +108,14 @@ class SweepResults:
         return self.arrays(run)
 
     def picture(self, run: str, array: str = "similarity") -> Figure:
-        """One run's picture of an array that has one (orchestrator/report/pictures.py). Raises ``UserError``."""
-        from orchestrator.report.pictures import PICTURES, Gallery
+        """One run's picture of an array that has one (orchestrator/report/figures/probes.py). Raises ``UserError``."""
+        from orchestrator.report.figures.probes import PICTURES, picture
 
         record = self._stored.run(run)
         if array not in PICTURES:
             raise unknown("picture", array, PICTURES)
         title = f"{record.config.mix}, {self.spec.size_axis} {record.config.size}, seed {record.config.seed}"
-        figure = Gallery().figure(record.directory, array, title, self.spec.family_class.words)
+        figure = picture(record.directory, array, title, self.spec.family_class.words)
         if figure is None:
             there = ", ".join(read_arrays(record))
             raise UserError(f"run {record.key} left no {array!r} that could be drawn; its arrays: {there}")
@@ -125,7 +125,8 @@ class SweepResults:
         """A figure: ``curves`` (accuracy against size; of every task of one ``mix`` where one is given),
         ``embeddings`` (their similarities below and above each transition), ``learning`` (accuracy over steps) or
         ``transitions`` (in parameters, as ``compare`` draws them). Save it with ``.savefig``. Raises ``UserError``."""
-        from orchestrator.report import comparison, figures, forest, learning, main_figure, panels
+        from orchestrator.report import comparison, learning, panels
+        from orchestrator.report.figures import comparisons, transitions
 
         answer, spec, runs = self.answer, self.spec, self._stored.runs
         if mix is not None and (kind != "curves" or mix not in spec.mix_named):
@@ -135,11 +136,11 @@ class SweepResults:
                 else unknown("mix", mix, spec.mix_named, where=self.id)
             )
         if kind == "curves":
-            return figures.curve_figure(spec, answer, mix) if mix else main_figure.main_figure(spec, answer)
+            return transitions.curve_figure(spec, answer, mix) if mix else comparisons.main_figure(spec, answer)
         if kind == "learning":
             return learning.learning_figure(spec, runs, spec.question)
         if kind == "transitions":
-            return forest.forest_figure([comparison.Compared(self.id, answer)], spec.question)
+            return comparisons.forest_figure([comparison.Compared(self.id, answer)], spec.question)
         if kind == "embeddings":
             drawn = panels.similarities_figure(answer, runs, spec.question)
             if drawn is None:

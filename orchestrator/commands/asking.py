@@ -258,7 +258,7 @@ def _brief(spec: SweepSpec, hardware: Hardware, home: Path, console: Console) ->
 
 def _watched(home: Path, console: Console, options: Sequence[str]) -> AbstractContextManager[object]:
     """The page of all sweeps, served as long as a sweep runs; with these options it goes on with others."""
-    from orchestrator.site.watching import watched  # Figures take a second to import.
+    from orchestrator.site.server import watched  # Figures take a second to import.
 
     return watched(home, partial(console.print, markup=False, highlight=False, soft_wrap=True), options)
 

@@ -29,10 +29,10 @@ def ui_command(
     debug: Debug = False,
 ) -> None:
     """Serve a page of all sweeps: their answers, figures and reports, with links into MLflow's page beside it."""
-    from orchestrator.report.index import REFRESH_S
-    from orchestrator.site import watching
-    from orchestrator.site.beside import free_port, shelf_of
-    from orchestrator.site.server import new_token, serving
+    from orchestrator.report.page.index import REFRESH_S
+    from orchestrator.site.server import WATCH_REFRESH_S, free_port, new_token, serving
+    from orchestrator.site.sweeps import SweepPages, record_links
+    from orchestrator.store.files import Home
     from orchestrator.tracking import store
     from orchestrator.tracking.page import address, serve
 
@@ -45,8 +45,9 @@ def ui_command(
     _check_free(port)
     store.check(chosen)
     beside = mlflow_port or free_port(port + 1)
-    shelf = shelf_of(home, chosen, beside, refresh_s=watching.REFRESH_S if steer else REFRESH_S)
-    with serving(shelf, port, new_token() if steer else "") as shown:
+    refresh_s = WATCH_REFRESH_S if steer else REFRESH_S
+    pages = SweepPages(Home(home.resolve()), record_links(chosen, beside), refresh_s=refresh_s)
+    with serving(pages, port, new_token() if steer else "") as shown:
         typer.echo(f"All sweeps with their answers: {shown} until you press Ctrl-C.")
         typer.echo(f"MLflow's page on the record, in some seconds: {address(beside)}")
         raise typer.Exit(serve(chosen, beside))

@@ -22,16 +22,16 @@ PICTURES = (".svg", ".png", ".pdf")
 def report_command(
     sweep: OneSweep,
     output: Annotated[
-        Path | None, typer.Option(help="The HTML file to write; by default SWEEP.html in the working directory.")
+        Path | None, typer.Option(help="The HTML file to write; by default report.html in the sweep's directory.")
     ] = None,
     home: HomeOption = DEFAULT_HOME,
     debug: Debug = False,
 ) -> None:
     """Write what a sweep found as one self-contained HTML file."""
-    from orchestrator.catalogue.reports import write_report
+    from orchestrator.catalogue.reports import kept_report, write_report
 
     stored = open_sweep(sweep, home)
-    typer.echo(f"report  {write_report(stored, output or Path(f'{stored.id}.html'))}")
+    typer.echo(f"report  {kept_report(stored) if output is None else write_report(stored, output)}")
 
 
 def explain_command(sweep: OneSweep, home: HomeOption = DEFAULT_HOME, debug: Debug = False) -> None:
@@ -56,7 +56,10 @@ class Style(StrEnum):
 def figure_command(
     sweep: OneSweep,
     output: Annotated[
-        Path | None, typer.Option(help=f"The file to write ({', '.join(PICTURES)}); by default SWEEP.pdf here.")
+        Path | None,
+        typer.Option(
+            help=f"The file to write ({', '.join(PICTURES)}); by default figure.pdf in the sweep's directory."
+        ),
     ] = None,
     style: Annotated[Style, typer.Option(help="paper: fonts inside, with a caption and BibTeX.")] = Style.PAPER,
     width: Annotated[str, typer.Option(help="How wide, in in, cm, mm or pt; a paper's column is often 3.3in.")] = "7in",
@@ -72,20 +75,23 @@ def figure_command(
       figure prime_modulus --style screen --output variants.png
     """
     from orchestrator.catalogue.lookup import find_variants
-    from orchestrator.report import paper
-    from orchestrator.report.main_figure import main_figure
-    from orchestrator.report.style import save
+    from orchestrator.catalogue.reports import output_path
+    from orchestrator.report.figures import paper
+    from orchestrator.report.figures.comparisons import main_figure
+    from orchestrator.report.figures.style import save
     from orchestrator.store.files import Home
 
     if output is not None and output.suffix not in PICTURES:
         raise UserError(f"--output {str(output)!r}: a figure ends in {', '.join(PICTURES)}")
+    if output is not None:
+        output_path(output)
     inches = paper.width_in(width)
     variants = [open_sweep(each, home) for each in find_variants(Home(home.resolve()), sweep)]
     if len(variants) > 1:
-        _draw_variants(variants, output or Path(f"{sweep}.pdf"), style, inches)
+        _draw_variants(variants, output or variants[0].sweep.directory / "variants.pdf", style, inches)
         return
     (stored,) = variants
-    path = output or Path(f"{stored.id}.pdf")
+    path = output or stored.sweep.directory / "figure.pdf"
     if style is Style.SCREEN:
         typer.echo(f"figure  {save(main_figure(stored.spec, stored.answer), path)}")
         return
@@ -98,9 +104,9 @@ def _draw_variants(variants: Sequence[StoredSweep], path: Path, style: Style, in
     """Draw the variants of a search space into one file. Raises ``UserError`` for those of several recipes, and for a
     width without room."""
     from orchestrator.catalogue.reports import by_place, compared
-    from orchestrator.report import paper
-    from orchestrator.report.style import NARROW_IN, save
-    from orchestrator.report.variants_figure import can_compare, variants_figure
+    from orchestrator.report.figures import paper
+    from orchestrator.report.figures.comparisons import can_compare, variants_figure
+    from orchestrator.report.figures.style import NARROW_IN, save
 
     found, question = by_place(compared(variants)), variants[0].spec.question
     if not can_compare(found):
@@ -136,7 +142,11 @@ def compare_command(
     if output is not None and output.suffix not in PICTURES:
         raise UserError(f"--output {str(output)!r}: a figure ends in {', '.join(PICTURES)}")
     from orchestrator.catalogue.lookup import find_variants
+    from orchestrator.catalogue.reports import output_path
     from orchestrator.store.files import Home
+
+    if output is not None:
+        output_path(output)
 
     place = Home(home.resolve())
     ids = dict.fromkeys(each for given in sweeps for each in find_variants(place, given))
@@ -156,9 +166,8 @@ def print_comparison(sweeps: Sequence[StoredSweep], output: Path | None = None) 
     for said in scaling_words(found) if can_scale(found) else ():
         typer.echo(said)
     if output is not None:
-        from orchestrator.report.forest import forest_figure
-        from orchestrator.report.style import save
-        from orchestrator.report.variants_figure import can_compare, variants_figure
+        from orchestrator.report.figures.comparisons import can_compare, forest_figure, variants_figure
+        from orchestrator.report.figures.style import save
 
         if can_compare(found):
             figure = variants_figure(found, sweeps[0].spec.question)

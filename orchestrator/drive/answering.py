@@ -10,11 +10,11 @@ from rich.console import Console
 from orchestrator.drive.stopping import Command
 from orchestrator.report import table
 from orchestrator.report.answer import Answer
-from orchestrator.report.main_figure import main_figure
+from orchestrator.report.figures.comparisons import main_figure
+from orchestrator.report.figures.style import save_both
 from orchestrator.report.next_steps import next_steps
-from orchestrator.report.page import PageContent, page
-from orchestrator.report.probes import probe_notes
-from orchestrator.report.style import save_both
+from orchestrator.report.page.probe_tables import probe_notes
+from orchestrator.report.page.report import PageContent, page
 from orchestrator.report.wording import found_runs
 from orchestrator.store.files import write_whole
 from orchestrator.store.journal import Ended

@@ -9,7 +9,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from orchestrator.report import style
+from orchestrator.report.figures import style
 from orchestrator.space.evidence import is_evidence
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.records import RunRecord
@@ -36,12 +36,19 @@ def learning_figure(spec: SweepSpec, runs: Sequence[RunRecord], title: str = "")
     scale = LogNorm(spec.sizes[0], max(spec.sizes[-1], spec.sizes[0] + 1))
     colour = {size: colours(float(scale(size))) for size in {run.config.size for run in runs}}
     shown = [run for run in runs if is_evidence(run.config) and run.outcome.curve]
-    for axes, mix in zip(grid.flat, mixes, strict=False):
+    for place, (axes, mix) in enumerate(zip(grid.flat, mixes, strict=False)):
         mine = sorted((run for run in shown if run.config.label == mix), key=lambda run: run.config.size)
         lines = [[(point.step, point.accuracy[spec.target]) for point in run.outcome.curve] for run in mine]
         drawn = [colour[run.config.size] for run in mine]
         axes.add_collection(
-            LineCollection(lines, colors=drawn, linewidths=1.1, alpha=0.85, rasterized=len(shown) > MOST_LINES)
+            LineCollection(
+                lines,
+                colors=drawn,
+                linewidths=1.1,
+                alpha=0.85,
+                rasterized=len(shown) > MOST_LINES,
+                gid=f"curves-{place}",
+            )
         )
         axes.scatter(
             [run.outcome.steps for run in mine if run.outcome.accuracy],

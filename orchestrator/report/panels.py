@@ -13,10 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from orchestrator.report import style
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.plane import Plane
-from orchestrator.report.similarity import dress_bar, heat_map, is_similarity
+from orchestrator.report.figures import style
+from orchestrator.report.figures.similarity import draw_plane, dress_bar, heat_map, is_similarity
 from orchestrator.space.evidence import stands_for_its_size
 from orchestrator.store.probed import DAMAGED_ARRAYS, read_array
 from orchestrator.store.records import RunRecord
@@ -86,7 +85,7 @@ def similarities_figure(answer: Answer, runs: Sequence[RunRecord], title: str = 
                 continue
             names = [str(token) for token in range(len(matrix))]
             images.append(heat_map(heat, matrix, names, "", values=False))
-            Plane(plane, names, small=True, cyclic=answer.words.cyclic).show(matrix)
+            draw_plane(plane, matrix, names, small=True, cyclic=answer.words.cyclic)
             accuracy = run.outcome.accuracy[answer.target]
             at = f"{answer.size_axis} {run.config.size}, seed {run.config.seed}"
             said = f"{pair.mix}, {word}: {at}, {answer.target} {accuracy:.2f}"

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.report.answer import CONFIDENCE
-from orchestrator.report.templates import render
+from orchestrator.report.page.templates import render
 from orchestrator.report.verdicts import Agreement, Row
 
 HEADER = ("experiment", "about", "statement", "found", "verdict")

@@ -10,9 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
-from orchestrator.report import style, wording
+from orchestrator.report import wording
 from orchestrator.report.answer import MixAnswer
 from orchestrator.report.comparison import Compared
+from orchestrator.report.figures import style
 from orchestrator.transition.scaling import Place, Scaling, scaling
 from orchestrator.transition.types import Verdict
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from orchestrator.report.answer import Answer
 from orchestrator.report.explaining import Paragraph
+from orchestrator.report.page.probe_tables import CHANCE, PREFIX
 from orchestrator.report.panels import pairs
-from orchestrator.report.probes import CHANCE, PREFIX
 from orchestrator.store.probed import numbers_of
 from orchestrator.store.records import RunRecord
 from trainables.base import Family, Words

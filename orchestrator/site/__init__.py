@@ -1,1 +1,1 @@
-"""The page that `ui` opens: every sweep of a home, beside MLflow's page on the same machine."""
+"""The page that `ui` and `run --watch` serve: every sweep of a home, with links into MLflow's page."""

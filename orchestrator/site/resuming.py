@@ -1,4 +1,4 @@
-"""Goes on with interrupted sweeps for who asks on the page: each in a process of its own, which outlives the page."""
+"""Interrupted sweeps resumed from the page: each in a process of its own, which outlives the page."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from orchestrator.errors import UserError
 from orchestrator.store.files import SweepFiles
 
 INTERRUPTED = 130
-"""How a process ends that somebody stopped: 128 + SIGINT, as shells have it."""
+"""Exit code of a process that was stopped: 128 + SIGINT, as in shells."""
 LAST_BYTES = 4096
-"""Of what a process said, that its last line is looked for in."""
+"""End of a log in which its last line is looked for."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,8 @@ class _Begun:
 
 
 class Resuming:
-    """Begins processes that go on with sweeps, with these ``options`` of ``run`` beside what a sweep's own directory
-    says (``--local-debug``, say), and in this process's environment as it is now: Ray adds to it later. Not for several
-    threads at once."""
+    """Starts processes that resume sweeps, with these ``options`` of ``run`` (``--local-debug``, say) and this
+    process's environment as it is now: Ray adds to it later. Not for several threads at once."""
 
     def __init__(self, options: Sequence[str] = ()) -> None:
         self._options = tuple(options)
@@ -36,14 +35,14 @@ class Resuming:
         self._begun: dict[str, _Begun] = {}
 
     def command(self, files: SweepFiles) -> str:
-        """What goes on with a sweep, for a person to paste; what it asks stands in its own directory."""
+        """The command that resumes a sweep, for a person to paste."""
         return shlex.join(["python", *self._words(files)])
 
     def begin(self, files: SweepFiles) -> None:
-        """Go on with a sweep. Raises :class:`UserError` where a process begun here is still at it."""
+        """Resume a sweep. Raises :class:`UserError` if a process started here still drives it."""
         begun = self._begun.get(files.directory.name)
         if begun is not None and begun.process.poll() is None:
-            raise UserError(f"{files.directory.name}: process {begun.process.pid} goes on with it already")
+            raise UserError(f"{files.directory.name}: process {begun.process.pid} resumed it already")
         log = files.resumed_log
         with log.open("ab") as out:
             # A session of its own: neither Ctrl-C at this page's terminal nor the terminal's end reaches it.
@@ -58,24 +57,22 @@ class Resuming:
         self._begun[files.directory.name] = _Begun(process, log)
 
     def at_it(self, sweep_id: str) -> bool:
-        """Whether a process begun here to go on with the sweep has not ended."""
+        """True while a process started here drives the sweep."""
         begun = self._begun.get(sweep_id)
         return begun is not None and begun.process.poll() is None
 
     def said(self, sweep_id: str) -> str:
-        """What became of the process that was begun to go on with a sweep, in a sentence; ``""`` where none was, or it
-        ended well or was stopped."""
+        """State of the process that resumed a sweep, in a sentence; ``""`` for none, or one that ended well or was
+        stopped."""
         begun = self._begun.get(sweep_id)
         if begun is None:
             return ""
         code = begun.process.poll()
         if code is None:
-            return f"Process {begun.process.pid} goes on with it; what it says is in {begun.log}"
+            return f"Process {begun.process.pid} drives it; its output is in {begun.log}"
         if code in (0, INTERRUPTED):
             return ""
-        return (
-            f"The process that went on with it ended with exit code {code}: {_last_line(begun.log)} (more: {begun.log})"
-        )
+        return f"The process that resumed it ended with exit code {code}: {_last_line(begun.log)} (more: {begun.log})"
 
     def _words(self, files: SweepFiles) -> list[str]:
         asked = ["run", str(files.spec), "--resume", files.directory.name, "--home", str(files.home.root)]
@@ -87,4 +84,4 @@ def _last_line(log: Path) -> str:
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - LAST_BYTES))
         lines = file.read().decode("utf-8", "replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "no output")

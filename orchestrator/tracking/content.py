@@ -22,10 +22,10 @@ A censored or unknown value is left out. ``+`` in a mix is written ``.`` in metr
 MLflow adds ``system/NAME``, how busy the driver's machine was.
 
 Artifacts: of a run ``arrays.npz`` (what its family keeps of the model), ``probes/PROBE.npz``, and for the first seed of
-each size a picture ``ARRAY.png`` of every array that has one (orchestrator/report/pictures.py), or ``traceback.txt``;
-of a transition ``curve.png``, ``runs.csv`` (its runs), ``points.json``, ``fit.json``, ``posterior.json`` and
-``transition.json`` (the estimates); of a sweep ``report.html``, ``transitions.png`` and ``.svg``, ``answer.txt`` and
-``.json``, ``environment.json`` and ``search_space.yaml``, which ``run`` takes as it is.
+each size a picture ``ARRAY.png`` of every array that has one (orchestrator/report/figures/probes.py), or
+``traceback.txt``; of a transition ``curve.png``, ``runs.csv`` (its runs), ``points.json``, ``fit.json``,
+``posterior.json`` and ``transition.json`` (the estimates); of a sweep ``report.html``, ``transitions.png`` and
+``.svg``, ``answer.txt`` and ``.json``, ``environment.json`` and ``search_space.yaml``, which ``run`` takes as it is.
 """
 
 from __future__ import annotations

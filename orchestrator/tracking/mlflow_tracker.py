@@ -22,9 +22,11 @@ from mlflow.store.artifact.artifact_repository_registry import get_artifact_repo
 from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
-from orchestrator.report import figures, main_figure
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.pictures import Gallery
+from orchestrator.report.figures.comparisons import main_figure
+from orchestrator.report.figures.probes import save_pictures
+from orchestrator.report.figures.style import save, save_both
+from orchestrator.report.figures.transitions import curve_figure
 from orchestrator.store.records import FIGURE, RunRecord, Sweep
 from orchestrator.store.run_files import read_origin
 from orchestrator.tracking import content, transition_content, views
@@ -70,7 +72,6 @@ class MlflowTracker(Tracker):
         """Every run the store may hold (sweep, key), with its record's digest, or ``""`` if it may be torn."""
         self._ended_ms: dict[str, int] = {}
         """End of each sweep's last run: the same at every replay."""
-        self._gallery = Gallery()
 
     def begin(self, sweep: Sweep) -> None:
         with store_errors(self.store):
@@ -124,7 +125,7 @@ class MlflowTracker(Tracker):
         if config.seed != sweep.spec.seed or config.steps_factor > 1:
             return {}
         title = f"{config.label}, {sweep.spec.size_axis} {config.size}, seed {config.seed}"
-        return self._gallery.save(run.directory, drawn, title, sweep.spec.family_class.words)
+        return save_pictures(run.directory, drawn, title, sweep.spec.family_class.words)
 
     def _begin(self, sweep: Sweep) -> str:
         """The sweep's MLflow run, found or created, completed and set running."""
@@ -154,8 +155,8 @@ class MlflowTracker(Tracker):
         kept = {path.name: path for path in files}
         known = run.data.tags.get(DIGEST) == recorded.digest
         if FIGURE not in kept and not known:
-            figure = main_figure.main_figure(sweep.spec, answer)
-            kept |= {path.name: path for path in figures.save_both(figure, drawn, Path(FIGURE).stem)}
+            figure = main_figure(sweep.spec, answer)
+            kept |= {path.name: path for path in save_both(figure, drawn, Path(FIGURE).stem)}
         # Metrics cannot be taken back, so only a finished answer becomes one, and each answer once.
         samples = recorded.samples if ending is Ending.FINISHED and not known else ()
         self._fill(run_id, replace(recorded, samples=samples, files=kept), end_ms, end_ms)
@@ -166,8 +167,8 @@ class MlflowTracker(Tracker):
     def _transition(self, sweep: Sweep, answer: Answer, mix: MixAnswer, drawn: Path, end_ms: int) -> None:
         recorded = transition_content.transition_content(sweep, answer, mix)
         if not self._holds(sweep, recorded, {"mix": mix.mix}):
-            figure = figures.curve_figure(sweep.spec, answer, mix.mix)
-            files = {CURVE: figures.save(figure, drawn / CURVE)}
+            figure = curve_figure(sweep.spec, answer, mix.mix)
+            files = {CURVE: save(figure, drawn / CURVE)}
             self._write(sweep, replace(recorded, files=files), "FINISHED", end_ms)
 
     def _provisional(self, sweep: Sweep, recorded: Content) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.index import headline
+from orchestrator.report.page.index import headline
 from orchestrator.report.saying import count_words, size_words, verdict_line
 from orchestrator.report.table import answer_table, plain
 from orchestrator.search.base import Request

@@ -6,12 +6,16 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import resources
 from pathlib import Path
 
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
 
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+AXE = resources.files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 WAIT_S = 90.0
 FLAGS = (
     "--headless=new",
@@ -75,6 +79,26 @@ class Page:
     def print_media(self) -> None:
         """Lay the page out as for a printer."""
         self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+
+    def prefer(self, scheme: str) -> None:
+        """Show pages ``light`` or ``dark``."""
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self._driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
+
+    def press(self, key: str, times: int = 1) -> None:
+        """Press a key of :class:`selenium.webdriver.common.keys.Keys`."""
+        for _ in range(times):
+            ActionChains(self._driver).send_keys(getattr(Keys, key)).perform()
+
+    def accessibility(self) -> list[str]:
+        """What axe finds against WCAG 2.1 AA: a line for each rule, with the first element that breaks it."""
+        self._driver.execute_script(AXE)
+        found = self._driver.execute_async_script(
+            "const done = arguments[0]; axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']})"
+            ".then(found => done(found.violations.map(each => `${each.id}: ${each.nodes[0].html} ${each.nodes[0]"
+            ".failureSummary}`)))"
+        )
+        return [str(each) for each in found]
 
     @contextmanager
     def without_script(self) -> Iterator[None]:

@@ -1,11 +1,7 @@
-"""What runs, in a browser: the page of `run --watch` follows a sweep and stops it; Ray's dashboard names its stacks.
-
-Screenshots are left in ``$SCREENSHOTS`` where that names a directory.
-"""
+"""What runs, in a browser: the page of `run --watch` follows a sweep and stops it; Ray's dashboard names its stacks."""
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -16,37 +12,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
-import pytest
-
-pytest.importorskip("selenium", reason='the browser extra is not installed: pip install -e ".[browser]"')
 
 from orchestrator.catalogue.reading import State, read_sweep
 from orchestrator.store.files import Home
-from tests.browser.chromium import BROWSER, DRIVER, Page, browsing
+from tests.browser.chromium import Page
 from tests.drive.sweeps import spec
 from tests.drive.unhurried import FAMILY, lines
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 300.0
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        BROWSER is None or DRIVER is None, reason="no chromium and chromedriver here: apt-get install chromium-driver"
-    ),
-    pytest.mark.timeout(900),
-]
-
-
-@pytest.fixture(scope="module", name="page")
-def opened_page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    with browsing(tmp_path_factory.mktemp("profile")) as page:
-        yield page
-
-
-def look(page: Page, name: str) -> None:
-    if directory := os.environ.get("SCREENSHOTS"):
-        page.screenshot(Path(directory) / f"{name}.png")
 
 
 @contextmanager
@@ -93,21 +67,18 @@ def test_a_sweep_is_followed_and_stopped_in_the_browser(page: Page, tmp_path: Pa
         ended = int(re.findall(r"(\d+) runs ·", shown)[0])
         page.wait_for(f"Number(document.body.innerText.match(/(\\d+) runs ·/)[1]) > {ended + 1}")
         page.wait_for("document.images[0]?.complete && document.images[0].naturalHeight > 0 && window.kept")
-        look(page, "run_watch")
         # One mix is stopped, then all of it.
         page.run("document.querySelector('select[name=mix]').value = 'add+prod'")
         page.click("document.querySelector('form.steer button')")
         page.wait("add+prod ", "stopped by hand")
         page.click("document.querySelector('form.steer button')")
         page.wait("interrupted", "That runs python -m orchestrator run", without=("in training",))
-        look(page, "run_watch_stopped")
         assert "--resume logistic-" in said.read_text()
         home = Home(tmp_path / "home")
         before = len(read_sweep(home, home.sweep_ids()[0]).runs)
         # It goes on with it, in a process that outlives the page.
         page.click("[...document.querySelectorAll('form.steer button')].find(each => each.textContent === 'Resume')")
         page.wait("running", "in training")
-        look(page, "run_watch_resumed")
         driver.terminate()
         driver.wait(100)
         page.wait("Nothing answers at this address any more")
@@ -138,7 +109,6 @@ def test_the_dashboard_opens_with_the_printed_token_and_names_stacks(page: Page,
             time.sleep(0.5)  # Two stacks have begun.
         page.open(f"{address}/#/actors")
         shown = page.wait("StackTrial", "ALIVE", f"{sweep}, first add", without=("ResourceTrainable",))
-        look(page, "dashboard_actors")
         assert re.search(rf"{re.escape(sweep)}, first \S+ size \d+ x\d", shown)
         # What a process trains by now is in its title, as the dashboard's page of a node and `top` show it.
         titles = [" ".join(each.cmdline()) for each in psutil.Process(driver.pid).children(recursive=True)]

@@ -1,12 +1,8 @@
-"""MLflow's page and the report as a person sees them: a real server and a store that a real sweep filled, in Chromium.
-
-Screenshots are left in ``$SCREENSHOTS`` where that names a directory.
-"""
+"""MLflow's page and the report as a person sees them: a real server on a store that a real sweep filled."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -21,9 +17,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-pytest.importorskip("selenium", reason='the browser extra is not installed: pip install -e ".[browser]"')
-
-from tests.browser.chromium import BROWSER, DRIVER, Page, browsing
+from tests.browser.chromium import Page
 from tests.commands.program import command
 from tests.drive.sweeps import spec
 from tests.tracking.servers import free_port
@@ -34,14 +28,6 @@ PLUS = "document.querySelector('.ag-row a[href*=\"/runs/\"]')?.closest('[role=gr
 """Opens the first sweep of the table, to show what is nested in it."""
 TRAINING = "workflowType=machine_learning"
 """MLflow's page has another face for language models' traces, which is its first choice."""
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        BROWSER is None or DRIVER is None, reason="no chromium and chromedriver here: apt-get install chromium-driver"
-    ),
-    pytest.mark.timeout(600),
-]
 
 
 @dataclass(frozen=True)
@@ -109,20 +95,6 @@ def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
             time.sleep(0.3)
 
 
-@pytest.fixture(scope="module", name="page")
-def opened_page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    with browsing(tmp_path_factory.mktemp("profile")) as page:
-        yield page
-
-
-@pytest.fixture(autouse=True)
-def _look_and_forget(page: Page, request: pytest.FixtureRequest) -> Iterator[None]:
-    yield
-    if directory := os.environ.get("SCREENSHOTS"):
-        page.screenshot(Path(directory) / f"{request.node.name}.png")
-    page.forget()
-
-
 def test_the_first_screen_holds_the_answer_and_one_click_leads_on(site: Site, page: Page) -> None:
     page.open(site.index)
     shown = page.wait(
@@ -137,7 +109,7 @@ def test_the_first_screen_holds_the_answer_and_one_click_leads_on(site: Site, pa
     page.open(site.index)
     sweep = str(site.sweep.info.run_name)
     page.click(f"[...document.links].find(link => link.textContent === 'Report' && link.href.includes('{sweep}'))")
-    page.wait(sweep, "Accuracy against size")
+    page.wait(sweep, "How sure")
 
 
 def test_the_experiment_shows_the_sweep_with_its_runs(site: Site, page: Page) -> None:
@@ -215,38 +187,29 @@ def test_the_report_is_a_page_of_its_own(site: Site, page: Page, tmp_path: Path)
     assert done.code == 0, done.err
     page.resize(1280, 900)
     page.open(path.as_uri())
-    shown = page.wait(str(sweep), "add+prod", "n_embed")
+    page.wait(str(sweep), "add+prod", "n_embed")
     # The question, the answer and its figure are on the first screen; a click leads to what models hold.
     page.wait_for("document.querySelector('#answer table').getBoundingClientRect().bottom < window.innerHeight")
     page.wait_for("document.querySelector('#curves svg').getBoundingClientRect().bottom < window.innerHeight")
     page.click("document.querySelector('nav a[href=\"#similarities\"]')")
     page.wait_for("document.getElementById('similarities').getBoundingClientRect().top < window.innerHeight / 2")
-    assert "search.method" in shown or "bayes" in shown
-    page.wait_for("[...document.querySelectorAll('svg')].some(figure => figure.getBoundingClientRect().width > 400)")
     page.wait_for("performance.getEntriesByType('resource').length === 0")
     # One points at a run: its learning curve, its row and what its model holds light up with it.
     page.wait_for("!document.getElementById('explore').hidden")
-    page.run("document.querySelector('#explore .dot').dispatchEvent(new Event('mouseenter'))")
-    page.wait_for("document.getElementById('explore-said').textContent.includes('(run ')")
-    said = str(page.run("return document.getElementById('explore-said').textContent"))
+    page.run("document.querySelector('.roomy [id^=curves-runs-] use').dispatchEvent(new Event('mouseenter'))")
+    page.wait_for("document.getElementById('said').textContent.includes('(run ')")
+    said = str(page.run("return document.getElementById('said').textContent"))
     run = next(run for run in site.runs if run.data.tags["run_key"] in said)
     assert re.search(r": test accuracy of add \d\.\d\d, (not )?learned; finished \(run ", said)
-    page.wait_for("document.querySelectorAll('#explore .curve.lit').length === 1")
+    page.wait_for("document.querySelectorAll('#learning path.lit').length === 1")
     page.wait_for(f"document.querySelector('tr.lit').dataset.run === '{run.data.tags['run_key']}'")
     page.wait_for("document.querySelectorAll('#explore .held canvas').length === 2")
     told = json.loads(str(page.run("return document.getElementById('explorer-data').textContent")))
-    place = next(place for place, each in enumerate(told["runs"]) if each["key"] == run.data.tags["run_key"])
-    page.run("const how = document.getElementById('explore-order'); how.value = 'clustered'")
-    page.run("document.getElementById('explore-order').dispatchEvent(new Event('input'))")
-    orders = page.run("return [...document.querySelectorAll('.held > p')].map(each => each.textContent)")
-    alike = " ".join(map(str, told["maps"][str(place)]["order"]))
-    assert isinstance(orders, list)
-    assert f"number token from the top: {alike}" in orders
     page.run("const to = document.getElementById('explore-size'); to.value = 0; to.dispatchEvent(new Event('input'))")
     heads = str(page.run("return [...document.querySelectorAll('.held h4')].map(each => each.textContent).join()"))
     assert heads.count(f"n_embed {told['sizes'][0]},") == 2
     page.run("const at = document.getElementById('explore-run'); at.value = 0; at.dispatchEvent(new Event('input'))")
-    page.wait("run 1 of ", "Before it the transition lay at anywhere")
+    page.wait("Run 1 of ", "Transition before it: unknown")
     # Of all runs none hides another.
     page.run("const end = document.getElementById('explore-run'); end.value = end.max")
     page.run("document.getElementById('explore-run').dispatchEvent(new Event('input'))")
@@ -258,25 +221,13 @@ def test_the_report_is_a_page_of_its_own(site: Site, page: Page, tmp_path: Path)
     assert len(set(places)) == len(places) == len(told["runs"])
 
 
-def test_labels_of_the_plane_do_not_collide(site: Site, page: Page) -> None:
-    page.open(site.report.as_uri())
-    page.wait_for("document.querySelectorAll('#explore .held svg text').length > 4")
-    overlaps = page.run("""
-      const along = (a, b) => a.left < b.right - 1 && b.left < a.right - 1;
-      const hit = (a, b) => along(a, b) && a.top < b.bottom - 2 && b.top < a.bottom - 2;
-      return [...document.querySelectorAll('#explore .held svg')].flatMap(svg => {
-        const boxes = [...svg.querySelectorAll('text')].slice(0, -1).map(text => text.getBoundingClientRect());
-        return boxes.flatMap((one, at) => boxes.slice(at + 1).filter(other => hit(one, other)));
-      }).length""")
-    assert overlaps == 0
-
-
 @pytest.mark.parametrize("width", [390, 720])
 def test_the_report_fits_a_phone_and_a_sheet_of_paper(site: Site, page: Page, width: int) -> None:
     """Nothing is cut off: the page is no wider than the screen, and text in figures is at least 8 pixels high. 720
     pixels are a sheet of A4 at 96 a inch without its margins; there all columns of the table of runs are on it."""
     page.resize(width, 1000)
     page.open(site.report.as_uri())
+    page.run("for (const each of document.querySelectorAll('details')) each.open = true")
     if width == 720:
         page.print_media()
         page.wait_for(

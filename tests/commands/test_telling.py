@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -28,18 +29,36 @@ def home_with_two_spaces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_report_is_written_where_it_is_asked_for(
+def test_a_report_is_written_where_it_is_asked_for_else_into_the_sweep_s_directory(
     run: Program, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (sweep,) = [each for each in Home(home).sweep_ids() if each.startswith("logistic-")]
+    kept = Home(home).sweep(sweep).directory / "report.html"
     ended = run("report", "logistic", "--home", home)
     assert ended.code == 0, ended.err
-    assert ended.out == f"report  {sweep}.html\n"
-    assert "Does PROD help ADD?" in (tmp_path / f"{sweep}.html").read_text()
-    run("report", "other", "--home", home, "--output", "new/other.html")
-    assert "here too?" in (tmp_path / "new/other.html").read_text()
+    assert ended.out == f"report  {kept}\n"
+    assert "Does PROD help ADD?" in kept.read_text()
+    run("report", "other", "--home", home, "--output", "other.html")
+    assert "here too?" in (tmp_path / "other.html").read_text()
     assert run("report", "other", "--home", home, "--output", tmp_path).code == 2
+    for command in ("report", "figure"):
+        ended = run(command, "other", "--home", home, "--output", tmp_path / "new" / "other.svg")
+        assert ended.code == 2
+        assert "there is no directory" in ended.err
+    assert [each.name for each in tmp_path.iterdir()] == ["other.html"]
+
+
+def test_a_report_is_drawn_again_only_if_something_is_newer(run: Program, home: Path) -> None:
+    files = Home(home).sweep(next(each for each in Home(home).sweep_ids() if each.startswith("logistic-")))
+    kept = files.directory / "report.html"
+    run("report", "logistic", "--home", home)
+    drawn = kept.stat().st_mtime_ns
+    run("report", "logistic", "--home", home)
+    assert kept.stat().st_mtime_ns == drawn
+    os.utime(files.journal)
+    run("report", "logistic", "--home", home)
+    assert kept.stat().st_mtime_ns > drawn
 
 
 @pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])

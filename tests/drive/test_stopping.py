@@ -15,7 +15,7 @@ from orchestrator.catalogue.reading import read_sweep
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.report.saying import verdict_line
 from orchestrator.report.table import answer_table
-from orchestrator.site.shelf import Shelf
+from orchestrator.site.sweeps import SweepPages
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.files import Home
@@ -104,7 +104,7 @@ def test_a_sweep_is_stopped_from_another_terminal_and_goes_on_later(tmp_path: Pa
     assert len(ended(tmp_path, sweep_id)) < 6
     # As the page of all sweeps says it: by what lies in the sweep's own directory.
     again = load_space(str(Home(tmp_path).sweep(sweep_id).spec))
-    assert f"run {Home(tmp_path).sweep(sweep_id).spec} --resume {sweep_id}" in Shelf(Home(tmp_path)).index()
+    assert f"run {Home(tmp_path).sweep(sweep_id).spec} --resume {sweep_id}" in SweepPages(Home(tmp_path)).index()
     run_sweep(again, RunOptions(home=tmp_path, local_debug=True, resume=sweep_id), quiet())
     entries = ended(tmp_path, sweep_id)
     assert len(entries) == 6

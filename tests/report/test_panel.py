@@ -10,7 +10,7 @@ import pytest
 from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.report import table, wording
 from orchestrator.report.answer import Answer
-from orchestrator.report.main_figure import main_figure
+from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.panel import Finding, panel, sentence
 from orchestrator.transition.types import Synergy
 from tests.drive.sweeps import printed, quiet, spec

@@ -10,8 +10,8 @@ import pytest
 
 from orchestrator.errors import UserError
 from orchestrator.report.answer import Answer, answer
-from orchestrator.report.paper import bibtex, caption, embedded, paper_figure, width_in
-from orchestrator.report.style import save
+from orchestrator.report.figures.paper import bibtex, caption, embedded, paper_figure, width_in
+from orchestrator.report.figures.style import save
 from orchestrator.store import lifecycle
 from orchestrator.store.files import Home
 from tests.drive.sweeps import spec
@@ -44,11 +44,10 @@ def test_type_stays_readable_and_on_the_sheet(found: Answer, width: float) -> No
     assert all(
         figure.bbox.padded(1).contains(*corner) for text in texts for corner in text.get_window_extent().corners()
     )
-    # What is said of seeds lies on nothing else of its row.
-    counts = [text.get_window_extent() for text in figure.axes[1].texts if re.fullmatch(r"\d+/\d+", text.get_text())]
-    assert len(counts) == sum(len(mix.target.transition.shares) for mix in found.mixes)
-    overlaps = [one.overlaps(other) for place, one in enumerate(counts) for other in counts[place + 1 :]]
-    assert not any(overlaps)
+    if width == 3.3:
+        assert figure.get_figheight() < 4.2
+    words = [text.get_window_extent() for text in figure.axes[1].texts]
+    assert not any(one.overlaps(other) for place, one in enumerate(words) for other in words[place + 1 :])
 
 
 def test_fonts_are_inside(found: Answer, tmp_path: Path) -> None:
@@ -60,7 +59,7 @@ def test_fonts_are_inside(found: Answer, tmp_path: Path) -> None:
     box = re.search(rb"/MediaBox \[ ([\d. ]+) \]", pdf)
     assert box is not None
     assert np.fromstring(box[1].decode(), sep=" ")[2] == pytest.approx(3.3 * 72, abs=0.5)
-    assert "<text" not in svg
+    assert "test accuracy of add</text>" in svg
 
 
 def test_caption_and_entry_say_which_sweep(found: Answer, tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
-from orchestrator.report.page import PageContent, page
-from orchestrator.report.probe_figure import MOST, shared_out
-from orchestrator.report.probes import ProbeTable, probe_notes, probe_tables, probe_texts
+from orchestrator.report.figures.probes import MOST, shared_out
+from orchestrator.report.page.probe_tables import ProbeTable, probe_notes, probe_tables, probe_texts
+from orchestrator.report.page.report import PageContent, page
 from orchestrator.store.files import Home
 from orchestrator.store.probed import ProbeResult, write_result
 from orchestrator.store.records import RunRecord
@@ -93,5 +93,5 @@ def test_what_each_number_is_stands_by_its_table(stored: StoredSweep) -> None:
     assert texts.keys() == {"separation", "similarity"}  # Of a probe from outside the project nothing is known.
     assert "`ring`: the mean cosine of neighbours on the ring" in texts["similarity"]
     html = page(PageContent(stored.sweep, stored.state.value, stored.answer, stored.runs))
-    assert "says what each number is" in html
-    assert html.count("a name that ends in <code>.p</code>") == 1
+    assert "What each number is" in html
+    assert html.count("A name that ends in <code>.p</code>") == 1

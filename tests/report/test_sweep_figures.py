@@ -11,9 +11,9 @@ import pytest
 from matplotlib.collections import LineCollection, PathCollection
 
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
-from orchestrator.report import style
 from orchestrator.report.comparison import Compared, forest_rows
-from orchestrator.report.forest import forest_figure
+from orchestrator.report.figures import style
+from orchestrator.report.figures.comparisons import forest_figure
 from orchestrator.report.learning import learning_figure
 from orchestrator.report.panels import pairs, similarities_figure
 from orchestrator.store.files import Home
@@ -130,7 +130,15 @@ def test_the_forest_has_a_row_a_mix_with_arrows_where_censored() -> None:
     assert markers.count(">") == 2
     assert markers.count("<") == 0
     said = texts(figure)
-    for part in ("one", "two", "units above 64", "units 20 [18, 24]", "trainable parameters"):
+    for part in (
+        "one",
+        "two",
+        "above 640",
+        "200 [180, 240]",
+        "trainable parameters",
+        "add+prod vs add",
+        ">= 2.5x fewer",
+    ):
         assert part in said
 
 
@@ -144,12 +152,26 @@ def test_every_verdict_is_drawn(verdict: Verdict, tmp_path: Path) -> None:
 
 def test_inline_figures_have_ids_of_their_own(stored: StoredSweep) -> None:
     first, again, other = (
-        style.inline_svg(learning_figure(stored.spec, stored.runs), name) for name in ("a", "a", "b")
+        style.inline_svg(learning_figure(stored.spec, stored.runs), name, "a <label>") for name in ("a", "a", "b")
     )
     assert first == again
     assert first.startswith("<svg ")
     assert first.rstrip().endswith("</svg>")
-    assert first != other
+    ids, others = (set(re.findall(r'\bid="([^"]+)"', each)) for each in (first, other))
+    assert ids
+    assert not ids & others
+    assert set(re.findall(r'(?:url\(#|href="#)([^")]+)', first)) <= ids
+    assert "<text" in first, "text stays text"
+    assert 'aria-label="a &lt;label&gt;"' in first
+    assert "#262626" not in first, "ink is the page's"
+
+
+def test_an_interval_open_on_both_sides_has_no_solid_point() -> None:
+    both = transition(Verdict.FOUND, Estimate(14.0, None, None))
+    answer = make_answer(both, both, Synergy(None, None, None, decided=False))
+    (axes,) = forest_figure([Compared("one", answer)]).axes
+    at = [line for line in axes.lines if list(np.asarray(line.get_xdata())) == [140.0]]
+    assert [line.get_markerfacecolor() for line in at] == ["white", "white"]
 
 
 def test_notebooks_show_figures_by_themselves(stored: StoredSweep) -> None:

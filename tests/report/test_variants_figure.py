@@ -9,8 +9,8 @@ import pytest
 
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.catalogue.reports import by_place, compared
-from orchestrator.report import style
-from orchestrator.report.variants_figure import can_compare, variants_figure
+from orchestrator.report.figures import style
+from orchestrator.report.figures.comparisons import can_compare, variants_figure
 from orchestrator.store.files import Home
 from tests.catalogue.fabricated import write_sweep
 from tests.commands.program import Program, program

@@ -16,7 +16,7 @@ import pytest
 from orchestrator.catalogue.reading import State, read_sweep
 from orchestrator.site.resuming import Resuming
 from orchestrator.site.server import serving
-from orchestrator.site.shelf import Shelf
+from orchestrator.site.sweeps import SweepPages
 from orchestrator.store.files import Home
 from orchestrator.store.lifecycle import driving
 from tests.catalogue.fabricated import runs_of, write_sweep
@@ -32,7 +32,7 @@ PATIENCE_S = 200.0
 def steered_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Home]]:
     monkeypatch.chdir(ROOT)  # Where a resumed sweep's family is imported from.
     home = Home(tmp_path)
-    with serving(Shelf(home, refresh_s=2, resuming=Resuming(["--local-debug"])), 0, "a-secret") as address:
+    with serving(SweepPages(home, refresh_s=2, resuming=Resuming(["--local-debug"])), 0, "a-secret") as address:
         yield address, home
 
 
@@ -65,7 +65,7 @@ def test_another_page_resumes_nothing(steered: tuple[str, Home], origin: str) ->
     assert post(f"{address}resume/{sweep.id}", "", Origin=origin) == 403
     assert post(f"{address.replace('a-secret', 'a-guess')}resume/{sweep.id}", "") == 403
     assert post(f"{address.replace('a-secret/', '')}resume/{sweep.id}", "") == 403
-    with serving(Shelf(home), 0) as open_to_all:
+    with serving(SweepPages(home), 0) as open_to_all:
         assert "<form" not in get(open_to_all)
         assert post(f"{open_to_all}resume/{sweep.id}", "") == 404
     assert not home.sweep(sweep.id).resumed_log.exists()
@@ -78,7 +78,7 @@ def test_a_sweep_that_cannot_be_resumed_says_why_on_the_page(steered: tuple[str,
     assert post(f"{address}resume/{sweep.id}", "") == 200  # After the way back to the page.
     assert post(f"{address}resume/{sweep.id}", "") == 409  # It is being tried.
     shown = get(address)
-    assert re.search(r"Process \d+ goes on with it", shown)
+    assert re.search(r"Process \d+ drives it", shown)
     assert f'action="resume/{sweep.id}"' not in shown
     wait_until(lambda: "ended with exit code 2" in get(address), lambda: get(address))
     assert "CPU cores: give each stack" in get(address)

@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from orchestrator.catalogue.reading import read_sweep
 from orchestrator.errors import UserError
-from orchestrator.report.index import Link, age
+from orchestrator.report.page.index import Link, age
 from orchestrator.report.table import answer_table
-from orchestrator.site.beside import free_port
-from orchestrator.site.server import serving
-from orchestrator.site.shelf import Shelf
+from orchestrator.site.server import free_port, serving
+from orchestrator.site.sweeps import SweepPages
 from orchestrator.store.files import Home
 from orchestrator.store.journal import Answered, Journal
 from orchestrator.store.lifecycle import driving
@@ -31,7 +31,7 @@ def home_with_sweeps(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 @pytest.fixture(name="served")
 def served_page(home: Home) -> Iterator[tuple[str, Home]]:
-    with serving(Shelf(home), 0) as address:
+    with serving(SweepPages(home), 0) as address:
         yield address, home
 
 
@@ -52,10 +52,9 @@ def test_every_sweep_with_answer_state_figure_and_report(served: tuple[str, Home
         html.count("Transition: the size at which the mean score reaches 80% of its asymptote, with its 90% interval")
         == 1
     )
-    stored = Shelf(home)._known(finished.id)[1]
-    for line in answer_table(stored.answer).learned:  # type: ignore[union-attr]  # it can be read
+    answered = answer_table(read_sweep(home, finished.id).answer)
+    for line in (*answered.learned, answered.conclusions[0]):
         assert line in said[finished.id]
-    assert answer_table(stored.answer).conclusions[0] in said[finished.id]  # type: ignore[union-attr]
     assert "finished</span>" in said[finished.id]
     assert "So far: " in said[begun.id]
     assert "running</span>" in said[begun.id]
@@ -63,8 +62,9 @@ def test_every_sweep_with_answer_state_figure_and_report(served: tuple[str, Home
     assert "figure/" not in said[broken.id]
     assert f'src="figure/{finished.id}.svg?' in said[finished.id]
     assert get(f"{address}figure/{finished.id}.svg").startswith("<svg ")
+    assert "prefers-color-scheme: dark" in get(f"{address}narrow/{finished.id}.svg")
     report = get(f"{address}sweep/{finished.id}")
-    assert "Accuracy against size" in report
+    assert "Every run is a point" in report
     assert finished.spec.question in report
     assert ">All sweeps</a>" in report
     assert "../mark" not in report  # It changes no more.
@@ -87,9 +87,9 @@ def test_what_changed_is_read_again(served: tuple[str, Home]) -> None:
 
 def test_links_lead_on_and_an_outage_is_said(home: Home) -> None:
     sweep = write_sweep(home, runs=runs_of(spec())[:2])
-    linked = Shelf(home, lambda: ({sweep.id: (Link("Runs in MLflow", "http://127.0.0.1:1/#/x?a=1&b=2"),)}, ""))
+    linked = SweepPages(home, lambda: ({sweep.id: (Link("Runs in MLflow", "http://127.0.0.1:1/#/x?a=1&b=2"),)}, ""))
     assert '<a href="http://127.0.0.1:1/#/x?a=1&amp;b=2">Runs in MLflow</a>' in linked.index()
-    out = Shelf(home, lambda: ({}, "no answer")).index()
+    out = SweepPages(home, lambda: ({}, "no answer")).index()
     assert "MLflow&#39;s record does not answer: no answer" in out
     assert sweep.id in out
 
@@ -101,6 +101,9 @@ def test_what_is_not_there_is_not_found(served: tuple[str, Home], path: str) -> 
     with pytest.raises(urllib.error.HTTPError) as error:
         get(served[0] + path)
     assert error.value.code == 404
+    shown = error.value.read().decode()
+    assert "<main>" in shown, "an error is a page in the style of the others"
+    assert "Status 404" in shown
 
 
 def test_only_this_machine_s_names_are_answered(served: tuple[str, Home]) -> None:
@@ -114,7 +117,7 @@ def test_only_this_machine_s_names_are_answered(served: tuple[str, Home]) -> Non
 
 def test_a_taken_port_is_the_user_s_to_change(served: tuple[str, Home]) -> None:
     port = int(re.findall(r":(\d+)/", served[0])[0])
-    with pytest.raises(UserError, match=f"port {port} cannot be used"), serving(Shelf(served[1]), port):
+    with pytest.raises(UserError, match=f"port {port} cannot be used"), serving(SweepPages(served[1]), port):
         pass
     assert free_port(port) != port
 
@@ -130,7 +133,7 @@ def test_ages(seconds: int, said: str) -> None:
 
 @pytest.fixture(name="followed")
 def followed_page(home: Home) -> Iterator[tuple[str, Home]]:
-    with serving(Shelf(home, refresh_s=2), 0, "a-secret") as address:
+    with serving(SweepPages(home, refresh_s=2), 0, "a-secret") as address:
         yield address, home
 
 

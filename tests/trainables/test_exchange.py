@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from orchestrator.report.pictures import PICTURES
+from orchestrator.report.figures.probes import PICTURES
 from tests.trainables.built_by_hand import (
     NUMBERS,
     PARITY,
@@ -178,6 +178,6 @@ def weights_of(runs: Sequence[RunConfig], cache: Path) -> dict[str, NDArray[Any]
 
 
 def test_it_has_a_picture() -> None:
-    draw = PICTURES["exchanged"]()
+    draw = PICTURES["exchanged"]
     assert draw(np.eye(6), "a run", Words()) is not None
     assert draw(np.zeros((6, 5)), "a run", Words()) is None

@@ -122,7 +122,7 @@ def test_the_same_embedding_gives_the_same(name: str) -> None:
 
 
 def test_pictures_are_drawn_of_what_they_are_made_for() -> None:
-    from orchestrator.report.pictures import PICTURES
+    from orchestrator.report.figures.probes import PICTURES
     from trainables.base import Words
 
     arrays: dict[str, Any] = {
@@ -130,5 +130,5 @@ def test_pictures_are_drawn_of_what_they_are_made_for() -> None:
         "attention_share": np.array([0.2, 0.5, 0.8]),
     }
     for name, array in arrays.items():
-        assert PICTURES[name]()(array, "a run", Words()) is not None
-        assert PICTURES[name]()(np.full((2, 2, 2), np.nan), "a run", Words()) is None
+        assert PICTURES[name](array, "a run", Words()) is not None
+        assert PICTURES[name](np.full((2, 2, 2), np.nan), "a run", Words()) is None

@@ -1,4 +1,4 @@
-"""A sweep's figure for a paper: as wide as a column, fonts inside, with a caption and an entry for its bibliography."""
+"""A sweep's figure for a paper: as wide as a column, with a caption and an entry for its bibliography."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from matplotlib.figure import Figure
 from orchestrator.errors import UserError
 from orchestrator.report.answer import Answer
 from orchestrator.report.comparison import Compared
-from orchestrator.report.figures import transitions_figure
-from orchestrator.report.main_figure import main_figure
+from orchestrator.report.figures.comparisons import main_figure
+from orchestrator.report.figures.style import NARROW_IN
+from orchestrator.report.figures.transitions import transitions_figure
 from orchestrator.report.scaling import can_scale, scaling_words
-from orchestrator.report.style import NARROW_IN
 from orchestrator.report.table import answer_table
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.records import Sweep
 from orchestrator.transition.types import LEVEL
 
 LEAST_IN, MOST_IN = 2.5, 12.0
-"""Widths that a figure may have: under the first its labels lie on each other."""
+"""Widths of a figure: under the first its labels overlap."""
 UNITS = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
-"""Inches a unit; a TeX point, as ``\\the\\columnwidth`` says it."""
+"""Inches a unit; a TeX point, as ``\\the\\columnwidth`` prints it."""
 
 
 def width_in(given: str) -> float:
@@ -40,8 +40,8 @@ def width_in(given: str) -> float:
 
 
 def paper_figure(spec: SweepSpec, answer: Answer, width: float) -> Figure:
-    """The main figure ``width`` inches wide, without the question above it, which the caption says. Type is 7.5 points
-    and more at any width. Raises :class:`UserError` where several recipes have no room."""
+    """The main figure ``width`` inches wide, without the question, which is in the caption. Type has 7.5 points or
+    more at any width. Raises :class:`UserError` if several recipes have no room."""
     if not answer.recipes:
         return transitions_figure(spec, answer, title="", width_in=width)
     if width < NARROW_IN:
@@ -54,14 +54,13 @@ def paper_figure(spec: SweepSpec, answer: Answer, width: float) -> Figure:
 
 @contextmanager
 def embedded() -> Iterator[None]:
-    """A block in which figures are saved with their fonts inside: TrueType in PDF (journals refuse Type 3), outlines in
-    SVG, which look alike everywhere."""
-    with matplotlib.rc_context({"pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "path"}):
+    """A block in which PDF files get TrueType fonts (journals refuse Type 3). Text in SVG stays text."""
+    with matplotlib.rc_context({"pdf.fonttype": 42, "ps.fonttype": 42}):
         yield
 
 
 def caption(sweep: Sweep, answer: Answer) -> str:
-    """What a caption has to say for the figure to be read alone."""
+    """All that a reader needs to read the figure alone."""
     said = answer_table(answer)
     found = " ".join(f"{line.strip()}." for line in said.conclusions[:1])
     runs = sum(mix.runs for mix in answer.mixes)
@@ -69,9 +68,8 @@ def caption(sweep: Sweep, answer: Answer) -> str:
     return (
         f"{sweep.spec.question} {_capital(words.final_score)} of {answer.target}{subject} against {answer.size_axis}; "
         f"every point is one of {runs} runs. Curves: posterior median of mean {words.score} with its "
-        f"{answer.confidence:.0%} band; rings: {LEVEL:.0%} of the asymptote. Below: {answer.confidence:.0%} intervals "
-        f"of the transitions with their posteriors, and how many of the seeds tried {words.learned} at each size. "
-        f"{found} Sweep {sweep.id}."
+        f"{answer.confidence:.0%} band. Below: transitions, at {LEVEL:.0%} of the asymptote, with "
+        f"{answer.confidence:.0%} intervals and posteriors. {found} Sweep {sweep.id}."
     ).replace("  ", " ")
 
 

@@ -1,15 +1,18 @@
-"""One style for every figure, and how figures reach the disk.
+"""The style of every figure, and writing figures to files and pages.
 
-Only Figure objects, never pyplot: workers and background threads draw, and pyplot's state is global. Colours are
-Okabe and Ito's, which colour-blind readers can tell apart; every series also has a marker of its own for grey prints.
+Figure objects only, never pyplot: background threads draw, and pyplot's state is global. Colours are Okabe and Ito's,
+which colour-blind readers can tell apart; every series also has a marker of its own for grey prints. Text is drawn in
+ink, never in the colour of a series, so that it can be read on light and dark ground.
 """
 
 from __future__ import annotations
 
 import io
 import os
+import re
 import tempfile
 import textwrap
+from html import escape
 from pathlib import Path
 
 import matplotlib
@@ -18,9 +21,11 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 matplotlib.rcParams["svg.hashsalt"] = "transition-sweeps"
-"""Set once, for all threads: without it the ids inside an SVG are drawn anew and the same data give another file."""
+"""Set once, for all threads: without it ids inside an SVG are random and the same data give another file."""
+matplotlib.rcParams["svg.fonttype"] = "none"
+"""Text in an SVG stays text."""
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 INK = "#262626"
 GREY = "#6E6E6E"
@@ -28,7 +33,9 @@ FAINT = "#C8C8C8"
 WIDTH_IN = 7.0
 """Fits the text width of a paper without scaling."""
 NARROW_IN = 5.0
-"""Under this width figures have nothing beside their panels: a column of a paper."""
+"""Width under which figures have nothing to the right of their panels: a column of a paper."""
+ON_PAGE = {"#262626": "currentColor", "#6e6e6e": "var(--soft)", "#c8c8c8": "var(--line)", "#ffffff": "var(--ground)"}
+"""Colours of a page, light or dark, in place of ink, greys and paper."""
 DPI = 160
 TITLE, TEXT, SMALL = 10.0, 9.0, 7.5
 """Font sizes in points; nothing is smaller than SMALL, which survives print."""
@@ -97,21 +104,24 @@ def settle(figure: Figure) -> None:
         figure.set_layout_engine(None)
 
 
-def inline_svg(figure: Figure, name: str) -> str:
-    """A figure as an ``<svg>`` element for a page: of the page's width, with ids that no figure of another ``name``
-    has, and the same text for the same figure."""
+def inline_svg(figure: Figure, name: str, label: str) -> str:
+    """A figure as an ``<svg>`` element for a page, in the page's colours. Its ids begin with ``name``; a screen reader
+    reads ``label``. The same figure gives the same text."""
     settle(figure)
     buffer = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": name}):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
-    element = text[text.index("<svg ") :]
-    width, height = figure.get_size_inches()
-    head = f'<svg role="img" width="100%" style="max-width:{width:.2f}in" viewBox="0 0 {72 * width:g} {72 * height:g}"'
-    return f'{head} xmlns:xlink="http://www.w3.org/1999/xlink" {_SVG_SPACE}>{element[element.index(">") + 1 :]}'
-
-
-_SVG_SPACE = 'xmlns="http://www.w3.org/2000/svg" version="1.1"'
+    inner = text[text.index(">", text.index("<svg ")) + 1 :]
+    inner = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", inner)
+    inner = re.sub("|".join(ON_PAGE), lambda found: ON_PAGE[found[0]], inner)
+    inner = re.sub(r" font-family: [^;\"]*;", "", inner)  # The page's own.
+    width, height = (72 * side for side in figure.get_size_inches())
+    return (
+        f'<svg role="img" aria-label="{escape(label)}" width="100%" style="max-width:{width / 72:.2f}in" '
+        f'viewBox="0 0 {width:g} {height:g}" xmlns:xlink="http://www.w3.org/1999/xlink" '
+        f'xmlns="http://www.w3.org/2000/svg" version="1.1">{inner}'
+    )
 
 
 def save(figure: Figure, path: Path) -> Path:

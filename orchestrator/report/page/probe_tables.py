@@ -1,4 +1,4 @@
-"""What probes found, by mix and size: means over seeds."""
+"""Numbers of probes by mix and size: means over seeds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHANCE = ".p"
 
 @dataclass(frozen=True)
 class ProbeTable:
-    """What one probe found: a line for each mix and size that has a number."""
+    """Numbers of one probe: a line for each mix and size that has one."""
 
     probe: str
     header: tuple[str, ...]
@@ -28,7 +28,7 @@ class ProbeTable:
 
     @property
     def has_chances(self) -> bool:
-        """Whether some of its numbers are the probabilities of others."""
+        """True if some of its numbers are the probabilities of others."""
         return any(name.endswith(CHANCE) for name in self.header)
 
 
@@ -49,7 +49,7 @@ def probe_tables(size_axis: str, runs: Sequence[RunRecord]) -> tuple[ProbeTable,
 
 
 def probe_texts(tables: Sequence[ProbeTable]) -> dict[str, str]:
-    """By probe what each of its numbers is, as ``doc probes.NAME`` says it, of those that come with the project."""
+    """By probe the meaning of its numbers, as in ``doc probes.NAME``, for those that come with the project."""
     return {table.probe: said_of_probe(table.probe) for table in tables if table.probe in BUILT_IN}
 
 
@@ -73,8 +73,7 @@ def _of(name: str, probe: str) -> bool:
 
 
 def probe_notes(spec: SweepSpec, runs: Sequence[RunRecord]) -> list[str]:
-    """A sentence for each probe that failed (on how many runs, and why on the first) or that has not run on all: on
-    runs of another sweep or of an earlier version, or where a worker died."""
+    """A sentence for each probe that failed (on how many runs, and why on the first) or that has not run on all."""
     failed: dict[str, list[str]] = {}
     for _, result in failures(runs):
         failed.setdefault(result.name, []).append(result.reason)

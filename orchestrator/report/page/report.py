@@ -1,5 +1,5 @@
-"""A sweep as one HTML page that needs nothing else: no network, figures and a small script inside. Without the script
-it lacks what one can point at and slide, and nothing else."""
+"""A sweep as one HTML page that needs nothing else: figures and a small script are inside. Without the script it lacks
+pointing, sliders and sorting, and nothing else."""
 
 from __future__ import annotations
 
@@ -12,35 +12,36 @@ from markupsafe import Markup
 
 from orchestrator.cost.spent import cost_of
 from orchestrator.report import table, wording
-from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.answer import Answer
 from orchestrator.report.explaining import judged
-from orchestrator.report.explorer import explorer_data
+from orchestrator.report.figures.comparisons import main_figure, narrow_figure
+from orchestrator.report.figures.probes import probe_figure
+from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.learning import learning_figure
-from orchestrator.report.main_figure import main_figure, narrow_figure
+from orchestrator.report.page.explorer import explorer_data
+from orchestrator.report.page.index import headline
+from orchestrator.report.page.probe_tables import probe_notes, probe_tables, probe_texts
+from orchestrator.report.page.templates import render
 from orchestrator.report.panels import similarities_figure
-from orchestrator.report.probe_figure import probe_figure
-from orchestrator.report.probes import probe_notes, probe_tables, probe_texts
 from orchestrator.report.races import SpeedUp, race_figure, speed_ups
 from orchestrator.report.structure import structures, told
-from orchestrator.report.style import inline_svg
-from orchestrator.report.templates import render
 from orchestrator.report.thresholds import threshold_table
 from orchestrator.space.plain import flatten
 from orchestrator.space.recipes import difference
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.records import RunRecord, Sweep
-from orchestrator.transition.types import LEVEL, PLATEAU, Estimate, Synergy, Verdict
+from orchestrator.transition.types import LEVEL, PLATEAU, Estimate, Verdict
 from trainables.base import Status, Words
 
 TEMPLATE = "page.html.j2"
 FOLLOW_S = 15
-"""How often a page that is served asks whether its sweep has changed, in seconds: to make it anew takes some."""
+"""Seconds between questions of a served page whether its sweep has changed."""
 
 
 @dataclass(frozen=True)
 class Served:
-    """Addresses for a page that somebody serves: of the page of all sweeps, ``index``, and of a text that changes when
-    the sweep does, ``mark``: it was ``seen`` when the page was made. ``""`` where the sweep changes no more."""
+    """Addresses of a served page: of the page of all sweeps, ``index``, and of a text that changes with the sweep,
+    ``mark``, which was ``seen`` when the page was made. ``""`` if the sweep changes no more."""
 
     index: str
     mark: str = ""
@@ -49,8 +50,7 @@ class Served:
 
 @dataclass(frozen=True)
 class PageContent:
-    """What a page tells. ``state`` is how the sweep stands, in a word; ``served`` is None for a page that stands by
-    itself."""
+    """Content of a page. ``state`` of the sweep in a word; ``served`` is None for a file."""
 
     sweep: Sweep
     state: str
@@ -82,7 +82,7 @@ def page(content: PageContent) -> str:
         held_words=told(held, content.answer.words),
         explorer=explorer_data(spec, content.answer, content.runs),
         thresholds=threshold_table(content.answer, spec.make_family()),
-        synergies=[_synergy_row(mix) for mix in content.answer.mixes if mix.synergy_total and mix.synergy_core],
+        compared=any(mix.synergy_total is not None for mix in content.answer.mixes),
         races=[_race_row(found) for found in speed_ups(spec, content.runs)],
         verdicts={verdict.value: text for verdict, text in _verdicts(content.answer.words).items()},
         shown={mix.target.transition.verdict.value for mix in content.answer.mixes},
@@ -103,58 +103,42 @@ def page(content: PageContent) -> str:
 
 
 def _figures(content: PageContent) -> dict[str, Markup | None]:
-    """The figures as elements, None where there is nothing to draw."""
+    """The figures as elements, None for those with nothing to draw."""
     spec, answer, runs = content.sweep.spec, content.answer, content.runs
+    first, _ = headline(answer)
+    axis, size = f"{answer.words.score} of {answer.target}", answer.size_axis
     drawn = {
-        "curves": main_figure(spec, answer, title=""),  # The question stands above it on the page.
-        "narrow": narrow_figure(spec, answer),
-        "similarities": similarities_figure(answer, runs),
-        "probes": probe_figure(answer, runs),
-        "races": race_figure(spec, runs, speed_ups(spec, runs)),
-        "learning": learning_figure(spec, runs) if any(run.outcome.curve for run in runs) else None,
+        "curves": (main_figure(spec, answer, title=""), f"{axis} against {size}, every run a point. {first}"),
+        "narrow": (narrow_figure(spec, answer), f"{axis} against {size}, every run a point. {first}"),
+        "similarities": (
+            similarities_figure(answer, runs),
+            "Cosine similarities and principal components below and above each transition",
+        ),
+        "probes": (probe_figure(answer, runs), f"Numbers of probes against {size}"),
+        "races": (
+            race_figure(spec, runs, speed_ups(spec, runs)),
+            f"The loss of every method against its spending, and the speed-up of {answer.target} against {size}",
+        ),
+        "learning": (
+            learning_figure(spec, runs) if any(run.outcome.curve for run in runs) else None,
+            f"Validation {axis} over steps, a panel for each mix",
+        ),
     }
-    # Drawn by ourselves; the text in them went through matplotlib, which escapes it.
-    return {name: None if figure is None else Markup(inline_svg(figure, name)) for name, figure in drawn.items()}
-
-
-def _synergy_row(mix: MixAnswer) -> dict[str, str]:
-    total, core = mix.synergy_total, mix.synergy_core
-    assert total is not None
-    assert core is not None
+    # Drawn here; the text in them went through matplotlib, which escapes it.
     return {
-        "mix": mix.mix,
-        "total": wording.saving(total),
-        "core": wording.saving(core),
-        "ratio": _ratio(total),
-        "benefit": "unknown" if total.p_benefit is None else f"{total.p_benefit:.3f}",
+        name: None if figure is None else Markup(inline_svg(figure, name, said))
+        for name, (figure, said) in drawn.items()
     }
 
 
-def _race_row(found: SpeedUp) -> dict[str, str]:
-    return {
-        "mix": found.mix,
-        "size": str(found.size),
-        "pairs": str(found.pairs),
-        "spent": _speed_up(found.spent),
-        "seconds": _speed_up(found.seconds),
-    }
+def _race_row(found: SpeedUp) -> tuple[str, ...]:
+    return found.mix, str(found.size), str(found.pairs), _speed_up(found.spent), _speed_up(found.seconds)
 
 
 def _speed_up(found: Estimate) -> str:
     """``2.1x [1.8, 2.6]``, with a dash for what is open."""
     value, low, high = ("-" if side is None else wording.bare(side) for side in (found.value, found.low, found.high))
     return f"{value}{'' if found.value is None else 'x'} [{low}, {high}]"
-
-
-def _ratio(found: Synergy) -> str:
-    """``3.6x [2.8, 4.9]``, one-sided where a side is not known."""
-    low = None if found.low is None else wording.bare(found.low)
-    high = None if found.high is None else wording.bare(found.high)
-    if found.value is None:
-        sides = [f">= {low}x"] if low else []
-        sides += [f"<= {high}x"] if high else []
-        return ", ".join(sides) or "unknown"
-    return f"{wording.times(found.value)} [{low or '?'}, {high or '?'}]"
 
 
 def _asked(spec: SweepSpec) -> dict[str, str]:
@@ -214,11 +198,11 @@ def _source(environment: dict[str, Any]) -> str:
 
 
 def _verdicts(words: Words) -> dict[Verdict, str]:
-    """What each verdict means."""
+    """The meaning of each verdict."""
     learned, so_good = words.learned, f"what counts as {words.learned}"
     return {
         Verdict.FOUND: f"sizes below fail, sizes above {words.learn}, and the interval says how sharply that is known",
-        Verdict.ABOVE: f"censored: nothing up to the largest size tested {learned} it, so it lies beyond, if anywhere",
+        Verdict.ABOVE: f"censored: nothing up to the largest size tested {learned} it, so it is above, if anywhere",
         Verdict.BELOW: f"censored: already the smallest size tested {learned} it",
         Verdict.PLATEAU: f"{words.score} levels off under {PLATEAU:g}: more size did not help, so there is none at "
         "this budget",

@@ -1,4 +1,4 @@
-"""HTML from the templates beside this module."""
+"""HTML from the templates of this package."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from orchestrator.report.prose import whole_numbers
 
 
 def render(template: str, **values: object) -> str:
-    """A template with its values, escaped. A name that the template uses and that is not given is an error. Where it
-    says ``|whole``, no line breaks within a number."""
+    """A template with its values, escaped; a missing value is an error. The filter ``whole`` keeps the digits of a
+    number on one line."""
     environment = Environment(
-        loader=PackageLoader("orchestrator.report", "."),
+        loader=PackageLoader("orchestrator.report.page", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

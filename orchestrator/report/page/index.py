@@ -1,4 +1,4 @@
-"""All sweeps of a home on one page: each question with its answer, figure, state and age, and where to read more."""
+"""All sweeps of a home on one page: each question with its answer, figure, state and age."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from datetime import datetime
 
 from orchestrator.report.answer import CONFIDENCE, Answer
 from orchestrator.report.explaining import Paragraph
+from orchestrator.report.page.templates import render
 from orchestrator.report.table import answer_table
-from orchestrator.report.templates import render
 from orchestrator.transition.types import LEVEL
 
 TEMPLATE = "index.html.j2"
 REFRESH_S = 30
-"""How often the page asks for itself while a sweep runs, in seconds."""
+"""Seconds between reloads of the page while a sweep runs."""
 HOW_TO_READ = (
     f"Transition: the size at which the mean score reaches {LEVEL:.0%} of its asymptote, with its {CONFIDENCE:.0%} "
     "interval in brackets. 3/5 at 12: three of the five seeds tried at size 12 learned."
@@ -23,7 +23,7 @@ HOW_TO_READ = (
 
 @dataclass(frozen=True)
 class Link:
-    """A place that says more."""
+    """An address with more about a sweep."""
 
     name: str
     address: str
@@ -32,11 +32,10 @@ class Link:
 @dataclass(frozen=True)
 class Entry:
     """One sweep. ``about`` tells it from others of the same question. ``headline`` is its answer in a sentence,
-    ``verdicts`` a line a mix, and ``told`` says more of it; ``why`` says instead why it cannot be read. ``figure``,
-    ``narrow`` (for a phone) and ``report`` are addresses, ``""`` where there is none. Of one that runs, ``training``
-    says what trains now, ``stoppable`` are mixes that could be stopped by themselves, ``asked`` is what somebody asked
-    to stop already. ``again`` is the command that goes on with one that was interrupted; ``resumable`` says whether a
-    button may, ``resuming`` what became of a process that was begun to."""
+    ``verdicts`` a line a mix, ``told`` says more; ``why`` is the reason it cannot be read. ``figure``, ``narrow`` (for
+    a phone) and ``report`` are addresses, ``""`` for none. Of one that runs: ``training`` now, ``stoppable`` mixes and
+    requests to stop, ``asked``. Of an interrupted one: ``again``, the command that resumes it, ``resumable`` by a
+    button, and ``resuming``, the state of a process that did."""
 
     id: str
     question: str
@@ -71,9 +70,8 @@ def index_page(
     refresh_s: int = REFRESH_S,
     may_steer: bool = False,
 ) -> str:
-    """The HTML of the page. ``notes`` are said above the sweeps; ``home`` names the directory they lie in. While one
-    runs, the page asks for itself every ``refresh_s`` seconds; where one ``may_steer`` it does so always, and has
-    what stops a sweep, and what goes on with one."""
+    """The HTML of the page of a ``home``, with ``notes`` above the sweeps. While one runs, the page reloads itself
+    every ``refresh_s`` seconds; if one ``may_steer``, always, and it has buttons that stop and resume sweeps."""
     running = any(entry.state == "running" for entry in entries)
     return render(
         TEMPLATE,

@@ -1,4 +1,4 @@
-"""The sweeps of a home as the page shows them; what has not changed is neither read nor judged again."""
+"""The sweeps of a home as pages; an unchanged sweep is read and drawn once."""
 
 from __future__ import annotations
 
@@ -8,27 +8,31 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any, TypeVar
 
 from orchestrator.catalogue.reading import Outline, State, StoredSweep, read_known
 from orchestrator.catalogue.training import Unfinished, in_training
 from orchestrator.errors import UserError
 from orchestrator.report.explaining import Paragraph, in_short
-from orchestrator.report.index import REFRESH_S, Entry, Link, headline, index_page
-from orchestrator.report.main_figure import main_figure, narrow_figure
-from orchestrator.report.page import PageContent, Served, page
+from orchestrator.report.figures.comparisons import main_figure, narrow_figure
+from orchestrator.report.figures.style import inline_svg
+from orchestrator.report.page.index import REFRESH_S, Entry, Link, headline, index_page
+from orchestrator.report.page.report import PageContent, Served, page
+from orchestrator.report.page.templates import render
 from orchestrator.report.structure import structures, told
-from orchestrator.report.style import inline_svg
 from orchestrator.site.resuming import Resuming
 from orchestrator.store.files import Home
 from orchestrator.store.lifecycle import is_driven
 from orchestrator.store.notes import StopRequest, ask_to_stop, asked_to_stop
 from orchestrator.store.reading import Unreadable
+from orchestrator.tracking.page import places
+from orchestrator.tracking.store import Store, StoreError
 
 SHOWN = 30
-"""Sweeps with answer and figure on the page; a figure takes half a second to draw. Older ones have their links."""
+"""Sweeps with answer and figure on the page; a figure takes half a second to draw. Older ones have links only."""
 
 Links = Callable[[], tuple[Mapping[str, tuple[Link, ...]], str]]
-"""Where each sweep is in the record, by its id, and why that is not known (``""`` where it is)."""
+"""Each sweep's addresses in the record, by its id, and an error (``""`` for none)."""
 
 
 def no_links() -> tuple[Mapping[str, tuple[Link, ...]], str]:
@@ -36,10 +40,35 @@ def no_links() -> tuple[Mapping[str, tuple[Link, ...]], str]:
     return {}, ""
 
 
-class Shelf:
-    """Reads a home for its page, and does what somebody asks there. May be asked from several threads; one at a time
-    is answered. While a sweep runs the page asks for itself every ``refresh_s`` seconds; ``resuming`` goes on with
-    sweeps."""
+def record_links(store: Store, port: int) -> Links:
+    """Each sweep's addresses in MLflow's page at ``port``."""
+
+    def links() -> tuple[Mapping[str, tuple[Link, ...]], str]:
+        try:
+            found = places(store, port)
+        except StoreError as error:
+            return {}, str(error)
+        named = {
+            sweep: (
+                ("Transitions in MLflow", each.transitions),
+                ("Transitions as charts", each.transition_charts),
+                ("Runs in MLflow", each.runs),
+                ("Runs as charts", each.run_charts),
+                ("Its record in MLflow", each.record),
+            )
+            for sweep, each in found.items()
+        }
+        return {sweep: tuple(Link(*pair) for pair in pairs if pair[1]) for sweep, pairs in named.items()}, ""
+
+    return links
+
+
+Made = TypeVar("Made")
+
+
+class SweepPages:
+    """Reads a home for its pages, and stops and resumes sweeps. Threads may call it; one at a time is answered. While a
+    sweep runs the page reloads itself every ``refresh_s`` seconds; ``resuming`` resumes sweeps."""
 
     def __init__(
         self, home: Home, links: Links = no_links, *, refresh_s: int = REFRESH_S, resuming: Resuming | None = None
@@ -49,17 +78,15 @@ class Shelf:
         self._refresh_s = refresh_s
         self._resuming = resuming or Resuming()
         self.asked_at = -math.inf
-        """When a page was last asked for, on the monotonic clock."""
+        """Time of the last request, on the monotonic clock."""
         self.stopped_a_sweep = False
-        """Whether somebody stopped a whole sweep here."""
+        """True if a whole sweep was stopped on a page."""
         self._lock = threading.Lock()
-        self._read: dict[str, tuple[object, StoredSweep | Outline | Unreadable]] = {}
-        self._drawn: dict[tuple[str, str], tuple[object, str]] = {}
-        self._told: dict[str, tuple[object, tuple[Paragraph, ...]]] = {}
+        self._kept: dict[tuple[str, str], tuple[object, Any]] = {}
+        """By kind and sweep what was read or drawn last, after its signature."""
 
     def index(self, *, may_steer: bool = False) -> str:
-        """The page of all sweeps; where one ``may_steer``, with what stops one that runs, or a mix of it, and what goes
-        on with one that was interrupted."""
+        """The page of all sweeps; if one ``may_steer``, with buttons that stop one, or a mix of it, and resume one."""
         self.asked_at = time.monotonic()
         with self._lock:
             links, out = self._links()
@@ -88,71 +115,67 @@ class Shelf:
         with self._lock:
             return _mark(self._stored(sweep_id))
 
-    def figure(self, sweep_id: str) -> str:
-        """The figure of one sweep as SVG, without the question, which stands beside it. Raises :class:`UserError` as
-        :meth:`report` does."""
-
-        def make(stored: StoredSweep) -> str:
-            return inline_svg(main_figure(stored.spec, stored.answer, title=""), "main")
-
-        return self._made("figure", sweep_id, make)
-
-    def narrow_figure(self, sweep_id: str) -> str:
-        """The same for a narrow screen, where it has room there. Raises :class:`UserError` as :meth:`report` does."""
+    def figure(self, sweep_id: str, *, narrow: bool = False) -> str:
+        """The figure of one sweep as SVG without its question, for a ``narrow`` screen if asked. Raises
+        :class:`UserError` as :meth:`report` does."""
 
         def make(stored: StoredSweep) -> str:
             spec, answer = stored.spec, stored.answer
-            return inline_svg(narrow_figure(spec, answer) or main_figure(spec, answer, title=""), "main")
+            drawn = (narrow_figure(spec, answer) if narrow else None) or main_figure(spec, answer, title="")
+            svg = inline_svg(drawn, "main", spec.question)
+            return svg.replace(">", f"><style>{render('palette.css.j2')} svg {{ font-family: sans-serif; }}</style>", 1)
 
-        return self._made("narrow figure", sweep_id, make)
+        return self._made("narrow" if narrow else "figure", sweep_id, make)
 
     def stop(self, sweep_id: str, mix: str) -> None:
-        """Ask whoever drives a sweep to stop it, or one of its mixes. Raises :class:`UserError` where nobody does, or
-        there is no such sweep or mix."""
+        """Ask the driver of a sweep to stop it, or one of its mixes. Raises :class:`UserError` if none drives it, or
+        for an unknown sweep or mix."""
         with self._lock:
             found = self._stored(sweep_id)
         ask_to_stop(found.sweep, StopRequest(mix))
         self.stopped_a_sweep = self.stopped_a_sweep or not mix
 
     def resume(self, sweep_id: str) -> None:
-        """Go on with a sweep that was interrupted. Raises :class:`UserError` for one that was not, that is gone on with
-        already, or that is not there."""
+        """Resume an interrupted sweep. Raises :class:`UserError` for another one, or one being resumed."""
         with self._lock:
             found = self._stored(sweep_id)
             if found.state is not State.INTERRUPTED:
-                raise UserError(f"{sweep_id} is {found.state.value}: one that was interrupted can be gone on with")
+                raise UserError(f"{sweep_id} is {found.state.value}: only an interrupted sweep can be resumed")
             self._resuming.begin(self._home.sweep(sweep_id))
 
-    def _made(self, what: str, sweep_id: str, make: Callable[[StoredSweep], str]) -> str:
+    def _once(self, kind: str, sweep_id: str, signature: object, make: Callable[[], Made]) -> Made:
+        """What ``make`` gives, made again only if the signature has changed."""
+        if (known := self._kept.get((kind, sweep_id))) is None or known[0] != signature:
+            known = self._kept[kind, sweep_id] = (signature, make())
+        made: Made = known[1]
+        return made
+
+    def _made(self, kind: str, sweep_id: str, make: Callable[[StoredSweep], str]) -> str:
         with self._lock:
             found = self._stored(sweep_id)
-            signature = self._read[sweep_id][0]
-            if (known := self._drawn.get((what, sweep_id))) is None or known[0] != signature:
-                known = (signature, make(found))
-                self._drawn[what, sweep_id] = known
-            return known[1]
+            return self._once(kind, sweep_id, self._signature(sweep_id), lambda: make(found))
 
     def _stored(self, sweep_id: str) -> StoredSweep:
         """A sweep that can be read. Raises :class:`UserError` for another one."""
         if sweep_id not in self._home.sweep_ids():
             raise UserError(f"there is no sweep {sweep_id!r} in {self._home.root}")
-        _, found = self._known(sweep_id)
+        found = self._known(sweep_id)
         if not isinstance(found, StoredSweep):
             raise UserError(f"{sweep_id} cannot be read; `sweeps` says why")
         return found
 
-    def _known(self, sweep_id: str) -> tuple[object, StoredSweep | Outline | Unreadable]:
-        """What a sweep says, and what changes when it says something else."""
+    def _signature(self, sweep_id: str) -> object:
+        """A value that changes with a sweep."""
         files = self._home.sweep(sweep_id)
         written = files.journal.stat() if files.journal.is_file() else None
-        signature = (written and (written.st_mtime_ns, written.st_size), is_driven(files))
-        if (known := self._read.get(sweep_id)) is None or known[0] != signature:
-            known = (signature, read_known(self._home, sweep_id))
-            self._read[sweep_id] = known
-        return known
+        return written and (written.st_mtime_ns, written.st_size), is_driven(files)
+
+    def _known(self, sweep_id: str) -> StoredSweep | Outline | Unreadable:
+        """A sweep as read last."""
+        return self._once("read", sweep_id, self._signature(sweep_id), lambda: read_known(self._home, sweep_id))
 
     def _entry(self, sweep_id: str, links: tuple[Link, ...], shown: bool) -> Entry:
-        signature, found = self._known(sweep_id)
+        found = self._known(sweep_id)
         if isinstance(found, Unreadable):
             now = datetime.now(UTC)
             return Entry(sweep_id, "", "", "unreadable", 0, now, now, why=str(found))
@@ -162,13 +185,13 @@ class Shelf:
         )
         if isinstance(found, Outline):
             return replace(known, why=str(found.unreadable))
-        said, verdicts = headline(found.answer) if shown else ("its answer stands in its report", ())
+        said, verdicts = headline(found.answer) if shown else ("see its report for the answer", ())
         known = replace(
             known,
             about=", ".join(filter(None, (found.spec.variant, found.answer.subject))),
             headline=said,
             verdicts=verdicts,
-            told=self._told_of(found, signature) if shown else (),
+            told=self._once("told", found.id, self._signature(found.id), lambda: _told_of(found)) if shown else (),
             figure=f"figure/{found.id}.svg?{len(found.runs)}" if shown and found.runs else "",
             narrow=f"narrow/{found.id}.svg?{len(found.runs)}" if shown and found.runs else "",
             report=f"sweep/{found.id}",
@@ -180,18 +203,8 @@ class Shelf:
             return replace(known, resumable=not at_it)
         return self._underway(known, found) if found.state is State.RUNNING else known
 
-    def _told_of(self, found: StoredSweep, signature: object) -> tuple[Paragraph, ...]:
-        """How sure a sweep's answer is, which runs disagree, and, once it no longer runs, what its models hold."""
-        if (known := self._told.get(found.id)) is None or known[0] != signature:
-            held = (
-                () if found.state is State.RUNNING else structures(found.answer, found.runs, found.spec.make_family())
-            )
-            known = (signature, (*in_short(found.answer), *told(held, found.answer.words)))
-            self._told[found.id] = known
-        return known[1]
-
     def _underway(self, entry: Entry, found: StoredSweep) -> Entry:
-        """The same with what trains now, what can still be stopped, and what was asked to."""
+        """The same with runs in training, mixes that can be stopped, and requests to stop."""
         files, ended = self._home.sweep(found.id), frozenset(run.key for run in found.runs)
         axis, target = found.spec.size_axis, found.spec.target
         training = in_training(found.spec, files, ended, _say_nothing)
@@ -203,6 +216,13 @@ class Shelf:
             stoppable=tuple(mix.name for mix in found.spec.mixes if mix.name in going and len(going) > 1),
             asked=tuple(asked),
         )
+
+
+def _told_of(found: StoredSweep) -> tuple[Paragraph, ...]:
+    """Certainty of a sweep's answer, runs that disagree, and, once it has ended, structure inside its models."""
+    running = found.state is State.RUNNING
+    held = () if running else structures(found.answer, found.runs, found.spec.make_family())
+    return (*in_short(found.answer), *told(held, found.answer.words))
 
 
 def _report(stored: StoredSweep) -> str:
@@ -222,10 +242,10 @@ def _training_words(run: Unfinished, axis: str, target: str) -> str:
     config = run.config
     said = f"{config.label} {axis} {config.size} seed {config.seed}"
     if not run.curve:
-        return f"{said}: beginning"
+        return f"{said}: starting"
     accuracy = run.curve[-1].accuracy.get(target)
     return f"{said}: step {run.step}" + ("" if accuracy is None else f", {accuracy:.2f}")
 
 
 def _say_nothing(said: str) -> None:
-    """A stack whose files are just being written is on the next page."""
+    """A stack whose files are being written is on the next page."""
