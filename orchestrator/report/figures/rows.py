@@ -85,7 +85,7 @@ def styles_of(names: Iterable[str]) -> dict[str, SeriesStyle]:
 def drawn_estimate(found: Estimate, verdict: Verdict, smallest: float, largest: float) -> Estimate | None:
     """Value and ends of a bar for a transition tested from ``smallest`` to ``largest``; an end is None if it is open.
     None for a verdict without a size."""
-    if verdict in wording.NO_SIZE:
+    if verdict in (*wording.NO_SIZE, Verdict.FALLS):
         return None
     if verdict is Verdict.ABOVE:
         return Estimate(None, largest, None)
