@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 from orchestrator.catalogue.lookup import space_of
 from orchestrator.catalogue.reading import Outline, StoredSweep, read_arrays, read_sweep, read_sweeps
 from orchestrator.catalogue.status import UNREADABLE
-from orchestrator.catalogue.views import moment, sweep_words
+from orchestrator.catalogue.views import sweep_words
 from orchestrator.errors import UserError, unknown
 from orchestrator.report.answer import Answer
+from orchestrator.report.words.numbers import moment
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.bucket_home import open_home
 from orchestrator.store.files import Home
@@ -76,22 +77,22 @@ class SweepResults:
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """A row a run that ended; :mod:`orchestrator.catalogue.frames` names the columns."""
-        from orchestrator.catalogue.frames import runs_frame
+        """A row a run that ended; :mod:`orchestrator.catalogue.export` names the columns."""
+        from orchestrator.catalogue.export import runs_frame
 
         return runs_frame(self._stored)
 
     @cached_property
     def curves(self) -> pd.DataFrame:
         """A row for each evaluation and task: the learning curves."""
-        from orchestrator.catalogue.frames import curves_frame
+        from orchestrator.catalogue.export import curves_frame
 
         return curves_frame(self._stored)
 
     @cached_property
     def transitions(self) -> pd.DataFrame:
         """A row for each mix and task: transition, interval, verdict, synergy."""
-        from orchestrator.catalogue.frames import transitions_frame
+        from orchestrator.catalogue.export import transitions_frame
 
         return transitions_frame(self._stored)
 
@@ -125,7 +126,7 @@ class SweepResults:
         """A figure: ``curves`` (accuracy against size; of every task of one ``mix`` where one is given),
         ``embeddings`` (their similarities below and above each transition), ``learning`` (accuracy over steps) or
         ``transitions`` (in parameters, as ``compare`` draws them). Save it with ``.savefig``. Raises ``UserError``."""
-        from orchestrator.report import comparison, learning, panels
+        from orchestrator.report import learning, panels, side_by_side
         from orchestrator.report.figures import comparisons, transitions
 
         answer, spec, runs = self.answer, self.spec, self._stored.runs
@@ -140,7 +141,7 @@ class SweepResults:
         if kind == "learning":
             return learning.learning_figure(spec, runs, spec.question)
         if kind == "transitions":
-            return comparisons.forest_figure([comparison.Compared(self.id, answer)], spec.question)
+            return comparisons.forest_figure([side_by_side.Compared(self.id, answer)], spec.question)
         if kind == "embeddings":
             drawn = panels.similarities_figure(answer, runs, spec.question)
             if drawn is None:
@@ -150,7 +151,7 @@ class SweepResults:
 
     def report(self, path: str | Path) -> Path:
         """Write the report, one HTML file that needs nothing else; returns where it lies."""
-        from orchestrator.catalogue.reports import write_report
+        from orchestrator.catalogue.export import write_report
 
         return write_report(self._stored, Path(path))
 
@@ -161,7 +162,7 @@ class SweepResults:
         return export(self._stored, Path(directory))
 
     def __repr__(self) -> str:
-        return f"<sweep {self.id}: {self.state}, {len(self._stored.runs)} runs; {sweep_words(self._stored)}>"
+        return f"<sweep {self.id}: {self.state}, {self._stored.counted} runs; {sweep_words(self._stored)}>"
 
     def _repr_html_(self) -> str:
         from orchestrator.report import table
@@ -169,9 +170,11 @@ class SweepResults:
         said = table.answer_table(self.answer)
         head = "".join(f"<th>{escape(cell)}</th>" for cell in said.header)
         rows = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row.cells) + "</tr>" for row in said.rows
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row.cells) + "</tr>"
+            for row in said.rows
+            if row.lead
         )
-        lines = "<br>".join(escape(line) for line in said.conclusions)
+        lines = "<br>".join(escape(line) for line in said.sentences)
         return (
             f"<b>{escape(self.id)}</b>, {self.state}, begun {moment(self._stored.begun)}<br>"
             f"{escape(self.spec.question)}"
@@ -213,8 +216,8 @@ def _listed(found: StoredSweep | Outline | Unreadable) -> tuple[object, ...]:
         return (found.id, space_of(found.id), None, UNREADABLE, None, None, None, None, str(found))
     asked = (found.id, found.spec.name, found.spec.profile, found.state.value)
     if isinstance(found, Outline):
-        return (*asked, len(found.ended), None, found.disk_bytes, found.begun, str(found.unreadable))
-    return (*asked, len(found.runs), sweep_words(found), found.disk_bytes, found.begun, "")
+        return (*asked, found.counted, None, found.disk_bytes, found.begun, str(found.unreadable))
+    return (*asked, found.counted, sweep_words(found), found.disk_bytes, found.begun, "")
 
 
 def run(

@@ -11,7 +11,7 @@ from contextlib import suppress
 from itertools import zip_longest
 
 from orchestrator import supervisor
-from orchestrator.terminal.outcry import exit_code_of, say
+from orchestrator.terminal.error_output import exit_code_of, say
 
 
 def with_bare_resume(arguments: Sequence[str]) -> list[str]:

@@ -26,7 +26,7 @@ from orchestrator.cli import main, with_bare_resume
 from orchestrator.errors import SweepError, UserError
 from orchestrator.space import strict_yaml
 from orchestrator.space.spaces import load_space
-from orchestrator.terminal.outcry import describe, exit_code_of
+from orchestrator.terminal.error_output import describe, exit_code_of
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -119,7 +119,7 @@ def test_plan_says_what_will_be_done_and_what_it_costs_and_writes_nothing(run: R
     assert ended.code == 0
     assert re.search(r"mixes +add \(baseline\), add\+prod", ended.out)
     assert re.search(r"units +8 12 18 26 40 58 86 128", ended.out)
-    assert "about 16 runs (16 at most)" in ended.out
+    assert "about 16 runs (hard limit 16)" in ended.out
     # 128 x 128 + 128 parameters, 1e6 x 128^2 operations, two mixes
     assert re.search(r"\n +128 +16 500 +1\.6e\+10 +\d+ s +1 +2\.0\s", ended.out)
     assert sorted(tmp_path.rglob("*")) == before

@@ -89,7 +89,6 @@ def test_it_is_told_in_the_familys_words(told: Told) -> None:
     for name, text in told.said.items():
         assert text.strip(), name
         assert not FOREIGN.search(text), (name, FOREIGN.findall(text))
-    assert "core parameters: all but eyes and legs" in told.said["run"]
     assert "all trainable ones without eyes and legs" in told.said["report.html"]
     mistaken = command("plan", "mazes.yaml", "--set", "target=fly")
     assert mistaken.code == 2

@@ -1,13 +1,144 @@
-"""A sweep's tables as files other programs read."""
+"""Sweeps as files that others read: tables, a report, comparisons. Column names never change: notebooks rest on them.
+
+``runs``, one row a run:
+    ``sweep``, ``space``, ``variant``, ``profile``; ``key``, ``mix``, ``size``, ``seed``, ``steps_factor`` (above 1: an
+    audit of the budget, no evidence); ``status`` (finished, diverged, failed), ``steps``, ``seconds``; ``accuracy`` and
+    ``floor`` (of the target; the floor is the best constant answer's), ``parameters``, ``core_parameters``;
+    ``reused_from``; then for every task ``test_accuracy/TASK`` and ``floor/TASK``, ``probe/PROBE/NUMBER`` for what
+    probes found in its model, and the run's further measures by their own names (``measure/NAME`` where a column above
+    has that name).
+
+``curves``, one row an evaluation and task:
+    ``sweep``, ``key``, ``mix``, ``size``, ``seed``, ``steps_factor``; ``step``, ``loss`` (in the family's unit),
+    ``task``, ``accuracy`` (validation); then ``measure/NAME`` for what else was measured at that evaluation.
+
+``transitions``, one row a mix and task:
+    ``sweep``, ``space``, ``variant``, ``profile``, ``size_axis``; ``mix``, ``recipe``, ``task``, ``is_target``,
+    ``verdict``; ``transition``, ``low``, ``high`` on the size axis, the same with ``_parameters``, ``_core_parameters``
+    and (at accuracy 0.8) ``_absolute`` behind them; ``p_above``, ``p_below``; ``tested_from``, ``tested_to``; ``runs``,
+    ``diverged``, ``failed``; for the target of mixes other than the baseline ``synergy``, ``synergy_low``,
+    ``synergy_high``, ``synergy_decided``, the same for ``synergy_core``; ``budget_limited``; ``words``.
+
+Unknown values (a censored side, a failed run's accuracy) are missing.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from orchestrator.catalogue import frames
-from orchestrator.catalogue.reading import StoredSweep
+from orchestrator.catalogue.reading import State, StoredSweep
 from orchestrator.errors import UserError
-from orchestrator.store.files import whole_directory
+from orchestrator.report.rows import rows
+from orchestrator.report.side_by_side import Compared
+from orchestrator.store.files import whole_directory, write_whole
+from orchestrator.store.probed import numbers_of
+from orchestrator.store.records import REPORT
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MEASURE = "measure/"
+"""Prefix of the columns of measures, against name clashes."""
+RUN_COLUMNS = (
+    *("sweep", "space", "variant", "profile", "key", "mix", "size", "seed", "steps_factor", "status", "steps"),
+    *("seconds", "accuracy", "floor", "parameters", "core_parameters", "reused_from"),
+)
+CURVE_COLUMNS = ("sweep", "key", "mix", "size", "seed", "steps_factor", "step", "loss", "task", "accuracy")
+TRANSITION_COLUMNS = (
+    *("sweep", "space", "variant", "profile", "size_axis", "mix", "recipe", "task", "is_target", "verdict"),
+    *("transition", "low", "high"),
+    *("transition_parameters", "low_parameters", "high_parameters"),
+    *("transition_core_parameters", "low_core_parameters", "high_core_parameters"),
+    *("transition_absolute", "low_absolute", "high_absolute"),
+    *("p_above", "p_below", "tested_from", "tested_to", "runs", "diverged", "failed"),
+    *("synergy", "synergy_low", "synergy_high", "synergy_decided"),
+    *("synergy_core", "synergy_core_low", "synergy_core_high", "synergy_core_decided"),
+    *("budget_limited", "words"),
+)
+
+
+def runs_frame(stored: StoredSweep) -> pd.DataFrame:
+    """The runs that ended, in the order they did."""
+    import pandas as pd
+
+    spec = stored.spec
+    family = spec.make_family()
+    counts = {size: family.parameters(size) for size in {run.config.size for run in stored.runs}}
+    found: list[dict[str, Any]] = []
+    for run in stored.runs:
+        config, outcome = run.config, run.outcome
+        found.append(
+            {
+                **_sweep_columns(stored),
+                "key": run.key,
+                "mix": config.label,
+                "size": config.size,
+                "seed": config.seed,
+                "steps_factor": config.steps_factor,
+                "status": outcome.status.value,
+                "steps": outcome.steps,
+                "seconds": outcome.measures.get("seconds"),
+                "accuracy": outcome.accuracy.get(spec.target),
+                "floor": outcome.floor.get(spec.target),
+                "parameters": counts[config.size].total,
+                "core_parameters": counts[config.size].core,
+                "reused_from": run.found_in,
+                **{f"test_accuracy/{task}": accuracy for task, accuracy in outcome.accuracy.items()},
+                **{f"floor/{task}": floor for task, floor in outcome.floor.items()},
+                **numbers_of(run.directory),
+                **{_measure(name): value for name, value in outcome.measures.items() if name != "seconds"},
+            }
+        )
+    further = sorted({name for row in found for name in row} - set(RUN_COLUMNS))
+    numbers = ["seconds", "accuracy", "floor", "parameters", "core_parameters", *further]
+    return pd.DataFrame(found, columns=[*RUN_COLUMNS, *further]).astype(dict.fromkeys(numbers, float))
+
+
+def curves_frame(stored: StoredSweep) -> pd.DataFrame:
+    """Every evaluation of the runs that ended."""
+    import pandas as pd
+
+    points = []
+    measured: list[dict[str, float]] = []
+    for run in stored.runs:
+        config = run.config
+        which = (stored.id, run.key, config.label, config.size, config.seed, config.steps_factor)
+        for point in run.outcome.curve:
+            points += [(*which, point.step, point.loss, task, accuracy) for task, accuracy in point.accuracy.items()]
+            measured += [{f"{MEASURE}{name}": value for name, value in point.measures.items()}] * len(point.accuracy)
+    frame = pd.DataFrame(points, columns=list(CURVE_COLUMNS))
+    names = sorted({name for each in measured for name in each})
+    return frame.join(pd.DataFrame(measured, columns=names).astype(float)) if names else frame
+
+
+def transitions_frame(stored: StoredSweep) -> pd.DataFrame:
+    """The table of results, the target of each mix first."""
+    import pandas as pd
+
+    found = stored.answer
+    values = [{**_sweep_columns(stored), "size_axis": found.size_axis, **row.columns()} for row in rows(found)]
+    frame = pd.DataFrame(values, columns=list(TRANSITION_COLUMNS))
+    flags = ["synergy_decided", "synergy_core_decided", "budget_limited"]
+    numbers = [
+        name
+        for name in TRANSITION_COLUMNS
+        if name.startswith(("transition", "low", "high", "p_", "synergy")) and name not in flags
+    ]
+    return frame.astype({**dict.fromkeys(numbers, float), **dict.fromkeys(flags, "boolean")})
+
+
+def _measure(name: str) -> str:
+    """The column of a run's own measure."""
+    return f"{MEASURE}{name}" if name in RUN_COLUMNS or "/" in name else name
+
+
+def _sweep_columns(stored: StoredSweep) -> dict[str, str]:
+    spec = stored.spec
+    return {"sweep": stored.id, "space": spec.name, "variant": spec.variant, "profile": spec.profile}
+
 
 COLUMNS = "columns.txt"
 """Beside the tables: what each column means."""
@@ -19,14 +150,63 @@ def export(stored: StoredSweep, directory: Path) -> list[Path]:
     if directory.exists():
         raise UserError(f"{str(directory)!r} is there already; name a new directory with --output, or remove it")
     tables = {
-        "runs": frames.runs_frame(stored),
-        "curves": frames.curves_frame(stored),
-        "transitions": frames.transitions_frame(stored),
+        "runs": runs_frame(stored),
+        "curves": curves_frame(stored),
+        "transitions": transitions_frame(stored),
     }
     with whole_directory(directory) as aside:
         aside.chmod(0o755)
         for name, table in tables.items():
             table.to_parquet(aside / f"{name}.parquet", index=False)
             table.to_csv(aside / f"{name}.csv", index=False)
-        (aside / COLUMNS).write_text((frames.__doc__ or "").strip() + "\n", encoding="utf-8")
+        (aside / COLUMNS).write_text((__doc__ or "").strip() + "\n", encoding="utf-8")
     return sorted(directory.iterdir())
+
+
+def output_path(path: Path) -> Path:
+    """The file to write. Raises :class:`UserError` for a directory, or one in a directory that does not exist."""
+    if path.is_dir():
+        raise UserError(f"{str(path)!r} is a directory; name the file, such as {str(path / 'report.html')!r}")
+    if not path.parent.is_dir():
+        raise UserError(f"{str(path)!r}: there is no directory {str(path.parent)!r}; create it, or name another file")
+    return path
+
+
+def write_report(stored: StoredSweep, path: Path) -> Path:
+    """Write a sweep's report to a file, whole, over an older one. Raises :class:`UserError` as :func:`output_path`."""
+    from orchestrator.report.page.report import PageContent, page
+
+    content = PageContent(stored.sweep, stored.state.value, stored.answer, stored.runs)
+    write_whole(output_path(path), page(content))
+    return path
+
+
+def kept_report(stored: StoredSweep) -> Path:
+    """The report in a sweep's directory, written if a run, a probe or the program is newer than it, or the sweep has
+    not ended."""
+    path = stored.sweep.directory / REPORT
+    if stored.state is State.FINISHED and path.is_file():
+        program = [each for each in Path(__file__).parents[1].rglob("*") if each.suffix in (".py", ".j2")]
+        sources = (*program, stored.sweep.directory / "journal.jsonl", *(run.directory for run in stored.runs))
+        if path.stat().st_mtime >= max(each.stat().st_mtime for each in sources if each.exists()):
+            return path
+    return write_report(stored, path)
+
+
+def compared(sweeps: Sequence[StoredSweep]) -> list[Compared]:
+    """Sweeps under names that tell them apart: space, variant and profile, and the id where that is not enough."""
+    short = {
+        each.id: ", ".join(filter(None, (each.spec.name, each.spec.variant, each.spec.profile))) for each in sweeps
+    }
+    often = Counter(short.values())
+    labels = (short[each.id] if often[short[each.id]] == 1 else f"{short[each.id]} ({each.id})" for each in sweeps)
+    return [
+        Compared(label, each.answer, each.spec.name, each.spec.variant, each.spec.along, each.spec.place_along)
+        for label, each in zip(labels, sweeps, strict=True)
+    ]
+
+
+def by_place(found: Sequence[Compared]) -> list[Compared]:
+    """Variants along a number by that number, smallest first; others in the order given."""
+    known = [(each.place, at) for at, each in enumerate(found) if each.place is not None]
+    return [found[at] for _, at in sorted(known)] if len(known) == len(found) else list(found)

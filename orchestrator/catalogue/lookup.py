@@ -1,16 +1,19 @@
-"""From what a person types to the sweep or the run that is meant."""
+"""The sweep or run that a person means by what they type; and the runs in training."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from orchestrator.catalogue.training import in_training
 from orchestrator.errors import SweepError, UserError, nearest
-from orchestrator.store.files import Home
+from orchestrator.space.spec import SweepSpec
+from orchestrator.store.checkpoints import read_members, read_progress
+from orchestrator.store.files import Home, SweepFiles
 from orchestrator.store.lifecycle import recall
 from orchestrator.store.reading import read
 from orchestrator.store.records import Sweep
+from trainables.base import Evaluation, RunConfig
 
 SHOWN = 6
 """At most so many candidates are named in an error."""
@@ -63,7 +66,7 @@ def find_variants(home: Home, given: str) -> list[str]:
 
 @dataclass(frozen=True)
 class RunPlace:
-    """Where a run was found: its key and every sweep that holds it, newest first."""
+    """A run's key and every sweep that holds it, newest first."""
 
     key: str
     sweeps: tuple[str, ...]
@@ -107,6 +110,46 @@ def keys_of(home: Home, sweep_id: str, say: Callable[[str], object]) -> list[str
     if files.stacks.is_dir() and isinstance(sweep := read(home, sweep_id), Sweep):
         keys += [run.key for run in in_training(sweep.spec, files, keys, say)]
     return keys
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A run that was begun and has not ended, with what it reported so far."""
+
+    key: str
+    config: RunConfig
+    curve: tuple[Evaluation, ...]
+
+    @property
+    def step(self) -> int:
+        """The step of its last evaluation."""
+        return self.curve[-1].step if self.curve else 0
+
+
+def in_training(
+    spec: SweepSpec, files: SweepFiles, ended: Collection[str], say: Callable[[str], object] = warnings.warn
+) -> tuple[Unfinished, ...]:
+    """The runs of all stacks on disk, without those whose keys are in ``ended`` and those of the sweep's tuning.
+    ``say`` is told of stacks whose files cannot be read."""
+    if not files.stacks.is_dir():
+        return ()
+    family = spec.make_family()
+    found: dict[str, Unfinished] = {}
+    for directory in sorted(files.stacks.iterdir()):
+        try:
+            members, curves = read_members(directory), read_progress(directory)
+            configs = [spec.config(request) for request in members if request.until is None]
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # It ended while we looked, or is just being made.
+        except (ValueError, KeyError, TypeError) as error:
+            said = f"{type(error).__name__}: {error}"
+            say(f"{directory} does not say what is trained there ({said}); `run --resume` puts it aside")
+            continue
+        for config in configs:
+            key = family.key(config)
+            if key not in ended:
+                found[key] = Unfinished(key, config, curves.get(key, ()))
+    return tuple(found.values())
 
 
 def _listed(names: list[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -10,10 +11,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from orchestrator.catalogue.lookup import find_sweep
-from orchestrator.catalogue.training import Unfinished, in_training
+from orchestrator.catalogue.lookup import Unfinished, find_sweep, in_training
 from orchestrator.errors import SweepError, UserError
 from orchestrator.report.answer import Answer, answer
+from orchestrator.report.words.advice import NextStep
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.validation import explain
 from orchestrator.store import lifecycle, reading
@@ -29,7 +30,7 @@ from trainables.base import SettingsError, Status
 
 
 class State(StrEnum):
-    """How a sweep stands."""
+    """The state of a sweep."""
 
     RUNNING = "running"
     """A process holds its lock."""
@@ -42,7 +43,7 @@ class State(StrEnum):
 
 
 class _OnDisk:
-    """What a sweep's own files say of it, with its family or without."""
+    """Facts from a sweep's own files, with its family or without."""
 
     sweep: Sweep
 
@@ -61,7 +62,7 @@ class _OnDisk:
 
     @cached_property
     def notes(self) -> Notes:
-        """What a person wrote about it."""
+        """Notes and tags a person wrote."""
         return read_notes(SweepFiles(self.sweep.directory))
 
     @cached_property
@@ -74,7 +75,7 @@ class _OnDisk:
 class StoredSweep(_OnDisk):
     """A sweep on disk at the moment it was read. ``runs`` are in the order they ended; ``training`` are the runs that
     were begun and have not ended; ``damage`` says, a sentence each, what in its files could not be read;
-    ``stopped`` are the mixes that somebody stopped."""
+    ``stopped`` are the mixes stopped by hand."""
 
     sweep: Sweep
     state: State
@@ -85,14 +86,27 @@ class StoredSweep(_OnDisk):
 
     @cached_property
     def answer(self) -> Answer:
-        """What the runs that ended say."""
+        """The answer from the runs that ended."""
         return answer(self.spec, [(run.config, run.outcome) for run in self.runs], self.stopped)
+
+    @cached_property
+    def counted(self) -> int:
+        """The runs that its transitions rest on, as in its table: neither first phases nor audits of the budget."""
+        return sum(mix.runs for mix in self.answer.mixes)
 
     @cached_property
     def disk_bytes(self) -> int:
         """Bytes of its directory and of its runs, which other sweeps may share; the record in MLflow and the training
         data lie elsewhere."""
         return directory_bytes(self.sweep.directory) + sum(run.runs.size(run.key) for run in self.runs)
+
+    def command(self, step: NextStep) -> str:
+        """The command that follows a recommendation, from the sweep's own files."""
+        files = SweepFiles(self.sweep.directory)
+        sets = [word for override in step.overrides for word in ("--set", override)]
+        reused = ["--extend", self.id] if step.extends else []
+        words = ["python", "-m", "orchestrator", "run", str(files.spec), *sets, *reused, "--home", str(files.home.root)]
+        return shlex.join(words)
 
     def run(self, key: str) -> RunRecord:
         """The run with this key or unique prefix of one. Raises :class:`UserError`."""
@@ -106,7 +120,7 @@ class StoredSweep(_OnDisk):
 
 @dataclass(frozen=True)
 class Outline(_OnDisk):
-    """What is known of a sweep without its family: what was asked, its settings as plain values, and the journal's
+    """A sweep without its family: the question, its settings as plain values, and the journal's
     ``ended`` runs. ``unreadable`` says why there is no more."""
 
     unreadable: Unreadable
@@ -114,6 +128,11 @@ class Outline(_OnDisk):
     state: State
     ended: tuple[Ended, ...]
     damage: tuple[str, ...] = ()
+
+    @property
+    def counted(self) -> int:
+        """The runs in its journal that belong to a mix."""
+        return sum(not entry.request.phase for entry in self.ended)
 
     @cached_property
     def disk_bytes(self) -> int:
@@ -124,7 +143,7 @@ class Outline(_OnDisk):
 def read_sweep(home: Home, given: str) -> StoredSweep:
     """The sweep of this id, unique prefix, or search space (its newest).
 
-    Raises :class:`UserError` where there is none, :class:`UnreadableError` where it cannot be read.
+    Raises :class:`UserError` if there is none, :class:`UnreadableError` if it cannot be read.
     """
     found = read_known(home, find_sweep(home, given))
     if isinstance(found, StoredSweep):
@@ -183,7 +202,7 @@ def _damage(files: SweepFiles, memory: Memory) -> list[str]:
 
 
 def read_arrays(run: RunRecord) -> dict[str, NDArray[Any]]:
-    """What is kept of a trained model and what probes made of it, by name. Raises :class:`UserError` for a run that
+    """The arrays kept of a trained model and of its probes, by name. Raises :class:`UserError` for a run that
     left none, :class:`SweepError` for a damaged file."""
     try:
         arrays = arrays_of(run.directory)

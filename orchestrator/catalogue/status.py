@@ -1,4 +1,4 @@
-"""How far a sweep is, mix by mix: plain values for a table or for other programs."""
+"""The progress of a sweep, mix by mix: plain values for a table or for other programs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Any
 
 from orchestrator.catalogue.reading import Outline, State, StoredSweep
 from orchestrator.cost.spent import Cost, cost_of
-from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.saying import count_words, size_words, verdict_line
+from orchestrator.report.answer import MixAnswer
+from orchestrator.report.rows import Row, targets
+from orchestrator.report.words.findings import verdict_line
 from orchestrator.search.base import MixProgress, Request
 from orchestrator.space.evidence import is_evidence
 from orchestrator.space.searching import searcher_of
 from orchestrator.store.reading import Unreadable
-from orchestrator.terminal.bars import by_size
+from orchestrator.terminal.snapshot import by_size
 from trainables.base import RunConfig, Words
 
 UNREADABLE = "unreadable"
@@ -39,7 +40,7 @@ class RunStatus:
 class MixStatus:
     """One mix. ``done`` counts runs of the usual steps; ``learned`` ones reached 80 % of the asymptote; ``left``
     is the most that may still come (None where the searcher was not asked); ``words`` is the verdict in a line;
-    ``transition`` and ``parameters`` are said in words, and the numbers beside them are None where they are not known;
+    ``transition`` and ``parameters`` are text, their numbers None if unknown;
     ``posterior`` is the probability that the transition lies at each of the sizes (above the one before it)
     and, last, beyond all; empty before any run."""
 
@@ -91,7 +92,7 @@ class SweepStatus:
 
 
 def status_of(stored: StoredSweep) -> SweepStatus:
-    """How far a sweep is."""
+    """The progress of a sweep."""
     spec, found = stored.spec, stored.answer
     progress, unsearched = _progress(stored)
     return SweepStatus(
@@ -105,7 +106,10 @@ def status_of(stored: StoredSweep) -> SweepStatus:
         sizes=spec.sizes,
         target=spec.target,
         words=found.words,
-        mixes=tuple(_mix(stored, found, mix, progress.get(mix.mix), unsearched) for mix in found.mixes),
+        mixes=tuple(
+            _mix(stored, mix, row, progress.get(mix.mix), unsearched)
+            for mix, row in zip(found.mixes, targets(found), strict=True)
+        ),
         runs=tuple(_runs(stored)),
         cost=cost_of(spec, stored.runs),
         damage=stored.damage,
@@ -115,7 +119,7 @@ def status_of(stored: StoredSweep) -> SweepStatus:
 
 
 def unreadable_json(found: Outline | Unreadable) -> dict[str, Any]:
-    """What is known of a sweep that cannot be read: plain JSON values, names as those of :class:`SweepStatus`."""
+    """A sweep that cannot be read, as plain JSON values under the names of :class:`SweepStatus`."""
     if isinstance(found, Unreadable):
         return {"id": found.id, "state": UNREADABLE, "why": found.why, "remedy": found.remedy}
     spec, unreadable = found.spec, found.unreadable
@@ -136,7 +140,7 @@ def unreadable_json(found: Outline | Unreadable) -> dict[str, Any]:
 
 
 def outlined_runs(outline: Outline) -> list[RunStatus]:
-    """The runs in the journal of a sweep whose family is not to be had."""
+    """The runs in the journal of a sweep whose family cannot be imported."""
     return [
         RunStatus(
             *(entry.key, entry.request.mix, entry.request.size, entry.request.seed, entry.request.steps_factor),
@@ -146,35 +150,27 @@ def outlined_runs(outline: Outline) -> list[RunStatus]:
     ]
 
 
-def transition_words(found: Answer, mix: MixAnswer) -> tuple[str, str]:
-    """A mix's transition in words: on the size axis and in parameters."""
-    return size_words(found, mix.target.transition), count_words(found, mix.target)
-
-
-def _mix(
-    stored: StoredSweep, found: Answer, mix: MixAnswer, progress: MixProgress | None, unsearched: str
-) -> MixStatus:
-    runs = [run for run in stored.runs if run.config.label == mix.mix and is_evidence(run.config)]
-    estimate, density = mix.target.transition.relative, mix.target.transition.density
-    size, parameters = transition_words(found, mix)
+def _mix(stored: StoredSweep, mix: MixAnswer, row: Row, progress: MixProgress | None, unsearched: str) -> MixStatus:
+    density = mix.target.transition.density
+    running = stored.state is State.RUNNING
     return MixStatus(
         mix=mix.mix,
-        done=len(runs),
-        learned=sum(share.learned for share in mix.target.transition.shares),
-        diverged=mix.diverged,
-        failed=mix.failed,
-        training=sum(run.config.label == mix.mix for run in stored.training),
+        done=sum(run.config.label == mix.mix and is_evidence(run.config) for run in stored.runs),
+        learned=sum(share.learned for share in row.learned),
+        diverged=row.diverged,
+        failed=row.failed,
+        training=sum(run.config.label == mix.mix for run in stored.training) if running else 0,
         left=None if progress is None else progress.runs_left,
         note=unsearched if progress is None else progress.note,
-        verdict=mix.target.transition.verdict.value,
-        transition=size,
-        parameters=parameters,
-        value=estimate.value,
-        low=estimate.low,
-        high=estimate.high,
-        budget_limited=mix.budget_limited,
+        verdict=row.verdict.value,
+        transition=row.size_words,
+        parameters=row.count_words,
+        value=row.size.value,
+        low=row.size.low,
+        high=row.size.high,
+        budget_limited=row.budget_limited,
         posterior=() if density is None else by_size(density, stored.spec.sizes),
-        words=verdict_line(found, mix),
+        words=verdict_line(stored.answer, mix),
     )
 
 
@@ -197,8 +193,7 @@ def _run(key: str, config: RunConfig, status: str, steps: int, accuracy: float |
 
 
 def _progress(stored: StoredSweep) -> tuple[dict[str, MixProgress], str]:
-    """What the searcher makes of the runs so far; nothing for a sweep that is over. Beside it why there is no such
-    searcher any more, where that is so."""
+    """The searcher's progress by mix, none for a finished sweep; and the reason if the searcher no longer exists."""
     if stored.state is State.FINISHED:
         return {}, ""
     spec = stored.spec

@@ -4,40 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import groupby
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.catalogue.lookup import RunPlace
 from orchestrator.catalogue.reading import Outline, State, StoredSweep
-from orchestrator.catalogue.status import MixStatus, RunStatus, SweepStatus, outlined_runs, transition_words
-from orchestrator.report import wording
-from orchestrator.report.comparison import Compared, ForestRow, forest_rows
-from orchestrator.report.prose import Prose
-from orchestrator.report.wording import budget_limited
+from orchestrator.catalogue.status import MixStatus, RunStatus, SweepStatus, outlined_runs
+from orchestrator.errors import UserError
+from orchestrator.report.rows import targets
+from orchestrator.report.table import WIDE, plain_table
+from orchestrator.report.words import numbers
+from orchestrator.report.words.numbers import moment, size_on_disk
+from orchestrator.space.plain import flatten, plain_settings
 from orchestrator.store.notes import Notes
+from orchestrator.store.probed import failures, numbers_of
 from orchestrator.store.reading import Unreadable
-from orchestrator.terminal.bars import legend, posterior_bar
+from orchestrator.store.records import RunRecord
+from orchestrator.terminal.snapshot import legend, posterior_bar
+from trainables.base import Evaluation, Outcome
 
 STATE_STYLES = {State.RUNNING: "yellow", State.FINISHED: "green", State.INTERRUPTED: "", State.FAILED: "red"}
-WIDE = 120
-"""From this many columns on a sweep takes one line."""
 WITH_BARS = 100
-"""From this many columns on ``status`` has room for posteriors."""
+"""Columns from which ``status`` has room for posteriors."""
+BLOCKS, ASCII_BLOCKS = "▁▂▃▄▅▆▇█", "_.-=*#"
+SPARKS = 24
+"""The most characters of a learning curve."""
 
 
 def sweeps_view(sweeps: Sequence[StoredSweep | Outline | Unreadable], width: int) -> RenderableType:
-    """What each sweep asked, how it stands, what it found, what it takes up: one line a sweep where ``width`` columns
-    hold it, else a paragraph. Below them, a line each, what cannot be read and why."""
+    """Question, state, findings and size of each sweep: one line a sweep if ``width`` columns hold it, else a
+    paragraph. Below them a line for each that cannot be read."""
     known = [each for each in sweeps if not isinstance(each, Unreadable)]
     table = [_sweeps_table(known)] if known and width >= WIDE else map(_sweep_paragraph, known)
     return Group(*table, *(Text(said, style="yellow") for said in _unread(sweeps)))
 
 
 def outline_view(outline: Outline) -> RenderableType:
-    """A sweep without its family: how it stands, and the runs in its journal."""
+    """A sweep without its family: its state, and the runs in its journal."""
     spec = outline.spec
     return Group(
         Text(f"{outline.id}: {spec.question}", style="bold"),
@@ -53,11 +59,10 @@ def outline_view(outline: Outline) -> RenderableType:
 def status_view(
     status: SweepStatus, *, runs: bool = False, ascii_only: bool = False, width: int = WIDE
 ) -> RenderableType:
-    """A sweep, one row a mix, its posterior as the bar that ``run`` shows where ``width`` columns hold it; with
-    ``runs`` every run below."""
+    """A sweep, one row a mix, with its posterior as a bar if ``width`` columns hold it; with ``runs`` every run."""
     axis = f"{status.size_axis} {status.sizes[0]}-{status.sizes[-1]}"
     bars, words = [axis] if width >= WITH_BARS else [], status.words
-    table = plain_table("mix", *bars, status.size_axis, words.parameters, "done", words.learned, "now", "left")
+    table = plain_table("mix", *bars, status.size_axis, words.parameters, "done", words.learned, "now")
     for mix in status.mixes:
         bar = posterior_bar(status.sizes, mix.posterior, mix.low, mix.high, ascii_only=ascii_only)
         table.add_row(
@@ -66,7 +71,6 @@ def status_view(
             Text(mix.transition, style="green" if mix.verdict == "found" else ""),
             Text(mix.parameters),
             *(str(number) for number in (mix.done, mix.learned, mix.training)),
-            _left(mix),
         )
     for column in table.columns[len(bars) + 1 :]:
         column.no_wrap = True
@@ -82,8 +86,7 @@ def status_view(
         *([Text(str(Notes(status.note, status.tags)), style="cyan")] if status.note or status.tags else []),
         table,
     ]
-    parts += [Prose(mix.words, hanging=True) for mix in status.mixes if mix.done]
-    parts += [Text(said) for mix in status.mixes if (said := budget_limited(mix.mix, mix.budget_limited))]
+    parts += [Text(mix.words) for mix in status.mixes if mix.done]
     parts += [Text(f"{mix.mix}: {said}", style="yellow") for mix in status.mixes if (said := _trouble(mix))]
     parts += [
         Text(said, style="yellow")
@@ -92,48 +95,14 @@ def status_view(
     ]
     training = [run for run in status.runs if run.status in ("training", "interrupted")]
     parts += [Text(_training_line(run)) for run in training]
-    parts.append(Text(wording.cost(status.cost), style="dim"))
+    parts.append(Text(numbers.cost(status.cost), style="dim"))
     reached = f"{status.size_axis} where {words.score} of {status.target} is 80% of its asymptote, with 90% intervals"
-    parts.append(Prose(f"{reached}; {words.learned}: runs with as much or more"))
+    parts.append(Text(f"{reached}; {words.learned}: runs with as much or more"))
     if bars:
-        parts.append(Prose(legend(words, ascii_only=ascii_only)))
+        parts.append(Text(legend(words, ascii_only=ascii_only)))
     if runs:
         parts.append(runs_table(status.size_axis, status.target, status.runs))
     return Group(*parts)
-
-
-def comparison_view(compared: Sequence[Compared], width: int) -> RenderableType:
-    """One line for each mix of each sweep, and what it saves against its own sweep's baseline: one table where
-    ``width`` columns hold that, else one a sweep under its name."""
-    rows, counted = forest_rows(compared), " or ".join({each.answer.words.parameters: None for each in compared})
-    if width < WIDE:
-        by_label = groupby(rows, lambda row: row.label)
-        return Group(*(part for label, group in by_label for part in _under(label, counted, group)))
-    saves = ["saving"] if any(row.saving for row in rows) else []
-    table = plain_table("sweep", "mix", "transition", counted, "runs", *saves)
-    last = ""
-    for row in rows:
-        words = [row.label if row.label != last else "", row.mix, row.size, row.count, str(row.runs)]
-        table.add_row(*map(Prose, [*words, row.saving] if saves else words))
-        last = row.label
-    for column in table.columns[2:5]:
-        column.no_wrap = True
-    return Group(table)
-
-
-def _under(label: str, counted: str, rows: Iterable[ForestRow]) -> Iterator[RenderableType]:
-    """One sweep of a comparison, for a narrow terminal."""
-    table = plain_table("mix", "transition", counted, "runs")
-    savings = []
-    for row in rows:
-        table.add_row(*map(Prose, (row.mix, row.size, row.count, str(row.runs))))
-        savings += [Text(row.saving)] if row.saving else []
-    for column in table.columns[1:]:
-        column.no_wrap = True
-    yield Text(label, style="bold")
-    yield table
-    yield from savings
-    yield Text()
 
 
 def runs_table(size_axis: str, target: str, runs: Sequence[RunStatus]) -> Table:
@@ -146,35 +115,14 @@ def runs_table(size_axis: str, target: str, runs: Sequence[RunStatus]) -> Table:
 
 
 def sweep_words(stored: StoredSweep | Outline) -> str:
-    """What a sweep found, in a line: each mix with its transition."""
+    """Each mix with its transition, in one line."""
     if isinstance(stored, Outline):
         return "not known without its family"
-    return "; ".join(f"{mix.mix} {transition_words(stored.answer, mix)[0]}" for mix in stored.answer.mixes)
-
-
-def size_on_disk(count: float) -> str:
-    """``350 kB``, ``12 MB``, ``1.3 GB``."""
-    for unit, name in ((1e9, "GB"), (1e6, "MB")):
-        if count >= unit:
-            return f"{count / unit:.0f} {name}" if count >= 10 * unit else f"{count / unit:.1f} {name}"
-    return f"{count / 1e3:.0f} kB"
-
-
-def moment(when: datetime) -> str:
-    """A time as the clock here shows it: ``2026-01-02 03:04``."""
-    return f"{when.astimezone():%Y-%m-%d %H:%M}"
-
-
-def plain_table(*headers: str) -> Table:
-    """A table without lines, whose cells fold."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for header in headers:
-        table.add_column(header, overflow="fold")
-    return table
+    return "; ".join(f"{row.mix} {row.size_words}" for row in targets(stored.answer))
 
 
 def _unread(sweeps: Iterable[StoredSweep | Outline | Unreadable]) -> Iterator[str]:
-    """What of these sweeps cannot be read, a line each."""
+    """A line for each sweep, or part of one, that cannot be read."""
     for each in sweeps:
         if isinstance(each, Unreadable):
             yield f"unreadable: {each}"
@@ -191,7 +139,7 @@ def _sweeps_table(sweeps: Iterable[StoredSweep | Outline]) -> Table:
             Text(f"{each.id}\n  {each.notes}" if str(each.notes) else each.id),
             Text(each.spec.profile or "-"),
             Text(each.state.value, style=STATE_STYLES[each.state]),
-            str(_count(each)),
+            str(each.counted),
             Text(sweep_words(each)),
             size_on_disk(each.disk_bytes),
             moment(each.begun),
@@ -201,26 +149,16 @@ def _sweeps_table(sweeps: Iterable[StoredSweep | Outline]) -> Table:
     return table
 
 
-def _count(each: StoredSweep | Outline) -> int:
-    """Its runs that ended."""
-    return len(each.ended if isinstance(each, Outline) else each.runs)
-
-
 def _sweep_paragraph(each: StoredSweep | Outline) -> RenderableType:
     profile = f"{each.spec.profile}, " if each.spec.profile else ""
     said = Text.assemble(
         profile,
         (each.state.value, STATE_STYLES[each.state]),
-        f", {_count(each)} runs, {size_on_disk(each.disk_bytes)}, begun {moment(each.begun)}\n{sweep_words(each)}",
+        f", {numbers.counted(each.counted, 'run')}, {size_on_disk(each.disk_bytes)}, begun {moment(each.begun)}\n",
+        sweep_words(each),
         f"\n{each.notes}" if str(each.notes) else "",
     )
     return Group(Text(each.id, style="bold"), Padding(said, (0, 0, 0, 2)))
-
-
-def _left(mix: MixStatus) -> str:
-    if mix.left is None and mix.note:
-        return "?"
-    return "0" if not mix.left else f"<={mix.left}"
 
 
 def _trouble(mix: MixStatus) -> str:
@@ -235,3 +173,81 @@ def _steps(run: RunStatus) -> str:
 def _training_line(run: RunStatus) -> str:
     accuracy = "no evaluation yet" if run.accuracy is None else f"step {run.step}, {run.accuracy:.2f}"
     return f"  {run.status} {run.key}: {run.mix} {run.size} seed {run.seed}: {accuracy}"
+
+
+def run_view(stored: StoredSweep, place: RunPlace, *, ascii_only: bool = False) -> RenderableType:
+    """One run: settings, outcome, learning curve, traceback."""
+    spec = stored.spec
+    ended = {run.key: run for run in stored.runs}.get(place.key)
+    begun = {run.key: run for run in stored.training}.get(place.key)
+    config = ended.config if ended else begun.config if begun else None
+    if config is None:
+        raise UserError(f"run {place.key} ended while it was being read; ask again")
+    facts = {
+        "run": place.key,
+        "sweep": ", ".join(place.sweeps),
+        "mix": config.label,
+        spec.size_axis: str(config.size),
+        "seed": str(config.seed),
+        "status": _status_words(stored, ended),
+    }
+    if ended is not None:
+        facts |= _outcome_facts(ended.outcome)
+        facts |= {name: f"{value:.3g}" for name, value in numbers_of(ended.directory).items()}
+        facts["files"] = str(ended.directory) if ended.directory.is_dir() else "none"
+    facts |= {key: str(value) for key, value in flatten(plain_settings(config.settings)).items()}
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, value in facts.items():
+        table.add_row(label, Text(value))
+    curve = ended.outcome.curve if ended else begun.curve if begun else ()
+    parts: list[RenderableType] = [table, Text(), curve_table(curve, ascii_only=ascii_only)]
+    if ended is not None and ended.outcome.error:
+        parts += [Text(), Text(ended.outcome.error.strip(), style="red")]
+    for _, result in failures([ended] if ended is not None else []):
+        parts += [Text(), Text(f"the probe {result.name} failed:\n{result.error.strip()}", style="red")]
+    return Group(*parts)
+
+
+def curve_table(curve: Sequence[Evaluation], *, ascii_only: bool = False) -> RenderableType:
+    """A learning curve: a line of small bars for each task, and a row for each evaluation."""
+    if not curve:
+        return Text("no evaluation yet")
+    tasks = sorted(curve[-1].accuracy)
+    blocks = ASCII_BLOCKS if ascii_only else BLOCKS
+    sparks = [Text(f"{task} {sparkline([point.accuracy[task] for point in curve], blocks)}") for task in tasks]
+    measures = sorted({name for point in curve for name in point.measures})
+    table = plain_table("step", "loss", *tasks, *(f"measure/{name}" for name in measures))
+    for point in curve:
+        measured = (f"{point.measures[name]:.4g}" if name in point.measures else "" for name in measures)
+        accuracies = (f"{point.accuracy[task]:.2f}" for task in tasks)
+        table.add_row(str(point.step), f"{point.loss:.4f}", *accuracies, *measured)
+    for column in table.columns:
+        column.justify = "right"
+    return Group(*sparks, table)
+
+
+def sparkline(shares: Sequence[float], blocks: str = BLOCKS) -> str:
+    """Shares in [0, 1] as small bars, at most :data:`SPARKS` of them: means of neighbours where there are more."""
+    count = min(len(shares), SPARKS)
+    bars = []
+    for place in range(count):
+        held = shares[place * len(shares) // count : (place + 1) * len(shares) // count]
+        share = min(max(sum(held) / len(held), 0.0), 1.0)
+        bars.append(blocks[round(share * (len(blocks) - 1))])
+    return "".join(bars)
+
+
+def _status_words(stored: StoredSweep, ended: RunRecord | None) -> str:
+    if ended is None:
+        return "training" if stored.state is State.RUNNING else "interrupted; `run --resume` goes on with it"
+    reused = ended.found_in
+    return f"{ended.outcome.status}" + (f", trained in {reused}" if reused else "")
+
+
+def _outcome_facts(outcome: Outcome) -> dict[str, str]:
+    facts = {"steps": str(outcome.steps)}
+    for task, accuracy in outcome.accuracy.items():
+        facts[f"test accuracy of {task}"] = f"{accuracy:.3f} (best constant answer {outcome.floor[task]:.3f})"
+    return facts | {name: f"{value:.6g}" for name, value in outcome.measures.items()}

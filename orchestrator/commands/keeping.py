@@ -22,7 +22,8 @@ def rm_command(
     """Delete a sweep from disk and from MLflow, artifacts and all runs that no other sweep refers to, after asking."""
     from orchestrator.catalogue.lookup import space_of
     from orchestrator.catalogue.reading import State
-    from orchestrator.catalogue.views import size_on_disk, sweep_words
+    from orchestrator.catalogue.views import sweep_words
+    from orchestrator.report.words.numbers import size_on_disk
     from orchestrator.store import lifecycle
     from orchestrator.store.files import Home
     from orchestrator.store.reading import UnreadableError

@@ -104,7 +104,7 @@ def status_command(
 
 def _view(status: SweepStatus, console: Console, *, runs: bool) -> RenderableType:
     from orchestrator.catalogue.views import status_view
-    from orchestrator.terminal.bars import speaks_ascii
+    from orchestrator.terminal.snapshot import speaks_ascii
 
     return status_view(status, runs=runs, ascii_only=speaks_ascii(console), width=console.width)
 
@@ -139,11 +139,11 @@ def logs_command(
     """Show one run: its settings, its learning curve, and why it failed if it did."""
     from orchestrator.catalogue.lookup import find_run
     from orchestrator.catalogue.reading import read_sweep
-    from orchestrator.catalogue.run_view import run_view
+    from orchestrator.catalogue.views import run_view
     from orchestrator.store.files import Home
     from orchestrator.store.reading import read
     from orchestrator.store.records import Sweep
-    from orchestrator.terminal.bars import speaks_ascii
+    from orchestrator.terminal.snapshot import speaks_ascii
 
     place = Home(home.resolve())
     found = find_run(place, run)

@@ -95,8 +95,8 @@ def _experiment(name: str, profile: str, address: str | None) -> Experiment:
 
 def _show(found: Reproduction) -> None:
     from rich.table import Table
+    from rich.text import Text
 
-    from orchestrator.report.prose import Prose
     from orchestrator.report.reproduction import HEADER, cells, summary
 
     table = Table(box=None, pad_edge=False)
@@ -104,14 +104,14 @@ def _show(found: Reproduction) -> None:
         table.add_column(header, overflow="fold")
     rows = found.rows()
     for row in rows:
-        table.add_row(*map(Prose, cells(row)))
+        table.add_row(*map(Text, cells(row)))
     wide_console().print(table)
     typer.echo(summary(rows))
 
 
 def _write(found: Reproduction, profile: str, folder: Path, home: Path) -> None:
     from orchestrator.report import reproduction
-    from orchestrator.report.wording import duration
+    from orchestrator.report.words.numbers import duration
     from orchestrator.store.files import write_whole
     from orchestrator.store.records import REPORT
 

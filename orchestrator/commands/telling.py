@@ -28,22 +28,24 @@ def report_command(
     debug: Debug = False,
 ) -> None:
     """Write what a sweep found as one self-contained HTML file."""
-    from orchestrator.catalogue.reports import kept_report, write_report
+    from orchestrator.catalogue.export import kept_report, write_report
 
     stored = open_sweep(sweep, home)
     typer.echo(f"report  {kept_report(stored) if output is None else write_report(stored, output)}")
 
 
 def explain_command(sweep: OneSweep, home: HomeOption = DEFAULT_HOME, debug: Debug = False) -> None:
-    """Say in plain words what a sweep asked, what it found, how sure that is, and what to run next."""
-    from rich.console import Group
+    """Explain a sweep in plain words: the question, the finding, how sure it is, what to run next."""
+    from rich.text import Text
 
-    from orchestrator.report.explaining import explain
-    from orchestrator.report.prose import Prose
+    from orchestrator.report.words.advice import explain, next_step
 
-    stored = open_sweep(sweep, home)
-    paragraphs = explain(stored.spec, stored.answer, stored.runs, stored.state.value)
-    wide_console().print(Group(*(Prose(str(each)) for each in paragraphs)))
+    stored, console = open_sweep(sweep, home), wide_console()
+    for paragraph in explain(stored.spec, stored.answer, stored.state.value):
+        console.print(Text(str(paragraph)))
+    step = next_step(stored.spec, stored.answer)
+    if step is not None and step.overrides:
+        console.print(Text(f"  {stored.command(step)}"), soft_wrap=True)
 
 
 class Style(StrEnum):
@@ -74,8 +76,8 @@ def figure_command(
 
       figure prime_modulus --style screen --output variants.png
     """
+    from orchestrator.catalogue.export import output_path
     from orchestrator.catalogue.lookup import find_variants
-    from orchestrator.catalogue.reports import output_path
     from orchestrator.report.figures import paper
     from orchestrator.report.figures.comparisons import main_figure
     from orchestrator.report.figures.style import save
@@ -103,7 +105,7 @@ def figure_command(
 def _draw_variants(variants: Sequence[StoredSweep], path: Path, style: Style, inches: float) -> None:
     """Draw the variants of a search space into one file. Raises ``UserError`` for those of several recipes, and for a
     width without room."""
-    from orchestrator.catalogue.reports import by_place, compared
+    from orchestrator.catalogue.export import by_place, compared
     from orchestrator.report.figures import paper
     from orchestrator.report.figures.comparisons import can_compare, variants_figure
     from orchestrator.report.figures.style import NARROW_IN, save
@@ -141,8 +143,8 @@ def compare_command(
     """
     if output is not None and output.suffix not in PICTURES:
         raise UserError(f"--output {str(output)!r}: a figure ends in {', '.join(PICTURES)}")
+    from orchestrator.catalogue.export import output_path
     from orchestrator.catalogue.lookup import find_variants
-    from orchestrator.catalogue.reports import output_path
     from orchestrator.store.files import Home
 
     if output is not None:
@@ -156,13 +158,14 @@ def compare_command(
 def print_comparison(sweeps: Sequence[StoredSweep], output: Path | None = None) -> None:
     """Print transitions side by side, and how they move where the sweeps are variants that differ in a number. The
     figure goes to ``output``, where one is given."""
-    from orchestrator.catalogue.reports import compared
-    from orchestrator.catalogue.views import comparison_view
+    from orchestrator.catalogue.export import compared
     from orchestrator.report.scaling import can_scale, scaling_figure, scaling_words
+    from orchestrator.report.table import comparison_view
 
     found = compared(sweeps)
     console = wide_console()
-    console.print(comparison_view(found, console.width))
+    what = "variant" if all(each.variant for each in found) else "sweep"
+    console.print(comparison_view(found, what, console.width))
     for said in scaling_words(found) if can_scale(found) else ():
         typer.echo(said)
     if output is not None:

@@ -12,10 +12,10 @@ from orchestrator.report import table
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.style import save_both
-from orchestrator.report.next_steps import next_steps
 from orchestrator.report.page.probe_tables import probe_notes
 from orchestrator.report.page.report import PageContent, page
-from orchestrator.report.wording import found_runs
+from orchestrator.report.words.advice import next_step
+from orchestrator.report.words.numbers import counted, found_runs
 from orchestrator.store.files import write_whole
 from orchestrator.store.journal import Ended
 from orchestrator.store.records import FIGURE, REPORT, RunRecord, Sweep
@@ -62,12 +62,10 @@ def remarks(
     if there := [entry.reused_from for entry in ended if entry.reused_from]:
         yield f"{found_runs(there)}."
     if failed := sum(entry.outcome.status is Status.FAILED for entry in ended):
-        yield (
-            f"{failed} runs failed; their tracebacks are in the record, and this trains them again:\n"
-            f"{again.resumed(sweep.id)} --retry-failed"
-        )
-    for step in next_steps(sweep.spec, found):
+        yield f"retry   {counted(failed, 'run')} that failed\n  {again.resumed(sweep.id)} --retry-failed"
+    if (step := next_step(sweep.spec, found)) is not None:
         yield f"next    {step.why}"
         if step.overrides:
-            yield f"  {again.extended(sweep.id, sweep.spec.variant, step.overrides)}"
+            extended = sweep.id if step.extends else ""
+            yield f"  {again.asking(sweep.spec.variant, step.overrides, extended)}"
     yield from probe_notes(sweep.spec, runs)

@@ -12,7 +12,7 @@ from orchestrator.drive.forecast import Forecaster, Promise
 from orchestrator.drive.rates import Paced, Rates
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.state import Training
-from orchestrator.report import saying
+from orchestrator.report.words import findings
 from orchestrator.search.base import Request
 from orchestrator.simulation.remaining import Running
 from orchestrator.space.evidence import scores
@@ -20,8 +20,7 @@ from orchestrator.store.files import SweepFiles
 from orchestrator.store.journal import Ended
 from orchestrator.store.lifecycle import record_of
 from orchestrator.store.records import RunRecord
-from orchestrator.terminal.bars import by_size
-from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot, Verdict
+from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot, Verdict, by_size
 from orchestrator.transition import types as transition_types
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Point
@@ -213,14 +212,13 @@ class Monitor:
         """Posterior of a mix's transition, and its verdict in the words of the answer. Computed on demand, at most once
         after each run that ended."""
         points, spec = self._points[mix], self._campaign.sweep.spec
-        known, posterior, verdict = self._judged.get(mix, (-1, (), Verdict("", "", found=False)))
+        known, posterior, verdict = self._judged.get(mix, (-1, (), Verdict("", found=False)))
         if known != len(points):
             told = transition(points, spec.sizes)
             tested = [point.size for point in points] or spec.sizes
-            words = saying.between(told, min(tested), max(tested))
-            said = saying.line(mix, spec.size_axis, words, told, spec.family_class.words)
+            words = findings.between(told, min(tested), max(tested))
             posterior = () if told.density is None else by_size(told.density, spec.sizes)
-            verdict = Verdict(words, said, told.verdict is transition_types.Verdict.FOUND)
+            verdict = Verdict(words, told.verdict is transition_types.Verdict.FOUND)
             self._judged[mix] = (len(points), posterior, verdict)
         return posterior, verdict
 

@@ -1,4 +1,4 @@
-"""Every statement that search spaces expect, beside what their sweeps found. Runs what is missing, as time allows."""
+"""The statements search spaces expect, next to the findings of their sweeps. Runs missing sweeps as time allows."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from functools import partial
 
 from rich.console import Console
 
+from orchestrator.catalogue.export import compared
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
-from orchestrator.catalogue.reports import compared
 from orchestrator.cost.plan import make_plan
 from orchestrator.cost.spent import cost_of
 from orchestrator.drive.beginning import one_ray
@@ -44,7 +44,7 @@ class Experiment:
     expected: tuple[Expectation, ...]
 
     def rows_of(self, spec: SweepSpec) -> int:
-        """How many rows a sweep of this variant decides; a law counts once for each variant it needs."""
+        """Rows that a sweep of this variant decides; a law counts once for each variant it needs."""
         return sum(
             len(spec.plain_mixes) - 1 if each.mix == "*" else 1
             for each in self.expected
@@ -53,7 +53,7 @@ class Experiment:
 
 
 class Reproduction:
-    """What is there and what is missing, for these experiments in one home."""
+    """Answered and missing sweeps of these experiments in one home."""
 
     def __init__(self, experiments: Sequence[Experiment], home: Home, hardware: Hardware, console: Console) -> None:
         self._experiments = experiments
@@ -106,7 +106,7 @@ class Reproduction:
                 changed()
 
     def rows(self) -> list[Row]:
-        """Every statement beside what was found, experiment by experiment."""
+        """Every statement with its finding, experiment by experiment."""
         return [row for experiment in self._experiments for row in self._rows(experiment)]
 
     def _rows(self, experiment: Experiment) -> Iterator[Row]:
@@ -174,7 +174,7 @@ class Reproduction:
                     self._say(f"probe {name} failed: {error}")
 
     def _look(self, spec: SweepSpec) -> None:
-        """Take the newest answered sweep of this specification, where there is one."""
+        """Take the newest answered sweep of this specification, if any."""
         newest = lifecycle.newest(spec, self._home, self._say)
         if newest is not None and recall(self._home.sweep(newest.id), runs=False).answered:
             self._answered[self._place(spec)] = read_sweep(self._home, newest.id)
@@ -190,8 +190,7 @@ class Reproduction:
 
 
 def _seen(sweep: StoredSweep) -> dict[str, list[Seen]]:
-    """What probes found in the finished runs of each mix, in the budget that was asked for; not in runs that others go
-    on from."""
+    """The numbers of probes in the finished runs of each mix, in the budget asked for; without first phases."""
     levels = {mix.mix: mix.target.transition.level for mix in sweep.answer.mixes}
     found: dict[str, list[Seen]] = {mix: [] for mix in levels}
     for run in sweep.runs:

@@ -16,7 +16,7 @@ from types import FrameType
 from orchestrator.engine.base import Engine, MachineError
 from orchestrator.engine.campaign import Campaign
 from orchestrator.errors import SweepError
-from orchestrator.report.wording import duration
+from orchestrator.report.words.numbers import duration
 from orchestrator.search.base import BY_HAND
 from orchestrator.store.driving import check_held
 from orchestrator.store.files import SweepFiles
@@ -134,11 +134,12 @@ class Command:
         """The command that continues the sweep."""
         return f"{self.line} --resume" if self.several else f"{self.line} --resume {sweep_id}"
 
-    def extended(self, sweep_id: str, variant: str, overrides: Sequence[str]) -> str:
-        """The command for a new sweep with other values that begins with the runs of this one."""
+    def asking(self, variant: str, overrides: Sequence[str], extended: str = "") -> str:
+        """The same with other values; with the id of a sweep it begins with that sweep's runs."""
         chosen = ["--variant", variant] if self.several else []
         changed = [word for override in overrides for word in ("--set", override)]
-        return f"{self.line} {shlex.join([*chosen, *changed, '--extend', sweep_id])}"
+        reused = ["--extend", extended] if extended else []
+        return f"{self.line} {shlex.join([*chosen, *changed, *reused])}"
 
 
 def stopped_words(sweep_id: str, why: str, again: Command) -> str:

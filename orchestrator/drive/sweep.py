@@ -49,7 +49,7 @@ from orchestrator.store.files import Home, SweepFiles
 from orchestrator.store.journal import Answered, Ended, Journal, recall
 from orchestrator.store.notes import forget_stop_requests
 from orchestrator.store.records import FIGURE, REPORT, RunRecord, Sweep
-from orchestrator.terminal.progress import LiveView
+from orchestrator.terminal.live import LiveView
 from orchestrator.tracking.recorder import Ending, Recorder, recorder_of
 from orchestrator.tracking.store import StoreError, check, choose
 from trainables.base import Outcome, RunConfig, Status

@@ -1,4 +1,4 @@
-"""What a sweep found: per mix and task a transition with its interval, and what each mix saves. Pure values."""
+"""The answer of a sweep: per mix and task a transition with its interval, and what each mix saves. Pure values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONFIDENCE = 0.9
 
 @dataclass(frozen=True)
 class TaskAnswer:
-    """Where one task of a mix becomes learnable.
+    """The transition of one task in a mix.
 
     ``total`` and ``core`` are the transition (at the share of the asymptote) in trainable parameters, all and those of
     the model's body; ``absolute_total`` is the size at absolute accuracy 0.8 in all parameters.
@@ -39,16 +39,16 @@ class TaskAnswer:
 
 @dataclass(frozen=True)
 class MixAnswer:
-    """What one mix came to. ``tasks`` holds the target first. Synergies are None for the baseline itself, and for all
+    """The answer for one mix. ``tasks`` holds the target first. Synergies are None for the baseline itself, and for all
     mixes of a family that compares none.
 
     ``finished`` runs include those that learned nothing; ``diverged`` runs count as the floor, ``failed`` ones are
-    no evidence. ``budget_limited`` says whether a run below the target's transition (at any size, where no size
-    learned) learned when it was repeated with more steps, None where none was; those runs are counted nowhere else.
+    no evidence. ``budget_limited`` is True if a run below the target's transition (at any size, if no size learned)
+    learned when repeated with more steps, None if none was repeated; those runs are counted nowhere else.
     ``recipe`` names the settings the mix was trained with, ``""`` in a sweep of one recipe; ``plain`` is the mix's name
-    without it, ``composition`` without its ``budget`` too. ``seen`` says how many examples of the target it saw, in
-    those that a mix of the target alone with the settings' own budget sees. ``stopped`` says that somebody stopped the
-    search for it by hand.
+    without it, ``composition`` without its ``budget`` too. ``seen`` counts the examples of the target it saw, in units
+    of what a mix of the target alone sees with the settings' own budget. ``stopped``: the search for it was stopped by
+    hand.
     """
 
     mix: str
@@ -95,11 +95,11 @@ class Count:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to a sweep's question. ``subject`` says in a few words what is learned (``modulus 6``).
+    """The answer to a sweep's question. ``subject`` names in a few words what is learned (``modulus 6``).
 
-    ``counts`` holds every size the sweep may use, ascending; ``tuned`` says, a line a mix, which settings were not
-    those of the space. ``recipes`` are empty where all was asked under one. ``baseline`` is the first recipe's.
-    ``words`` are the family's.
+    ``counts`` holds every size the sweep may use, ascending; ``tuned`` lists, a line a mix, the settings chosen before
+    the sweep. ``recipes`` is empty for a sweep of one recipe. ``baseline`` is the first recipe's. ``words`` are the
+    family's. ``cautions`` are known flaws of the data, a sentence each.
     """
 
     target: str
@@ -112,10 +112,11 @@ class Answer:
     tuned: tuple[str, ...] = ()
     recipes: tuple[RecipeText, ...] = ()
     words: Words = field(default_factory=Words)
+    cautions: tuple[str, ...] = ()
 
     @property
     def has_core(self) -> bool:
-        """Whether a model's body has fewer parameters than the model."""
+        """True if a model's body has fewer parameters than the model."""
         return any(count.core != count.total for count in self.counts)
 
     def under(self, recipe: str) -> Answer:
@@ -128,7 +129,7 @@ class Answer:
         return next(other.mix for other in self.mixes if other.recipe == mix.recipe)
 
     def tested(self, transition: Transition) -> tuple[Count, Count]:
-        """The smallest and the largest size with a run; of the sizes to choose from where there is none yet."""
+        """The smallest and the largest size with a run; before any run, of the sizes to choose from."""
         seen = {point.size for point in transition.points}
         counts = [count for count in self.counts if count.size in seen] or self.counts
         return counts[0], counts[-1]
@@ -151,8 +152,8 @@ class Answer:
 
 
 def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]], stopped: Collection[str] = ()) -> Answer:
-    """What the runs finished so far say about the sweep's question, where the search for the mixes in ``stopped`` was
-    stopped by hand. Pure; runs of other mixes are left aside."""
+    """The answer from the runs that ended so far; the search for the mixes in ``stopped`` was stopped by hand. Pure;
+    runs of other mixes are left out."""
     family = spec.make_family()
     ended: dict[str, list[tuple[RunConfig, Outcome]]] = {mix.name: [] for mix in spec.mixes}
     longer: dict[str, list[tuple[RunConfig, Outcome]]] = {mix.name: [] for mix in spec.mixes}
@@ -213,17 +214,18 @@ def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]], stopp
             RecipeText(name, difference(spec.settings, settings)) for name, settings in spec.recipe_settings.items()
         ),
         words=family.words,
+        cautions=tuple(spec.warnings()),
     )
 
 
 def _points(ended: Iterable[tuple[RunConfig, Outcome]], task: str) -> tuple[Point, ...]:
-    """The runs as points for one task; failed ones say nothing."""
+    """The runs as points for one task, without failed ones."""
     said = (point_of(config, outcome, task) for config, outcome in ended)
     return tuple(sorted(point for point in said if point is not None))
 
 
 def _budget_limited(longer: Iterable[Point], found: Transition) -> bool | None:
-    """Whether a run with more steps learned below the transition; None without such a run."""
+    """True if a run with more steps learned below the transition; None without such a run."""
     if found.verdict in (Verdict.ABOVE, Verdict.PLATEAU):
         below, level = math.inf, LEVEL
     elif found.relative.value is not None:

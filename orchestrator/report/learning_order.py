@@ -1,5 +1,5 @@
-"""Whether tasks whose answers are peaked are learned before those whose answers are evenly spread. Pure: learning
-curves of runs in, rows out."""
+"""Statements on the order of learning (tasks of peaked answers before those of evenly spread ones), judged. Pure:
+learning curves of runs in, rows out."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def judge_order(
 
 
 def _judged(runs: Sequence[Learned], entropy: Mapping[str, float], confidence: float) -> tuple[str, Agreement]:
-    """What the order was in words, and whether more runs than chance explains had the peaked tasks first: the share of
-    runs with Clopper and Pearson's interval against one half."""
+    """The order in words, and its agreement: the share of runs with the peaked tasks first, with Clopper and
+    Pearson's interval against one half."""
     if not entropy:
         return "the family has no tables of its tasks", Agreement.UNDECIDED
     orders = [order for run in runs if (order := peaked_first(run, entropy)) is not None and order != 0]

@@ -1,4 +1,4 @@
-"""What models hold below and above each mix's transition: the similarities that their runs left."""
+"""A figure of the similarities that runs left below and above each mix's transition."""
 
 from __future__ import annotations
 
@@ -28,25 +28,26 @@ ROW_IN, PANEL_IN = 1.95, 1.28
 ABOVE_IN, BAR_IN = 0.24, 0.55
 """Inches above a row's panels, and below the last row for the colour bar."""
 SIDES = {"below": (0.32, 2.28), "above": (3.8, 5.76)}
-"""Where the two panels of a side begin, in inches from the left: similarities, principal components."""
+"""Left edges of the two panels of a side in inches: similarities, principal components."""
 PLANE_IN = 1.14
 """Width of the principal components in inches."""
 
 
 NAME = 22
-"""Characters of a line of a mix's name where there is nothing to show."""
+"""Characters of a line of a mix's name in an empty panel."""
 NONE_KEPT = "its family keeps\nno similarities"
 """Why there is nothing to show of a run that is whole."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """The runs shown for one mix: of the largest size below its transition's interval and of the smallest above it;
-    None where there is none."""
+    """The runs shown for one mix: of the largest size below its transition's interval and of the smallest above it, or
+    None. Without a transition, and ``bracketed`` False, those of the smallest and the largest size."""
 
     mix: str
     below: RunRecord | None
     above: RunRecord | None
+    bracketed: bool = True
 
 
 def pairs(answer: Answer, runs: Sequence[RunRecord]) -> tuple[Pair, ...]:
@@ -57,7 +58,7 @@ def pairs(answer: Answer, runs: Sequence[RunRecord]) -> tuple[Pair, ...]:
 
 
 def similarity_of(run: RunRecord) -> NDArray[np.float64] | None:
-    """The cosine similarities a run left, itself or through a probe; None where there are none."""
+    """The cosine similarities a run left, itself or through a probe; None without any."""
     array = read_array(run.directory, SIMILARITY)
     return None if array is None or not is_similarity(array) else np.asarray(array, np.float64)
 
@@ -78,7 +79,11 @@ def similarities_figure(answer: Answer, runs: Sequence[RunRecord], title: str = 
             heat = style.panel(figure, heat_in, top_in + row * ROW_IN + ABOVE_IN, PANEL_IN, PANEL_IN)
             plane = style.panel(figure, plane_in, top_in + row * ROW_IN + ABOVE_IN, PLANE_IN, PANEL_IN)
             run = getattr(pair, word)
-            matrix, lacks = (None, f"no run {word}\nits transition") if run is None else _similarity(run)
+            matrix, lacks = (
+                (None, f"no run {word}\nits transition" if pair.bracketed else "no other run")
+                if run is None
+                else _similarity(run)
+            )
             if run is None or matrix is None:
                 _empty(heat, f"{textwrap.fill(pair.mix, NAME)}:\n{lacks}")
                 plane.set_axis_off()
@@ -88,7 +93,8 @@ def similarities_figure(answer: Answer, runs: Sequence[RunRecord], title: str = 
             draw_plane(plane, matrix, names, small=True, cyclic=answer.words.cyclic)
             accuracy = run.outcome.accuracy[answer.target]
             at = f"{answer.size_axis} {run.config.size}, seed {run.config.seed}"
-            said = f"{pair.mix}, {word}: {at}, {answer.target} {accuracy:.2f}"
+            side = f", {word}" if pair.bracketed else ""
+            said = f"{pair.mix}{side}: {at}, {answer.target} {accuracy:.2f}"
             heat.set_title(said, fontsize=style.SMALL + 0.5, loc="left", color=style.INK)
     if images:
         beside = style.panel(figure, 1.3, top_in + len(rows) * ROW_IN + 0.06, 4.4, 0.1)
@@ -99,12 +105,12 @@ def similarities_figure(answer: Answer, runs: Sequence[RunRecord], title: str = 
 
 
 def kept_similarity(run: RunRecord) -> NDArray[np.float64] | None:
-    """What :func:`similarity_of` says; None also where the run's arrays are damaged."""
+    """The same as :func:`similarity_of`; None also for damaged arrays."""
     return _similarity(run)[0]
 
 
 def _similarity(run: RunRecord) -> tuple[NDArray[np.float64] | None, str]:
-    """What :func:`similarity_of` says and ``""``, or None and why there is nothing to show."""
+    """The similarities and ``""``, or None and the reason."""
     try:
         found = similarity_of(run)
     except DAMAGED_ARRAYS:
@@ -139,8 +145,8 @@ def _pair(answer: Answer, mix: MixAnswer, runs: Sequence[RunRecord]) -> Pair:
         return Pair(mix.mix, None, nearest(rising))
     smallest, largest = nearest(rising), nearest(falling)
     if verdict in (Verdict.UNDECIDED, Verdict.NEAR_FLOOR) and smallest is not largest:
-        return Pair(mix.mix, smallest, largest)
-    return Pair(mix.mix, largest, None)
+        return Pair(mix.mix, smallest, largest, bracketed=False)
+    return Pair(mix.mix, largest, None, bracketed=False)
 
 
 def _accuracy_on(target: str) -> Callable[[RunRecord], tuple[float, int]]:

@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
-from orchestrator.report import wording
 from orchestrator.report.answer import MixAnswer
-from orchestrator.report.comparison import Compared
 from orchestrator.report.figures import style
+from orchestrator.report.side_by_side import Compared
+from orchestrator.report.words import numbers
 from orchestrator.transition.scaling import Place, Scaling, scaling
 from orchestrator.transition.types import Verdict
 
@@ -92,7 +92,7 @@ def draw_scaling(axes: Axes, compared: Sequence[Compared]) -> None:
     axes.yaxis.set_major_locator(FixedLocator(sorted(set(sizes))[:: max(1, len(set(sizes)) // 8)]))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter(FuncFormatter(lambda value, _: wording.exact(value)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: numbers.exact(value)))
         axis.set_minor_formatter(NullFormatter())
     answer = compared[0].answer
     axes.set_xlabel(compared[0].along.rpartition(".")[2])

@@ -1,4 +1,4 @@
-"""Whether the runs whose similarities are shown hold a structure, by the probe ``separation``."""
+"""The structure that runs hold, by the probe ``separation``: in how many runs below and above each transition."""
 
 from __future__ import annotations
 
@@ -7,52 +7,39 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from orchestrator.report.answer import Answer
-from orchestrator.report.explaining import Paragraph
+from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.page.probe_tables import CHANCE, PREFIX
-from orchestrator.report.panels import pairs
+from orchestrator.report.words.advice import Paragraph
+from orchestrator.report.words.findings import called
+from orchestrator.report.words.numbers import counted
+from orchestrator.space.evidence import stands_for_its_size
 from orchestrator.store.probed import numbers_of
 from orchestrator.store.records import RunRecord
+from orchestrator.transition.types import Verdict
 from trainables.base import Family, Words
 from trainables.probes.embeddings import SHUFFLES
 
 SEPARATION = f"{PREFIX}separation/"
 BEYOND_CHANCE = 0.05
-"""A score is called beyond chance where at most this share of random orders of the items score as high."""
+"""A score is beyond chance if at most this share of random orders of the items score as high."""
 ERRORS = 3.0
-"""Standard errors by which a share of random orders may lie above what it would be of all orders."""
+"""Standard errors by which a share of random orders may exceed that of all orders."""
 PLACE = "similarities"
 """The section of the report that shows these runs."""
-NOTHING = "no structure beyond chance"
-GROUPS = ((1.0, "clearly"), (0.5, "partly"), (-math.inf, "faintly"))
-NEIGHBOURS = ((0.8, "clearly"), (0.4, "partly"), (-math.inf, "faintly"))
-"""What a score is called from so much on: one of groups, which is 2 at most, and one of neighbours, 1 at most."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """One score of the probe, of what (``even and odd numbers``) and what that is (``apart``), by how much
-    (``clearly``), and the share of random orders of the items that score as high: ``chance``. ``beyond`` says that this
-    is little, ``highest`` that no order scores higher, with too few items for it to be little."""
+    """One score of the probe: ``what`` it finds (``even and odd numbers apart``), and ``chance``, the share of random
+    orders of the items that score as high. ``beyond``: that share is small. ``highest``: no order scores higher, and
+    the items are too few for the share to be small."""
 
     name: str
-    groups: str
-    strength: str
     what: str
     score: float
     chance: float
     beyond: bool
     highest: bool
-
-    @property
-    def words(self) -> str:
-        """``even and odd numbers clearly apart``."""
-        return f"{self.groups} {self.strength} {self.what}"
-
-    @property
-    def is_told(self) -> bool:
-        """Whether it is told in words: as beyond chance, or as perhaps chance."""
-        return self.beyond or self.highest
 
     def __str__(self) -> str:
         return f"{self.name} {self.score:.2f} (p {self.chance:.2g})"
@@ -60,28 +47,11 @@ class Score:
 
 @dataclass(frozen=True)
 class Held:
-    """What one run holds, the clearest score first. ``items`` says how many it was asked of, and of what: ``6 number
-    tokens``."""
+    """The scores of one run, the least likely by chance first."""
 
     size: int
     seed: int
-    items: str
     scores: tuple[Score, ...]
-
-    @property
-    def told(self) -> tuple[Score, ...]:
-        """The scores that are told in words."""
-        return tuple(each for each in self.scores if each.is_told)
-
-    @property
-    def said(self) -> str:
-        """``even and odd numbers clearly apart``, ``no structure beyond chance``."""
-        return " and ".join(each.words for each in self.told) or NOTHING
-
-    @property
-    def judged(self) -> str:
-        """The same, each with its chance: ``even and odd numbers clearly apart (p 0.11)``."""
-        return " and ".join(f"{each.words} (p {each.chance:.2g})" for each in self.told) or NOTHING
 
     @property
     def detail(self) -> str:
@@ -90,77 +60,98 @@ class Held:
 
 
 @dataclass(frozen=True)
+class Side:
+    """The runs of a mix on one side of its transition; ``where`` is ``below``, ``above``, or ``""`` if the transition
+    is not known."""
+
+    where: str
+    runs: tuple[Held, ...]
+
+    def counts(self) -> dict[str, int]:
+        """In how many of the runs each thing was found, beyond chance or as clearly as so few items allow."""
+        return Counter(score.what for run in self.runs for score in run.scores if score.beyond or score.highest)
+
+
+@dataclass(frozen=True)
 class Structure:
-    """What the runs shown for one mix hold, below and above its transition; None where there is no run, or the probe
-    did not look at it."""
+    """The runs of one mix that the probe looked at. ``items`` are what it was asked of: ``6 number tokens``."""
 
     mix: str
-    below: Held | None
-    above: Held | None
+    items: str
+    sides: tuple[Side, ...]
 
     @property
     def said(self) -> str:
-        """Both sides in a sentence without its full stop."""
-        if self.below and self.above and self.below.said == self.above.said:
-            return f"{self.mix}: {self.below.said}, below its transition and above it"
-        if (
-            self.below
-            and self.above
-            and [each.name for each in self.below.told] == [each.name for each in self.above.told]
-        ):
-            strengths = " and ".join(each.strength for each in self.above.told)
-            return f"{self.mix}: {self.below.said} below its transition, {strengths} above it"
-        sides = (("below its transition", self.below), ("above it", self.above))
-        return f"{self.mix}: " + ", ".join(f"{held.said} {where}" for where, held in sides if held)
+        """``add: even and odd numbers apart in 2 of 6 runs below, 5 of 5 above``."""
+        found = list(dict.fromkeys(what for side in self.sides for what in side.counts()))
+        return f"{self.mix}: " + (" and ".join(map(self._said, found)) or "no structure beyond chance")
+
+    def _said(self, what: str) -> str:
+        sides: list[str] = []
+        for side in self.sides:
+            runs = "" if sides else f" {'run' if len(side.runs) == 1 else 'runs'}"
+            where = f" {side.where}" if side.where else ""
+            sides.append(f"{side.counts().get(what, 0)} of {len(side.runs)}{runs}{where}")
+        return f"{what} in {', '.join(sides)}"
 
     @property
-    def doubtful(self) -> dict[str, str]:
-        """What is told that may be chance, as ``GROUPS WHAT``, and of how many items."""
-        held = [each for each in (self.below, self.above) if each]
-        return {f"{score.groups} {score.what}": each.items for each in held for score in each.told if score.highest}
+    def doubtful(self) -> list[str]:
+        """Findings for which the items are too few to exclude chance."""
+        scores = [score for side in self.sides for run in side.runs for score in run.scores]
+        return list(dict.fromkeys(score.what for score in scores if score.highest))
 
 
 def structures(answer: Answer, runs: Sequence[RunRecord], family: Family) -> tuple[Structure, ...]:
-    """For each mix what the probe ``separation`` found in the runs that are shown below and above its transition. Mixes
-    of whose runs it looked at none are left out."""
-    found = [Structure(pair.mix, _held(pair.below, family), _held(pair.above, family)) for pair in pairs(answer, runs)]
-    return tuple(each for each in found if each.below or each.above)
+    """For each mix the runs that the probe ``separation`` looked at; mixes without any are left out."""
+    kept = [run for run in runs if stands_for_its_size(run.config, run.outcome)]
+    groupings = family.groupings()
+    items = counted(max(map(len, groupings.values()), default=0), family.words.item)
+    found = []
+    for mix in answer.mixes:
+        held = [each for run in kept if run.config.label == mix.mix and (each := _held(run, family))]
+        sides = tuple(side for side in _sides(mix, held) if side.runs)
+        found += [Structure(called(mix), items, sides)] if sides else []
+    return tuple(found)
 
 
 def told(found: Sequence[Structure], words: Words) -> tuple[Paragraph, ...]:
-    """The same as a paragraph; none where there is nothing to tell."""
+    """The same as a paragraph; none if there is nothing to tell."""
     said = [f"{each.said}." for each in found]
-    doubtful = {what: items for each in found for what, items in each.doubtful.items()}
+    doubtful = {what: each.items for each in found for what in each.doubtful}
     said += [f"With {items}, {what} may be chance." for what, items in doubtful.items()]
     return (Paragraph(words.held.capitalize(), " ".join(said), PLACE),) if found else ()
 
 
 def smallest_chance(labels: Sequence[int]) -> float:
-    """The share of all orders of the items that group them as ``labels`` [n] do: no p of that grouping is smaller."""
+    """The share of all orders of the items that group them as ``labels`` [n] do: the least p of that grouping."""
     sizes = Counter(labels).values()
     alike = math.prod(map(math.factorial, Counter(sizes).values()))
     return math.prod(map(math.factorial, sizes)) * alike / math.factorial(len(labels))
 
 
-def _held(run: RunRecord | None, family: Family) -> Held | None:
-    """What one run holds; None where the probe did not look at it."""
-    if run is None:
-        return None
+def _sides(mix: MixAnswer, held: Sequence[Held]) -> tuple[Side, ...]:
+    """The runs outside the transition's interval; all of them, on no side, if no transition was found."""
+    found = mix.target.transition
+    if found.verdict is not Verdict.FOUND or found.relative.value is None:
+        return (Side("", tuple(held)),)
+    low, high = found.relative.low or found.relative.value, found.relative.high or found.relative.value
+    below = tuple(run for run in held if run.size <= low)
+    above = tuple(run for run in held if run.size >= high)
+    return Side("below", below), Side("above", above)
+
+
+def _held(run: RunRecord, family: Family) -> Held | None:
+    """The scores of one run; None if the probe did not look at it."""
     numbers = {name.removeprefix(SEPARATION): value for name, value in numbers_of(run.directory).items()}
     known = [(chance, name, numbers[name]) for name in numbers if (chance := numbers.get(name + CHANCE)) is not None]
-    if not known:
-        return None
-    groupings = family.groupings()
-    items = f"{max(map(len, groupings.values()), default=0)} {family.words.item}s"
     scores = tuple(_score(name, score, chance, family) for chance, name, score in sorted(known))
-    return Held(run.config.size, run.config.seed, items, scores)
+    return Held(run.config.size, run.config.seed, scores) if scores else None
 
 
 def _score(name: str, score: float, chance: float, family: Family) -> Score:
     labels = family.groupings().get(name)
-    strength = next(word for least, word in (NEIGHBOURS if labels is None else GROUPS) if score >= least)
-    groups = "neighbours" if labels is None else family.grouping_words().get(name, name)
+    what = "neighbours alike" if labels is None else f"{family.grouping_words().get(name, name)} apart"
     beyond = chance <= BEYOND_CHANCE
     least = 0.0 if labels is None else smallest_chance(labels)
     highest = not beyond and chance <= least + ERRORS * math.sqrt(least * (1 - least) / SHUFFLES)
-    return Score(name, groups, strength, "alike" if labels is None else "apart", score, chance, beyond, highest)
+    return Score(name, what, score, chance, beyond, highest)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.saying import size_words
+from orchestrator.report.words import findings, numbers
+from orchestrator.report.words.findings import size_words
 from orchestrator.transition.posterior import Threshold, under
 from orchestrator.transition.types import LEVEL, Estimate, Verdict
 from trainables.base import Family
@@ -77,11 +77,11 @@ def _size(answer: Answer, mix: MixAnswer, found: Estimate) -> str:
     if found.value is None:
         return "outside the sizes"
     smallest, largest = answer.counts[0].size, answer.counts[-1].size
-    return wording.estimate(found, smallest, largest, Verdict.FOUND, None)
+    return findings.estimate(found, smallest, largest, Verdict.FOUND, None)
 
 
 def _ratio(family: Family, baseline: Estimate, mix: Estimate) -> str:
     if baseline.value is None or mix.value is None:
         return "-"
     ratio = family.parameters(baseline.value).total / family.parameters(mix.value).total
-    return SAME if wording.bare(max(ratio, 1 / ratio)) == "1.0" else wording.compared(ratio)
+    return SAME if numbers.bare(max(ratio, 1 / ratio)) == "1.0" else numbers.compared(ratio)

@@ -22,11 +22,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.comparison import Compared
-from orchestrator.report.saying import rests_on, size_words
 from orchestrator.report.scaling import mix_scalings
+from orchestrator.report.side_by_side import Compared
+from orchestrator.report.words.findings import rests_on, saving, size_words
 from orchestrator.space.expected import INSIDE, NO_FEWER, ORDER, Expectation
 from orchestrator.transition.types import Doubt, Synergy, Verdict
 
@@ -145,7 +144,7 @@ def _saving(answer: Answer, mix: MixAnswer, found: Synergy) -> str:
     little."""
     baseline = answer.mix(answer.baseline_of(mix))
     here, there = (size_words(answer, each.target.transition) for each in (mix, baseline))
-    rests, said = rests_on(answer, mix), wording.saving(found)
+    rests, said = rests_on(answer, mix), saving(found)
     if (
         not found.decided and found.high is not None and found.high < NO_FEWER
     ):  # Whether it needs more is open; that it helps is not.

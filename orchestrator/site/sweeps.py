@@ -10,16 +10,16 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from orchestrator.catalogue.lookup import Unfinished, in_training
 from orchestrator.catalogue.reading import Outline, State, StoredSweep, read_known
-from orchestrator.catalogue.training import Unfinished, in_training
 from orchestrator.errors import UserError
-from orchestrator.report.explaining import Paragraph, in_short
 from orchestrator.report.figures.comparisons import main_figure, narrow_figure
 from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.page.index import REFRESH_S, Entry, Link, headline, index_page
 from orchestrator.report.page.report import PageContent, Served, page
 from orchestrator.report.page.templates import render
 from orchestrator.report.structure import structures, told
+from orchestrator.report.words.advice import Paragraph, in_short
 from orchestrator.site.resuming import Resuming
 from orchestrator.store.files import Home
 from orchestrator.store.lifecycle import is_driven
@@ -179,7 +179,7 @@ class SweepPages:
         if isinstance(found, Unreadable):
             now = datetime.now(UTC)
             return Entry(sweep_id, "", "", "unreadable", 0, now, now, why=str(found))
-        runs = len(found.ended) if isinstance(found, Outline) else len(found.runs)
+        runs = found.counted
         known = Entry(
             found.id, found.spec.question, found.spec.profile, found.state.value, runs, found.begun, found.changed
         )

@@ -1,4 +1,4 @@
-"""What the person at the terminal reads before anything is started."""
+"""The briefing printed before a sweep starts."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.cost.plan import Plan
-from orchestrator.report import wording
-from orchestrator.report.prose import Prose
-from orchestrator.report.wording import number
+from orchestrator.report.words import numbers
+from orchestrator.report.words.numbers import number, rough_duration
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.recipes import difference
 from orchestrator.space.spaces import Space
@@ -28,8 +27,8 @@ def print_spaces(spaces: list[Space], console: Console) -> None:
 
 
 def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console, place: str = "") -> None:
-    """What is about to be done: mixes, sizes, seeds, method, profile and why, devices, estimate, warnings. ``place``
-    says where it is kept, where that needs saying."""
+    """The sweep about to start: mixes, sizes, seeds, method, profile and why, devices, estimate, warnings. ``place`` is
+    its home, if worth showing."""
     family = spec.make_family()
     subject = family.subject()
     table = Table.grid(padding=(0, 2))
@@ -37,7 +36,7 @@ def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Con
     table.add_column(overflow="fold")
     for label, value in (
         ("target", f"{spec.target}, {subject}" if subject else spec.target),
-        ("mixes", wording.mixes(spec)),
+        ("mixes", numbers.mixes(spec)),
         *(
             ("recipe", f"{name} ({difference(spec.settings, settings)})")
             for name, settings in spec.recipe_settings.items()
@@ -45,7 +44,7 @@ def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Con
         ("budget", _budget(spec)),
         (spec.size_axis, " ".join(map(str, spec.sizes))),
         ("seeds", " ".join(map(str, spec.seed_list))),
-        ("search", wording.search(spec.search.method, spec.search.settings)),
+        ("search", numbers.search(spec.search.method, spec.search.settings)),
         *([("tune", asked_text(spec.tune))] if spec.tune is not None else []),
         *(("tuned", found_text(mix, found, spec.tune)) for mix, found in spec.tuned.items()),
         ("profile", f"{spec.profile} ({spec.profile_reason})" if spec.profile else "none"),
@@ -70,7 +69,7 @@ def print_plan(spec: SweepSpec, plan: Plan, console: Console) -> None:
     for size in plan.sizes:
         table.add_row(
             str(size.size),
-            Prose(number(size.parameters)),
+            number(size.parameters),
             f"{size.flops:.1e}",
             rough_duration(size.seconds),
             str(size.stack),
@@ -80,45 +79,25 @@ def print_plan(spec: SweepSpec, plan: Plan, console: Console) -> None:
 
 
 def cost_line(plan: Plan) -> str:
-    """The cost of the whole sweep in one line."""
+    """The cost of the whole sweep: ``about 26 runs (worst case 30, hard limit 96), ...``."""
+    worst = "" if plan.runs_at_worst == plan.runs_at_most else f"worst case {plan.runs_at_worst}, "
     return (
-        f"about {plan.runs:.0f} runs{_bounds(plan)}, {rough_duration(plan.seconds)} "
-        f"({rough_duration(plan.seconds_at_worst)} {_WORST}), {plan.flops:.1e} FLOPs, "
+        f"about {plan.runs:.0f} runs ({worst}hard limit {plan.runs_at_most}), {rough_duration(plan.seconds)} "
+        f"(worst case {rough_duration(plan.seconds_at_worst)}), {plan.flops:.1e} FLOPs, "
         f"{plan.disk_bytes / 1e6:.0f} MB of disk{_before(plan)}; times at typical rates: expect a factor of three"
     )
 
 
-_WORST = "where transitions lie worst"
-
-
-def _bounds(plan: Plan) -> str:
-    """How many runs it may become, in brackets."""
-    if plan.runs_at_worst == plan.runs_at_most:
-        return f" ({plan.runs_at_most} at most)"
-    return f" ({plan.runs_at_worst} {_WORST}; {plan.runs_at_most} at most, however runs scatter)"
-
-
 def _before(plan: Plan) -> str:
-    """What comes before the sweep, as a clause."""
+    """The tuning before the sweep, as a clause."""
     if not plan.tuning_runs:
         return ""
     at_most = rough_duration(plan.tuning_seconds)
-    return f"; {at_most} of it at most for {plan.tuning_runs} runs of tuning, less what is tuned"
-
-
-def rough_duration(seconds: float) -> str:
-    """``45 s``, ``12 min``, ``3.5 h``, ``2.1 days``."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    if seconds < 36 * 3600:
-        return f"{seconds / 3600:.1f} h"
-    return f"{seconds / 86400:.1f} days"
+    return f"; tuning takes at most {at_most} of it ({plan.tuning_runs} runs)"
 
 
 def _memory(spec: SweepSpec, hardware: Hardware, plan: Plan) -> list[str]:
-    """That the largest runs do not fit into what a stack has of this machine's memory, where that is known."""
+    """A warning if the largest runs do not fit into a stack's share of this machine's memory."""
     there = 1e9 * hardware.memory_gb / plan.stacks_at_once
     if spec.resources.device != "cpu" or not there:
         return []
@@ -143,7 +122,7 @@ def _budget(spec: SweepSpec) -> str:
 
 
 def _nodes(spec: SweepSpec, hardware: Hardware) -> str:
-    """Which nodes of a cluster train, where not all of them do, and that GPUs stay idle."""
+    """The nodes of a cluster that train, if not all do, and a note on idle GPUs."""
     nodes, asked = hardware.machines, spec.resources
     unfit = [node for node in nodes if not asked.stacks_on(node)]
     said = ""

@@ -1,12 +1,28 @@
-"""A sweep at one moment, as plain values: what the live view shows, and what is exported to whoever monitors it."""
+"""A sweep at one moment as plain values, for the live view and for monitoring; and a posterior as a bar."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+
+from rich.console import Console
+from rich.text import Text
 
 from orchestrator.search.base import MixProgress
 from orchestrator.simulation.remaining import Remaining
+from orchestrator.transition.types import Density
+from trainables.words import Words
+
+CELLS = 18
+GLYPHS = {"unlearned": "·", "open": "░", "learned": "━"}
+ASCII_GLYPHS = {"unlearned": ".", "open": "?", "learned": "="}
+"""Signs for known and unknown sizes; none is a height, so that nothing improbable looks probable."""
+STYLES = {"unlearned": "dim", "open": "yellow", "learned": "green"}
+HEIGHTS, ASCII_HEIGHTS = "▁▂▃▄▅▆▇█", ":+*#"
+"""Probability of the transition in a cell, against the bar's most probable cell."""
+SHOWN = 0.02
+"""Cells less probable than this show what is known of their sizes instead."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +41,7 @@ class RunProgress:
 
 @dataclass(frozen=True)
 class Counts:
-    """How a mix's runs ended so far."""
+    """Runs of a mix that ended so far, by their ending."""
 
     finished: int = 0
     diverged: int = 0
@@ -38,11 +54,9 @@ class Counts:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a mix's runs say so far: the transition as the answer's table words it, the ``line`` that the answer will
-    have, with the seeds that learned, and whether a transition was ``found``."""
+    """A mix's transition so far, in the ``words`` of the answer's table; ``found`` if it is one."""
 
     words: str
-    line: str
     found: bool
 
 
@@ -51,11 +65,10 @@ class Snapshot:
     """A sweep at one moment.
 
     ``posteriors`` holds, for a mix with runs, the probability that its transition lies at each of the sizes (above the
-    one before it) and, last, beyond all of them, ``verdicts`` what is said of it. ``left_s`` is the most time left at
-    the rate so far, ``forecast`` a range of it, ``late`` whether an earlier range has run out while nothing ended.
-    ``trained_s`` is the training time spent so far, summed over runs,
-    ``grid_s`` what every size with every seed would take, None while that is unknown; ``steps_per_s`` counts optimizer
-    steps of all runs together over the last minute.
+    one before it) and, last, beyond all of them, ``verdicts`` its transition in words. ``left_s`` is the most time
+    left at the rate so far, ``forecast`` a range of it; ``late``: an earlier range has run out while nothing ended.
+    ``trained_s`` is the training time so far, summed over runs, ``grid_s`` that of every size with every seed, None
+    while unknown; ``steps_per_s`` counts optimizer steps of all runs together over the last minute.
     """
 
     size_axis: str
@@ -73,3 +86,61 @@ class Snapshot:
     forecast: Remaining | None = None
     late: bool = False
     warnings: tuple[str, ...] = ()
+
+
+def posterior_bar(
+    sizes: Sequence[int],
+    posterior: Sequence[float],
+    low: float | None,
+    high: float | None,
+    *,
+    ascii_only: bool = False,
+) -> Text:
+    """The sizes as cells, as high as it is probable that the transition lies there; improbable ones show whether they
+    are known not to learn (up to ``low``), open, or known to learn (from ``high``). ``>`` stands for a transition
+    beyond all sizes.
+
+    ``posterior`` is what :func:`by_size` gives, or empty. Several sizes share a cell where there are many; a cell is
+    open as long as one of its sizes is.
+    """
+    glyphs, heights = (ASCII_GLYPHS, ASCII_HEIGHTS) if ascii_only else (GLYPHS, HEIGHTS)
+    count = min(CELLS, len(sizes))
+    starts = [cell * len(sizes) // count for cell in range(count + 1)]
+    shares = [sum(posterior[start:end]) for start, end in pairwise(starts)]
+    bar = Text()
+    for cell in range(count):
+        held = sizes[starts[cell] : starts[cell + 1]]
+        if low is not None and held[-1] <= low:
+            kind = "unlearned"
+        elif high is not None and held[0] >= high:
+            kind = "learned"
+        else:
+            kind = "open"
+        height = min(int(shares[cell] / max(SHOWN, *shares) * len(heights)), len(heights) - 1)
+        bar.append(heights[height] if shares[cell] >= SHOWN else glyphs[kind], STYLES[kind])
+    if posterior:
+        bar.append(">" if posterior[-1] >= SHOWN else " ", STYLES["open"])
+    return bar
+
+
+def legend(words: Words, *, ascii_only: bool = False) -> str:
+    """The signs of a bar, explained in a line."""
+    glyphs, heights = (ASCII_GLYPHS, ASCII_HEIGHTS) if ascii_only else (GLYPHS, HEIGHTS)
+    high, learn = f"{heights[0]} to {heights[-1]}", words.learn
+    known = f"{glyphs['unlearned']} too small to {learn}, {glyphs['learned']} large enough, {glyphs['open']} not known"
+    return f"bar, from the smallest size to the largest: {high} how probable the transition is there; elsewhere {known}"
+
+
+def speaks_ascii(console: Console) -> bool:
+    """True if a console's encoding lacks the blocks of bars."""
+    return not console.encoding.lower().startswith("utf")
+
+
+def by_size(density: Density, sizes: Sequence[int]) -> tuple[float, ...]:
+    """The probability that a transition lies at each size (above the one before it) and, last, above all of them."""
+    edges = (0.0, *map(float, sizes))
+    masses = [
+        sum(mass for place, mass in zip(density.sizes, density.weights, strict=True) if low < place <= high)
+        for low, high in pairwise(edges)
+    ]
+    return (*masses, max(0.0, 1.0 - sum(masses)))

@@ -40,7 +40,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from orchestrator.report import wording
+from orchestrator.report.words import numbers
 from orchestrator.space.plain import flatten, plain_settings
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.probed import PROBES, array_files, numbers_of
@@ -255,7 +255,7 @@ def _run_note(about: Sweep, record: RunRecord, parameters: Parameters) -> str:
     spec, config, outcome = about.spec, record.config, record.outcome
     words = spec.family_class.words
     who = (
-        f"One {words.run} of {spec.size_axis} {config.size} ({wording.exact(parameters.total)} {words.parameters}), of "
+        f"One {words.run} of {spec.size_axis} {config.size} ({numbers.exact(parameters.total)} {words.parameters}), of "
         f"`{config.label}` with seed {config.seed}, for the sweep `{about.id}`."
     )
     if outcome.status is Status.FAILED:

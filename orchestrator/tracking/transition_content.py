@@ -5,41 +5,45 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from orchestrator.report import wording
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.page.index import headline
-from orchestrator.report.saying import count_words, size_words, verdict_line
+from orchestrator.report.rows import Row, named, rows
 from orchestrator.report.table import answer_table, plain
+from orchestrator.report.words.advice import next_step
+from orchestrator.report.words.findings import count_words, saving, sentence, size_words, verdict_line
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.records import Sweep
 from orchestrator.tracking.content import Content, Sample, finite, metric_name, sweep_note, with_settings
-from orchestrator.transition.types import LEVEL, Estimate, Synergy, Transition
+from orchestrator.transition.types import LEVEL, Transition
+
+SIZES = ("transition", "low", "high")
+MAIN_METRICS = (
+    *SIZES,
+    *(f"{name}_parameters" for name in SIZES),
+    *("synergy", "synergy_low", "synergy_high", "runs"),
+)
+ALL_METRICS = (
+    *MAIN_METRICS,
+    *(f"{name}{unit}" for unit in ("_core_parameters", "_absolute") for name in SIZES),
+    *("synergy_core", "synergy_core_low", "synergy_core_high", "diverged", "failed", "p_above", "p_below"),
+)
 
 
 def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
     """The record of one mix's transition. Its figure is a file, which the tracker adds."""
     spec, found = sweep.spec, mix.target.transition
-    metrics = {
-        **_estimate("", "", found.relative),
-        **_estimate("", "_parameters", mix.target.total),
-        **_estimate("", "_core_parameters", mix.target.core),
-        **_estimate("", "_absolute", found.absolute),
-        **_synergy("synergy", mix.synergy_total),
-        **_synergy("synergy_core", mix.synergy_core),
-        "runs": float(mix.runs),
-        "diverged": float(mix.diverged),
-        "failed": float(mix.failed),
-        "p_above": found.p_above,
-        "p_below": found.p_below,
-    }
+    table = rows(answer)
+    metrics = _metrics(named(table, mix.mix), ALL_METRICS)
     if found.fit is not None:
         metrics |= {f"fit.{name}": value for name, value in asdict(found.fit).items()}
-    for task in mix.tasks[1:]:
-        metrics |= _estimate(f"/{metric_name(task.task)}", "", task.transition.relative)
+    for row in table:
+        if row.mix == mix.mix and not row.is_target:
+            metrics |= _metrics(row, SIZES, f"/{metric_name(row.task)}")
     identity = {
         "mix": mix.mix,
         "target": answer.target,
@@ -74,13 +78,7 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
 
 def provisional_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
     """The provisional record of a transition: tags and metrics only, which may change. A step is a run."""
-    found = mix.target.transition
-    metrics = {
-        **_estimate("", "", found.relative),
-        **_estimate("", "_parameters", mix.target.total),
-        **_synergy("synergy", mix.synergy_total),
-        "runs": float(mix.runs),
-    }
+    metrics = _metrics(named(rows(answer), mix.mix), MAIN_METRICS)
     return Content(
         name=f"transition {mix.mix} (so far)",
         tags={"kind": "transition", "sweep": sweep.id, "mix": mix.mix, "provisional": "yes", **words(answer, mix)},
@@ -102,7 +100,7 @@ def words(answer: Answer, mix: MixAnswer) -> dict[str, str]:
 
 def _saving(answer: Answer, mix: MixAnswer) -> str:
     if mix.synergy_total is not None:
-        return wording.saving(mix.synergy_total)
+        return saving(mix.synergy_total)
     return "the baseline" if mix.mix == answer.baseline_of(mix) else "not compared"
 
 
@@ -115,13 +113,10 @@ def answer_words(answer: Answer) -> str:
 def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
     """Additions to a sweep's record when it ends."""
     metrics: dict[str, float] = {}
-    for mix in answer.mixes:
-        behind = f"/{metric_name(mix.mix)}"
-        metrics |= _estimate(behind, "", mix.target.transition.relative)
-        metrics |= _estimate(behind, "_parameters", mix.target.total)
-        metrics |= {name + behind: value for name, value in _synergy("synergy", mix.synergy_total).items()}
-        metrics[f"runs{behind}"] = float(mix.runs)
-    text = plain(answer_table(answer))
+    for row in rows(answer):
+        if row.is_target:
+            metrics |= _metrics(row, MAIN_METRICS, f"/{metric_name(row.mix)}")
+    text = plain(answer_table(answer), next_step(sweep.spec, answer))
     return Content(
         name=sweep.id,
         tags={"state": state, "answer": answer_words(answer)},
@@ -173,16 +168,10 @@ def _runs_table(spec: SweepSpec, mix: MixAnswer) -> str:
     return table.getvalue()
 
 
-def _estimate(behind: str, unit: str, found: Estimate) -> dict[str, float]:
-    values = {"transition": found.value, "low": found.low, "high": found.high}
-    return {f"{name}{unit}{behind}": value for name, value in values.items() if value is not None}
-
-
-def _synergy(name: str, found: Synergy | None) -> dict[str, float]:
-    if found is None:
-        return {}
-    values = {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
-    return {key: value for key, value in values.items() if value is not None}
+def _metrics(row: Row, names: Sequence[str], behind: str = "") -> dict[str, float]:
+    """The columns of these names that are known."""
+    columns = row.columns()
+    return {f"{name}{behind}": float(columns[name]) for name in names if columns.get(name) is not None}
 
 
 def _ended_note(about: Sweep, table: str, state: str) -> str:
@@ -197,13 +186,12 @@ def _transition_note(about: Sweep, answer: Answer, mix: MixAnswer) -> str:
     for point in mix.target.transition.points:
         by_size.setdefault(point.size, []).append(f"{point.accuracy:.2f}")
     rows = "\n".join(f"| {size} | {', '.join(shares)} |" for size, shares in by_size.items())
-    synergy = mix.synergy_total
-    saves = synergy and wording.synergy(mix.mix, answer.baseline_of(mix), synergy, words.parameters)
+    saves = "" if mix.synergy_total is None else f"**{sentence(answer, mix)}**"
     return f"""Transition of `{answer.target}` trained with `{mix.mix}`, from {mix.runs} runs of the sweep `{about.id}`:
 {answer.size_axis} **{size_words(answer, mix.target.transition)}**, {words.parameters}
 **{count_words(answer, mix.target)}** ({answer.confidence:.0%} intervals; {LEVEL:.0%} of the asymptote).
 
-{f"**{saves}**." if saves else ""}
+{saves}
 
 | {answer.size_axis} | {words.final_score} of `{answer.target}`, seed by seed |
 |---|---|

@@ -58,11 +58,11 @@ def is_on_the_first_screen(page: Page, element: str) -> None:
 def test_what_was_asked_and_found_is_on_the_first_screen(told: Told, page: Page) -> None:
     said = answer_table(told.sweep.answer)
     page.open(told.address)
-    shown = page.wait(told.sweep.spec.question, said.conclusions[0], "finished")
+    shown = page.wait(told.sweep.spec.question, said.sentences[0], "finished")
     mix, size, _ = UNLUCKY
     assert f"{mix} at {told.sweep.spec.size_axis} {size} (3 of 4 learned)" in shown
     page.wait_for("document.images[0].complete && document.images[0].naturalHeight > 0")
-    assert said.conclusions[0] in str(page.run("return document.images[0].alt"))
+    assert said.sentences[0] in str(page.run("return document.images[0].alt"))
     for element in ("h2", ".answer", ".said", "figure img", ".links"):
         is_on_the_first_screen(page, f"document.querySelector('{element}')")
 
@@ -73,7 +73,7 @@ def test_how_sure_and_which_runs_disagree_is_one_click_on(told: Told, page: Page
     mix, size, seed = UNLUCKY
     shown = " ".join(page.wait(told.sweep.spec.question, "How sure").split())
     assert f"{mix} at {told.sweep.spec.size_axis} {size} (3 of 4 learned, not seed {seed})" in shown
-    for label in ("How sure", "Runs that disagree"):
+    for label in ("How sure",):
         told_in = f"[...document.querySelectorAll('#answer dt')].find(each => each.textContent.startsWith('{label}'))"
         is_on_the_first_screen(page, f"{told_in}.nextElementSibling")
     is_on_the_first_screen(page, "document.querySelector('#curves .roomy svg')")
@@ -173,7 +173,7 @@ def test_the_page_that_stops_and_resumes_is_accessible(page: Page, tmp_path: Pat
 def test_without_its_script_the_report_says_and_shows_the_same(told: Told, page: Page) -> None:
     with page.without_script():
         page.open(f"{told.address}sweep/{told.sweep.id}")
-        page.wait(answer_table(told.sweep.answer).conclusions[0], "How sure", "Runs that disagree")
+        page.wait(answer_table(told.sweep.answer).sentences[0], "How sure", "seeds disagree")
         page.wait_for("document.getElementById('explore').hidden")
         for section in ("curves", "similarities"):
             page.wait_for(f"document.querySelector('#{section} svg').getBoundingClientRect().height > 100")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from orchestrator.catalogue import frames
+from orchestrator.catalogue import export as frames
 from orchestrator.catalogue.export import export
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.errors import UserError

@@ -14,10 +14,10 @@ from rich.console import Console, RenderableType
 
 from orchestrator.catalogue.lookup import find_run
 from orchestrator.catalogue.reading import read_sweep
-from orchestrator.catalogue.run_view import ASCII_BLOCKS, BLOCKS, SPARKS, run_view, sparkline
 from orchestrator.catalogue.status import status_of
-from orchestrator.catalogue.views import size_on_disk, status_view, sweeps_view
+from orchestrator.catalogue.views import ASCII_BLOCKS, BLOCKS, SPARKS, run_view, sparkline, status_view, sweeps_view
 from orchestrator.cost.spent import cost_of
+from orchestrator.report.words.numbers import size_on_disk
 from orchestrator.store import lifecycle
 from orchestrator.store.files import Home
 from tests.catalogue.fabricated import diverged, failed, leave_stack, runs_of, write_sweep

@@ -7,11 +7,12 @@ import io
 import pytest
 from rich.console import Console, RenderableType
 
+from orchestrator.catalogue.export import compared
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
-from orchestrator.catalogue.reports import compared
 from orchestrator.catalogue.status import status_of
-from orchestrator.catalogue.views import comparison_view, status_view, sweeps_view
-from orchestrator.report.comparison import forest_rows
+from orchestrator.catalogue.views import status_view, sweeps_view
+from orchestrator.report.side_by_side import comparison_rows
+from orchestrator.report.table import comparison_view
 from orchestrator.store.files import Home
 from tests.catalogue.fabricated import write_sweep
 from tests.drive.sweeps import spec
@@ -41,9 +42,9 @@ def on_one_line(lines: list[str], *parts: str) -> bool:
 
 def test_a_comparison_has_a_table_a_sweep(sweeps: list[StoredSweep]) -> None:
     found = compared(sweeps)
-    lines = shown(comparison_view(found, COLUMNS))
-    for row in forest_rows(found):
-        assert on_one_line(lines, row.mix, row.size, row.count)
+    lines = shown(comparison_view(found, "sweep", COLUMNS))
+    for row in comparison_rows(found):
+        assert on_one_line(lines, row.mix, row.size_words, row.count_words)
         assert row.label in [line.strip() for line in lines]
         assert " ".join(row.saving.split()) in " ".join(" ".join(lines).split())
 

@@ -97,14 +97,14 @@ def test_a_store_elsewhere_leaves_nothing_in_the_working_directory(
     assert ended.code == 0, ended.err
     assert not (tmp_path / "mlruns").exists()
     assert any((elsewhere / "artifacts" / "units").iterdir())
-    answer_alone = "target add: transitions at 80% of the asymptote, with 90% intervals\nmix  units "
+    answer_alone = "add: size at 80% of the asymptote, with 90% intervals\nmix  units "
     assert ended.out.startswith(answer_alone)
 
 
 def test_plan_says_how_many_runs_it_may_become_and_what_does_not_fit(run: Program) -> None:
     asked = ("plan", "units.yaml", "--set", "sizes={from: 8, to: 512, count: 12, multiple_of: 2}", "--set", "seeds=9")
     said = " ".join(run(*asked, "--set", "search={method: bayes, max_runs: 40}").out.split())
-    assert re.search(r"about \d+ runs \(\d+ where transitions lie worst; 40 at most, however runs scatter\)", said)
+    assert re.search(r"about \d+ runs \(worst case \d+, hard limit 40\)", said)
     assert "max_runs 40 a mix" in said
     huge = ("plan", "add_vs_add_prod", "--profile", "smoke", "--set", "sizes=[8, 60000]")
     assert "runs from n_embed 60000 on will not fit into memory" in " ".join(run(*huge).out.split())

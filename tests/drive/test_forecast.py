@@ -16,7 +16,7 @@ from orchestrator.search.base import Observation, Problem
 from orchestrator.search.registry import make_searcher
 from orchestrator.simulation.remaining import Running
 from orchestrator.store.journal import Ended
-from orchestrator.terminal.words import status_line
+from orchestrator.terminal.live import status_line
 from tests.engine.test_campaign import GOOD
 from tests.engine.test_campaign import make as campaign_of
 from trainables.base import Evaluation
@@ -98,7 +98,7 @@ def test_a_bound_that_has_run_out_is_not_said_anew_of_the_same_runs(tmp_path: Pa
         monitor.refresh()
         time.sleep(0.02)
     monitor.refresh()
-    assert "gone, longer than foreseen" in status_line(monitor.snapshot())
+    assert "gone, longer than expected" in status_line(monitor.snapshot())
 
     class Listener(Observer):
         def ended(self, entry: Ended) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from orchestrator.catalogue.reading import read_sweep
 from orchestrator.drive.sweep import RunOptions, run_sweep
-from orchestrator.report.saying import verdict_line
 from orchestrator.report.table import answer_table
+from orchestrator.report.words.findings import verdict_line
 from orchestrator.site.sweeps import SweepPages
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec

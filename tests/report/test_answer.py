@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from orchestrator.report.answer import Answer, answer
-from orchestrator.transition.types import Estimate, Verdict
+from orchestrator.transition.types import Verdict
 from tests.report.samples import bracketed, config, diverged, failed, make_spec, train
 from trainables.base import Status
 
@@ -93,17 +93,6 @@ def test_an_unknown_mix_is_a_key_error() -> None:
 def test_json_round_trip(with_runs: bool) -> None:
     found = answer(make_spec(), bracketed() if with_runs else [])
     assert Answer.from_json(json.loads(json.dumps(found.to_json()))) == found
-
-
-def test_answers_written_before_seeds_were_counted_are_read() -> None:
-    written = json.loads(json.dumps(answer(make_spec(), bracketed()).to_json()))
-    for mix in written["mixes"]:
-        for task in mix["tasks"]:
-            for later in ("shares", "level", "half", "bimodal"):
-                assert task["transition"].pop(later) is not None
-    transition = Answer.from_json(written).mix("add").target.transition
-    assert transition.shares == ()
-    assert transition.half == Estimate(None, None, None)
 
 
 def test_something_else_is_no_answer() -> None:

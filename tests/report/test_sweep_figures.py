@@ -11,11 +11,11 @@ import pytest
 from matplotlib.collections import LineCollection, PathCollection
 
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
-from orchestrator.report.comparison import Compared, forest_rows
 from orchestrator.report.figures import style
 from orchestrator.report.figures.comparisons import forest_figure
 from orchestrator.report.learning import learning_figure
 from orchestrator.report.panels import pairs, similarities_figure
+from orchestrator.report.side_by_side import Compared, comparison_rows
 from orchestrator.store.files import Home
 from orchestrator.transition.types import Estimate, Synergy, Verdict
 from tests.catalogue.fabricated import failed, runs_of, write_sweep
@@ -52,7 +52,7 @@ def test_censored_transitions_have_one_side(tmp_path: Path) -> None:
         assert pair.below.config.size == 12
     figure = similarities_figure(stored.answer, stored.runs)
     assert figure is not None
-    assert "no run above\nits transition" in texts(figure)
+    assert "no other run" in texts(figure)
 
 
 def test_panels_name_size_and_accuracy_and_share_a_scale(stored: StoredSweep) -> None:
@@ -115,15 +115,15 @@ def test_the_forest_has_a_row_a_mix_with_arrows_where_censored() -> None:
     above = transition(Verdict.ABOVE, Estimate(None, 64.0, None))
     answer = make_answer(above, found, Synergy(None, 2.5, None, decided=True))
     compared = [Compared("one", answer), Compared("two", answer)]
-    rows = forest_rows(compared)
+    rows = comparison_rows(compared)
     assert [(row.label, row.mix) for row in rows] == [
         ("one", "add"),
         ("one", "add+prod"),
         ("two", "add"),
         ("two", "add+prod"),
     ]
-    assert rows[1].size == "units 20 [18, 24]"
-    assert rows[1].saving == "add+prod needs >= 2.5x fewer parameters than add at this recipe"
+    assert rows[1].size_words == "units 20 [18, 24]"
+    assert rows[1].saving == "at least 2.5x fewer"
     figure = forest_figure(compared, "title")
     (axes,) = figure.axes
     markers = [line.get_marker() for line in axes.lines]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.catalogue.export import by_place, compared
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
-from orchestrator.catalogue.reports import by_place, compared
 from orchestrator.report.figures import style
 from orchestrator.report.figures.comparisons import can_compare, variants_figure
 from orchestrator.store.files import Home

@@ -53,7 +53,7 @@ def test_every_sweep_with_answer_state_figure_and_report(served: tuple[str, Home
         == 1
     )
     answered = answer_table(read_sweep(home, finished.id).answer)
-    for line in (*answered.learned, answered.conclusions[0]):
+    for line in (*answered.learned, answered.sentences[0]):
         assert line in said[finished.id]
     assert "finished</span>" in said[finished.id]
     assert "So far: " in said[begun.id]

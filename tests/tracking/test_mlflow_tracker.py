@@ -116,7 +116,7 @@ def test_the_sweep_says_what_it_asked_and_found(kept: Record) -> None:
         "transitions.svg",
     } <= kept.artifacts(sweep)
     assert Answer.from_json(json.loads(kept.text(sweep, "answer.json"))) == kept.finished.answer
-    assert kept.text(sweep, "answer.txt").startswith("target add: transitions at 80% of the asymptote")
+    assert kept.text(sweep, "answer.txt").startswith("add: size at 80% of the asymptote")
     note = sweep.data.tags["mlflow.note.content"]
     assert make_spec().question in note
     assert "target add" in note
@@ -362,7 +362,7 @@ def test_transitions_are_there_while_a_sweep_runs_and_give_way_to_the_final_ones
     assert early.data.tags["provisional"] == "yes"
     told = [each.value for each in kept.client.get_metric_history(early.info.run_id, "runs")]
     assert told == [2, 3]
-    assert kept.one(sweep.id, kind="sweep").data.tags["answer"].startswith("so far: undecided: add+prod")
+    assert kept.one(sweep.id, kind="sweep").data.tags["answer"].startswith("so far: Undecided: add+prod")
     record(tracker, finished)
     final = kept.one(sweep.id, kind="transition", mix="add")
     assert "provisional" not in final.data.tags

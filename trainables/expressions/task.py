@@ -97,19 +97,16 @@ class ExpressionTask(ExpressionShape, TextTask):
         said = []
         count = self.held_out_tuples
         if count < FEW_HELD_OUT:
-            what, asked = f"{self.value_word} tuples", ""
-            if self.held_out == "unordered":
-                what = f"multisets of {self.max_arguments} {self.value_word}s"
-                asked = "; orders of one are no cases of their own"
+            what = f"multisets of {self.max_arguments} {self.value_word}s"
+            what = what if self.held_out == "unordered" else f"{self.value_word} tuples"
+            scored = count - count // 2
             said.append(
-                f"only {count} {what} are held out ({count - count // 2} of them for the final score{asked}), so "
-                f"accuracy rests on few cases and moves in steps of about {1 / (count - count // 2):.2g}; raise "
-                "task.held_out_fraction for finer ones."
+                f"Few test cases: {scored} {what}, so accuracy moves in steps of {1 / scored:.2g} "
+                "(raise task.held_out_fraction)."
             )
         if self.held_out == "ordered" and self.blind():
             said.append(
-                "task.held_out is 'ordered': permutations of held-out tuples stay in the training data, a leak for "
-                f"operations that ignore the order of their arguments ({', '.join(self.blind())}); 'unordered' closes "
-                "it."
+                f"Leak: held_out is 'ordered' and {', '.join(self.blind())} ignore the order of their arguments "
+                "(task.held_out=unordered closes it)."
             )
         return said

@@ -9,9 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
-from orchestrator.report import wording
 from orchestrator.report.answer import Answer
-from orchestrator.report.comparison import Compared, ForestRow, forest_row
 from orchestrator.report.figures import style
 from orchestrator.report.figures.rows import (
     draw_interval,
@@ -28,8 +26,12 @@ from orchestrator.report.figures.transitions import (
     size_span,
     transitions_figure,
 )
-from orchestrator.report.panel import Finding, panel
+from orchestrator.report.rows import Row, targets
 from orchestrator.report.scaling import can_scale, draw_scaling
+from orchestrator.report.side_by_side import Compared, Finding, recipes_of
+from orchestrator.report.side_by_side import findings as findings_of
+from orchestrator.report.words import numbers
+from orchestrator.report.words.findings import saving
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import Estimate, Synergy
 
@@ -62,10 +64,8 @@ def narrow_figure(spec: SweepSpec, answer: Answer) -> Figure | None:
 def recipes_figure(spec: SweepSpec, answer: Answer, *, title: str | None = None) -> Figure:
     """A row for each recipe of an answer of several: accuracy of the target against size, and the ratios of
     parameters if mixes are compared."""
-    several = panel(answer)
-    assert several is not None, "a figure of recipes for an answer of several"
     named = [(recipe.name, answer.under(recipe.name)) for recipe in answer.recipes]
-    findings = several.findings
+    findings = findings_of(recipes_of(answer))
     return _grid(named, findings, spec.question if title is None else title, size_span(answer), style.WIDTH_IN)[0]
 
 
@@ -82,7 +82,7 @@ def variants_figure(compared: Sequence[Compared], title: str = "", width_in: flo
     spans = [size_span(each.answer) for each in compared]
     span = min(low for low, _ in spans), max(high for _, high in spans)
     scales = can_scale(compared)
-    figure, law = _grid(named, _findings(compared), title, span, width_in, law=scales, names=[*map(_name, compared)])
+    figure, law = _grid(named, findings_of(compared), title, span, width_in, law=scales, names=[*map(_name, compared)])
     if law is not None:
         draw_scaling(law, compared)
     return figure
@@ -147,13 +147,13 @@ def _draw_savings(axes: Axes, findings: Sequence[Finding], recipe: str, span: tu
     """The ratios of parameters of the mixes compared under one recipe, or in one variant."""
     axes.axvline(1, color=style.GREY, linewidth=0.8, zorder=0)
     known = styles_of([findings[0].baseline, *(finding.mix for finding in findings)])
-    here = [finding for finding in findings if recipe in finding.by_recipe]
+    here = [finding for finding in findings if recipe in finding.saved]
     for place, finding in enumerate(here):
-        found, look = finding.by_recipe[recipe], known[finding.mix]
+        found, look = finding.saved[recipe], known[finding.mix]
         if found.low is not None or found.high is not None:
             draw_interval(axes, Estimate(found.value, found.low, found.high), place, look.colour, span, look.marker)
         axes.annotate(
-            ("" if len(here) == 1 else f"{finding.mix}: ") + wording.saving(found),
+            ("" if len(here) == 1 else f"{finding.mix}: ") + saving(found),
             (0.5, place),
             xycoords=("axes fraction", "data"),
             xytext=(0, 9),
@@ -170,13 +170,13 @@ def _draw_savings(axes: Axes, findings: Sequence[Finding], recipe: str, span: tu
     ticks = [tick for tick in (1 / 16, 1 / 4, 1, 4, 16, 64) if span[0] <= tick <= span[1]]
     axes.xaxis.set_major_locator(FixedLocator(ticks))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{wording.bare(value).removesuffix('.0')}x"))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{numbers.bare(value).removesuffix('.0')}x"))
     style.dress(axes, spines=("bottom",))
 
 
 def _ratio_span(findings: Sequence[Finding]) -> tuple[float, float]:
     """The ends of the ratio axis: the same to both sides of 1, with all that is known inside."""
-    known = [_furthest(found) for finding in findings for found in finding.by_recipe.values()]
+    known = [_furthest(found) for finding in findings for found in finding.saved.values()]
     most = max([LEAST_SPAN, *known]) * 1.4
     return 1 / most, most
 
@@ -189,34 +189,23 @@ def _name(each: Compared) -> str:
     """``prime_5 (modulus 5)``."""
     if each.place is None:
         return each.variant
-    return f"{each.variant} ({each.along.rpartition('.')[2]} {wording.exact(each.place)})"
-
-
-def _findings(compared: Sequence[Compared]) -> list[Finding]:
-    """The savings of each mix in each variant that has it."""
-    saved: dict[str, Finding] = {}
-    for each in compared:
-        for mix in each.answer.mixes:
-            if mix.synergy_total is not None:
-                finding = saved.setdefault(mix.mix, Finding(mix.mix, each.answer.baseline_of(mix), {}))
-                finding.by_recipe[each.variant] = mix.synergy_total
-    return list(saved.values())
+    return f"{each.variant} ({each.along.rpartition('.')[2]} {numbers.exact(each.place)})"
 
 
 def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
     """Each transition of several sweeps in trainable parameters, with its interval, and each ratio in words: sizes of
     different families and architectures have no common axis."""
-    groups = [[forest_row(each, mix) for mix in each.answer.mixes] for each in compared]
-    ends = [end for group in groups for row in group for end in (row.smallest, row.largest)]
+    groups = [targets(each.answer, each.label) for each in compared]
+    ends = [end for group in groups for row in group for end in (row.smallest.total, row.largest.total)]
     span = (min(ends) / FOREST_EDGE, max(ends) * FOREST_EDGE)
     known = styles_of(row.mix for group in groups for row in group)
-    lines: list[tuple[str, ForestRow | str]] = []
+    lines: list[tuple[str, Row | str]] = []
     for each, group in zip(compared, groups, strict=True):
         lines.append((each.label, ""))
         lines += [(row.mix, row) for row in group]
         for mix in each.answer.mixes:
             if mix.synergy_total is not None:
-                lines.append((f"{mix.mix} vs {each.answer.baseline_of(mix)}", wording.saving(mix.synergy_total)))
+                lines.append((f"{mix.mix} vs {each.answer.baseline_of(mix)}", saving(mix.synergy_total)))
     figure = style.new_figure(FOREST_ROW_IN * len(lines) + FOREST_HEAD_IN)
     axes = figure.subplots()
     for place, (_, row) in enumerate(lines):
@@ -227,7 +216,7 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
     axes.set_xlim(*span)
     axes.set_ylim(len(lines) - 0.4, -0.7)
     axes.set_yticks(range(len(lines)), [name for name, _ in lines])
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: wording.exact(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: numbers.exact(value)))
     axes.xaxis.set_minor_formatter(NullFormatter())
     confidence = compared[0].answer.confidence
     axes.set_xlabel(f"trainable parameters at the transition ({confidence:.0%} interval; grey: sizes tested)")
@@ -240,10 +229,10 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
     return figure
 
 
-def _draw_forest_row(axes: Axes, row: ForestRow, place: int, colour: str, span: tuple[float, float]) -> str:
+def _draw_forest_row(axes: Axes, row: Row, place: int, colour: str, span: tuple[float, float]) -> str:
     """Draw one transition; returns its words."""
-    axes.plot([row.smallest, row.largest], [place, place], color=style.FAINT, linewidth=1, zorder=1)
-    bar = drawn_estimate(row.parameters, row.verdict, row.smallest, row.largest)
+    axes.plot([row.smallest.total, row.largest.total], [place, place], color=style.FAINT, linewidth=1, zorder=1)
+    bar = drawn_estimate(row.parameters, row.verdict, row.smallest.total, row.largest.total)
     if bar is not None and row.runs:
         draw_interval(axes, bar, place, colour, span)
-    return row.size if bar is None else row.count
+    return row.size_words if bar is None else row.count_words

@@ -12,12 +12,12 @@ from matplotlib.figure import Figure
 
 from orchestrator.errors import UserError
 from orchestrator.report.answer import Answer
-from orchestrator.report.comparison import Compared
 from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.style import NARROW_IN
 from orchestrator.report.figures.transitions import transitions_figure
 from orchestrator.report.scaling import can_scale, scaling_words
-from orchestrator.report.table import answer_table
+from orchestrator.report.side_by_side import Compared
+from orchestrator.report.words.findings import sentences
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.records import Sweep
 from orchestrator.transition.types import LEVEL
@@ -61,8 +61,7 @@ def embedded() -> Iterator[None]:
 
 def caption(sweep: Sweep, answer: Answer) -> str:
     """All that a reader needs to read the figure alone."""
-    said = answer_table(answer)
-    found = " ".join(f"{line.strip()}." for line in said.conclusions[:1])
+    found = sentences(answer)[0]
     runs = sum(mix.runs for mix in answer.mixes)
     subject, words = f" ({answer.subject})" if answer.subject else "", answer.words
     return (

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from orchestrator.report.answer import CONFIDENCE, Answer
-from orchestrator.report.explaining import Paragraph
 from orchestrator.report.page.templates import render
-from orchestrator.report.table import answer_table
+from orchestrator.report.words.advice import Paragraph
+from orchestrator.report.words.findings import sentences, verdict_line
 from orchestrator.transition.types import LEVEL
 
 TEMPLATE = "index.html.j2"
@@ -87,10 +87,8 @@ def index_page(
 
 def headline(answer: Answer) -> tuple[str, tuple[str, ...]]:
     """An answer in one sentence, and the verdict of every mix in one each."""
-    said = answer_table(answer)
-    if said.conclusions:
-        return said.conclusions[0].strip(), said.learned
-    return (said.learned[0], said.learned[1:]) if said.learned else ("no run has ended yet", ())
+    learned = tuple(verdict_line(answer, mix) for mix in answer.mixes if mix.target.transition.shares)
+    return sentences(answer)[0], learned
 
 
 def age(now: datetime, then: datetime) -> str:

@@ -11,9 +11,8 @@ from typing import Any
 from markupsafe import Markup
 
 from orchestrator.cost.spent import cost_of
-from orchestrator.report import table, wording
+from orchestrator.report import table
 from orchestrator.report.answer import Answer
-from orchestrator.report.explaining import judged
 from orchestrator.report.figures.comparisons import main_figure, narrow_figure
 from orchestrator.report.figures.probes import probe_figure
 from orchestrator.report.figures.style import inline_svg
@@ -26,12 +25,14 @@ from orchestrator.report.panels import similarities_figure
 from orchestrator.report.races import SpeedUp, race_figure, speed_ups
 from orchestrator.report.structure import structures, told
 from orchestrator.report.thresholds import threshold_table
+from orchestrator.report.words import numbers
+from orchestrator.report.words.advice import judged
 from orchestrator.space.plain import flatten
 from orchestrator.space.recipes import difference
 from orchestrator.space.spec import SweepSpec
 from orchestrator.store.records import RunRecord, Sweep
 from orchestrator.transition.types import LEVEL, PLATEAU, Estimate, Verdict
-from trainables.base import Status, Words
+from trainables.base import Words
 
 TEMPLATE = "page.html.j2"
 FOLLOW_S = 15
@@ -74,7 +75,7 @@ def page(content: PageContent) -> str:
         served=content.served,
         follow_s=FOLLOW_S,
         said=said,
-        judged=judged(content.answer, content.runs),
+        judged=judged(spec, content.answer),
         words=content.answer.words,
         has_core=content.answer.has_core,
         figures=_figures(content),
@@ -87,11 +88,11 @@ def page(content: PageContent) -> str:
         verdicts={verdict.value: text for verdict, text in _verdicts(content.answer.words).items()},
         shown={mix.target.transition.verdict.value for mix in content.answer.mixes},
         level=LEVEL,
-        cost=wording.cost(cost_of(spec, content.runs)),
+        cost=numbers.cost(cost_of(spec, content.runs)),
         fresh=content.sweep.fresh,
         probes=tables,
         probe_texts=probe_texts(tables),
-        warnings=[*spec.warnings(), *_run_warnings(content.runs), *probe_notes(spec, content.runs)],
+        warnings=[*said.caveats, *probe_notes(spec, content.runs)],
         asked=_asked(spec),
         settings=flatten(spec.to_dict()["settings"]),
         runs=_run_rows(content),
@@ -137,18 +138,18 @@ def _race_row(found: SpeedUp) -> tuple[str, ...]:
 
 def _speed_up(found: Estimate) -> str:
     """``2.1x [1.8, 2.6]``, with a dash for what is open."""
-    value, low, high = ("-" if side is None else wording.bare(side) for side in (found.value, found.low, found.high))
+    value, low, high = ("-" if side is None else numbers.bare(side) for side in (found.value, found.low, found.high))
     return f"{value}{'' if found.value is None else 'x'} [{low}, {high}]"
 
 
 def _asked(spec: SweepSpec) -> dict[str, str]:
     return {
         "target": spec.target,
-        "mixes": wording.mixes(spec),
+        "mixes": numbers.mixes(spec),
         **{f"recipe {name}": difference(spec.settings, found) for name, found in spec.recipe_settings.items()},
         spec.size_axis: " ".join(map(str, spec.sizes)),
         "seeds": " ".join(map(str, spec.seed_list)),
-        "search": wording.search(spec.search.method, spec.search.settings),
+        "search": numbers.search(spec.search.method, spec.search.settings),
         "budget": spec.budget,
         "probes": ", ".join(spec.probes) or "none",
         "family": spec.family,
@@ -165,7 +166,7 @@ def _run_rows(content: PageContent) -> list[dict[str, Any]]:
             "key": run.key,
             "mix": run.config.label,
             "size": run.config.size,
-            "parameters": wording.exact(family.parameters(run.config.size).total),
+            "parameters": numbers.exact(family.parameters(run.config.size).total),
             "seed": run.config.seed,
             "status": run.outcome.status.value,
             "steps": f"{run.outcome.steps}" + (f" (x{run.config.steps_factor})" if run.config.steps_factor > 1 else ""),
@@ -178,16 +179,6 @@ def _run_rows(content: PageContent) -> list[dict[str, Any]]:
         }
         for run in ordered
     ]
-
-
-def _run_warnings(runs: Sequence[RunRecord]) -> list[str]:
-    counts = {status: sum(run.outcome.status is status for run in runs) for status in Status}
-    said = []
-    if counts[Status.DIVERGED]:
-        said.append(f"{counts[Status.DIVERGED]} runs diverged; they count as having learned nothing.")
-    if counts[Status.FAILED]:
-        said.append(f"{counts[Status.FAILED]} runs failed and count as no evidence; `logs RUN` shows why.")
-    return said
 
 
 def _source(environment: dict[str, Any]) -> str:

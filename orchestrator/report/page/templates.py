@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from orchestrator.report.prose import whole_numbers
-
 
 def render(template: str, **values: object) -> str:
     """A template with its values, escaped; a missing value is an error. The filter ``whole`` keeps the digits of a
@@ -17,5 +15,4 @@ def render(template: str, **values: object) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["whole"] = whole_numbers
     return environment.get_template(template).render(**values)

@@ -1,4 +1,4 @@
-"""How a command ends: one clear message on stderr and an exit code, whatever went wrong."""
+"""The end of a command: one clear message on stderr and an exit code, whatever went wrong."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def exit_code_of(command: Callable[[], int], *, debug: bool) -> int:
 
 
 def describe(error: Exception) -> tuple[str, int]:
-    """What to tell the user about ``error``, and the exit code."""
+    """The message for an error, and the exit code."""
     if isinstance(error, SweepError):
         return str(error), error.exit_code
     if isinstance(error, typer.TyperException):

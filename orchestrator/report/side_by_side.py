@@ -1,0 +1,133 @@
+"""Answers side by side: of several recipes, variants or sweeps. One table, one sentence a mix. Pure values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from orchestrator.report.answer import Answer
+from orchestrator.report.rows import Row, targets
+from orchestrator.report.words.findings import sentences
+from orchestrator.transition.scaling import Share, variation
+from orchestrator.transition.types import Synergy, Verdict
+
+SEED = 0
+"""Of the generator for intervals of variance shares: the same answer gives the same text."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One answer to compare; ``label`` tells it from the others.
+
+    ``space`` and ``variant`` are names. ``along`` is the setting in which the variants of a space differ and ``place``
+    its value; ``""`` and None if they do not differ in a number.
+    """
+
+    label: str
+    answer: Answer
+    space: str = ""
+    variant: str = ""
+    along: str = ""
+    place: float | None = None
+
+    @property
+    def name(self) -> str:
+        """Its variant, or else its label."""
+        return self.variant or self.label
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The parameters that one mix saves against ``baseline``, by the names of the answers."""
+
+    mix: str
+    baseline: str
+    saved: dict[str, Synergy] = field(default_factory=dict)
+
+    def names(self, sign: int) -> list[str]:
+        """The answers in which the mix certainly needs fewer parameters (1), more (-1), or neither is known (0)."""
+        return [name for name, synergy in self.saved.items() if _sign(synergy) == sign]
+
+
+def recipes_of(answer: Answer) -> list[Compared]:
+    """An answer under each of its recipes; ``[]`` for an answer of one recipe."""
+    return [Compared(recipe.name, answer.under(recipe.name)) for recipe in answer.recipes]
+
+
+def comparison_rows(compared: Sequence[Compared]) -> list[Row]:
+    """The target's row of every mix of every answer."""
+    return [row for each in compared for row in targets(each.answer, each.label)]
+
+
+def findings(compared: Sequence[Compared]) -> list[Finding]:
+    """A finding for each mix that any of the answers compares with its baseline."""
+    found: dict[str, Finding] = {}
+    for each in compared:
+        for mix in each.answer.mixes:
+            if mix.synergy_total is not None:
+                finding = found.setdefault(mix.mix, Finding(mix.mix, each.answer.baseline_of(mix)))
+                finding.saved[each.name] = mix.synergy_total
+    return list(found.values())
+
+
+def comparison_sentences(compared: Sequence[Compared], what: str) -> list[str]:
+    """One sentence a mix for answers to one question, such as ``what`` = ``recipe``; else each answer's own."""
+    same = len({(each.answer.target, each.answer.baseline) for each in compared}) == 1
+    if same and len(compared) > 1 and (found := findings(compared)):
+        return [_sentence(finding, what) for finding in found]
+    return [f"{each.label}: {said}" for each in compared for said in sentences(each.answer)]
+
+
+def _sentence(finding: Finding, what: str) -> str:
+    tried = len(finding.saved)
+    parts = [
+        f"{word} {len(names)}" + ("" if len(names) == tried else f" ({', '.join(names)})")
+        for word, names in (
+            ("fewer in", finding.names(1)),
+            ("more in", finding.names(-1)),
+            ("undecided in", finding.names(0)),
+        )
+        if names
+    ]
+    whats = what if tried == 1 else f"{what}s"
+    return f"{finding.mix} against {finding.baseline}, parameters needed: {', '.join(parts)} of {tried} {whats}."
+
+
+def variation_sentence(answer: Answer) -> str:
+    """Shares of the variance over recipes, mixes and seeds; ``""`` unless a transition was found for every mix under
+    some recipe, and under one recipe alone."""
+    under = recipes_of(answer)
+    densities = [[mix.target.transition.density for mix in each.answer.mixes] for each in under]
+    known = [[density for density in row if density is not None] for row in densities]
+    found = [[mix.target.transition.verdict is Verdict.FOUND for mix in each.answer.mixes] for each in under]
+    if (
+        len(under) < 2
+        or any(len(row) < len(densities[0]) for row in known)
+        or not all(map(any, zip(*found, strict=True)))
+    ):
+        return ""
+    shares = variation(known, answer.counts[-1].size, answer.confidence, np.random.default_rng(SEED))
+    if shares is None:
+        return ""
+    parts = (
+        ("recipe", shares.recipe),
+        ("mix", shares.mix),
+        ("which recipe suits which mix", shares.both),
+        ("seeds", shares.seeds),
+    )
+    axis = answer.size_axis
+    bounded = f" Transitions beyond the sizes count as the largest {axis}." if shares.bounded else ""
+    said = ", ".join(f"{name} {_percent(share)}" for name, share in parts)
+    return f"Variance of ln {axis} at the transition: {said}.{bounded}"
+
+
+def _sign(synergy: Synergy) -> int:
+    if not synergy.decided:
+        return 0
+    return 1 if synergy.low is not None and synergy.low >= 1 else -1
+
+
+def _percent(share: Share) -> str:
+    return f"{share.value:.0%} [{share.low:.0%}, {share.high:.0%}]"

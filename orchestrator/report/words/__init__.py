@@ -1,0 +1,1 @@
+"""The words of answers: numbers, findings, and what to do next."""

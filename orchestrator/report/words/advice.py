@@ -1,0 +1,212 @@
+"""The next step, decided once for terminal, page, record and `explain`; and a sweep explained in paragraphs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.words.findings import (
+    budget_words,
+    called,
+    caveats,
+    disagreement,
+    never,
+    nothing_learned,
+    sentences,
+    size_words,
+    verdict_line,
+)
+from orchestrator.report.words.numbers import counted, exact, listed, number, probability
+from orchestrator.search.base import BY_HAND
+from orchestrator.search.stopping import LEAST_PRECISION
+from orchestrator.space.spec import SweepSpec
+from orchestrator.transition.types import LEVEL, Verdict
+from trainables.base import SettingsError
+
+MORE = 2
+"""Factor for sizes, steps, seeds and runs that are asked for next; an interval narrows with the root of the seeds."""
+
+
+@dataclass(frozen=True)
+class NextStep:
+    """The recommendation in a sentence, and the ``overrides`` of the same command that follow it (none if no run can
+    help). ``extends``: the new sweep can reuse this one's runs."""
+
+    why: str
+    overrides: tuple[str, ...] = ()
+    extends: bool = True
+
+    def __str__(self) -> str:
+        sets = " ".join(f"--set '{override}'" for override in self.overrides)
+        return f"{self.why} ({sets})" if sets else self.why
+
+
+def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
+    """The one run of the same command that would tell most; None if every question is answered."""
+    runs = [mix for mix in answer.mixes if mix.runs]
+    if not runs:
+        return None
+    at = {verdict: [mix for mix in runs if mix.target.transition.verdict is verdict] for verdict in Verdict}
+    learned, axis = answer.words.learned, spec.size_axis
+    largest, smallest = spec.sizes[-1], spec.sizes[0]
+    if nothing_learned(answer) and not all(mix.budget_limited is False for mix in answer.mixes):
+        tried = max(answer.tested(mix.target.transition)[1].size for mix in answer.mixes)
+        return _longer(spec, f"nothing was {learned} up to {axis} {exact(tried)}")
+    if limited := [mix for mix in at[Verdict.ABOVE] if mix.budget_limited]:
+        return _longer(spec, f"{_names(limited)} {learned} with twice the steps")
+    if above := at[Verdict.ABOVE]:
+        return _other_size(
+            spec, MORE * largest, f"{_names(above)} {_was(above)} {never(answer, above)} up to {exact(largest)}"
+        )
+    if below := at[Verdict.BELOW]:
+        return _other_size(
+            spec, smallest // MORE, f"{_names(below)} {_was(below)} {learned} already at {exact(smallest)}"
+        )
+    if level := at[Verdict.PLATEAU]:
+        return _longer(spec, f"{_names(level)} levelled off short of what counts as {learned}")
+    if undecided := at[Verdict.UNDECIDED]:
+        return _more_seeds(spec, answer, f"the transition of {_names(undecided)} is undecided")
+    if unclear := [mix for mix in runs if mix.synergy_total is not None and not mix.synergy_total.decided]:
+        if at[Verdict.NEAR_FLOOR]:
+            return NextStep("No further run can tell: use test data whose commonest answer is rarer.")
+        against = called(answer.mix(answer.baseline_of(unclear[0])))
+        return _more_seeds(spec, answer, f"the comparison of {_names(unclear)} with {against} is undecided")
+    if at[Verdict.NEAR_FLOOR]:
+        return NextStep("No further run can tell: use test data whose commonest answer is rarer.")
+    return None
+
+
+def _names(mixes: list[MixAnswer]) -> str:
+    return listed(list(dict.fromkeys(called(mix) for mix in mixes)))
+
+
+def _was(mixes: list[MixAnswer]) -> str:
+    return "was" if len(mixes) == 1 else "were"
+
+
+def _longer(spec: SweepSpec, because: str) -> NextStep:
+    """The same mixes with twice their budget, if the settings can say so."""
+    why = f"Train longer: {because}."
+    if spec.budget != "total" or any(len(arm.phases) > 1 or arm.label for arm in spec.mixes):
+        return NextStep(why)
+    longer = dict.fromkeys(replace(arm, budget=MORE * arm.budget, recipe="").name for arm in spec.mixes)
+    written = ", ".join(json.dumps(name) if ":" in name else name for name in longer)
+    return NextStep(why, (f"mixes=[{written}]",), extends=False)
+
+
+def _other_size(spec: SweepSpec, size: int, because: str) -> NextStep:
+    try:
+        for arm in spec.mixes:
+            spec.family_of(arm).check(arm.mix, size)
+    except SettingsError:
+        return NextStep(f"No further size can be trained: {because}.")
+    sizes = ", ".join(map(str, sorted({*spec.sizes, size})))
+    return NextStep(f"Try {spec.size_axis} {exact(size)}: {because}.", (f"sizes=[{sizes}]",))
+
+
+def _more_seeds(spec: SweepSpec, answer: Answer, because: str) -> NextStep:
+    """Twice the seeds, and every limit raised that would keep a searcher from using them."""
+    settings, overrides = spec.search.settings, [f"seeds={MORE * spec.seeds}"]
+    if (precision := settings.get("precision")) is not None:
+        overrides.append(f"search.precision={max(precision / MORE, LEAST_PRECISION):.3g}")
+    most_runs, used = settings.get("max_runs"), max(mix.runs for mix in answer.mixes)
+    if most_runs is not None and MORE * used > most_runs:
+        overrides.append(f"search.max_runs={MORE * most_runs}")
+    if (most_cost := settings.get("max_cost")) is not None:
+        overrides.append(f"search.max_cost={most_cost * MORE**2:g}")
+    return NextStep(f"Add seeds: {because}.", tuple(overrides))
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A few sentences under a ``label``. ``place`` is the section of the report that shows them, if any."""
+
+    label: str
+    text: str
+    place: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.label}: {self.text}"
+
+
+def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...]:
+    """A sweep in plain words: asked, found, how sure, caveats, what next."""
+    if not any(mix.runs for mix in answer.mixes):
+        return (_asked(spec, answer), Paragraph("Found", f"nothing yet: no run has ended; the sweep is {state}."))
+    asked = [] if answer.recipes else ["This was asked under one training recipe."]
+    audits = [said for mix in answer.mixes if not mix.budget_limited and (said := budget_words(answer, mix))]
+    sure, then = judged(spec, answer)
+    mind = _paragraphs({"Mind": " ".join([*caveats(answer), *audits, *asked])})
+    return (_asked(spec, answer), _found(answer, state), sure, *mind, then)
+
+
+def judged(spec: SweepSpec, answer: Answer) -> tuple[Paragraph, ...]:
+    """Certainty and next step: two paragraphs, none before a run has ended."""
+    if not any(mix.runs for mix in answer.mixes):
+        return ()
+    step = next_step(spec, answer)
+    return (
+        Paragraph("How sure", _how_sure(answer)),
+        Paragraph("Next", "No run is needed." if step is None else str(step)),
+    )
+
+
+def in_short(answer: Answer) -> tuple[Paragraph, ...]:
+    """Certainty and disagreeing seeds, for the page of all sweeps; nothing before a run has ended."""
+    if not any(mix.runs for mix in answer.mixes):
+        return ()
+    split = [f"{called(mix)} at {where}" for mix in answer.mixes if (where := disagreement(answer, mix))]
+    several = any(share.tried > 1 for mix in answer.mixes for share in mix.target.transition.shares)
+    agree = "none: at every size either all seeds or none learned." if several else ""
+    return _paragraphs(
+        {"How sure": _how_sure(answer), "Seeds that disagree": f"{'; '.join(split)}." if split else agree}
+    )
+
+
+def _paragraphs(said: Mapping[str, str]) -> tuple[Paragraph, ...]:
+    return tuple(Paragraph(label, text) for label, text in said.items() if text)
+
+
+def _asked(spec: SweepSpec, answer: Answer) -> Paragraph:
+    sizes = f"{answer.size_axis} {exact(answer.counts[0].size)} to {exact(answer.counts[-1].size)}"
+    mixes = listed([called(mix) for mix in answer.mixes])
+    return Paragraph(
+        "Asked",
+        f"{spec.question} Target {answer.target}; mixes {mixes}; sizes {sizes}. The transition is the size at which "
+        f"mean {answer.words.score} reaches {LEVEL:.0%} of its asymptote.",
+    )
+
+
+def _found(answer: Answer, state: str) -> Paragraph:
+    ended = sum(mix.runs for mix in answer.mixes)
+    head = f"Found, from {counted(ended, 'run')}" + ("" if state == "finished" else f" (so far: the sweep is {state})")
+    verdicts = [f"{verdict_line(answer, mix)}." for mix in answer.mixes if mix.runs]
+    return Paragraph(head, " ".join(dict.fromkeys([*sentences(answer), *verdicts])))
+
+
+def _how_sure(answer: Answer) -> str:
+    benefits = [
+        f"{called(mix)} needs fewer {answer.words.parameters} with probability {probability(found.p_benefit)}"
+        for mix in answer.mixes
+        if (found := mix.synergy_total) is not None
+        and found.p_benefit is not None
+        and any(side is not None for side in (found.value, found.low, found.high))
+    ]
+    known = [
+        f"{called(mix)} {_span(answer, mix)} ({counted(mix.runs, 'run')}{f', {BY_HAND}' if mix.stopped else ''})"
+        for mix in answer.mixes
+        if mix.runs or mix.stopped
+    ]
+    by = f"{answer.confidence:.0%} intervals in {answer.size_axis}: {listed(known)}."
+    return f"{by} {'; '.join(benefits)}." if benefits else by
+
+
+def _span(answer: Answer, mix: MixAnswer) -> str:
+    """The interval alone: ``10.8 to 15.4``; without one the verdict."""
+    found = mix.target.transition
+    low, high = found.relative.low, found.relative.high
+    if found.verdict is Verdict.FOUND and low is not None and high is not None:
+        return f"{number(low)} to {number(high)}"
+    return size_words(answer, found)

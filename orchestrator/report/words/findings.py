@@ -1,0 +1,347 @@
+"""Findings in words: estimates, verdicts, comparisons, and the caveats that belong under them.
+
+A sentence claims no more than the runs show, and never mixes sizes with parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from orchestrator.report.answer import Answer, MixAnswer, TaskAnswer
+from orchestrator.report.words.numbers import bare, counted, exact, listed, number, times
+from orchestrator.search.base import BY_HAND
+from orchestrator.transition.types import Doubt, Estimate, SizeShare, Synergy, Transition, Verdict
+from trainables.words import Words
+
+COMMON = Words()
+NO_SIZE = (Verdict.PLATEAU, Verdict.NEAR_FLOOR)
+"""Verdicts that name no size, and so no count of parameters."""
+SAME = 1e-4
+"""Relative error of budgets, which are written with six digits."""
+MOST_LISTED = 4
+"""Most sizes or mixes named in one line."""
+
+
+def called(mix: MixAnswer) -> str:
+    """A mix's name, in quotation marks if it has several words: ``"max, then add"``."""
+    return f'"{mix.mix}"' if " " in mix.mix else mix.mix
+
+
+def estimate(found: Estimate, smallest: float, largest: float, verdict: Verdict, asymptote: float | None) -> str:
+    """An estimate with its interval, or the reason for having none.
+
+    ``smallest`` and ``largest`` are the ends of what was tested, in the estimate's unit. A value outside them is
+    not printed.
+    """
+    if verdict is Verdict.ABOVE:
+        return f"above {exact(largest)}"
+    if verdict is Verdict.BELOW:
+        return f"below {exact(smallest)}"
+    if verdict is Verdict.PLATEAU:
+        return "plateau" if asymptote is None else f"plateau at {asymptote:.2f}"
+    if verdict is Verdict.NEAR_FLOOR:
+        return "not measurable"
+    if verdict is Verdict.FALLS:
+        return f"{estimate(found, smallest, largest, Verdict.FOUND, asymptote)}, falls again"
+    if verdict is Verdict.UNDECIDED or found.value is None:
+        return f"undecided{_bounds(found)}"
+    if found.value < smallest:
+        at_most = None if found.high is None or found.high <= smallest else found.high
+        return f"below {exact(smallest)}{_bounds(Estimate(None, None, at_most))}"
+    if found.value > largest:
+        at_least = None if found.low is None or found.low >= largest else found.low
+        return f"above {exact(largest)}{_bounds(Estimate(None, at_least, None))}"
+    if found.low is None and found.high is None:
+        return f"undecided, about {number(found.value)}"
+    low = f"below {exact(smallest)}" if found.low is None else number(found.low)
+    high = f"above {exact(largest)}" if found.high is None else number(found.high)
+    return f"{number(found.value)} [{low}, {high}]"
+
+
+def _bounds(found: Estimate) -> str:
+    if found.low is not None and found.high is not None:
+        return f" [{number(found.low)}, {number(found.high)}]"
+    if found.low is not None:
+        return f", at least {number(found.low)}"
+    return "" if found.high is None else f", at most {number(found.high)}"
+
+
+def between(found: Transition, smallest: float, largest: float) -> str:
+    """A transition tested from ``smallest`` to ``largest``, on the axis of sizes."""
+    asymptote = found.fit.asymptote if found.fit else None
+    return estimate(found.relative, smallest, largest, found.verdict, asymptote)
+
+
+def size_words(answer: Answer, found: Transition) -> str:
+    """``34.4 [29.5, 44]``, ``above 64``, ``plateau at 0.75``: a transition on the axis of sizes."""
+    smallest, largest = answer.tested(found)
+    return between(found, smallest.size, largest.size)
+
+
+def count_words(answer: Answer, task: TaskAnswer) -> str:
+    """The same in trainable parameters; ``-`` for a verdict that names no size."""
+    found = task.transition
+    if found.verdict in NO_SIZE:
+        return "-"
+    smallest, largest = answer.tested(found)
+    return estimate(task.total, smallest.total, largest.total, found.verdict, None)
+
+
+def verdict_line(answer: Answer, mix: MixAnswer) -> str:
+    """A mix's verdict on the target with the seeds that learned."""
+    found = mix.target.transition
+    said = line(mix.mix, answer.size_axis, size_words(answer, found), found, answer.words)
+    return f"{said}; {BY_HAND}" if mix.stopped else said
+
+
+def line(name: str, size_axis: str, where: str, found: Transition, words: Words = COMMON) -> str:
+    """``add: n_embed 34.4 [29.5, 44]; learned by 0/1 at 32, 4/4 at 36; half of all seeds learn at 34 [28.9, 41.5]``."""
+    if found.verdict in (Verdict.FOUND, Verdict.ABOVE, Verdict.BELOW, Verdict.FALLS):
+        where = f"{size_axis} {where}"
+    return "; ".join([f"{name}: {where}", *_seeds(found, words)])
+
+
+def _seeds(found: Transition, words: Words) -> list[str]:
+    """Seeds that learned, from the last size at which none did to the first from which all do; and the size at which
+    half of all seeds learn, if it is one of those tested."""
+    if not found.shares:
+        return []
+    told = _telling(found.shares)
+    tried = [f"{each.learned}/{each.tried} at {exact(each.size)}" for each in told]
+    tried[0] += "" if told[0] is found.shares[0] else " (none below)"
+    tried[-1] += "" if told[-1] is found.shares[-1] else " (all above)"
+    half = found.half
+    within = half.value is not None and found.shares[0].size <= half.value <= found.shares[-1].size
+    said = [f"{words.learned} by {', '.join(tried)}"]
+    if within and half.value is not None and half.low is not None and half.high is not None:
+        interval = f"[{number(half.low)}, {number(half.high)}]"
+        said.append(f"half of all seeds {words.learn} at {number(half.value)} {interval}")
+    return [*said, f"runs either {words.learn} fully or not at all"] if found.bimodal else said
+
+
+def _telling(shares: Sequence[SizeShare]) -> Sequence[SizeShare]:
+    """The sizes between the last one, from below, that no seed learned and the first one, from above, that all did."""
+    start, end = 0, len(shares)
+    while start + 1 < end and shares[start + 1].learned == 0:
+        start += 1
+    while end - 2 >= start and all(share.learned == share.tried for share in shares[end - 2 : end]):
+        end -= 1
+    return shares[start:end]
+
+
+def saving(found: Synergy) -> str:
+    """A comparison whose mixes are named elsewhere: ``2.9x fewer [2.0, 4.9]``, ``undecided: 0.5x to 1.9x``."""
+    times_so, interval = _decided(found)
+    if times_so:
+        return f"{times_so}{interval}"
+    doubt = _doubt(found)
+    return f"undecided{_range(found, ': ')}{f'; {doubt}' if doubt else ''}"
+
+
+def sentence(answer: Answer, mix: MixAnswer) -> str:
+    """The comparison of a mix with its baseline; of a mix that is compared with none its verdict."""
+    synergy = mix.synergy_total
+    if synergy is None:
+        return f"{_verdict(answer, mix)}."
+    baseline = answer.mix(answer.baseline_of(mix))
+    here, there, kind = called(mix), called(baseline), answer.words.parameters
+    times_so, interval = _decided(synergy)
+    if times_so:
+        return f"{here} needs {times_so} {kind} than {there}{interval}."
+    if span := _range(synergy, " "):
+        doubt = _doubt(synergy)
+        return f"Undecided: {here} needs{span} the {kind} of {there}{f', but {doubt}' if doubt else ''}."
+    if synergy.value is not None:
+        return f"Undecided: the runs do not bound what {here} needs against {there}."
+    both = (baseline, mix)
+    if unmeasurable := [_verdict(answer, each) for each in both if _is(each, Verdict.NEAR_FLOOR)]:
+        return f"{unmeasurable[0]}."
+    if all(_is(each, Verdict.ABOVE) for each in both):
+        return f"{there} and {here} were {never(answer, both)} up to {_largest(answer, both)}."
+    open_ones = [called(each) for each in both if not each.runs or _is(each, Verdict.UNDECIDED)]
+    if open_ones:
+        return f"Undecided: too few runs of {listed(open_ones)}."
+    return f"Not comparable: {'; '.join(_verdict(answer, each) for each in both)}."
+
+
+def sentences(answer: Answer) -> tuple[str, ...]:
+    """The finding: one sentence a comparison; one in all if no run learned anything up to the largest size."""
+    if not any(mix.runs for mix in answer.mixes):
+        return ("No run has ended yet.",)
+    if nothing_learned(answer):
+        return (f"Nothing was {answer.words.learned} up to {_largest(answer, answer.mixes)}.",)
+    compared = [mix for mix in answer.mixes if mix.synergy_total is not None]
+    return tuple(dict.fromkeys(sentence(answer, mix) for mix in compared or answer.mixes))
+
+
+def nothing_learned(answer: Answer) -> bool:
+    """True if every mix was tried at its largest size and no run of any mix learned."""
+    return all(
+        _is(mix, Verdict.ABOVE, Verdict.PLATEAU) and not any(each.learned for each in mix.target.transition.shares)
+        for mix in answer.mixes
+    )
+
+
+def never(answer: Answer, mixes: Sequence[MixAnswer]) -> str:
+    """``not learned``, or ``not reliably learned`` if some seed of these mixes learned."""
+    some = any(share.learned for mix in mixes for share in mix.target.transition.shares)
+    return f"not {'reliably ' if some else ''}{answer.words.learned}"
+
+
+def _largest(answer: Answer, mixes: Sequence[MixAnswer]) -> str:
+    return f"{answer.size_axis} {exact(max(answer.tested(mix.target.transition)[1].size for mix in mixes))}"
+
+
+def _verdict(answer: Answer, mix: MixAnswer) -> str:
+    """One mix's verdict as a sentence without its full stop."""
+    found, won = mix.target.transition, answer.words.learned
+    axis, words = answer.size_axis, size_words(answer, mix.target.transition)
+    smallest, largest = answer.tested(found)
+    if not mix.runs:
+        return f"no run of {called(mix)} has ended"
+    if found.verdict is Verdict.FOUND:
+        return f"{called(mix)} is {won} from {axis} {words} on"
+    if found.verdict is Verdict.ABOVE:
+        return f"{called(mix)} was {never(answer, (mix,))} up to {axis} {exact(largest.size)}"
+    if found.verdict is Verdict.BELOW:
+        return f"{called(mix)} was {won} at every size down to {axis} {exact(smallest.size)}"
+    if found.verdict is Verdict.PLATEAU:
+        level = f" at {found.fit.asymptote:.2f}" if found.fit else ""
+        return f"{called(mix)} levels off{level}, short of what counts as {won}"
+    if found.verdict is Verdict.FALLS:
+        return f"{called(mix)} is {won} from {axis} {words.removesuffix(', falls again')} on and fails again above"
+    if found.verdict is Verdict.NEAR_FLOOR:
+        floor = f" already scores {found.floor:.2f}" if found.floor is not None else " scores nearly enough"
+        return f"Not measurable: always giving the commonest answer{floor}"
+    return f"{called(mix)} is {words}"
+
+
+def _decided(found: Synergy) -> tuple[str, str]:
+    """``2.9x fewer`` and `` [2.0, 4.9]``; the interval is ``""`` if a side is open, both are if nothing is decided."""
+    if found.decided and found.low is not None and found.low >= 1:
+        if found.value is None or found.high is None:
+            return f"at least {times(found.low)} fewer", ""
+        return f"{times(found.value)} fewer", f" [{bare(found.low)}, {bare(found.high)}]"
+    if found.decided and found.high is not None and found.high <= 1:
+        if found.value is None or found.low is None:
+            return f"at least {times(1 / found.high)} more", ""
+        return f"{times(1 / found.value)} more", f" [{bare(1 / found.high)}, {bare(1 / found.low)}]"
+    return "", ""
+
+
+def _range(found: Synergy, before: str) -> str:
+    """The mix's parameters as a share of the baseline's: ``0.5x to 1.9x``; ``""`` if no side is bounded."""
+    least = None if found.high is None else times(1 / found.high)
+    most = None if found.low is None else times(1 / found.low)
+    if least and most:
+        return f"{before}{least} to {most}"
+    if least or most:
+        return f"{before}at {'least' if least else 'most'} {least or most}"
+    return ""
+
+
+def _doubt(found: Synergy) -> str:
+    """The reason why an interval without 1 decides nothing; ``""`` for one that holds it."""
+    one_sided = (found.low is not None and found.low > 1) or (found.high is not None and found.high < 1)
+    return str(found.doubt or Doubt.CRITERION) if one_sided and found.doubt is not Doubt.INTERVAL else ""
+
+
+def _is(mix: MixAnswer, *verdicts: Verdict) -> bool:
+    return bool(mix.runs) and mix.target.transition.verdict in verdicts
+
+
+def caveats(answer: Answer) -> tuple[str, ...]:
+    """Qualifications of the finding, a short line each: flaws of the data, thin evidence, seeds that disagree."""
+    said = list(answer.cautions)
+    for mix in answer.mixes:
+        if rests := rests_on(answer, mix):
+            said.append(f"{called(mix)} against {called(answer.mix(answer.baseline_of(mix)))} rests on {rests}.")
+        if unequal := confounded(answer, mix):
+            said.append(f"{called(mix)} {unequal}.")
+    said += [
+        f"{called(mix)}: seeds disagree at {split}." for mix in answer.mixes if (split := disagreement(answer, mix))
+    ]
+    said += [f"{called(mix)} was {BY_HAND}." for mix in answer.mixes if mix.stopped]
+    said += [budget_words(answer, mix) for mix in answer.mixes if mix.budget_limited]
+    for status in ("diverged", "failed"):
+        if count := sum(getattr(mix, status) for mix in answer.mixes):
+            means = f"as not {answer.words.learned}" if status == "diverged" else "as no evidence"
+            said.append(f"{counted(count, 'run')} {status} and count{'s' if count == 1 else ''} {means}.")
+    return tuple(said)
+
+
+def budget_words(answer: Answer, mix: MixAnswer) -> str:
+    """The outcome of the run with twice the steps; ``""`` if there was none."""
+    if mix.budget_limited is None:
+        return ""
+    if mix.budget_limited:
+        return f"{called(mix)} is limited by its budget: a smaller size {answer.words.learned} with twice the steps."
+    return f"{called(mix)}: twice the steps did not help the largest size that failed."
+
+
+def disagreement(answer: Answer, mix: MixAnswer) -> str:
+    """Sizes at which some seeds learned and others did not, or at which none did although a smaller size was learned:
+    ``n_embed 12 (3 of 5 learned), 13 (0 of 1)``."""
+    shares, learned_below = mix.target.transition.shares, False
+    split = []
+    for place, share in enumerate(shares):
+        mixed = 0 < share.learned < share.tried
+        alone = bool(share.learned) and any(not after.learned for after in shares[place + 1 :])
+        if mixed or alone or (learned_below and not share.learned):
+            split.append(share)
+        learned_below = learned_below or bool(share.learned)
+    if not split:
+        return ""
+    said = [f"{exact(share.size)} ({share.learned} of {share.tried})" for share in split[:MOST_LISTED]]
+    said[0] = said[0].replace(")", f" {answer.words.learned})")
+    rest = len(split) - MOST_LISTED
+    return f"{answer.size_axis} {', '.join(said)}" + (f" and {counted(rest, 'more size')}" if rest > 0 else "")
+
+
+def rests_on(answer: Answer, mix: MixAnswer) -> str:
+    """The searches stopped by hand that a decided comparison rests on; ``""`` for none.
+
+    Plateaus, curves that fall again and lucky seeds decide nothing (``synergy`` in transition/transition.py).
+    """
+    if mix.synergy_total is None or not mix.synergy_total.decided:
+        return ""
+    stopped = [each.mix for each in (answer.mix(answer.baseline_of(mix)), mix) if each.stopped]
+    return " and ".join(f"a search {BY_HAND} ({name})" for name in stopped)
+
+
+def confounded(answer: Answer, mix: MixAnswer) -> str:
+    """The unequal budget of a mix that needs a larger model: ``saw 50% as many examples of add as add``; ``""`` if the
+    budgets are equal, or the same mix at the other budget needs more, too."""
+    if not needs_more(mix.synergy_total):
+        return ""
+    baseline = answer.mix(answer.baseline_of(mix))
+    if _close(mix.budget, baseline.budget) and _close(mix.seen, baseline.seen):
+        return ""
+    others = [
+        other
+        for other in answer.mixes
+        if other is not mix and other.composition == mix.composition and _is_other_budget(other, mix, baseline)
+    ]
+    if others and all(needs_more(other.synergy_total) for other in others):
+        return ""
+    if _close(mix.seen, baseline.seen):
+        had = f"trained for {bare(mix.budget / baseline.budget)} times the steps of {called(baseline)}"
+    else:
+        had = f"saw {mix.seen / baseline.seen:.0%} as many examples of {answer.target} as {called(baseline)}"
+    return f"{had}, and {called(others[0])} does not show it" if others else f"{had}: budget=both would tell that apart"
+
+
+def _is_other_budget(other: MixAnswer, mine: MixAnswer, baseline: MixAnswer) -> bool:
+    """True if the mix equals the baseline in the respect in which mine differs from it."""
+    if _close(mine.budget, baseline.budget):
+        return _close(other.seen, baseline.seen)
+    return _close(other.budget, baseline.budget)
+
+
+def needs_more(found: Synergy | None) -> bool:
+    """True if a larger model is certainly needed."""
+    return found is not None and found.decided and found.high is not None and found.high <= 1
+
+
+def _close(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=SAME)

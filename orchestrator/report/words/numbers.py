@@ -1,0 +1,140 @@
+"""Numbers, times, costs and settings as text: the same in terminal, page, figures and record."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from orchestrator.cost.spent import Cost
+from orchestrator.space.spec import SweepSpec
+
+
+def number(value: float) -> str:
+    """Three significant digits with thousands separated: ``7.25``, ``37.1``, ``19,600``."""
+    if value == 0:
+        return "0"
+    digits = 2 - math.floor(math.log10(abs(value)))
+    rounded = round(value, digits)
+    if abs(rounded) >= 1000:
+        return f"{rounded:,.0f}"
+    return f"{rounded:.{max(digits, 0)}f}".rstrip("0").rstrip(".") if digits > 0 else f"{rounded:.0f}"
+
+
+def exact(value: float) -> str:
+    """A tested size in its own unit, unrounded: ``14,736``."""
+    return f"{value:,.0f}" if float(value).is_integer() else number(value)
+
+
+def compared(ratio: float) -> str:
+    """``1.8x more`` for a ratio of 0.55, ``3.6x fewer`` for one of 3.6."""
+    return f"{times(1 / ratio)} more" if ratio < 1 else f"{times(ratio)} fewer"
+
+
+def times(ratio: float) -> str:
+    """``2.8x``."""
+    return f"{bare(ratio)}x"
+
+
+def bare(ratio: float) -> str:
+    """Two significant digits, or none behind the point from ten on: ``0.83``, ``2.8``, ``12``."""
+    if ratio >= 10:
+        return f"{ratio:.0f}"
+    return f"{ratio:.1f}" if ratio >= 1 else f"{ratio:.2f}".removesuffix("0")
+
+
+def probability(share: float) -> str:
+    """Never certain: ``0.97``, ``above 0.99``."""
+    if share > 0.995:
+        return "above 0.99"
+    return "under 0.01" if share < 0.005 else f"{share:.2f}"
+
+
+def counted(count: int, thing: str) -> str:
+    """``1 run``, ``3 runs``."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def duration(seconds: float) -> str:
+    """``45 s``, ``3 min 20 s``, ``1 h 05 min``."""
+    whole = max(0, round(seconds))
+    minutes, rest = divmod(whole, 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def rough_duration(seconds: float) -> str:
+    """``45 s``, ``12 min``, ``3.5 h``, ``2.1 days``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 36 * 3600:
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 86400:.1f} days"
+
+
+def time_range(low: float, middle: float, high: float) -> str:
+    """Seconds in the unit of their middle: ``about 6 min (4 to 14)``, ``about 2.5 h (1.8 to 4)``."""
+    unit, word = next(
+        ((seconds, name) for seconds, name, most in ((1.0, "s", 90.0), (60.0, "min", 5400.0)) if middle < most),
+        (3600.0, "h"),
+    )
+    sides = [side / unit for side in (middle, low, high)]
+    said = [f"{side:.1f}".removesuffix(".0") if word == "h" else f"{side:.0f}" for side in sides]
+    return f"about {said[0]} {word} ({said[1]} to {said[2]})"
+
+
+def size_on_disk(count: float) -> str:
+    """``350 kB``, ``12 MB``, ``1.3 GB``."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB")):
+        if count >= unit:
+            return f"{count / unit:.0f} {name}" if count >= 10 * unit else f"{count / unit:.1f} {name}"
+    return f"{count / 1e3:.0f} kB"
+
+
+def moment(when: datetime) -> str:
+    """Local time: ``2026-01-02 03:04``."""
+    return f"{when.astimezone():%Y-%m-%d %H:%M}"
+
+
+def search(method: str, settings: Mapping[str, Any]) -> str:
+    """A searcher with its settings: ``bayes (precision 0.33, max_cost 420 s a mix)``."""
+    units = {"max_runs": " a mix", "max_cost": " s a mix"}
+    given = ((name, value) for name, value in settings.items() if value is not None)
+    values = ((name, f"{value:g}" if isinstance(value, float) else value) for name, value in given)
+    named = ", ".join(f"{name} {value}{units.get(name, '')}" for name, value in values)
+    return f"{method} ({named})" if named else method
+
+
+def mixes(spec: SweepSpec) -> str:
+    """The mixes of a sweep, the baseline marked: ``add (baseline), add+prod``."""
+    first, *others = spec.plain_mixes
+    return ", ".join([f"{first} (baseline)" if spec.family_class.compares_mixes and others else first, *others])
+
+
+def cost(found: Cost) -> str:
+    """``3 min 54 s of training in 8 runs; the whole grid: about 12 min in 24 runs, 3.0 times as much``; with reused
+    runs ``8 s of training in 2 runs, 22 more were there already (3 min 40 s when they were trained); ...``."""
+    said = f"{duration(found.spent_s)} of training in {found.runs} runs"
+    if found.found:
+        said += f", {found.found} more were there already ({duration(found.found_s)} when they were trained)"
+    if found.grid_s is None or found.share is None:
+        return f"{said}; the whole grid has {found.grid_runs}"
+    saved = "" if found.share >= 1 else f", {bare(1 / found.share)} times as much"
+    return f"{said}; the whole grid: about {duration(found.grid_s)} in {found.grid_runs} runs{saved}"
+
+
+def found_runs(sweeps: Sequence[str]) -> str:
+    """The reused runs of a sweep: ``12 runs were there already, trained for ID (8) and ID (4)``. ``sweeps`` holds an
+    id for each, at least one."""
+    named = [f"{sweep} ({count})" for sweep, count in Counter(sweeps).most_common()]
+    return f"{len(sweeps)} run{'s were' if len(sweeps) > 1 else ' was'} there already, trained for {listed(named)}"

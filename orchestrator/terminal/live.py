@@ -1,0 +1,283 @@
+"""The terminal while a sweep runs: a live table, or plain lines if the output is not a terminal."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, ConsoleRenderable, Group, RenderableType
+from rich.control import Control
+from rich.live import Live
+from rich.segment import ControlType
+from rich.table import Table
+from rich.text import Text
+
+from orchestrator.report.table import plain_table
+from orchestrator.report.words.numbers import duration, number, time_range
+from orchestrator.search.base import MixProgress
+from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot, posterior_bar, speaks_ascii
+
+REFRESHES_PER_S = 2.0
+STATUS_EVERY_S = 30.0
+"""The least time between two status lines without a terminal."""
+NARROW, ROOMY = 60, 100
+"""Columns from which the table has bars, and the searcher's notes."""
+MOST_CELLS = 8
+"""Most lines for runs in training: the view has to fit a small terminal."""
+SOON_S = 1.0
+"""A time left below this counts as over."""
+LATE = "longer than expected"
+BAR = 16
+"""Characters of the bar of time."""
+
+
+class LiveView:
+    """Shows a sweep in progress; a context manager.
+
+    ``snapshot`` is called from a thread of the view's own, a few times a second on a terminal and every
+    :data:`STATUS_EVERY_S` elsewhere: it must be quick and thread-safe. All methods may be called from any thread.
+    """
+
+    def __init__(
+        self, console: Console, snapshot: Callable[[], Snapshot], *, status_every_s: float = STATUS_EVERY_S
+    ) -> None:
+        self._console = console
+        self._snapshot = snapshot
+        self._status_every_s = status_every_s
+        self._lock = threading.Lock()
+        self._last = ""
+        self._warned: set[str] = set()
+        self._stop = threading.Event()
+        self._live: Live | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal and not self._console.is_dumb_terminal:
+            self._live = _ResizableLive(
+                console=self._console, get_renderable=self._render, refresh_per_second=REFRESHES_PER_S
+            )
+            self._live.start(refresh=True)
+        else:
+            self._thread = threading.Thread(target=self._write_status, name="progress", daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        if self._live is not None:
+            self._live.stop()
+        if self._thread is not None:
+            self._thread.join()
+            self._write_warnings(self._snapshot())
+
+    def run_ended(self, mix: str, size: int, seed: int, outcome: str) -> None:
+        """Show the end of a run: as a line of its own without a terminal, else as the view's last line."""
+        line = f"{mix} {size} seed {seed}: {outcome}"
+        if self._live is None:
+            self._print(line)
+        with self._lock:
+            self._last = line
+
+    def _render(self) -> RenderableType:
+        with self._lock:
+            last = self._last
+        return render(self._snapshot(), last, self._console.width, ascii_only=speaks_ascii(self._console))
+
+    def _write_status(self) -> None:
+        while not self._stop.wait(self._status_every_s):
+            snapshot = self._snapshot()
+            self._write_warnings(snapshot)
+            self._print(status_line(snapshot))
+
+    def _write_warnings(self, snapshot: Snapshot) -> None:
+        """Each warning once; warnings that differ in their numbers alone count as the same."""
+        for warning in snapshot.warnings:
+            said = "".join(letter for letter in warning if not letter.isdigit())
+            if said not in self._warned:
+                self._warned.add(said)
+                self._print(f"warning: {warning}")
+
+    def _print(self, line: str) -> None:
+        # One line whatever the console's width: these are read by programs and in log files.
+        self._console.print(f"{datetime.now():%H:%M:%S} {line}", markup=False, highlight=False, soft_wrap=True)
+
+
+class _ResizableLive(Live):
+    """Starts on a clear screen after a resize: the terminal has reflowed the old lines, and rich would miss some."""
+
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        """The output of one refresh."""
+        size, known = self.console.size, getattr(self, "_known_size", None)
+        self._known_size = size
+        if known in (None, size):
+            return super().process_renderables(renderables)
+        self._live_render._shape = None
+        return [Control(ControlType.CLEAR, ControlType.HOME), *super().process_renderables(renderables)]
+
+
+def render(snapshot: Snapshot, last: str, width: int, *, ascii_only: bool = False) -> RenderableType:
+    """The live view for a terminal of ``width`` columns, times first: a low terminal cuts the end. ``last`` describes
+    the last run that ended."""
+    parts: list[RenderableType] = [
+        Text(bar_of_time(snapshot, ascii_only=ascii_only) + times_words(snapshot), "bold"),
+        _mixes(snapshot, width, ascii_only=ascii_only),
+    ]
+    if snapshot.in_flight:
+        parts.append(_in_training(snapshot, width))
+    parts += [
+        Text(f"{name}: {said}", style="yellow") for name, counts in snapshot.counts.items() if (said := _bad(counts))
+    ]
+    parts += [Text(warning, style="yellow") for warning in snapshot.warnings]
+    if last:
+        parts.append(Text(f"last: {last}", style="dim", no_wrap=True, overflow="crop" if ascii_only else "ellipsis"))
+    parts.append(Text(cost_words(snapshot), "dim"))
+    return Group(*parts)
+
+
+def _mixes(snapshot: Snapshot, width: int, *, ascii_only: bool) -> Table:
+    """One row a mix: its transition so far, and its runs that ended and train."""
+    bars, notes = width >= NARROW, width >= ROOMY
+    axis = [f"{snapshot.size_axis} {snapshot.sizes[0]} to {snapshot.sizes[-1]}"] if bars else []
+    table = plain_table("mix", *axis, "transition", "done", "now", *([""] if notes else []))
+    for column in table.columns[len(axis) + 2 :]:
+        column.no_wrap = True
+    for mix in snapshot.mixes:
+        verdict = snapshot.verdicts.get(mix.mix)
+        posterior = snapshot.posteriors.get(mix.mix, ())
+        bar = [posterior_bar(snapshot.sizes, posterior, mix.low, mix.high, ascii_only=ascii_only)] if bars else []
+        table.add_row(
+            Text(mix.mix),
+            *bar,
+            Text(transition_words(snapshot, mix), "green" if mix.done and verdict and verdict.found else ""),
+            str(snapshot.counts.get(mix.mix, Counts()).total),
+            str(sum(run.mix == mix.mix for run in snapshot.in_flight)),
+            *([Text(mix.note, "dim")] if notes else []),
+        )
+    return table
+
+
+def _in_training(snapshot: Snapshot, width: int) -> Table:
+    """One row for the runs of a mix and size in training: progress, time left, accuracy seed by seed."""
+    table = plain_table("training", "", "left", "accuracy, seed by seed" if width >= NARROW else "accuracy")
+    for column in table.columns[1:3]:
+        column.no_wrap, column.justify = True, "right"
+    table.columns[3].no_wrap, table.columns[3].overflow = True, "ellipsis"
+    cells = training_cells(snapshot.in_flight)
+    for cell in cells[:MOST_CELLS]:
+        left = [run.left_s for run in cell.runs if run.left_s is not None]
+        table.add_row(
+            Text(f"{cell.mix} {cell.size}"),
+            f"{cell.share:.0%}",
+            duration(max(left)) if left else "-",
+            cell.accuracies,
+        )
+    if len(cells) > MOST_CELLS:
+        table.add_row(Text(f"and {len(cells) - MOST_CELLS} more", style="dim"))
+    return table
+
+
+def _bad(counts: Counts) -> str:
+    return ", ".join(
+        f"{count} {word}" for count, word in ((counts.diverged, "diverged"), (counts.failed, "failed")) if count
+    )
+
+
+@dataclass(frozen=True)
+class TrainingCell:
+    """The runs of a mix and size in training, by seed."""
+
+    mix: str
+    size: int
+    runs: tuple[RunProgress, ...]
+
+    @property
+    def accuracies(self) -> str:
+        """The last ones, seed by seed: ``0.35 0.80 -``."""
+        return " ".join("-" if run.accuracy is None else f"{run.accuracy:.2f}" for run in self.runs)
+
+    @property
+    def share(self) -> float:
+        """Share of their steps done, on average."""
+        return sum(run.step / max(run.steps, 1) for run in self.runs) / len(self.runs)
+
+
+def training_cells(in_flight: Iterable[RunProgress]) -> list[TrainingCell]:
+    """The runs in training by mix and size."""
+    by_cell: dict[tuple[str, int], list[RunProgress]] = {}
+    for run in sorted(in_flight, key=lambda run: (run.mix, run.size, run.seed)):
+        by_cell.setdefault((run.mix, run.size), []).append(run)
+    return [TrainingCell(mix, size, tuple(runs)) for (mix, size), runs in by_cell.items()]
+
+
+def status_line(snapshot: Snapshot) -> str:
+    """A snapshot in one line of plain text."""
+    parts = []
+    for mix in snapshot.mixes:
+        now = sum(run.mix == mix.mix for run in snapshot.in_flight)
+        done = snapshot.counts.get(mix.mix, Counts()).total
+        cells = training_cells(run for run in snapshot.in_flight if run.mix == mix.mix)
+        scores = ", ".join(f"{cell.size}: {cell.accuracies} at {cell.share:.0%}" for cell in cells)
+        training = f"{now} now ({scores})" if scores else f"{now} now"
+        parts.append(f"{mix.mix} {transition_words(snapshot, mix)}, {done} done, {training}")
+    return "; ".join([*parts, times_words(snapshot), cost_words(snapshot)])
+
+
+def transition_words(snapshot: Snapshot, mix: MixProgress) -> str:
+    """The verdict so far; before any run the range still open: ``24-40``, ``above 24``, ``up to 40``, ``not yet``."""
+    if mix.mix in snapshot.verdicts:
+        return snapshot.verdicts[mix.mix].words
+    if mix.low is not None and mix.high is not None:
+        return f"{mix.low}-{mix.high}"
+    if mix.low is not None:
+        return f"above {mix.low}"
+    return "not yet" if mix.high is None else f"up to {mix.high}"
+
+
+def bar_of_time(snapshot: Snapshot, *, ascii_only: bool) -> str:
+    """The share of the time passed, by the middle of the forecast; ``""`` without one, and once one has run out."""
+    if snapshot.forecast is None or snapshot.forecast.middle_s < SOON_S or snapshot.late:
+        return ""
+    share = snapshot.elapsed_s / (snapshot.elapsed_s + snapshot.forecast.middle_s)
+    full, empty = "#." if ascii_only else "█░"
+    gone = round(share * BAR)
+    return f"{full * gone}{empty * (BAR - gone)} {share:.0%}  "
+
+
+def times_words(snapshot: Snapshot) -> str:
+    """Time passed and left: ``3 min 20 s gone, about 6 min (4 to 14) left``."""
+    return f"{duration(snapshot.elapsed_s)} gone, {_left(snapshot)}"
+
+
+def _left(snapshot: Snapshot) -> str:
+    """The time left as a range, or as a bound; once that has run out, the bound of what trains."""
+    forecast, bound_s = snapshot.forecast, snapshot.left_s
+    if forecast is not None and forecast.middle_s >= SOON_S:
+        said = f"{time_range(forecast.low_s, forecast.middle_s, forecast.high_s)} left"
+        return f"{LATE}, {said}" if snapshot.late else said
+    if forecast is not None and forecast.high_s >= SOON_S and not snapshot.late:
+        return f"over any moment, or in up to {duration(forecast.high_s)}"
+    if forecast is None and bound_s is None:
+        return "time left unknown"
+    if forecast is None and bound_s is not None and bound_s >= SOON_S:
+        return f"at most {duration(bound_s)} left"
+    if not snapshot.in_flight and not snapshot.late:
+        return "over any moment"
+    training_s = max((run.left_s for run in snapshot.in_flight if run.left_s is not None), default=0.0)
+    known = f": up to {duration(training_s)} for what trains" if training_s >= SOON_S else ""
+    return f"{LATE}{known}"
+
+
+def cost_words(snapshot: Snapshot) -> str:
+    """``1 h 05 min of training, 34% of the grid's; 12,300 steps a second in all``."""
+    said = f"{duration(snapshot.trained_s)} of training"
+    if snapshot.grid_s:
+        said += f", {snapshot.trained_s / snapshot.grid_s:.0%} of the grid's"
+    if snapshot.steps_per_s is not None:
+        said += f"; {number(snapshot.steps_per_s)} steps a second in all"
+    return said

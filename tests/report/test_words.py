@@ -1,0 +1,283 @@
+"""Words claim no more than the runs show: every count in a sentence is recomputed from the runs it is about."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestrator.drive.stopping import Command
+from orchestrator.drive.sweep import RunOptions, run_sweep
+from orchestrator.report.answer import Answer, answer
+from orchestrator.report.figures.comparisons import main_figure
+from orchestrator.report.rows import rows
+from orchestrator.report.side_by_side import (
+    Compared,
+    Finding,
+    comparison_sentences,
+    findings,
+    recipes_of,
+    variation_sentence,
+)
+from orchestrator.report.table import answer_table, plain
+from orchestrator.report.words import numbers
+from orchestrator.report.words.advice import next_step
+from orchestrator.report.words.findings import caveats, saving, sentences, verdict_line
+from orchestrator.space.spec import SweepSpec
+from orchestrator.transition.transition import synergy as ratio
+from orchestrator.transition.types import Doubt, Estimate, Synergy, Verdict
+from tests.drive.sweeps import printed, quiet, spec
+from tests.golden.test_answers import LEARNED, SMALLER, SYNERGIES, VERDICTS
+from tests.report.samples import SIZES, bracketed, config, make_answer, make_spec
+from trainables.base import Outcome, RunConfig, Status
+
+SPEC = make_spec()
+LISTED = ", ".join(map(str, SIZES))
+RUNS = st.lists(
+    st.tuples(
+        st.sampled_from(("add", "add+prod")),
+        st.sampled_from((8, 16, 32, 64, 128)),
+        st.integers(0, 3),
+        st.sampled_from((0.12, 0.5, 0.97)),
+    ),
+    max_size=24,
+    unique_by=lambda run: run[:3],
+)
+
+
+def outcomes(runs: list[tuple[str, int, int, float]]) -> list[tuple[RunConfig, Outcome]]:
+    ended = []
+    for mix, size, seed, accuracy in runs:
+        asked = config(mix, size, seed)
+        tasks = asked.mix.tasks
+        ended.append((asked, Outcome(Status.FINISHED, 2, dict.fromkeys(tasks, accuracy), dict.fromkeys(tasks, 0.1))))
+    return ended
+
+
+@given(RUNS)
+@settings(max_examples=60, deadline=None)
+def test_every_count_in_words_is_that_of_the_runs(runs: list[tuple[str, int, int, float]]) -> None:
+    """``k/n at SIZE``, ``SIZE (k of n)``, "not learned up to", "at every size down to" and "nothing was learned"."""
+    found = answer(SPEC, outcomes(runs))
+    shares = {mix.mix: {share.size: share for share in mix.target.transition.shares} for mix in found.mixes}
+    for mix in found.mixes:
+        level = mix.target.transition.level
+        for size, share in shares[mix.mix].items():
+            here = [accuracy for name, at, _, accuracy in runs if (name, at) == (mix.mix, size)]
+            assert level is not None
+            assert (share.learned, share.tried) == (sum(accuracy >= level for accuracy in here), len(here))
+        for learned, tried, size in re.findall(r"(\d+)/(\d+) at (\d+)", verdict_line(found, mix)):
+            share = shares[mix.mix][int(size)]
+            assert (share.learned, share.tried) == (int(learned), int(tried))
+    for line in caveats(found):
+        name, _, disagree = line.partition(": seeds disagree at ")
+        for size, learned, tried in re.findall(r"(\d+) \((\d+) of (\d+)", disagree):
+            share = shares[name][int(size)]
+            assert (share.learned, share.tried) == (int(learned), int(tried))
+            smaller = any(other.learned for at, other in shares[name].items() if at < int(size))
+            larger = any(not other.learned for at, other in shares[name].items() if at > int(size))
+            assert 0 < share.learned < share.tried or (smaller if not share.learned else larger)
+    for said in sentences(found):
+        for name, size in re.findall(r"([\w+]+) was not learned up to units (\d+)", said):
+            assert not [1 for mix, at, _, accuracy in runs if mix == name and at == int(size) and accuracy > 0.9]
+        if said.startswith("Nothing was learned"):
+            assert not any(share.learned for each in shares.values() for share in each.values())
+            assert f"units {max(size for _, size, _, _ in runs)}." in said
+
+
+@pytest.mark.parametrize(("first", "second"), list(product(Verdict, Verdict)))
+def test_no_pair_of_verdicts_claims_more_than_is_known(first: Verdict, second: Verdict) -> None:
+    compared = ratio(VERDICTS[first], VERDICTS[second], lambda size: 10 * size)
+    (said,) = sentences(make_answer(VERDICTS[first], VERDICTS[second], compared))
+    assert (" fewer " in said or " more " in said) == compared.decided
+    assert not ("parameters" in said and "units" in said), "sizes and parameters stay apart"
+
+
+def test_rows_are_the_answer(tmp_path: Path) -> None:
+    found = answer(SPEC, bracketed())
+    table = rows(found)
+    assert [(row.mix, row.task, row.is_target) for row in table] == [
+        ("add", "add", True),
+        ("add+prod", "add", True),
+        ("add+prod", "prod", False),
+    ]
+    for row in table:
+        mix = found.mix(row.mix)
+        task = next(each for each in mix.tasks if each.task == row.task)
+        columns = row.columns()
+        assert columns["transition_parameters"] == task.total.value
+        assert columns["low"] == task.transition.relative.low
+        assert columns.get("synergy") == (mix.synergy_total.value if row.is_target and mix.synergy_total else None)
+        assert (columns["runs"], columns["verdict"]) == (mix.runs, task.transition.verdict.value)
+
+
+@pytest.mark.parametrize("doubt", [Doubt.LEVELS_OFF, Doubt.FALLS, Doubt.FEW, Doubt.CHANCE, Doubt.CRITERION])
+def test_the_reason_for_an_undecided_comparison_is_named(doubt: Doubt) -> None:
+    found = Synergy(None, 2.8, None, decided=False, doubt=doubt)
+    assert saving(found) == f"undecided: at most 0.36x; {doubt}"
+    (said,) = sentences(make_answer(LEARNED, SMALLER, found))
+    assert said == f"Undecided: add+prod needs at most 0.36x the parameters of add, but {doubt}."
+
+
+def with_verdicts(*verdicts: Verdict, decided: bool = True) -> Answer:
+    """An answer whose mixes have these verdicts."""
+    found = answer(SPEC, bracketed())
+    mixes = []
+    for mix, verdict in zip(found.mixes, verdicts, strict=True):
+        target = replace(mix.target, transition=replace(mix.target.transition, verdict=verdict))
+        synergy = mix.synergy_total and replace(mix.synergy_total, decided=decided)
+        mixes.append(replace(mix, tasks=(target, *mix.tasks[1:]), synergy_total=synergy))
+    return replace(found, mixes=tuple(mixes))
+
+
+OPEN_QUESTION = with_verdicts(Verdict.FOUND, Verdict.FOUND, decided=False)
+
+
+@pytest.mark.parametrize(
+    ("found", "asked", "overrides"),
+    [
+        (with_verdicts(Verdict.FOUND, Verdict.FOUND), SPEC, None),
+        (with_verdicts(Verdict.ABOVE, Verdict.FOUND), SPEC, (f"sizes=[{LISTED}, 256]",)),
+        (with_verdicts(Verdict.FOUND, Verdict.BELOW), SPEC, (f"sizes=[4, {LISTED}]",)),
+        (with_verdicts(Verdict.FOUND, Verdict.BELOW), make_spec(sizes=(6, 16, 32)), ()),  # Units must be even.
+        (with_verdicts(Verdict.PLATEAU, Verdict.FOUND), SPEC, ("mixes=[add x2, add+prod x2]",)),
+        (with_verdicts(Verdict.PLATEAU, Verdict.FOUND), make_spec(budget="target"), ()),
+        (with_verdicts(Verdict.NEAR_FLOOR, Verdict.FOUND), SPEC, ()),
+        (with_verdicts(Verdict.UNDECIDED, Verdict.FOUND), SPEC, ("seeds=6", "search.precision=0.165")),
+        (OPEN_QUESTION, make_spec(search={"method": "grid"}), ("seeds=6",)),
+        (
+            OPEN_QUESTION,
+            make_spec(search={"method": "bayes", "max_cost": 420, "precision": 0.06, "max_runs": 22}),
+            ("seeds=6", "search.precision=0.05", "search.max_runs=44", "search.max_cost=1680"),
+        ),
+    ],
+)
+def test_the_next_step(found: Answer, asked: SweepSpec, overrides: tuple[str, ...] | None) -> None:
+    step = next_step(asked, found)
+    assert (None if step is None else step.overrides) == overrides
+
+
+def test_the_command_can_be_pasted() -> None:
+    command = Command("python -m orchestrator run x.yaml --set seeds=2")
+    assert command.resumed("x-1") == "python -m orchestrator run x.yaml --set seeds=2 --resume x-1"
+    longer = command.asking("n5", ["mixes=[add x2]"])
+    assert longer == "python -m orchestrator run x.yaml --set seeds=2 --set 'mixes=[add x2]'"
+    several = replace(command, several=True)
+    assert several.resumed("x-1").endswith(" --resume")
+    assert " --variant n5 --set 'sizes=[8, 16]' --extend x-1" in several.asking("n5", ["sizes=[8, 16]"], "x-1")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        (("fewer", "at_least_fewer"), "fewer in 2 of 2 recipes."),
+        (("fewer", "undecided", "more"), "fewer in 1 (a), more in 1 (c), undecided in 1 (b) of 3 recipes."),
+        (("undecided", "no_interval"), "undecided in 2 of 2 recipes."),
+    ],
+)
+def test_a_sentence_over_recipes_counts_them(kinds: tuple[str, ...], said: str) -> None:
+    compared = [
+        Compared(label, make_answer(LEARNED, SMALLER, SYNERGIES[kind]))
+        for label, kind in zip("abc", kinds, strict=False)
+    ]
+    assert comparison_sentences(compared, "recipe") == [f"add+prod against add, parameters needed: {said}"]
+
+
+@pytest.fixture(scope="module", name="twice")
+def asked_under_two_recipes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Answer, str, Path]:
+    """A sweep of the outside family whose mix helps under one recipe and not under the other."""
+    home, console = tmp_path_factory.mktemp("home"), quiet()
+    asked = spec(recipes={"helps": {}, "alone": {"curve": {"help": 0.0}}}, search={"method": "bayes"}, seeds=3)
+    return run_sweep(asked, RunOptions(home=home, local_debug=True), console), printed(console), home
+
+
+def test_an_answer_over_recipes(twice: tuple[Answer, str, Path]) -> None:
+    found, said, home = twice
+    sentence = "add+prod against add, parameters needed: fewer in 1 (helps), undecided in 1 (alone) of 2 recipes."
+    assert sentence in said
+    assert variation_sentence(found) in said
+    assert "which recipe suits which mix" in variation_sentence(found)
+    assert [row.cells[:2] for row in answer_table(found).rows] == [
+        (recipe, mix) for recipe in ("helps", "alone") for mix in ("add", "add+prod")
+    ]
+    assert Answer.from_json(found.to_json()) == found
+    (page,) = home.glob("sweeps/*/report.html")
+    assert sentence in page.read_text()
+    figure = main_figure(spec(recipes={"helps": {}, "alone": {"curve": {"help": 0.0}}}), found)
+    assert [axes.get_title(loc="left") for axes in figure.axes[::2]] == ["helps", "alone"]
+    assert recipes_of(found.under("helps")) == []
+
+
+def test_recipes_whose_transitions_are_all_censored_have_no_variance_line(tmp_path: Path) -> None:
+    asked = spec(recipes={"helps": {}, "alone": {"curve": {"help": 0.0}}}, sizes=[8, 12])
+    console = quiet()
+    found = run_sweep(asked, RunOptions(home=tmp_path, local_debug=True), console)
+    assert variation_sentence(found) == ""
+    assert "Variance" not in printed(console)
+    assert [each.names(0) for each in findings(recipes_of(found))] == [["helps", "alone"]]
+
+
+def test_recipes_of_one_mix_are_drawn_without_a_comparison(tmp_path: Path) -> None:
+    asked = spec(mixes=["add"], recipes={"helps": {}, "alone": {"curve": {"help": 0.0}}}, sizes=[16], seeds=2)
+    found = run_sweep(asked, RunOptions(home=tmp_path, local_debug=True), quiet())
+    assert findings(recipes_of(found)) == []
+    assert [axes.get_title(loc="left") for axes in main_figure(asked, found).axes] == ["helps", "alone"]
+    assert "alone" in plain(answer_table(found))
+
+
+def test_findings_sort_by_what_is_certain() -> None:
+    finding = Finding("add+prod", "add", {name: SYNERGIES[name] for name in ("fewer", "more", "undecided")})
+    assert [finding.names(sign) for sign in (1, -1, 0)] == [["fewer"], ["more"], ["undecided"]]
+    assert Finding("a", "b", {"x": Synergy(None, None, None, decided=False)}).names(0) == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(7.254, "7.25"), (371.2, "371"), (999.9, "1,000"), (19_621, "19,600"), (0.0, "0"), (0.1234, "0.123"), (40, "40")],
+)
+def test_numbers_have_three_digits(value: float, said: str) -> None:
+    assert numbers.number(value) == said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0, "0 s"), (59.4, "59 s"), (60, "1 min 00 s"), (200, "3 min 20 s"), (3930, "1 h 05 min")]
+)
+def test_durations(seconds: float, said: str) -> None:
+    assert numbers.duration(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [((20, 40, 95), "about 40 s (20 to 95)"), ((6480, 9000, 14400), "about 2.5 h (1.8 to 4)")],
+)
+def test_ranges_of_time(seconds: tuple[float, float, float], said: str) -> None:
+    assert numbers.time_range(*seconds) == said
+
+
+@pytest.mark.parametrize(("share", "said"), [(1.0, "above 0.99"), (0.9949, "0.99"), (0.4, "0.40"), (0.0, "under 0.01")])
+def test_no_probability_is_certain(share: float, said: str) -> None:
+    assert numbers.probability(share) == said
+
+
+@pytest.mark.parametrize(("value", "said"), [(0.5, "0.5"), (1.94, "1.9"), (12.4, "12"), (0.07, "0.07")])
+def test_ratios_have_two_digits(value: float, said: str) -> None:
+    assert numbers.bare(value) == said
+
+
+@pytest.mark.parametrize(
+    ("absolute", "said"),
+    [
+        (Estimate(None, 64.0, None), "above 64"),
+        (Estimate(None, None, 8.0), "below 8"),
+        (Estimate(50, 44, 60), "50 [44, 60]"),
+    ],
+)
+def test_the_absolute_criterion_has_a_line_if_it_differs(absolute: Estimate, said: str) -> None:
+    found = make_answer(replace(LEARNED, absolute=absolute), SMALLER, SYNERGIES["fewer"])
+    [line] = [row for row in answer_table(found).rows if " at accuracy 0.8" in row.cells[0]]
+    assert (line.cells[1], line.lead) == (said, False)

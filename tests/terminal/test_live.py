@@ -1,0 +1,286 @@
+"""The live view: as a table at several widths, through a real pseudo-terminal, and as plain lines."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pyte
+import pytest
+from rich.console import Console
+
+from orchestrator.search.base import MixProgress
+from orchestrator.simulation.remaining import Remaining
+from orchestrator.terminal.live import LiveView, render, status_line
+from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot, Verdict
+
+ROOT = Path(__file__).resolve().parents[2]
+SNAPSHOT = Snapshot(
+    size_axis="n_embed",
+    sizes=(8, 12, 16, 20, 24, 32, 40, 48, 64, 96),
+    mixes=(
+        MixProgress("add", 24, 48, 5, done=False, note="narrowing"),
+        MixProgress("add+prod", None, 16, 7, done=False, note="looking down"),
+        MixProgress("add+max", 12, 16, 0, done=True, note="transition bracketed"),
+    ),
+    counts={"add": Counts(6, 1, 1), "add+prod": Counts(3), "add+max": Counts(9)},
+    in_flight=(
+        RunProgress("add", 32, 0, 1200, 3000, 0.35, 90),
+        RunProgress("add", 32, 1, 1200, 3000, 0.8, 100),
+        RunProgress("add", 40, 0, 0, 3000, None),
+        RunProgress("add+prod", 12, 1, 300, 3000, 0.2),
+    ),
+    elapsed_s=200,
+    left_s=340,
+    trained_s=3930,
+    grid_s=19650,
+    steps_per_s=12345,
+    posteriors={
+        "add": (0, 0, 0, 0.01, 0.02, 0.3, 0.4, 0.15, 0.06, 0.04, 0.02),
+        "add+prod": (0.3, 0.2, 0.4, 0.1, 0, 0, 0, 0, 0, 0, 0),
+    },
+    warnings=("the MLflow store sqlite:////home/mlflow.db is out (locked); the sweep goes on, 3 records wait",),
+)
+
+
+def shown(width: int, snapshot: Snapshot = SNAPSHOT, *, ascii_only: bool = False) -> list[str]:
+    console = Console(width=width, file=io.StringIO(), record=True, force_terminal=True)
+    console.print(render(snapshot, "add 24 seed 0: accuracy 0.31", width, ascii_only=ascii_only))
+    return console.export_text().splitlines()
+
+
+FORECAST = replace(
+    SNAPSHOT,
+    forecast=Remaining(360, 240, 840),
+    verdicts={"add": Verdict("34.4 [29.5, 44]", found=True), "add+max": Verdict("plateau at 0.71", found=False)},
+)
+
+
+def test_it_is_green_only_for_a_transition_of_a_finished_mix() -> None:
+    console = Console(width=100, file=io.StringIO(), force_terminal=True, color_system="standard")
+    console.print(render(FORECAST, "", 100))
+    assert isinstance(console.file, io.StringIO)
+    assert not re.search(r"\x1b\[32m(plateau|34)", console.file.getvalue())
+    console.print(render(replace(FORECAST, verdicts={"add+max": Verdict("14 [12, 16]", found=True)}), "", 100))
+    assert "\x1b[32m14 [12, 16]" in console.file.getvalue()
+
+
+@pytest.mark.parametrize("width", [40, 59, 60, 80, 100])
+@pytest.mark.parametrize("mix", ["add", "first add+max+med, then add alone", "x" * 70])
+@pytest.mark.parametrize("words", ["undecided, at least 1,234", "2,700 [below 1,800, above 14,000]"])
+def test_no_word_of_a_verdict_is_cut_beside_a_long_name(words: str, mix: str, width: int) -> None:
+    named = MixProgress(mix, 8, 96, 3, done=False, note="one side still open")
+    snapshot = replace(SNAPSHOT, mixes=(named,), verdicts={mix: Verdict(words, found=False)}, counts={}, in_flight=())
+    text = "".join("".join(shown(width, snapshot)).split())
+    assert max(map(len, shown(width, snapshot))) <= width
+    for word in (*words.split(), *mix.split()):
+        assert width < 60 or len(mix) > 40 or word in text
+
+
+def test_the_times_survive_a_low_terminal() -> None:
+    many = tuple(RunProgress("add", 8 + size, 0, 10, 3000, 0.1) for size in range(40))
+    lines = [line.strip() for line in shown(80, replace(SNAPSHOT, in_flight=many))]
+    assert len(lines) <= 24
+    assert "and 32 more" in lines
+    assert lines[0] == "3 min 20 s gone, at most 5 min 40 s left", "rich cuts the end of what is too high"
+
+
+def test_without_unicode_the_bar_is_ascii() -> None:
+    text = "\n".join(shown(80, ascii_only=True))
+    assert "....:*#+::>" in text
+    assert "..========" in text
+    assert text.isascii()
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "bar"),
+    [(None, None, "?" * 18), (None, 8, "=" * 18), (53, None, "." * 18), (20, 34, ".....??????=======")],
+)
+def test_many_sizes_share_the_cells_of_the_bar(low: int | None, high: int | None, bar: str) -> None:
+    mix = MixProgress("add", low, high, 3, done=False, note="")
+    snapshot = Snapshot("n_embed", tuple(range(8, 54)), (mix,))
+    assert shown(80, snapshot, ascii_only=True)[2].split()[1] == bar
+
+
+def test_before_anything_is_known() -> None:
+    snapshot = Snapshot("n_embed", (8, 16), (MixProgress("add", None, None, 6, done=False, note="first runs"),))
+    assert status_line(snapshot) == "add not yet, 0 done, 0 now; 0 s gone, time left unknown; 0 s of training"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"forecast": Remaining(360, 240, 840)}, "about 6 min (4 to 14) left"),
+        ({"forecast": Remaining(0, 0, 12)}, "over any moment, or in up to 12 s"),
+        ({"forecast": Remaining(0, 0, 0)}, "longer than expected: up to 1 min 40 s for what trains"),
+        ({"forecast": Remaining(0, 0, 0), "in_flight": ()}, "over any moment"),
+        ({"left_s": 0.0}, "longer than expected: up to 1 min 40 s for what trains"),
+        ({"forecast": Remaining(8, 4, 16), "late": True}, "longer than expected, about 8 s (4 to 16) left"),
+        (
+            {"forecast": Remaining(0, 0, 5), "late": True},
+            "longer than expected: up to 1 min 40 s for what trains",
+        ),
+    ],
+)
+def test_the_time_left(change: dict[str, object], said: str) -> None:
+    snapshot = replace(SNAPSHOT, **change)  # type: ignore[arg-type]  # each value is that of its field
+    assert f"3 min 20 s gone, {said}; " in status_line(snapshot)
+    assert shown(80, snapshot)[0].strip().endswith(said)
+
+
+def test_a_plain_line_carries_what_trains_now() -> None:
+    assert "add 24-48, 8 done, 3 now (32: 0.35 0.80 at 40%, 40: - at 0%); " in status_line(SNAPSHOT)
+
+
+def untimed(text: str) -> list[str]:
+    """Plain lines without the time that each begins with."""
+    lines = text.splitlines()
+    assert all(re.match(r"\d\d:\d\d:\d\d ", line) for line in lines)
+    return [line[9:] for line in lines]
+
+
+def test_a_log_file_gets_plain_lines_once_each() -> None:
+    file = io.StringIO()
+    with LiveView(Console(file=file, width=40), lambda: SNAPSHOT, status_every_s=0.05) as view:
+        view.run_ended("add", 24, 0, "accuracy 0.31 [not markup] after 40 s")
+        time.sleep(0.4)
+    lines = untimed(file.getvalue())
+    assert lines[0] == "add 24 seed 0: accuracy 0.31 [not markup] after 40 s"
+    assert sum(line.startswith("warning: the MLflow store") for line in lines) == 1
+    assert lines.count(status_line(SNAPSHOT)) >= 2
+    assert set(lines) == {lines[0], f"warning: {SNAPSHOT.warnings[0]}", status_line(SNAPSHOT)}
+    assert "\x1b" not in file.getvalue()
+
+
+def test_a_short_sweep_in_a_log_file_has_no_status_lines_but_its_warnings() -> None:
+    file = io.StringIO()
+    with LiveView(Console(file=file, width=200), lambda: SNAPSHOT) as view:
+        view.run_ended("add", 24, 0, "accuracy 0.31")
+    assert untimed(file.getvalue()) == ["add 24 seed 0: accuracy 0.31", f"warning: {SNAPSHOT.warnings[0]}"]
+
+
+def test_runs_may_end_in_many_threads() -> None:
+    file = io.StringIO()
+    with LiveView(Console(file=file, width=200), lambda: SNAPSHOT, status_every_s=0.001) as view:
+
+        def end(mix: str) -> None:
+            for seed in range(50):
+                view.run_ended(mix, 8, seed, "done")
+
+        threads = [threading.Thread(target=end, args=(mix,)) for mix in ("add", "prod", "max")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    ended = [line for line in untimed(file.getvalue()) if line.endswith(": done")]
+    assert sorted(ended) == sorted(f"{mix} 8 seed {seed}: done" for mix in ("add", "prod", "max") for seed in range(50))
+
+
+SCRIPT = """
+import time
+from rich.console import Console
+from orchestrator.terminal.live import LiveView
+from tests.terminal.test_live import SNAPSHOT
+with LiveView(Console(), lambda: SNAPSHOT) as view:
+    view.run_ended("add", 24, 0, "accuracy 0.31")
+    time.sleep(1.2)
+print("THE ANSWER")
+"""
+
+
+def on_terminal(columns: int, resized: int = 0, **environment: str) -> str:
+    """The output of a program with the view on a pseudo-terminal of this width, ``resized`` after its first lines."""
+    ours, theirs = pty.openpty()
+
+    def resize(to: int) -> None:
+        fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 40, to, 0, 0))
+
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    unset = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TTY_COMPATIBLE", "CI")
+    inherited = {key: value for key, value in os.environ.items() if key not in unset}
+    program = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=ROOT,
+        env={
+            **inherited,
+            "TERM": "xterm-256color",
+            "PYTHONIOENCODING": "utf-8",
+            "PYTHONPATH": str(ROOT),
+            **environment,
+        },
+    )
+    os.close(theirs)
+    received = b""
+    while True:
+        try:
+            block = os.read(ours, 65536)
+        except OSError:  # Linux reports a terminal whose other end has closed as an input/output error.
+            break
+        if not block:
+            break
+        received += block
+        if resized and b"n_embed" in received:
+            resize(resized)
+            resized = 0
+    os.close(ours)
+    assert program.wait() == 0, received.decode()
+    return received.decode()
+
+
+def screen(received: str, columns: int) -> list[str]:
+    """The lines left on a terminal's screen."""
+    terminal = pyte.Screen(columns, 40)
+    pyte.Stream(terminal).feed(received)
+    return [line.rstrip() for line in terminal.display]
+
+
+@pytest.mark.parametrize("columns", [80, 160])
+def test_on_a_real_terminal(columns: int) -> None:
+    received = on_terminal(columns)
+    lines = screen(received, columns)
+    assert received.count("n_embed 8 to 96") >= 2, "the view was not redrawn"
+    assert "\x1b[33m" in received
+    assert sum(line.startswith("add+prod  ") for line in lines) == 1, "redraws must replace each other"
+    assert any("····▁▆█▃▂▁>" in line and "24-48" in line for line in lines)
+    assert any(line.startswith("add 32 ") and line.endswith("0.35 0.80") for line in lines)
+    assert "last: add 24 seed 0: accuracy 0.31" in lines
+    assert [line for line in lines if line][-1] == "THE ANSWER"
+    assert max(map(len, lines)) <= columns
+    assert received.endswith("THE ANSWER\r\n")
+    assert "\x1b[?25h" in received, "the cursor must come back"
+
+
+def test_on_a_terminal_without_colour() -> None:
+    received = on_terminal(80, NO_COLOR="1")
+    assert "\x1b[33m" not in received
+    assert any("24-48" in line for line in screen(received, 80))
+
+
+def test_on_a_dumb_terminal_plain_lines() -> None:
+    lines = on_terminal(80, TERM="dumb").split("\r\n")
+    assert untimed(lines[0]) == ["add 24 seed 0: accuracy 0.31"]
+    assert lines[-2] == "THE ANSWER"
+
+
+def test_a_resize_leaves_one_table() -> None:
+    """A terminal reflows its lines, so that rich alone would leave the top of the old table."""
+    received = on_terminal(100, resized=64)
+    after = received[received.index("\x1b[2J") :]
+    lines = screen(after, 64)
+    assert sum(line.startswith("add+prod  ") for line in lines) == 1
+    assert max(map(len, lines)) <= 64
+    assert [line for line in lines if line][-1] == "THE ANSWER"
