@@ -122,7 +122,7 @@ def test_the_forest_has_a_row_a_mix_with_arrows_where_censored() -> None:
         ("two", "add"),
         ("two", "add+prod"),
     ]
-    assert rows[1].size_words == "units 20 [18, 24]"
+    assert rows[1].size_words == "20 [18, 24]"
     assert rows[1].saving == "at least 2.5x fewer"
     figure = forest_figure(compared, "title")
     (axes,) = figure.axes
