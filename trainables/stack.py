@@ -78,7 +78,7 @@ class StackTrainer:
     ``frozen`` are the names of the parameters that each run leaves as they are.
 
     On a GPU widths are padded to what tensor cores like, the step is captured as one CUDA graph, and its forward and
-    backward passes are compiled where ``compile_step`` says so (default: compiled.py decides).
+    backward passes are compiled where ``compile_step`` says so (default: gpu_step.py decides).
     """
 
     def __init__(

@@ -276,11 +276,11 @@ def _check_gpus(spec: SweepSpec, hardware: Hardware, address: str | None) -> Non
 
 
 def _ask_for_a_doctor(home: Path, hardware: Hardware, console: Console) -> None:
-    """Say so where nobody has looked whether this GPU computes what it should."""
+    """Recommend ``doctor`` if no check-up of this GPU has passed."""
     from orchestrator.doctor.checkup import passed_here
 
     if not passed_here(home, hardware):
-        said = f"no check-up of {hardware.gpu_name} has passed yet: `python -m orchestrator doctor` takes ten minutes"
+        said = f"no check-up of {hardware.gpu_name} has passed yet: run `python -m orchestrator doctor`"
         console.print(said, markup=False, highlight=False, soft_wrap=True)
 
 

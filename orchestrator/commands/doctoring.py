@@ -12,7 +12,8 @@ from rich.text import Text
 
 from orchestrator.commands.looking import wide_console
 from orchestrator.commands.options import DEFAULT_HOME, Debug, HomeOption
-from orchestrator.doctor.findings import Finding, Verdict
+from orchestrator.doctor.checkup import NAME, Finding, Verdict, check_up
+from orchestrator.space import hardware
 
 COLOURS = {Verdict.OK: "green", Verdict.SLOW: "yellow", Verdict.WRONG: "bold red", Verdict.SKIPPED: "dim"}
 NAME_WIDTH = 14
@@ -20,30 +21,33 @@ NAME_WIDTH = 14
 
 def doctor_command(
     home: HomeOption = DEFAULT_HOME,
-    gpu: Annotated[bool, typer.Option("--gpu/--no-gpu", help="Look at the GPUs, too, where there are some.")] = True,
+    gpu: Annotated[bool, typer.Option("--gpu/--no-gpu", help="Check the GPU too, if there is one.")] = True,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Try out everything a sweep needs of this machine; a line each. Exit code 1: something is wrong."""
-    from orchestrator.doctor.checkup import NAME, check_up
+    """Try everything a sweep needs of this machine; a line each. Exit code 1: something is wrong."""
+    from orchestrator.doctor.machine import machine_checks
 
-    console = wide_console()
-    place = home.resolve()
-    done = check_up(place, (lambda found: None) if json_ else lambda found: _say(found, console), gpu=gpu)
+    console, place, here = wide_console(), home.resolve(), hardware.detect()
+    place.mkdir(parents=True, exist_ok=True)
+    checks = machine_checks(place)
+    if here.gpus and gpu:
+        from orchestrator.doctor.gpu import gpu_checks  # torch takes two seconds.
+
+        checks += gpu_checks(place)
+    done = check_up(place, here, checks, (lambda found: None) if json_ else lambda found: _say(found, console))
     if json_:
         typer.echo(json.dumps(done.to_json(), indent=1))
     else:
         counts = ", ".join(f"{done.count(each)} {each}" for each in Verdict)
         took = sum(each.seconds for each in done.findings)
-        for name in done.left_out:
-            typer.echo(f"there was no time left for: {name}")
-        typer.echo(f"{done.hardware}: {counts}, in {took:.0f} s; all figures in {_shown(place / NAME)}")
+        typer.echo(f"{here}: {counts}, in {took:.0f} s; all figures in {_shown(place / NAME)}")
     if not done.passed:
         raise typer.Exit(1)
 
 
 def _say(found: Finding, console: Console) -> None:
-    """A finding as a line, and a second one where there is something to do."""
+    """A finding as a line, and its next step as a second one."""
     line = Text.assemble((f"{found.verdict:<6}", COLOURS[found.verdict]), f"{found.name:<{NAME_WIDTH}} {found.said}")
     console.print(line, highlight=False, soft_wrap=True)
     if found.todo:
@@ -51,6 +55,6 @@ def _say(found: Finding, console: Console) -> None:
 
 
 def _shown(path: Path) -> str:
-    """A path from here, where it lies beneath."""
+    """A path relative to the current directory, if it is beneath it."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

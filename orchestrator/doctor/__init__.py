@@ -1,1 +1,1 @@
-"""Whether a machine can run sweeps: one check for each thing that goes wrong on new machines, each tried for real."""
+"""Checks of a machine: each tries the real thing."""

@@ -1,0 +1,149 @@
+"""Checks of a GPU: its memory, its losses and bits against the CPU's and its own, and its sharing by processes."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from orchestrator.doctor.checkup import Check, Finding, Verdict, ok, slow, wrong
+from orchestrator.doctor.machine import GB, apart, resumed_stack, trained
+from orchestrator.engine.device import is_out_of_memory
+from orchestrator.search.base import Request
+from orchestrator.space.hardware import BF16_UNITS
+from orchestrator.space.spaces import load_space
+from trainables.gpu_step import lacking
+
+ROOT = Path(__file__).parents[2]
+OLDEST_COMPUTE = (7, 0)
+"""Compute capability that Triton needs at least."""
+WIDTHS = (37, 64)
+"""The first is padded, the second is not."""
+NEAR = {"float32": 2e-3, "bf16": 4e-2}
+"""Largest distance, in nats, of losses on the GPU from the CPU's in float32. float32: sums in another order, as in the
+tests marked gpu. bf16: 2^-8 relative in each product, and its effect on a step. Neither was measured on a GPU."""
+TESTS_S = 600.0
+BRIEF = ("--tb=no", "--assert=plain")
+"""Options of pytest: only the names of failing tests count, and to show a GPU's tensor may take all its memory."""
+
+
+def gpu_checks(home: Path) -> list[Check]:
+    """The checks of this machine's first GPU, each relying on those before it."""
+    return [
+        ("GPU", device),
+        ("losses", partial(side_by_side, home)),
+        ("resuming", partial(resumed_stack, home, "cuda")),
+        ("memory's end", partial(memory_end, home)),
+        ("two processes", partial(two_processes, home)),
+        ("GPU tests", tests),
+    ]
+
+
+def device() -> Finding:
+    """Kind, compute capability and free memory, and the tools for compiled steps."""
+    properties = torch.cuda.get_device_properties(0)
+    free, total = torch.cuda.mem_get_info(0)
+    capability = (properties.major, properties.minor)
+    said = (
+        f"{torch.cuda.device_count()} x {properties.name}, compute capability {capability[0]}.{capability[1]}, "
+        f"{total / GB:.0f} GB, {free / GB:.0f} GB free"
+    )
+    figures = {"name": properties.name, "capability": list(capability), "total_gb": total / GB, "free_gb": free / GB}
+    if capability < OLDEST_COMPUTE:
+        return wrong(said, "compiled steps need compute capability 7.0: train on the CPU, or elsewhere", **figures)
+    if missing := lacking():
+        return slow(f"{said}; steps run uncompiled: {', '.join(missing)} is missing", "install it", **figures)
+    if free < 0.8 * total:
+        return slow(said, "other processes hold memory here (nvidia-smi): stacks are smaller", **figures)
+    if capability < BF16_UNITS:
+        return slow(said, "it has no units for bf16: leave training.precision at float32", **figures)
+    return ok(said, **figures)
+
+
+def side_by_side(home: Path, on: str = "cuda") -> Finding:
+    """Losses on the GPU, as a sweep trains there (recorded, compiled, padded), against those of the CPU, at two widths
+    and precisions."""
+    farthest: dict[str, float] = {}
+    with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
+        for width in WIDTHS:
+            plain = apart(trained, f"{aside}/cpu-{width}", "cpu", width).losses
+            for precision in NEAR:
+                place, chosen = f"{aside}/{precision}-{width}", (f"settings.training.precision={precision}",)
+                here = apart(trained, place, on, width, chosen).losses
+                farthest[f"{width} {precision}"] = max(abs(a - b) for a, b in zip(here, plain, strict=True))
+    said = "losses are this far from the CPU's: " + ", ".join(f"{name} {far:.1g}" for name, far in farthest.items())
+    off = [name for name, far in farthest.items() if not far <= NEAR[name.split()[1]]]
+    if off:
+        todo = "steps compute something else here: train on the CPU, and keep this file for a report"
+        return wrong(f"{said}; too far: {', '.join(off)}", todo, farthest_nats=farthest)
+    return ok(said, farthest_nats=farthest)
+
+
+def memory_end(home: Path) -> Finding:
+    """An end of memory in the middle of training is recognised, and half of the stack then trains."""
+    with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
+        met = apart(out_of_memory, aside)
+    if met == "":
+        return slow("three quarters of its memory are enough for a stack of 32", "nothing: its memory did not end")
+    if met != "recognised":
+        todo = "an end of memory is not recognised: stacks would fail instead of being halved; give --stack"
+        return wrong(f"with three quarters of its memory a stack of 32 ends with {met}", todo)
+    return ok("with three quarters of its memory a stack of 32 meets the end of memory, and 16 train after it")
+
+
+def out_of_memory(place: str) -> str:
+    """``recognised``, the error that was not, or ``""`` if memory did not end; in a process of its own."""
+    overrides = ("settings.training.batch=512", "settings.training.evaluate_every=10")
+    spec = load_space("add_vs_add_prod", "smoke", overrides)
+    family = spec.make_family()
+    runs = [spec.config(Request(spec.baseline.name, 64, seed)) for seed in range(32)]
+    family.learner(runs, device="cuda", cache=Path(place)).advance()
+    held, total = torch.cuda.max_memory_allocated(), torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(0.75 * held / total)
+    try:
+        family.learner(runs, device="cuda", cache=Path(place)).advance()
+        return ""
+    except Exception as error:  # noqa: BLE001 - whatever it is, it must be recognised
+        if not is_out_of_memory(error):
+            return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    # Out here nothing holds the failed step's tensors any more.
+    torch.cuda.empty_cache()
+    family.learner(runs[:16], device="cuda", cache=Path(place)).advance()
+    return "recognised"
+
+
+def two_processes(home: Path, on: str = "cuda", gpu_share: float = 0.4) -> Finding:
+    """Two processes that share the GPU end in the bits of one alone."""
+    with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside, ThreadPoolExecutor(2) as threads:
+        alone = apart(trained, f"{aside}/alone", on).digest
+        places = (f"{aside}/first", f"{aside}/second")
+        both = [threads.submit(apart, trained, place, on, gpu_share=gpu_share) for place in places]
+        digests = {each.result().digest for each in both}
+    if digests != {alone}:
+        todo = "processes on one GPU disturb one another: give --gpu-fraction 1, and keep this file for a report"
+        return wrong("two processes at once end in other bits than one alone", todo, digests=sorted({alone, *digests}))
+    return ok("two processes at once end in the bits of one alone")
+
+
+def tests() -> Finding:
+    """The tests marked gpu, in a checkout."""
+    folder = ROOT / "tests" / "trainables"
+    if not folder.is_dir():
+        todo = "they come with the repository: run doctor from a clone of it"
+        return Finding(Verdict.SKIPPED, "the tests that need a GPU are not installed", todo)
+    words = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "--no-header", "-p", "no:cacheprovider", *BRIEF]
+    words.append(str(folder))
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=TESTS_S)
+    last = next(reversed(done.stdout.strip().splitlines()), "")
+    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    said = f"tests marked gpu: {last.strip('= ')}"
+    if done.returncode:
+        return wrong(said, "steps fail their tests here: python -m pytest -m gpu tests/trainables", failed=failed)
+    return ok(said)
