@@ -88,7 +88,7 @@ def software() -> Finding:
 
     built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "for the CPU alone"
     said = f"Python {platform.python_version()}, torch {torch.__version__} {built}"
-    here = {canonicalize_name(each.metadata["Name"]): each.version for each in metadata.distributions()}
+    here = {str(canonicalize_name(each.metadata["Name"])): each.version for each in metadata.distributions()}
     if DISTRIBUTION not in here:
         return wrong(f"{said}; {DISTRIBUTION} itself is not installed", "run make install, or pip install -e .")
     broken = unmet(metadata.requires(DISTRIBUTION) or [], here)
@@ -249,7 +249,7 @@ def apart(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
 
 def record(home: Path) -> Finding:
     """The MLflow store answers; a record in a new store like it can be read back."""
-    from orchestrator.tracking.trying import try_store  # MLflow takes two seconds.
+    from orchestrator.tracking.sync import try_store  # MLflow takes two seconds.
 
     shown, seconds = try_store(home)
     return ok(f"MLflow writes and reads in {seconds:.1f} s ({shown})", seconds=seconds)
