@@ -77,7 +77,7 @@ def machine_checks(home: Path) -> list[Check]:
         ("ports", ports),
         ("training", partial(training, home)),
         ("MLflow", partial(record, home)),
-        ("Ray", partial(ray_start, home)),
+        ("Ray", ray_start),
     ]
 
 
@@ -255,13 +255,13 @@ def record(home: Path) -> Finding:
     return ok(f"MLflow writes and reads in {seconds:.1f} s ({shown})", seconds=seconds)
 
 
-def ray_start(home: Path) -> Finding:
+def ray_start() -> Finding:
     """Ray starts as for a sweep, and one of its processes answers with the same torch."""
     import torch
 
-    from orchestrator.engine.ray.trying import try_ray  # Ray takes a second.
+    from orchestrator.engine.ray.engine import try_ray  # Ray takes a second.
 
-    tried = try_ray(str(home), Resources())
+    tried = try_ray(Resources())
     figures = {"start_s": tried.start_s, "answer_s": tried.answer_s, "offers": tried.offers}
     if tried.torch != torch.__version__:
         todo = "its processes run in another environment: look at PYTHONPATH and at who started Ray"
