@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from orchestrator.cli import main
+from orchestrator.cli.main import main
 
 main()

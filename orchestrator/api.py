@@ -25,13 +25,13 @@ from orchestrator.catalogue.reading import Outline, StoredSweep, read_arrays, re
 from orchestrator.catalogue.status import UNREADABLE
 from orchestrator.catalogue.views import sweep_words
 from orchestrator.errors import UserError, unknown
+from orchestrator.home.bucket_home import open_home
+from orchestrator.home.files import Home
+from orchestrator.home.reading import Unreadable
+from orchestrator.home.records import Sweep
 from orchestrator.report.answer import Answer
 from orchestrator.report.words.numbers import moment
 from orchestrator.space.spec import SweepSpec
-from orchestrator.store.bucket_home import open_home
-from orchestrator.store.files import Home
-from orchestrator.store.reading import Unreadable
-from orchestrator.store.records import Sweep
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -246,8 +246,8 @@ def run(
     """
     from rich.console import Console
 
-    from orchestrator.drive.sweep import RunOptions, run_sweep
     from orchestrator.space.spaces import load_space
+    from orchestrator.sweep.run import RunOptions, run_sweep
 
     if isinstance(space, SweepSpec):
         if profile is not None or variant is not None or overrides:

@@ -17,7 +17,7 @@ from moto.moto_server import threaded_moto_server
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 from moto.server import ThreadedMotoServer
 
-from tests.tracking.servers import free_port
+from tests.record.servers import free_port
 
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "of-a-test",

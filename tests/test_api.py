@@ -13,10 +13,10 @@ from rich.console import Console
 
 import orchestrator as o
 from orchestrator.errors import UserError
+from orchestrator.home.files import Home
 from orchestrator.report.answer import Answer
-from orchestrator.store.files import Home
 from tests.catalogue.fabricated import failed, runs_of, write_sweep
-from tests.drive.sweeps import spec
+from tests.sweep.sweeps import spec
 
 
 @pytest.fixture(scope="module", name="home")

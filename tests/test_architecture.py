@@ -108,7 +108,7 @@ ROOMS = (
     "search",
     "space",
     "tuning",
-    "store",
+    "home",
     "stacks",
     "cost",
     "report",
@@ -116,14 +116,13 @@ ROOMS = (
     "simulation",
     "terminal",
     "catalogue",
-    "tracking",
+    "record",
     "site",
     "engine",
     "engine.ray",
     "doctor",
-    "drive",
+    "sweep",
     "api",
-    "commands",
     "cli",
 )
 """Every room of the orchestrator, from the ground up: each imports from those before it only."""
@@ -155,21 +154,21 @@ def test_rooms_import_only_from_the_rooms_below_them() -> None:
 
 
 def test_report_needs_neither_engine_nor_record() -> None:
-    assert offences("orchestrator/report", ("orchestrator.engine", "orchestrator.tracking", "ray", "mlflow")) == []
+    assert offences("orchestrator/report", ("orchestrator.engine", "orchestrator.record", "ray", "mlflow")) == []
 
 
 def test_tracking_needs_no_engine() -> None:
-    assert offences("orchestrator/tracking", ("orchestrator.engine", "ray")) == []
+    assert offences("orchestrator/record", ("orchestrator.engine", "ray")) == []
 
 
 def test_reading_what_is_on_disk_starts_nothing_and_records_nothing() -> None:
-    assert offences("orchestrator/catalogue", ("orchestrator.tracking", "ray", "mlflow", "torch")) == []
-    for package in ("orchestrator/engine", "orchestrator/report", "orchestrator/tracking"):
+    assert offences("orchestrator/catalogue", ("orchestrator.record", "ray", "mlflow", "torch")) == []
+    for package in ("orchestrator/engine", "orchestrator/report", "orchestrator/record"):
         assert offences(package, ("orchestrator.catalogue",)) == []
 
 
 def test_only_the_engine_knows_ray_and_only_tracking_knows_mlflow() -> None:
-    for package, home in (("ray", "orchestrator.engine"), ("mlflow", "orchestrator.tracking")):
+    for package, home in (("ray", "orchestrator.engine"), ("mlflow", "orchestrator.record")):
         users = {module for module, names in modules("orchestrator") if any(within(name, package) for name in names)}
         assert users
         assert {user for user in users if not within(user, home)} == set()
@@ -182,7 +181,7 @@ def test_the_contract_needs_no_torch() -> None:
 @pytest.mark.parametrize("space", ["add_vs_add_prod", "permutations"])
 def test_sweeps_are_planned_and_read_without_torch(space: str) -> None:
     code = (
-        "import sys\nfrom orchestrator.space.spaces import load_space\nimport orchestrator.store.lifecycle\n"
+        "import sys\nfrom orchestrator.space.spaces import load_space\nimport orchestrator.home.lifecycle\n"
         f"load_space({space!r}, 'smoke').make_family().parameters(8)\n"
         "print([name for name in ('torch', 'ray', 'mlflow', 'matplotlib') if name in sys.modules])"
     )

@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from orchestrator.cli import main, with_bare_resume
+from orchestrator.cli.main import main, with_bare_resume
 from orchestrator.errors import SweepError, UserError
 from orchestrator.space import strict_yaml
 from orchestrator.space.spaces import load_space
@@ -150,7 +150,7 @@ def test_help_says_each_command_in_a_whole_sentence_at_80_columns(run: Run, monk
 
 def test_help_and_list_start_without_heavy_imports() -> None:
     code = (
-        "import sys\nfrom orchestrator.cli import main\n"
+        "import sys\nfrom orchestrator.cli.main import main\n"
         "try: main(['list'])\nexcept SystemExit as end: assert end.code == 0\n"
         "print([name for name in ('torch', 'ray', 'mlflow', 'matplotlib', 'sklearn') if name in sys.modules])"
     )
@@ -159,9 +159,8 @@ def test_help_and_list_start_without_heavy_imports() -> None:
 
 
 def test_a_supervisor_starts_without_what_the_commands_need() -> None:
-    code = (
-        "import sys, orchestrator.cli\nprint([name for name in ('numpy', 'scipy', 'pydantic') if name in sys.modules])"
-    )
+    names = "('numpy', 'scipy', 'pydantic')"
+    code = f"import sys, orchestrator.cli.main\nprint([name for name in {names} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["[]"]
 
@@ -390,7 +389,7 @@ def test_every_error_has_words_and_a_code(error: Exception, code: int, said: str
 
 def test_a_thread_that_is_still_at_work_does_not_end_the_program_its_way() -> None:
     """Python stops such a thread in the middle of torch, which ends a process with SIGABRT instead of its exit code."""
-    ended = process("check-family", "tests.drive.broken:RestlessFamily")
+    ended = process("check-family", "tests.sweep.broken:RestlessFamily")
     assert ended.code == 0, ended.err
     assert ended.err == ""
     assert ended.out.count("ok      ") == 8
@@ -440,7 +439,7 @@ def test_a_wheel_away_from_the_clone_knows_its_search_spaces(tmp_path: Path) -> 
             textwrap.dedent(f"""
             import sys
             sys.path.insert(0, {str(target)!r})
-            from orchestrator.cli import main
+            from orchestrator.cli.main import main
             main(["list"])
             """),
         ],

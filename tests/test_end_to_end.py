@@ -15,9 +15,9 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from orchestrator.store.files import Home
-from orchestrator.store.journal import Ended
-from orchestrator.store.lifecycle import recall
+from orchestrator.home.files import Home
+from orchestrator.home.journal import Ended
+from orchestrator.home.lifecycle import recall
 
 COMMAND = [sys.executable, "-m", "orchestrator", "run"]
 # Steps enough to be killed in the middle.

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalogue.lookup import space_of, variant_of
+from orchestrator.home.files import Home
 from orchestrator.space.expected import LAW, expectations_of
 from orchestrator.space.files import names
 from orchestrator.space.spaces import open_space, variant_names
-from orchestrator.store.files import Home
-from tests.commands.program import command
+from tests.cli.program import command
 
 CONTROL = ("shuffled_add", "relabelled")
 """A variant of which nothing is expected."""

@@ -16,7 +16,7 @@ from mlflow.entities import Run
 
 import orchestrator as o
 from orchestrator.errors import UserError
-from tests.commands.program import command
+from tests.cli.program import command
 
 FOREIGN = re.compile(r"operation|optimizer|nats\b|n_embed|embedd|transformer|listops|token|number line", re.IGNORECASE)
 MAZES = """

@@ -20,7 +20,7 @@ from orchestrator.prediction import (
     shared_groupings,
     shared_structure,
 )
-from tests.commands.program import command
+from tests.cli.program import command
 from trainables.listops.settings import TaskSettings as ListOps
 from trainables.permutations.settings import TaskSettings as Permutations
 from trainables.tables import TaskTables

@@ -9,7 +9,7 @@ import pytest
 
 import orchestrator as o
 from orchestrator.space.spaces import load_space
-from tests.commands.program import command
+from tests.cli.program import command
 from tests.test_outside_family import runs_in_mlflow
 
 FOREIGN = re.compile(

@@ -31,11 +31,11 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.catalogue.reading import State, StoredSweep
 from orchestrator.errors import UserError
+from orchestrator.home.files import whole_directory, write_whole
+from orchestrator.home.probed import numbers_of
+from orchestrator.home.records import REPORT
 from orchestrator.report.rows import rows
 from orchestrator.report.side_by_side import Compared
-from orchestrator.store.files import whole_directory, write_whole
-from orchestrator.store.probed import numbers_of
-from orchestrator.store.records import REPORT
 
 if TYPE_CHECKING:
     import pandas as pd

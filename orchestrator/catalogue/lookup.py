@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from orchestrator.errors import SweepError, UserError, nearest
+from orchestrator.home.checkpoints import read_members, read_progress
+from orchestrator.home.files import Home, SweepFiles
+from orchestrator.home.lifecycle import recall
+from orchestrator.home.reading import read
+from orchestrator.home.records import Sweep
 from orchestrator.space.spec import SweepSpec
-from orchestrator.store.checkpoints import read_members, read_progress
-from orchestrator.store.files import Home, SweepFiles
-from orchestrator.store.lifecycle import recall
-from orchestrator.store.reading import read
-from orchestrator.store.records import Sweep
 from trainables.base import Evaluation, RunConfig
 
 SHOWN = 6

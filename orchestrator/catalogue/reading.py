@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 
 from orchestrator.catalogue.lookup import Unfinished, find_sweep, in_training
 from orchestrator.errors import SweepError, UserError
+from orchestrator.home import lifecycle, reading
+from orchestrator.home.files import Home, SweepFiles
+from orchestrator.home.journal import Ended, Memory
+from orchestrator.home.notes import Notes, read_notes
+from orchestrator.home.probed import DAMAGED_ARRAYS
+from orchestrator.home.probed import read_arrays as arrays_of
+from orchestrator.home.reading import Unreadable, UnreadableError
+from orchestrator.home.records import RunRecord, Sweep
+from orchestrator.home.run_files import directory_bytes
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.words.advice import NextStep
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.validation import explain
-from orchestrator.store import lifecycle, reading
-from orchestrator.store.files import Home, SweepFiles
-from orchestrator.store.journal import Ended, Memory
-from orchestrator.store.notes import Notes, read_notes
-from orchestrator.store.probed import DAMAGED_ARRAYS
-from orchestrator.store.probed import read_arrays as arrays_of
-from orchestrator.store.reading import Unreadable, UnreadableError
-from orchestrator.store.records import RunRecord, Sweep
-from orchestrator.store.run_files import directory_bytes
 from trainables.base import SettingsError, Status
 
 

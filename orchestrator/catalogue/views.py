@@ -14,15 +14,15 @@ from orchestrator.catalogue.lookup import RunPlace
 from orchestrator.catalogue.reading import Outline, State, StoredSweep
 from orchestrator.catalogue.status import MixStatus, RunStatus, SweepStatus, outlined_runs
 from orchestrator.errors import UserError
+from orchestrator.home.notes import Notes
+from orchestrator.home.probed import failures, numbers_of
+from orchestrator.home.reading import Unreadable
+from orchestrator.home.records import RunRecord
 from orchestrator.report.rows import targets
 from orchestrator.report.table import WIDE, plain_table
 from orchestrator.report.words import numbers
 from orchestrator.report.words.numbers import moment, size_on_disk
 from orchestrator.space.plain import flatten, plain_settings
-from orchestrator.store.notes import Notes
-from orchestrator.store.probed import failures, numbers_of
-from orchestrator.store.reading import Unreadable
-from orchestrator.store.records import RunRecord
 from orchestrator.terminal.snapshot import legend, posterior_bar
 from trainables.base import Evaluation, Outcome
 

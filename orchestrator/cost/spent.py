@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
 
+from orchestrator.home.records import RunRecord
 from orchestrator.search.base import Observation, Request
 from orchestrator.search.evidence import cost_model
 from orchestrator.space.evidence import is_evidence
 from orchestrator.space.spec import SweepSpec
-from orchestrator.store.records import RunRecord
 
 
 @dataclass(frozen=True)

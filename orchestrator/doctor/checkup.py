@@ -13,8 +13,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from orchestrator.home.files import write_whole
 from orchestrator.space.hardware import Hardware
-from orchestrator.store.files import write_whole
 
 NAME = "doctor.json"
 """In a home directory: the last check-up."""

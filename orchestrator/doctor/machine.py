@@ -249,7 +249,7 @@ def apart(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
 
 def record(home: Path) -> Finding:
     """The MLflow store answers; a record in a new store like it can be read back."""
-    from orchestrator.tracking.sync import try_store  # MLflow takes two seconds.
+    from orchestrator.record.sync import try_store  # MLflow takes two seconds.
 
     shown, seconds = try_store(home)
     return ok(f"MLflow writes and reads in {seconds:.1f} s ({shown})", seconds=seconds)

@@ -16,15 +16,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from orchestrator.engine.state import SweepState, Training
+from orchestrator.home.checkpoints import Underway
+from orchestrator.home.files import SweepFiles
+from orchestrator.home.journal import Ended, Journal, Stopped
+from orchestrator.home.machine import trouble_words
+from orchestrator.home.records import Sweep
+from orchestrator.home.runs import SweepRuns
 from orchestrator.search.base import BY_HAND, Observation, Request, Searcher
 from orchestrator.space.evidence import observe
 from orchestrator.stacks import Stack, StackSizes, Ticket, next_stack
-from orchestrator.store.checkpoints import Underway
-from orchestrator.store.files import SweepFiles
-from orchestrator.store.journal import Ended, Journal, Stopped
-from orchestrator.store.machine import trouble_words
-from orchestrator.store.records import Sweep
-from orchestrator.store.runs import SweepRuns
 from trainables.base import Evaluation, Family, Outcome, Status
 
 WAITS_S = (1.0, 5.0, 15.0, 30.0, 60.0)

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from orchestrator.store.probed import ProbeResult, write_result
-from orchestrator.store.records import ARRAYS
-from orchestrator.store.run_files import WEIGHTS, Storage
+from orchestrator.home.probed import ProbeResult, write_result
+from orchestrator.home.records import ARRAYS
+from orchestrator.home.run_files import WEIGHTS, Storage
 from trainables.base import Family, RunConfig
 from trainables.probes.base import Probe, Probed
 

@@ -22,9 +22,7 @@ from orchestrator.engine.device import (
 )
 from orchestrator.engine.messages import RunReport, StackJob, StackReport
 from orchestrator.engine.probing import run_probe
-from orchestrator.space.spec import SweepSpec
-from orchestrator.stacks import FULL, stack_id
-from orchestrator.store.checkpoints import (
+from orchestrator.home.checkpoints import (
     CHECKPOINT,
     PROGRESS,
     Checkpoints,
@@ -33,11 +31,13 @@ from orchestrator.store.checkpoints import (
     read_halvings,
     read_progress,
 )
-from orchestrator.store.files import SweepFiles
-from orchestrator.store.machine import scratch, trouble_in, trouble_words
-from orchestrator.store.probed import packed_arrays, result_files
-from orchestrator.store.records import ARRAYS
-from orchestrator.store.run_files import WEIGHTS
+from orchestrator.home.files import SweepFiles
+from orchestrator.home.machine import scratch, trouble_in, trouble_words
+from orchestrator.home.probed import packed_arrays, result_files
+from orchestrator.home.records import ARRAYS
+from orchestrator.home.run_files import WEIGHTS
+from orchestrator.space.spec import SweepSpec
+from orchestrator.stacks import FULL, stack_id
 from trainables.base import Evaluation, Learner, Outcome, Report, Status
 from trainables.contract import Border, BrokenFamilyError
 from trainables.probes.base import load_probe

@@ -9,10 +9,10 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
+from orchestrator.home.records import RunRecord
 from orchestrator.report.figures import style
 from orchestrator.space.evidence import is_evidence
 from orchestrator.space.spec import SweepSpec
-from orchestrator.store.records import RunRecord
 
 COLUMNS = 3
 ROW_IN, ABOVE_IN, BELOW_IN = 2.4, 0.24, 0.45

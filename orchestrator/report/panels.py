@@ -13,12 +13,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from orchestrator.home.probed import DAMAGED_ARRAYS, read_array
+from orchestrator.home.records import RunRecord
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.figures import style
 from orchestrator.report.figures.similarity import draw_plane, dress_bar, heat_map, is_similarity
 from orchestrator.space.evidence import stands_for_its_size
-from orchestrator.store.probed import DAMAGED_ARRAYS, read_array
-from orchestrator.store.records import RunRecord
 from orchestrator.transition.types import Verdict
 
 SIMILARITY = "similarity"

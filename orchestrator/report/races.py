@@ -18,11 +18,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from scipy.stats import binom
 
+from orchestrator.home.records import RunRecord
 from orchestrator.report.answer import CONFIDENCE
 from orchestrator.report.figures import style
 from orchestrator.space.evidence import stands_for_its_size
 from orchestrator.space.spec import SweepSpec
-from orchestrator.store.records import RunRecord
 from orchestrator.transition.types import Estimate
 
 SPENT, SECONDS, ARRIVED, GAP = "spent_", "seconds_", "arrived_", "gap_"

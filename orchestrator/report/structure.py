@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from orchestrator.home.probed import numbers_of
+from orchestrator.home.records import RunRecord
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.page.probe_tables import CHANCE, PREFIX
 from orchestrator.report.words.advice import Paragraph
 from orchestrator.report.words.findings import called
 from orchestrator.report.words.numbers import counted
 from orchestrator.space.evidence import stands_for_its_size
-from orchestrator.store.probed import numbers_of
-from orchestrator.store.records import RunRecord
 from orchestrator.transition.types import Verdict
 from trainables.base import Family, Words
 from trainables.probes.embeddings import SHUFFLES

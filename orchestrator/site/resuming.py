@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.errors import UserError
-from orchestrator.store.files import SweepFiles
+from orchestrator.home.files import SweepFiles
 
 INTERRUPTED = 130
 """Exit code of a process that was stopped: 128 + SIGINT, as in shells."""

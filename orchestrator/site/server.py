@@ -18,10 +18,10 @@ from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
 
 from orchestrator.errors import SweepError, UserError
+from orchestrator.home.files import Home
 from orchestrator.report.page.templates import render
 from orchestrator.site.resuming import Resuming
 from orchestrator.site.sweeps import SweepPages
-from orchestrator.store.files import Home
 
 HOST = "127.0.0.1"
 NAMES = (HOST, "localhost")

@@ -13,6 +13,12 @@ from typing import Any, TypeVar
 from orchestrator.catalogue.lookup import Unfinished, in_training
 from orchestrator.catalogue.reading import Outline, State, StoredSweep, read_known
 from orchestrator.errors import UserError
+from orchestrator.home.files import Home
+from orchestrator.home.lifecycle import is_driven
+from orchestrator.home.notes import StopRequest, ask_to_stop, asked_to_stop
+from orchestrator.home.reading import Unreadable
+from orchestrator.record.page import places
+from orchestrator.record.store import Store, StoreError
 from orchestrator.report.figures.comparisons import main_figure, narrow_figure
 from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.page.index import REFRESH_S, Entry, Link, headline, index_page
@@ -21,12 +27,6 @@ from orchestrator.report.page.templates import render
 from orchestrator.report.structure import structures, told
 from orchestrator.report.words.advice import Paragraph, in_short
 from orchestrator.site.resuming import Resuming
-from orchestrator.store.files import Home
-from orchestrator.store.lifecycle import is_driven
-from orchestrator.store.notes import StopRequest, ask_to_stop, asked_to_stop
-from orchestrator.store.reading import Unreadable
-from orchestrator.tracking.page import places
-from orchestrator.tracking.store import Store, StoreError
 
 SHOWN = 30
 """Sweeps with answer and figure on the page; a figure takes half a second to draw. Older ones have links only."""

@@ -27,8 +27,8 @@ from typing import Any, ClassVar
 import numpy as np
 from rich.console import Console
 
-from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.space.spec import SweepSpec
+from orchestrator.sweep.run import RunOptions, run_sweep
 from tests.bench.machine import describe, write_json
 from tests.families import FLOOR, LogisticFamily, LogisticLearner
 from trainables.base import Evaluation, Learner, Report, RunConfig

@@ -8,7 +8,7 @@ Runs train nothing and leave what a run usually leaves (see overhead.py), each a
 they end in the driver's process (``--local-debug``), which is the driver's work at its plainest. Every line of the
 table is a stretch of the sweep: the driver's memory at its end, its computing time a run, and the time of a decision.
 The record goes to ``MLFLOW_TRACKING_URI``. ``--team`` starts PostgreSQL and an S3 store behind an MLflow server with a
-login and records there (tests/tracking/team.py says what that needs).
+login and records there (tests/record/team.py says what that needs).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ import ray
 from ray.cluster_utils import Cluster
 from rich.console import Console
 
-from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.engine.campaign import Campaign
 from orchestrator.space.spec import SweepSpec
+from orchestrator.sweep.run import RunOptions, run_sweep
 from tests.bench.machine import describe, write_json
 from tests.bench.overhead import SIZES, resident_mb
-from tests.tracking.team import ADMIN, ADMIN_PASSWORD, serving_team
+from tests.record.team import ADMIN, ADMIN_PASSWORD, serving_team
 
 MARKS = (200, 1000, 2000, 5000, 10000)
 """Ended runs at which a stretch ends."""

@@ -14,10 +14,10 @@ from pathlib import Path
 import psutil
 
 from orchestrator.catalogue.reading import State, read_sweep
-from orchestrator.store.files import Home
+from orchestrator.home.files import Home
 from tests.browser.chromium import Page
-from tests.drive.sweeps import spec
-from tests.drive.unhurried import FAMILY, lines
+from tests.sweep.sweeps import spec
+from tests.sweep.unhurried import FAMILY, lines
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 300.0

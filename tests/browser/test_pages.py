@@ -18,9 +18,9 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from tests.browser.chromium import Page
-from tests.commands.program import command
-from tests.drive.sweeps import spec
-from tests.tracking.servers import free_port
+from tests.cli.program import command
+from tests.record.servers import free_port
+from tests.sweep.sweeps import spec
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 200.0

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
+from orchestrator.home.files import Home
+from orchestrator.home.lifecycle import driving
 from orchestrator.report.figures.rows import mix_styles
 from orchestrator.report.table import answer_table
 from orchestrator.site.server import serving
 from orchestrator.site.sweeps import SweepPages
-from orchestrator.store.files import Home
-from orchestrator.store.lifecycle import driving
 from tests.browser.chromium import Page
 from tests.catalogue.fabricated import outcome_of, runs_of, write_sweep
-from tests.drive.sweeps import spec
 from tests.families import FLOOR
+from tests.sweep.sweeps import spec
 
 UNLUCKY = ("add", 64, 3)
 """The one seed of four that does not learn at a size: mix, size, seed."""

@@ -8,16 +8,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from orchestrator.home import lifecycle
+from orchestrator.home.checkpoints import note_progress, write_members
+from orchestrator.home.files import Home
+from orchestrator.home.journal import Answered, Ended, Journal
+from orchestrator.home.records import ARRAYS, Sweep
+from orchestrator.home.run_files import OUTCOME, Storage, kept_runs, write_origin
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
-from orchestrator.store import lifecycle
-from orchestrator.store.checkpoints import note_progress, write_members
-from orchestrator.store.files import Home
-from orchestrator.store.journal import Answered, Ended, Journal
-from orchestrator.store.records import ARRAYS, Sweep
-from orchestrator.store.run_files import OUTCOME, Storage, kept_runs, write_origin
-from tests.drive.sweeps import spec
 from tests.families import FLOOR, LogisticLearner
+from tests.sweep.sweeps import spec
 from trainables.base import Evaluation, Outcome, RunConfig, Status
 
 TOKENS = 6

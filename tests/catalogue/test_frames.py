@@ -11,9 +11,9 @@ from orchestrator.catalogue import export as frames
 from orchestrator.catalogue.export import export
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.errors import UserError
-from orchestrator.store.files import Home
+from orchestrator.home.files import Home
 from tests.catalogue.fabricated import EVALUATIONS, diverged, failed, runs_of, write_sweep
-from tests.drive.sweeps import spec
+from tests.sweep.sweeps import spec
 
 
 @pytest.fixture(scope="module", name="stored")

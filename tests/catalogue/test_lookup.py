@@ -8,9 +8,9 @@ import pytest
 
 from orchestrator.catalogue.lookup import find_run, find_sweep, space_of
 from orchestrator.errors import UserError
-from orchestrator.store.files import Home
+from orchestrator.home.files import Home
 from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
-from tests.drive.sweeps import spec
+from tests.sweep.sweeps import spec
 
 IDS = (
     "alone-20260101-000000-aaaa",

@@ -15,11 +15,11 @@ import pytest
 
 from orchestrator.catalogue.reading import State, read_arrays, read_sweep
 from orchestrator.errors import UserError
-from orchestrator.store import lifecycle
-from orchestrator.store.files import Home
-from orchestrator.store.run_files import directory_bytes, read_origin
+from orchestrator.home import lifecycle
+from orchestrator.home.files import Home
+from orchestrator.home.run_files import directory_bytes, read_origin
 from tests.catalogue.fabricated import diverged, failed, leave_stack, runs_of, write_sweep
-from tests.drive.sweeps import spec
+from tests.sweep.sweeps import spec
 from trainables.base import Status
 
 LONG_AGO = datetime(2001, 2, 3, tzinfo=UTC)
@@ -170,7 +170,7 @@ def test_reading_loads_neither_torch_nor_ray_nor_mlflow(tmp_path: Path) -> None:
     write_sweep(home, runs=runs_of(spec())[:1])
     code = (
         "import sys\nfrom pathlib import Path\n"
-        "from orchestrator.catalogue.reading import read_sweep\nfrom orchestrator.store.files import Home\n"
+        "from orchestrator.catalogue.reading import read_sweep\nfrom orchestrator.home.files import Home\n"
         "from orchestrator.catalogue.status import status_of\n"
         f"status_of(read_sweep(Home(Path({str(tmp_path)!r})), 'logistic'))\n"
         "print([name for name in ('torch', 'ray', 'mlflow', 'pandas', 'matplotlib') if name in sys.modules])"

@@ -17,11 +17,11 @@ from orchestrator.catalogue.reading import read_sweep
 from orchestrator.catalogue.status import status_of
 from orchestrator.catalogue.views import ASCII_BLOCKS, BLOCKS, SPARKS, run_view, sparkline, status_view, sweeps_view
 from orchestrator.cost.spent import cost_of
+from orchestrator.home import lifecycle
+from orchestrator.home.files import Home
 from orchestrator.report.words.numbers import size_on_disk
-from orchestrator.store import lifecycle
-from orchestrator.store.files import Home
 from tests.catalogue.fabricated import diverged, failed, leave_stack, runs_of, write_sweep
-from tests.drive.sweeps import spec
+from tests.sweep.sweeps import spec
 
 
 def shown(view: RenderableType, width: int = 200) -> str:

@@ -11,11 +11,11 @@ from orchestrator.catalogue.export import compared
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.catalogue.status import status_of
 from orchestrator.catalogue.views import status_view, sweeps_view
+from orchestrator.home.files import Home
 from orchestrator.report.side_by_side import comparison_rows
 from orchestrator.report.table import comparison_view
-from orchestrator.store.files import Home
 from tests.catalogue.fabricated import write_sweep
-from tests.drive.sweeps import spec
+from tests.sweep.sweeps import spec
 
 COLUMNS = 80
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from orchestrator.store.files import Home, SweepFiles
+from orchestrator.home.files import Home, SweepFiles
 from tests.chaos.ground import Ground
 from tests.chaos.program import LOOK_EVERY_S, PATIENCE_S, Program, journalled
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from orchestrator.store.run_files import OUTCOME
+from orchestrator.home.run_files import OUTCOME
 from tests.chaos.disturbed import Disturbed
 from tests.chaos.ground import KeptRay
 from tests.chaos.program import LOOK_EVERY_S, journalled, wait_until_gone

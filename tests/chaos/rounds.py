@@ -16,10 +16,10 @@ import numpy as np
 import psutil
 from rich.console import Console
 
-from orchestrator.drive.sweep import RunOptions, run_sweep
+from orchestrator.home import lifecycle
+from orchestrator.home.files import Home, flaw_of
 from orchestrator.space.spec import SweepSpec
-from orchestrator.store import lifecycle
-from orchestrator.store.files import Home, flaw_of
+from orchestrator.sweep.run import RunOptions, run_sweep
 from tests.chaos.disturbed import Disturbed
 from tests.chaos.faults import FAULTS, in_time
 from tests.chaos.ground import Ground

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.store.files import Home
-from orchestrator.store.run_files import OUTCOME
+from orchestrator.home.files import Home
+from orchestrator.home.run_files import OUTCOME
 from tests.chaos.__main__ import drawn, main, not_seen
 from tests.chaos.faults import FAULTS
 from tests.chaos.played import Played, table, totals

@@ -12,9 +12,9 @@ import pytest
 from safetensors.numpy import save_file
 
 from orchestrator.engine.probing import probe_kept_run
-from orchestrator.store.probed import PROBES, is_due, read_arrays, read_results
-from orchestrator.store.records import ARRAYS
-from orchestrator.store.run_files import WEIGHTS, Storage
+from orchestrator.home.probed import PROBES, is_due, read_arrays, read_results
+from orchestrator.home.records import ARRAYS
+from orchestrator.home.run_files import WEIGHTS, Storage
 from tests.trainables.stacks import PERMUTATIONS, config, family_of, make_learner
 from trainables.base import Mix, RunConfig
 from trainables.probes.base import NAME, Probe

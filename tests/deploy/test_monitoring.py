@@ -20,7 +20,7 @@ import yaml
 from orchestrator.engine.ray.metrics import METRICS, PREFIX, values
 from orchestrator.search.base import MixProgress
 from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot
-from tests.tracking.servers import free_port
+from tests.record.servers import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 MONITORING = ROOT / "deploy" / "monitoring"

@@ -17,7 +17,7 @@ import pytest
 import typer
 import yaml
 
-from orchestrator.commands.program import app
+from orchestrator.cli.app import app
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 KUBERAY = sorted((DEPLOY / "kuberay").glob("*.yaml"))

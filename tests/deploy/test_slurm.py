@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.store.files import Home
-from tests.drive.sweeps import ended
+from orchestrator.home.files import Home
+from tests.sweep.sweeps import ended
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "deploy" / "slurm" / "sweep.sbatch"

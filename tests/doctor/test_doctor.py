@@ -14,11 +14,11 @@ import pytest
 from packaging.requirements import Requirement
 from rich.console import Console
 
-from orchestrator.commands.asking import _ask_for_a_doctor
+from orchestrator.cli.run import _ask_for_a_doctor
 from orchestrator.doctor import gpu, machine
 from orchestrator.doctor.checkup import NAME, CheckUp, Finding, Verdict, examined, ok, passed_here, slow, wrong
 from orchestrator.space.hardware import Hardware
-from tests.commands.program import program
+from tests.cli.program import program
 
 GPU = Hardware(16, 128, 1, "Some GPU")
 

@@ -8,16 +8,16 @@ import pytest
 
 from orchestrator.engine.base import job_of
 from orchestrator.engine.campaign import Campaign, Observer
+from orchestrator.home.checkpoints import read_members, read_progress
+from orchestrator.home.files import Home, SweepFiles
+from orchestrator.home.journal import Ended, EndedLine, Journal, Stopped, read_journal
+from orchestrator.home.lifecycle import recall
+from orchestrator.home.records import Sweep
 from orchestrator.search.base import Request
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.searching import searcher_of
 from orchestrator.stacks import StackSizes
-from orchestrator.store.checkpoints import read_members, read_progress
-from orchestrator.store.files import Home, SweepFiles
-from orchestrator.store.journal import Ended, EndedLine, Journal, Stopped, read_journal
-from orchestrator.store.lifecycle import recall
-from orchestrator.store.records import Sweep
-from tests.drive.sweeps import spec
+from tests.sweep.sweeps import spec
 from trainables.base import Evaluation, Outcome, Status
 
 GOOD = Outcome(Status.FINISHED, 3, {"add": 0.9, "prod": 0.9}, {"add": 0.1, "prod": 0.1})

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.engine import campaign, device
 from orchestrator.engine.device import is_out_of_memory
 from orchestrator.errors import SweepError
+from orchestrator.home.files import Home
 from orchestrator.space.resources import Resources
-from orchestrator.store.files import Home
-from tests.drive.sweeps import ended, printed, quiet, spec
+from orchestrator.sweep.run import RunOptions, run_sweep
 from tests.engine.hungry import FAMILY
+from tests.sweep.sweeps import ended, printed, quiet, spec
 from trainables.base import Status
 
 

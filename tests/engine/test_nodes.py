@@ -14,17 +14,17 @@ import ray
 from ray.cluster_utils import Cluster
 from safetensors.numpy import load_file
 
-from orchestrator.drive.sweep import RunOptions, run_sweep
+from orchestrator.home.files import Home
+from orchestrator.home.journal import Ended
+from orchestrator.home.run_files import WEIGHTS, read_origin, read_outcome
 from orchestrator.space.spec import SweepSpec
-from orchestrator.store.files import Home
-from orchestrator.store.journal import Ended
-from orchestrator.store.run_files import WEIGHTS, read_origin, read_outcome
+from orchestrator.sweep.run import RunOptions, run_sweep
 from tests.chaos.ground import HEAD, QUICK
 from tests.chaos.paced import RUNS, write_space
 from tests.chaos.program import ENVIRONMENT, Program, evaluations, journalled
-from tests.drive.sweeps import ended, quiet, spec
 from tests.engine.held import FAMILY
 from tests.engine.nodes import OWN_DISK, READ_ONLY, need_namespaces, node_with, wait_for_nodes
+from tests.sweep.sweeps import ended, quiet, spec
 
 pytestmark = pytest.mark.slow
 

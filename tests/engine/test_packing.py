@@ -15,15 +15,15 @@ import ray
 from ray.cluster_utils import Cluster
 
 from orchestrator.cost.plan import stacks_at_once
-from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.engine.ray.cluster import cluster_hardware
 from orchestrator.engine.ray.engine import RayEngine
+from orchestrator.home.files import Home
 from orchestrator.space.resources import Resources
 from orchestrator.space.spaces import load_space
 from orchestrator.stacks import settled
-from orchestrator.store.files import Home
-from tests.drive.sweeps import ended, printed, quiet, spec
+from orchestrator.sweep.run import RunOptions, run_sweep
 from tests.engine.sleepers import FAMILY, Turn, occupancy, turns
+from tests.sweep.sweeps import ended, printed, quiet, spec
 
 pytestmark = pytest.mark.slow
 

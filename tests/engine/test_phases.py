@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.home.files import Home
 from orchestrator.space.validation import InvalidDataError
-from orchestrator.store.files import Home
-from tests.commands.program import command
-from tests.drive.sweeps import ended, spec
-from tests.store.counting import trained
+from tests.cli.program import command
+from tests.home.counting import trained
+from tests.sweep.sweeps import ended, spec
 
 ROOT = Path(__file__).resolve().parents[2]
 MAX_FIRST = {"name": "max first", "phases": [{"mix": "max"}, {"mix": "add"}]}
@@ -28,7 +28,7 @@ def write(path: Path, mixes: list[object], **settings: object) -> Path:
     asked = {
         "name": path.stem,
         "question": "Does MAX before ADD help?",
-        "family": "tests.store.counting:CountingFamily",
+        "family": "tests.home.counting:CountingFamily",
         "target": "add",
         "mixes": mixes,
         "sizes": [32, 40],

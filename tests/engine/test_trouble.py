@@ -14,21 +14,21 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.engine import campaign as campaigns
 from orchestrator.engine.worker import StackWorker
 from orchestrator.errors import SweepError, UserError
+from orchestrator.home import lifecycle
+from orchestrator.home.checkpoints import CHECKPOINT, Checkpoints
+from orchestrator.home.files import Home
+from orchestrator.home.journal import Ended, Journal, to_line
+from orchestrator.home.machine import trouble_in
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
-from orchestrator.store import lifecycle
-from orchestrator.store.checkpoints import CHECKPOINT, Checkpoints
-from orchestrator.store.files import Home
-from orchestrator.store.journal import Ended, Journal, to_line
-from orchestrator.store.machine import trouble_in
-from tests.drive.sweeps import ended, printed, quiet, spec
+from orchestrator.sweep.run import RunOptions, run_sweep
 from tests.engine.test_campaign import GOOD, make
 from tests.engine.test_worker import job_for
 from tests.engine.troubled import FAMILY, fill
+from tests.sweep.sweeps import ended, printed, quiet, spec
 from trainables.base import Outcome, Status
 
 
@@ -162,7 +162,7 @@ def test_runs_that_failed_are_trained_again_when_that_is_asked(tmp_path: Path) -
 
 
 def test_retry_failed_needs_a_sweep(tmp_path: Path) -> None:
-    from orchestrator.commands.asking import run_command
+    from orchestrator.cli.run import run_command
 
     with pytest.raises(UserError, match="--resume"):
         run_command("add_vs_add_prod", home=tmp_path, retry_failed=True)

@@ -12,17 +12,17 @@ from safetensors.numpy import load
 
 from orchestrator.engine.messages import RunReport, StackJob, StackReport
 from orchestrator.engine.worker import StackWorker
+from orchestrator.home import lifecycle
+from orchestrator.home.checkpoints import Checkpoints
+from orchestrator.home.files import Home, SweepFiles
+from orchestrator.home.probed import read_arrays, read_results
+from orchestrator.home.records import Sweep
+from orchestrator.home.run_files import kept_runs, read_outcome
+from orchestrator.home.runs import SweepRuns
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
-from orchestrator.store import lifecycle
-from orchestrator.store.checkpoints import Checkpoints
-from orchestrator.store.files import Home, SweepFiles
-from orchestrator.store.probed import read_arrays, read_results
-from orchestrator.store.records import Sweep
-from orchestrator.store.run_files import kept_runs, read_outcome
-from orchestrator.store.runs import SweepRuns
-from tests.drive.sweeps import spec
+from tests.sweep.sweeps import spec
 from trainables.base import Status
 
 PAIR = (Request("add", 16, 0), Request("add+prod", 16, 1))

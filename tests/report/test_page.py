@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from orchestrator.catalogue.reading import read_sweep
+from orchestrator.home.files import Home
 from orchestrator.report import table
 from orchestrator.report.page import explorer
 from orchestrator.report.page.report import PageContent, page
@@ -22,9 +23,8 @@ from orchestrator.report.words import numbers
 from orchestrator.report.words.advice import judged
 from orchestrator.report.words.findings import size_words
 from orchestrator.space.spec import SweepSpec
-from orchestrator.store.files import Home
 from tests.catalogue.fabricated import diverged, failed, runs_of, write_sweep
-from tests.drive.sweeps import spec
+from tests.sweep.sweeps import spec
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from orchestrator.errors import UserError
+from orchestrator.home import lifecycle
+from orchestrator.home.files import Home
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.figures.paper import bibtex, caption, embedded, paper_figure, width_in
 from orchestrator.report.figures.style import save
-from orchestrator.store import lifecycle
-from orchestrator.store.files import Home
-from tests.drive.sweeps import spec
 from tests.report.samples import bracketed, make_spec
+from tests.sweep.sweeps import spec
 
 
 @pytest.fixture(scope="module", name="found")

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
+from orchestrator.home.files import Home
+from orchestrator.home.probed import ProbeResult, write_result
+from orchestrator.home.records import RunRecord
 from orchestrator.report.figures.probes import MOST, shared_out
 from orchestrator.report.page.probe_tables import ProbeTable, probe_notes, probe_tables, probe_texts
 from orchestrator.report.page.report import PageContent, page
-from orchestrator.store.files import Home
-from orchestrator.store.probed import ProbeResult, write_result
-from orchestrator.store.records import RunRecord
 from tests.catalogue.fabricated import write_sweep
-from tests.drive.sweeps import spec
+from tests.sweep.sweeps import spec
 from trainables.probes.base import BUILT_IN
 
 

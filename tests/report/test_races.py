@@ -8,11 +8,11 @@ import math
 import numpy as np
 import pytest
 
+from orchestrator.home.records import RunRecord
+from orchestrator.home.run_files import Storage
 from orchestrator.report.races import Bounds, SpeedUp, median, race_figure, speed_ups
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
-from orchestrator.store.records import RunRecord
-from orchestrator.store.run_files import Storage
 from orchestrator.transition.types import Estimate
 from trainables.base import Evaluation, Outcome, Status
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
+from orchestrator.home.files import Home
+from orchestrator.home.probed import ProbeResult, write_result
 from orchestrator.report.structure import smallest_chance, structures, told
 from orchestrator.space.spaces import load_space
-from orchestrator.store.files import Home
-from orchestrator.store.probed import ProbeResult, write_result
 from orchestrator.transition.types import Verdict
 from tests.catalogue.fabricated import write_sweep
 

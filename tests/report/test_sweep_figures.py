@@ -11,17 +11,17 @@ import pytest
 from matplotlib.collections import LineCollection, PathCollection
 
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
+from orchestrator.home.files import Home
 from orchestrator.report.figures import style
 from orchestrator.report.figures.comparisons import forest_figure
 from orchestrator.report.learning import learning_figure
 from orchestrator.report.panels import pairs, similarities_figure
 from orchestrator.report.side_by_side import Compared, comparison_rows
-from orchestrator.store.files import Home
 from orchestrator.transition.types import Estimate, Synergy, Verdict
 from tests.catalogue.fabricated import failed, runs_of, write_sweep
-from tests.drive.sweeps import spec
 from tests.report.samples import NOWHERE, make_answer, transition
 from tests.report.test_figures import texts
+from tests.sweep.sweeps import spec
 
 
 @pytest.fixture(scope="module", name="stored")

@@ -9,13 +9,13 @@ import pytest
 
 from orchestrator.catalogue.export import by_place, compared
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
+from orchestrator.home.files import Home
 from orchestrator.report.figures import style
 from orchestrator.report.figures.comparisons import can_compare, variants_figure
-from orchestrator.store.files import Home
 from tests.catalogue.fabricated import write_sweep
-from tests.commands.program import Program, program
-from tests.drive.sweeps import spec
+from tests.cli.program import Program, program
 from tests.report.test_figures import texts
+from tests.sweep.sweeps import spec
 
 SIZES = [4, 8, 12, 16, 24, 32, 48, 64, 96]
 

@@ -11,8 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.drive.stopping import Command
-from orchestrator.drive.sweep import RunOptions, run_sweep
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.rows import rows
@@ -29,11 +27,13 @@ from orchestrator.report.words import numbers
 from orchestrator.report.words.advice import next_step
 from orchestrator.report.words.findings import caveats, saving, sentences, verdict_line
 from orchestrator.space.spec import SweepSpec
+from orchestrator.sweep.run import RunOptions, run_sweep
+from orchestrator.sweep.stopping import Command
 from orchestrator.transition.transition import synergy as ratio
 from orchestrator.transition.types import Doubt, Estimate, Synergy, Verdict
-from tests.drive.sweeps import printed, quiet, spec
 from tests.golden.test_answers import LEARNED, SMALLER, SYNERGIES, VERDICTS
 from tests.report.samples import SIZES, bracketed, config, make_answer, make_spec
+from tests.sweep.sweeps import printed, quiet, spec
 from trainables.base import Outcome, RunConfig, Status
 
 SPEC = make_spec()

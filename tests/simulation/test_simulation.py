@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.cli import main
+from orchestrator.cli.main import main
 from orchestrator.errors import UserError
 from orchestrator.search.base import Observation, Problem, Request
 from orchestrator.simulation.simulator import Cluster

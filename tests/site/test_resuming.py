@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalogue.reading import State, read_sweep
+from orchestrator.home.files import Home
+from orchestrator.home.lifecycle import driving
 from orchestrator.site.resuming import Resuming
 from orchestrator.site.server import serving
 from orchestrator.site.sweeps import SweepPages
-from orchestrator.store.files import Home
-from orchestrator.store.lifecycle import driving
 from tests.catalogue.fabricated import runs_of, write_sweep
-from tests.drive.sweeps import spec
-from tests.drive.unhurried import FAMILY, lines
 from tests.site.asking import get, post
+from tests.sweep.sweeps import spec
+from tests.sweep.unhurried import FAMILY, lines
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 200.0

@@ -11,17 +11,17 @@ import pytest
 
 from orchestrator.catalogue.reading import read_sweep
 from orchestrator.errors import UserError
+from orchestrator.home.files import Home
+from orchestrator.home.journal import Answered, Journal
+from orchestrator.home.lifecycle import driving
+from orchestrator.home.notes import StopRequest, asked_to_stop
 from orchestrator.report.page.index import Link, age
 from orchestrator.report.table import answer_table
 from orchestrator.site.server import free_port, serving
 from orchestrator.site.sweeps import SweepPages
-from orchestrator.store.files import Home
-from orchestrator.store.journal import Answered, Journal
-from orchestrator.store.lifecycle import driving
-from orchestrator.store.notes import StopRequest, asked_to_stop
 from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
-from tests.drive.sweeps import spec
 from tests.site.asking import get, post
+from tests.sweep.sweeps import spec
 
 
 @pytest.fixture(name="home")

@@ -8,7 +8,7 @@ from orchestrator.report.answer import answer
 from orchestrator.search.base import Request
 from orchestrator.space.evidence import is_evidence, observe, point_of, stands_for_its_size
 from orchestrator.transition.types import Point
-from tests.drive.sweeps import spec
+from tests.sweep.sweeps import spec
 from trainables.base import Outcome, Status
 
 RUN = Request("add", 16, 1)

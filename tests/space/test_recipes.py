@@ -14,7 +14,7 @@ from orchestrator.space.hardware import Hardware
 from orchestrator.space.plain import differences
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
-from tests.drive.sweeps import spec
+from tests.sweep.sweeps import spec
 from trainables.base import Arm
 
 RECIPES = {"slow": {"haste": 1.0}, "fast": {"haste": 9.0, "curve": {"help": 0.0}}}
@@ -98,7 +98,7 @@ def test_recipes_and_tuning_are_not_asked_together() -> None:
 
 
 def test_a_file_with_recipes_is_shown_with_its_differences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from orchestrator.cli import main
+    from orchestrator.cli.main import main
 
     path = tmp_path / "panel.yaml"
     path.write_text("like: add_vs_add_prod\nname: panel\nrecipes: {wide: {model: {init: {kind: scaled}}}, plain: {}}\n")

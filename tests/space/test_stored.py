@@ -12,8 +12,8 @@ from orchestrator.space.files import names
 from orchestrator.space.spaces import load_space, open_space, variant_names
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.stored import read_stored
-from tests.drive.sweeps import spec
 from tests.families import LogisticSettings
+from tests.sweep.sweeps import spec
 from trainables.base import SettingsError
 
 CASES = [

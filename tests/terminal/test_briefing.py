@@ -9,7 +9,7 @@ import pytest
 from orchestrator.cost.plan import make_plan
 from orchestrator.space.hardware import Hardware, Machine
 from orchestrator.terminal.briefing import print_briefing
-from tests.drive.sweeps import printed, quiet, spec
+from tests.sweep.sweeps import printed, quiet, spec
 
 HEAD, CORES, ONE_GPU, CROWDED = Machine(0), Machine(16), Machine(2, 1), Machine(1, 4)
 

@@ -14,8 +14,8 @@ from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.tuning.objective import LEARNED, Learning, TuningRun, objective
 from orchestrator.tuning.study import Study, Tuner, TuningTrial, propose, study_key
-from tests.drive.sweeps import spec
 from tests.families import LogisticLearner
+from tests.sweep.sweeps import spec
 
 HASTE = {"settings": {"haste": {"from": 0.1, "to": 30.0, "scale": "log"}}, "trials": 3, "sizes": [64, 96], "seeds": 2}
 """ADD alone is not learned at 64 or 96 units with the space's own haste of .2; with 1.4 to 6.5 it is, at both."""

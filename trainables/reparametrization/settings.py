@@ -27,9 +27,9 @@ PLANE = 2
 
 @dataclass(frozen=True)
 class GraphSettings:
-    """A square ``grid``, or a ``small_world``: a ring on which each node has its ``degree`` nearest neighbours, each
-    edge with the probability ``rewired`` moved to a random end (Watts and Strogatz 1998, Nature 393, 440). A grid takes
-    neither setting."""
+    """``kind`` is a square ``grid``, or a ``small_world``: a ring on which each node has its ``degree`` nearest
+    neighbours, each edge with the probability ``rewired`` moved to a random end (Watts and Strogatz 1998, Nature 393,
+    440). A grid takes neither setting."""
 
     kind: Kind = "grid"
     degree: int = 4
@@ -113,7 +113,9 @@ class NetworkSettings:
 
 @dataclass(frozen=True)
 class RateSettings:
-    """Learning rates of the methods that have one. ``cg``, ``lbfgs`` and ``newton`` search along a line instead."""
+    """Learning rates of the methods that have one: ``adam``, ``momentum``, and Adam on a network that propagates with
+    the ``hessian``, the bare graph's ``laplacian``, or ``random`` weights. ``cg``, ``lbfgs`` and ``newton`` search
+    along a line instead."""
 
     adam: float = 0.1
     momentum: float = 0.03

@@ -24,8 +24,8 @@ from orchestrator.engine.ray.metrics import Exporter
 from orchestrator.engine.ray.session import RaySession
 from orchestrator.engine.ray.trial import trainable
 from orchestrator.errors import SweepError, UserError
+from orchestrator.home.files import SweepFiles
 from orchestrator.space.resources import Resources
-from orchestrator.store.files import SweepFiles
 from orchestrator.supervisor import check_ray
 from orchestrator.terminal.snapshot import Snapshot
 

@@ -11,6 +11,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from orchestrator.errors import UserError
+from orchestrator.home.records import Sweep
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.style import NARROW_IN
@@ -19,7 +20,6 @@ from orchestrator.report.scaling import can_scale, scaling_words
 from orchestrator.report.side_by_side import Compared
 from orchestrator.report.words.findings import sentences
 from orchestrator.space.spec import SweepSpec
-from orchestrator.store.records import Sweep
 from orchestrator.transition.types import LEVEL
 
 LEAST_IN, MOST_IN = 2.5, 12.0

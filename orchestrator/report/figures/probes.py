@@ -14,14 +14,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from orchestrator.home.probed import DAMAGED_ARRAYS, numbers_of, read_array
+from orchestrator.home.records import RunRecord
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures import style
 from orchestrator.report.figures.rows import mix_styles
 from orchestrator.report.figures.similarity import draw_items, is_similarity, similarity_figure
 from orchestrator.report.page.probe_tables import CHANCE, PREFIX
 from orchestrator.space.evidence import stands_for_its_size
-from orchestrator.store.probed import DAMAGED_ARRAYS, numbers_of, read_array
-from orchestrator.store.records import RunRecord
 from trainables.base import Words
 
 COLUMNS, MOST = 4, 36

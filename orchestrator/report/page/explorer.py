@@ -12,14 +12,14 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from orchestrator.home.probed import numbers_of
+from orchestrator.home.records import RunRecord
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.figures.rows import mix_styles, points_id
 from orchestrator.report.figures.similarity import principal_components
 from orchestrator.report.panels import kept_similarity
 from orchestrator.space.evidence import is_evidence, point_of
 from orchestrator.space.spec import SweepSpec
-from orchestrator.store.probed import numbers_of
-from orchestrator.store.records import RunRecord
 from orchestrator.transition.posterior import narrowed, steps_shown
 from orchestrator.transition.types import Point
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from orchestrator.home.probed import failures, numbers_of, read_results
+from orchestrator.home.records import RunRecord
 from orchestrator.space.documentation import said_of_probe
 from orchestrator.space.evidence import stands_for_its_size
 from orchestrator.space.spec import SweepSpec
-from orchestrator.store.probed import failures, numbers_of, read_results
-from orchestrator.store.records import RunRecord
 from trainables.base import Status
 from trainables.probes.base import BUILT_IN, load_probe
 

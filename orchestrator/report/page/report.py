@@ -11,6 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from orchestrator.cost.spent import cost_of
+from orchestrator.home.records import RunRecord, Sweep
 from orchestrator.report import table
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures.comparisons import main_figure, narrow_figure
@@ -30,7 +31,6 @@ from orchestrator.report.words.advice import judged
 from orchestrator.space.plain import flatten
 from orchestrator.space.recipes import difference
 from orchestrator.space.spec import SweepSpec
-from orchestrator.store.records import RunRecord, Sweep
 from orchestrator.transition.types import LEVEL, PLATEAU, Estimate, Verdict
 from trainables.base import Words
 

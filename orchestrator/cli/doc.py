@@ -1,0 +1,86 @@
+"""The commands `doc` and `schema`: settings and probes, for people and editors."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from typing import Annotated
+
+import typer
+
+from orchestrator.cli.options import Debug
+from orchestrator.errors import UserError, unknown
+
+WIDTH = 96
+FamilyOption = Annotated[
+    str, typer.Option(metavar="NAME|MODULE:CLASS", help="The family of models whose settings are meant.")
+]
+
+
+def doc_command(
+    setting: Annotated[
+        str | None, typer.Argument(metavar="[SETTING]", help="A key, whole or its last part; without one, all.")
+    ] = None,
+    family: FamilyOption = "listops",
+    debug: Debug = False,
+) -> None:
+    """Say what a setting of a search space means, what it may be, and its default; or what a probe finds, and how.
+
+    Examples:
+
+      doc settings.training.learning_rate
+
+      doc resources               all keys below it
+
+      doc --family permutations   every key there is
+
+      doc probes                  every probe: its numbers with their formulas, ranges and sources
+
+      doc probes.separation       one of them
+    """
+    from orchestrator.space.documentation import entries, said_of_probe
+    from trainables.probes.base import BUILT_IN
+
+    every, probes = entries(_known(family)), {f"probes.{name}": name for name in BUILT_IN}
+    found = [entry for entry in every if _fits(entry.path, setting)]
+    asked = {path: name for path, name in probes.items() if setting is not None and _fits(path, setting)}
+    if setting is not None and not found and not asked:
+        raise unknown("setting", setting, [*(entry.path for entry in every), *probes])
+    for entry in found:
+        default = f"; by default {entry.default}" if entry.default else ""
+        typer.echo(f"{entry.path}: {entry.form}{default}")
+        if setting is not None and entry.text:
+            typer.echo(textwrap.fill(entry.text, WIDTH, initial_indent="  ", subsequent_indent="  "))
+    for path, name in asked.items():
+        typer.echo(f"\n{path}: a probe\n" + textwrap.indent(said_of_probe(name), "  "))
+
+
+def schema_command(family: FamilyOption = "listops", debug: Debug = False) -> None:
+    """Print a JSON schema of search spaces, by which an editor completes and checks them.
+
+    Example:
+
+      schema > space.schema.json
+
+    and at the top of a file: # yaml-language-server: $schema=space.schema.json
+    """
+    from orchestrator.space.documentation import schema
+
+    typer.echo(json.dumps(schema(_known(family)), indent=1))
+
+
+def _known(family: str) -> str:
+    from orchestrator.space.validation import explain
+    from trainables.base import SettingsError
+    from trainables.named import load_family
+
+    try:
+        load_family(family)
+    except SettingsError as error:
+        raise UserError(explain(error)) from error
+    return family
+
+
+def _fits(path: str, asked: str | None) -> bool:
+    """True if a path is the one asked for, below it, or ends in it."""
+    return asked is None or path == asked or path.startswith(f"{asked}.") or path.endswith(f".{asked}")

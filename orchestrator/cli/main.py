@@ -1,0 +1,68 @@
+"""The program: who drives a sweep, and how it exits."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import zip_longest
+
+from orchestrator import supervisor
+from orchestrator.terminal.error_output import exit_code_of, say
+
+
+def with_bare_resume(arguments: Sequence[str]) -> list[str]:
+    """``--resume`` may stand alone, which options with values cannot: say ``--resume=`` where nothing follows it."""
+    return [
+        "--resume=" if word == "--resume" and (following is None or following.startswith("-")) else word
+        for word, following in zip_longest(arguments, arguments[1:])
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The program: run one command and exit with 0, 1 (a failure), 2 (the user's mistake) or 130 (interrupted).
+
+    Without ``arguments`` it is this process's own, and a sweep is driven by a process that this one watches over.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    end = _End()
+    if arguments is None:
+        atexit.register(end)  # Before any other, so that it is called after all others.
+    supervisor.begin()
+    if arguments is None and not supervisor.has_parent() and _may_die(given):
+        end.code = supervisor.supervise(given, say)
+        sys.exit(end.code)
+
+    def command() -> int:
+        # Not above: all that commands need takes seconds to import, and a supervisor needs none of it.
+        from orchestrator.cli.app import app
+
+        code = app(with_bare_resume(given), prog_name="orchestrator", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+
+    end.code = exit_code_of(command, debug="--debug" in given)
+    supervisor.tell("ended")
+    sys.exit(end.code)
+
+
+class _End:
+    """The very last of this process. A thread that is still at work then, as the recorder's is where records wait and a
+    family's own may be, would be stopped by Python wherever it is; in the middle of somebody's C++ that ends the whole
+    process with SIGABRT, whatever its exit code was to be. So no such thread gets to see that."""
+
+    code = 1
+
+    def __call__(self) -> None:
+        if threading.active_count() > 1:
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(OSError, ValueError):  # Whoever read it is gone, or the disk is full: it was said before.
+                    stream.flush()
+            os._exit(self.code)
+
+
+def _may_die(given: Sequence[str]) -> bool:
+    """Whether a command drives a sweep with Ray, so that something beyond it can end it. A debugger wants it here."""
+    return given[0] == "run" and not {"--local-debug", "--help"}.intersection(given)

@@ -1,0 +1,192 @@
+"""Results for others: a sweep's report, a comparison of several sweeps, tables for other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestrator.cli.options import DEFAULT_HOME, SWEEP_HELP, Debug, HomeOption, OneSweep
+from orchestrator.cli.status import open_sweep, wide_console
+from orchestrator.errors import UserError
+
+if TYPE_CHECKING:
+    from orchestrator.catalogue.reading import StoredSweep
+
+PICTURES = (".svg", ".png", ".pdf")
+
+
+def report_command(
+    sweep: OneSweep,
+    output: Annotated[
+        Path | None, typer.Option(help="The HTML file to write; by default report.html in the sweep's directory.")
+    ] = None,
+    home: HomeOption = DEFAULT_HOME,
+    debug: Debug = False,
+) -> None:
+    """Write what a sweep found as one self-contained HTML file."""
+    from orchestrator.catalogue.export import kept_report, write_report
+
+    stored = open_sweep(sweep, home)
+    typer.echo(f"report  {kept_report(stored) if output is None else write_report(stored, output)}")
+
+
+def explain_command(sweep: OneSweep, home: HomeOption = DEFAULT_HOME, debug: Debug = False) -> None:
+    """Explain a sweep in plain words: the question, the finding, how sure it is, what to run next."""
+    from rich.text import Text
+
+    from orchestrator.report.words.advice import explain, next_step
+
+    stored, console = open_sweep(sweep, home), wide_console()
+    for paragraph in explain(stored.spec, stored.answer, stored.state.value):
+        console.print(Text(str(paragraph)))
+    step = next_step(stored.spec, stored.answer)
+    if step is not None and step.overrides:
+        console.print(Text(f"  {stored.command(step)}"), soft_wrap=True)
+
+
+class Style(StrEnum):
+    """Purpose of a figure."""
+
+    SCREEN = "screen"
+    PAPER = "paper"
+
+
+def figure_command(
+    sweep: OneSweep,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"The file to write ({', '.join(PICTURES)}); by default figure.pdf in the sweep's directory."
+        ),
+    ] = None,
+    style: Annotated[Style, typer.Option(help="paper: fonts inside, with a caption and BibTeX.")] = Style.PAPER,
+    width: Annotated[str, typer.Option(help="How wide, in in, cm, mm or pt; a paper's column is often 3.3in.")] = "7in",
+    home: HomeOption = DEFAULT_HOME,
+    debug: Debug = False,
+) -> None:
+    """Draw a sweep's figure into a file, for a screen or a paper; of a search space with variants one figure of all.
+
+    Examples:
+
+      figure add_vs_add_prod --width 3.3in
+
+      figure prime_modulus --style screen --output variants.png
+    """
+    from orchestrator.catalogue.export import output_path
+    from orchestrator.catalogue.lookup import find_variants
+    from orchestrator.home.files import Home
+    from orchestrator.report.figures import paper
+    from orchestrator.report.figures.comparisons import main_figure
+    from orchestrator.report.figures.style import save
+
+    if output is not None and output.suffix not in PICTURES:
+        raise UserError(f"--output {str(output)!r}: a figure ends in {', '.join(PICTURES)}")
+    if output is not None:
+        output_path(output)
+    inches = paper.width_in(width)
+    variants = [open_sweep(each, home) for each in find_variants(Home(home.resolve()), sweep)]
+    if len(variants) > 1:
+        _draw_variants(variants, output or variants[0].sweep.directory / "variants.pdf", style, inches)
+        return
+    (stored,) = variants
+    path = output or stored.sweep.directory / "figure.pdf"
+    if style is Style.SCREEN:
+        typer.echo(f"figure  {save(main_figure(stored.spec, stored.answer), path)}")
+        return
+    with paper.embedded():
+        typer.echo(f"figure  {save(paper.paper_figure(stored.spec, stored.answer, inches), path)}")
+    typer.echo(f"\n{paper.caption(stored.sweep, stored.answer)}\n\n{paper.bibtex(stored.sweep)}")
+
+
+def _draw_variants(variants: Sequence[StoredSweep], path: Path, style: Style, inches: float) -> None:
+    """Draw the variants of a search space into one file. Raises ``UserError`` for those of several recipes, and for a
+    width without room."""
+    from orchestrator.catalogue.export import by_place, compared
+    from orchestrator.report.figures import paper
+    from orchestrator.report.figures.comparisons import can_compare, variants_figure
+    from orchestrator.report.figures.style import NARROW_IN, save
+
+    found, question = by_place(compared(variants)), variants[0].spec.question
+    if not can_compare(found):
+        raise UserError("variants of several recipes each have no common figure: name one sweep, or use `compare`")
+    if inches < NARROW_IN:
+        raise UserError(f"a figure of {len(found)} variants has two columns: give it {NARROW_IN:g}in or more")
+    if style is Style.SCREEN:
+        typer.echo(f"figure  {save(variants_figure(found, question), path)}")
+        return
+    with paper.embedded():
+        typer.echo(f"figure  {save(variants_figure(found, width_in=inches), path)}")
+    sweeps = [each.sweep for each in variants]
+    typer.echo(f"\n{paper.variants_caption(sweeps, found)}\n")
+    typer.echo("\n\n".join(map(paper.bibtex, sweeps)))
+
+
+def compare_command(
+    sweeps: Annotated[list[str], typer.Argument(metavar="SWEEP...", help=SWEEP_HELP)],
+    output: Annotated[
+        Path | None, typer.Option(help=f"Draw the comparison into this file ({', '.join(PICTURES)}).")
+    ] = None,
+    home: HomeOption = DEFAULT_HOME,
+    debug: Debug = False,
+) -> None:
+    """Compare the transitions of sweeps, of one search space or of several; of one with variants, those of each.
+
+    Examples:
+
+      compare add_vs_add_prod add_vs_add_nadd --output forest.svg
+
+      compare modulus_scaling
+    """
+    if output is not None and output.suffix not in PICTURES:
+        raise UserError(f"--output {str(output)!r}: a figure ends in {', '.join(PICTURES)}")
+    from orchestrator.catalogue.export import output_path
+    from orchestrator.catalogue.lookup import find_variants
+    from orchestrator.home.files import Home
+
+    if output is not None:
+        output_path(output)
+
+    place = Home(home.resolve())
+    ids = dict.fromkeys(each for given in sweeps for each in find_variants(place, given))
+    print_comparison([open_sweep(each, home) for each in ids], output)
+
+
+def print_comparison(sweeps: Sequence[StoredSweep], output: Path | None = None) -> None:
+    """Print transitions side by side, and how they move where the sweeps are variants that differ in a number. The
+    figure goes to ``output``, where one is given."""
+    from orchestrator.catalogue.export import compared
+    from orchestrator.report.scaling import can_scale, scaling_figure, scaling_words
+    from orchestrator.report.table import comparison_view
+
+    found = compared(sweeps)
+    console = wide_console()
+    what = "variant" if all(each.variant for each in found) else "sweep"
+    console.print(comparison_view(found, what, console.width))
+    for said in scaling_words(found) if can_scale(found) else ():
+        typer.echo(said)
+    if output is not None:
+        from orchestrator.report.figures.comparisons import can_compare, forest_figure, variants_figure
+        from orchestrator.report.figures.style import save
+
+        if can_compare(found):
+            figure = variants_figure(found, sweeps[0].spec.question)
+        else:
+            figure = scaling_figure(found, sweeps[0].spec.question) if can_scale(found) else forest_figure(found)
+        typer.echo(f"figure  {save(figure, output)}")
+
+
+def export_command(
+    sweep: OneSweep,
+    output: Annotated[Path, typer.Option(help="The directory to create.")],
+    home: HomeOption = DEFAULT_HOME,
+    debug: Debug = False,
+) -> None:
+    """Write a sweep's runs, learning curves and transitions as Parquet and CSV."""
+    from orchestrator.catalogue.export import export
+
+    for path in export(open_sweep(sweep, home), output):
+        typer.echo(path)

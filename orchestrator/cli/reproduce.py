@@ -1,0 +1,128 @@
+"""All experiments at once: what was expected, what was found."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from orchestrator.cli.options import DEFAULT_HOME, Debug, HomeOption, hardware_at, load_variants, seconds_of
+from orchestrator.cli.status import wide_console
+from orchestrator.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from orchestrator.sweep.reproduce import Experiment, Reproduction
+
+
+def reproduce_command(
+    spaces: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SPACE]...", help="Search spaces; by default all that come with the project."),
+    ] = None,
+    profile: Annotated[str, typer.Option(help="The profile to run every one in.")] = "laptop",
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Begin no sweep that is expected to end later: 2h, 45min; 0s runs nothing."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Where table.md, table.csv and index.html go; by default into the home.")
+    ] = None,
+    home: HomeOption = DEFAULT_HOME,
+    address: Annotated[str | None, typer.Option(help="Use the Ray cluster at this address.")] = None,
+    local_debug: Annotated[
+        bool, typer.Option("--local-debug", help="Train in this process, without Ray, to step through in a debugger.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Run or find the sweeps of all experiments, and set what they found beside what was expected.
+
+    Sweeps that were answered are not run again, unfinished ones go on: interrupt and repeat it as you like.
+    """
+    from orchestrator.home.files import Home
+    from orchestrator.sweep.reproduce import Reproduction
+    from orchestrator.sweep.run import RunOptions
+
+    seconds = None if budget is None else seconds_of("--budget", budget)
+    place, hardware, console = Home(home.resolve()), hardware_at(address), Console()
+    experiments = [_experiment(name, profile, address) for name in spaces or _all(profile)]
+    found = Reproduction(experiments, place, hardware, console)
+    folder = (output or place.root / "reproduce" / profile).resolve()
+    options = RunOptions(home=home, address=address, hardware=hardware, local_debug=local_debug)
+    try:
+        found.run(options, seconds, lambda: _write(found, profile, folder, place.root))
+    finally:
+        _show(found)
+        _write(found, profile, folder, place.root)
+        typer.echo(f"table   {folder / 'table.md'}")
+        typer.echo(f"page    {folder / 'index.html'}")
+
+
+def _all(profile: str) -> list[str]:
+    """The shipped search spaces that expect anything and have the profile; says which have not. Raises ``UserError``
+    where none has."""
+    from orchestrator.space.files import names
+    from orchestrator.space.spaces import open_space
+
+    asked = [space for space in map(open_space, names()) if space.files[0].expects]
+    there = [space.name for space in asked if profile in space.profiles]
+    if not there:
+        raise unknown("profile", profile, sorted({each for space in asked for each in space.profiles}))
+    for space in asked:
+        if space.name not in there:
+            typer.echo(f"{space.name} has no profile {profile!r}: it is left out", err=True)
+    return there
+
+
+def _experiment(name: str, profile: str, address: str | None) -> Experiment:
+    from orchestrator.space.expected import expectations_of
+    from orchestrator.space.spaces import open_space
+    from orchestrator.sweep.reproduce import Experiment
+
+    file = open_space(name).files[0]
+    expected = expectations_of(file)
+    if not expected:
+        raise UserError(f"{file.source} expects nothing (`expects:`), so there is nothing to set its answer beside")
+    specs, _ = load_variants(name, profile, None, address=address)
+    for each in expected:
+        mixes = specs[0].plain_mixes
+        if each.mix != "*" and not any(each.mix in spec.plain_mixes for spec in specs):
+            raise unknown("mix", each.mix, mixes, where=f"{file.source}, expects")
+    return Experiment(specs[0].name, tuple(specs), expected)
+
+
+def _show(found: Reproduction) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from orchestrator.report.reproduction import HEADER, cells, summary
+
+    table = Table(box=None, pad_edge=False)
+    for header in HEADER:
+        table.add_column(header, overflow="fold")
+    rows = found.rows()
+    for row in rows:
+        table.add_row(*map(Text, cells(row)))
+    wide_console().print(table)
+    typer.echo(summary(rows))
+
+
+def _write(found: Reproduction, profile: str, folder: Path, home: Path) -> None:
+    from orchestrator.home.files import write_whole
+    from orchestrator.home.records import REPORT
+    from orchestrator.report import reproduction
+    from orchestrator.report.words.numbers import duration
+
+    count = len(found.sweeps)
+    cost = f"{count} sweep{'' if count == 1 else 's'}, {duration(found.seconds)} of training."
+    there = [(each.id, each.sweep.directory / REPORT) for each in found.sweeps]
+    links = {sweep: os.path.relpath(path, folder) for sweep, path in there if path.is_file()}
+    content = reproduction.Reproduction(profile, tuple(found.rows()), cost, links)
+    for name, text in (
+        ("table.md", reproduction.markdown(content)),
+        ("table.csv", reproduction.as_csv(content)),
+        ("index.html", reproduction.reproduction_page(content)),
+    ):
+        write_whole(folder / name, text)

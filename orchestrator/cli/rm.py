@@ -1,0 +1,105 @@
+"""Deleting sweeps that are no longer wanted."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator.cli.options import DEFAULT_HOME, Debug, HomeOption, OneSweep
+from orchestrator.cli.status import open_sweep
+from orchestrator.errors import SweepError, UserError
+
+
+def rm_command(
+    sweep: OneSweep,
+    home: HomeOption = DEFAULT_HOME,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Delete a sweep from disk and from MLflow, artifacts and all runs that no other sweep refers to, after asking."""
+    from orchestrator.catalogue.lookup import space_of
+    from orchestrator.catalogue.reading import State
+    from orchestrator.catalogue.views import sweep_words
+    from orchestrator.home import lifecycle
+    from orchestrator.home.files import Home
+    from orchestrator.home.reading import UnreadableError
+    from orchestrator.home.run_files import directory_bytes
+    from orchestrator.report.words.numbers import size_on_disk
+
+    try:
+        stored = open_sweep(sweep, home)
+    except UnreadableError as error:  # It can be deleted all the same.
+        sweep_id, space = error.unreadable.id, space_of(error.unreadable.id)
+        files = Home(home.resolve()).sweep(sweep_id)
+        running, freed = lifecycle.is_driven(files), size_on_disk(directory_bytes(files.directory))
+        said = [f"{error}", f"{sweep_id}: {freed}"]
+    else:
+        sweep_id, space, running = stored.id, stored.spec.name, stored.state is State.RUNNING
+        freed = size_on_disk(stored.disk_bytes)
+        said = [f"{sweep_id}: {stored.state}, {len(stored.runs)} runs, {freed}", f"  {sweep_words(stored)}"]
+    if running:
+        raise UserError(f"{sweep_id} is being run; stop it first (Ctrl-C where it runs), then delete it")
+    for line in said:
+        typer.echo(line)
+    if not yes and not typer.confirm("Delete it from disk and from MLflow, for good?"):
+        raise typer.Abort
+    records = _delete(sweep_id, space, home)
+    typer.echo(f"deleted {sweep_id}: {freed} on disk, {records} records in MLflow")
+
+
+def note_command(
+    sweep: OneSweep,
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help='The note, in place of the former one; "" takes it away.')
+    ] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Add this tag (repeatable).")] = None,
+    untag: Annotated[list[str] | None, typer.Option(help="Drop this tag (repeatable).")] = None,
+    home: HomeOption = DEFAULT_HOME,
+    debug: Debug = False,
+) -> None:
+    """Write a note and tags for a sweep, which `sweeps` and `status` show; without any, print what is there.
+
+    Examples:
+
+      note add_vs_add_prod "the first with the new start" --tag paper
+
+      sweeps --tag paper
+    """
+    from orchestrator.catalogue.lookup import find_sweep
+    from orchestrator.home.files import Home
+    from orchestrator.home.notes import read_notes, write_notes
+
+    place = Home(home.resolve())
+    sweep_id = find_sweep(place, sweep)
+    files = place.sweep(sweep_id)
+    notes = read_notes(files)
+    if text is not None or tag or untag:
+        notes = notes.changed(text, tuple(tag or ()), tuple(untag or ()))
+        write_notes(files, notes)
+    typer.echo(f"{sweep_id}: {str(notes) or 'no note'}")
+
+
+def _delete(sweep_id: str, space: str, home: Path) -> int:
+    """Delete the record, then the disk: until the end the command can be repeated. Returns the number of records."""
+    from orchestrator.home import lifecycle, runs
+    from orchestrator.home.files import Home
+    from orchestrator.record.mlflow_tracker import remove_sweep
+    from orchestrator.record.store import StoreError, opened
+
+    files = Home(home.resolve()).sweep(sweep_id)
+    chosen = opened(home)
+    with lifecycle.driving(files):
+        try:
+            records = remove_sweep(chosen, space, sweep_id)
+        except StoreError as error:
+            raise SweepError(f"nothing on disk is deleted: {error}") from error
+        with runs.removal_lock(files.home):
+            runs.remove(files.home, runs.removable(files.home, sweep_id))
+            lifecycle.drop_checkpoints(files)
+            aside = files.directory.with_name(f".{sweep_id}")
+            files.directory.rename(aside)  # From here on nobody finds it, whatever happens to the rest.
+        shutil.rmtree(aside)
+    return records

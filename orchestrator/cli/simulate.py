@@ -1,0 +1,99 @@
+"""A search simulated before anybody pays for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from orchestrator.cli.options import Debug, Override, Profile, VariantOption, load
+from orchestrator.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from orchestrator.search.base import Problem
+
+GENERIC_SIZES, GENERIC_SEEDS, GENERIC_EXPONENT = 46, 8, 1.75
+"""Without a search space: the number of sizes between 8 and 256, of seeds, and the power of size that a run costs."""
+NOTE = (
+    "runs of one sweep; cost and wall clock relative to the full grid's; busy: share of the workers' time; error: "
+    "median of |ln(estimate / truth)|, 0.05 is 5 % in size; holds: 90 % intervals that hold the truth"
+)
+
+
+def simulate_command(
+    space: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME_OR_FILE]", help="A search space; without one, 46 sizes from 8 to 256, one mix."),
+    ] = None,
+    profile: Profile = None,
+    variant: VariantOption = None,
+    override: Override = None,
+    truths: Annotated[int, typer.Option(min=1, max=10_000, help="Sweeps to simulate, each with new transitions.")] = 40,
+    method: Annotated[
+        list[str] | None, typer.Option(help="Try this method (repeatable); by default all of them.")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, max=10_000, help="Stacks that train at the same time.")] = 1,
+    stack: Annotated[int, typer.Option(min=1, max=1_000, help="The most runs in a stack.")] = 1,
+    latency: Annotated[float, typer.Option(min=0.0, max=1e6, help="Seconds before a stack starts.")] = 0.0,
+    jitter: Annotated[float, typer.Option(min=0.0, max=3.0, help="Standard deviation of ln duration.")] = 0.0,
+    stragglers: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of stacks that take 5 times as long.")] = 0,
+    failures: Annotated[float, typer.Option(min=0.0, max=0.9, help="Share of runs that fail.")] = 0.0,
+    seed: Annotated[int, typer.Option(min=0, help="Fixes truths, delays and failures.")] = 0,
+    debug: Debug = False,
+) -> None:
+    """Simulate the searchers without training: their costs, and the errors of their estimates."""
+    from orchestrator.simulation.simulator import Cluster
+    from orchestrator.simulation.study import compare
+
+    cluster = Cluster(
+        workers, stack, even=False, latency=latency, jitter=jitter, stragglers=stragglers, failures=failures
+    )
+    problem, methods, costs = _asked(space, profile, variant, override, method, stack)
+    console = Console()
+    with console.status("simulating"):
+        found = compare(problem, methods, costs, cluster, sweeps=truths, seed=seed)
+    table = Table(box=None, pad_edge=False)
+    for place, name in enumerate(("method", "runs", "cost", "wall", "busy", "error", "holds")):
+        table.add_column(name, justify="right" if place else "left", no_wrap=True)
+    for each in found:
+        figures = (f"{each.runs:.1f}", f"{each.cost:.2f}", f"{each.wall:.2f}", f"{each.busy:.0%}")
+        table.add_row(each.method, *figures, "-" if each.error is None else f"{each.error:.3f}", f"{each.holds:.0%}")
+    mixes = len(problem.mixes)
+    console.print(Text(f"simulated sweeps: {truths}, mixes in each: {mixes}", style="bold"))
+    console.print(table)
+    console.print(Text(NOTE, style="dim"))
+
+
+def _asked(
+    space: str | None,
+    profile: str | None,
+    variant: str | None,
+    override: list[str] | None,
+    names: list[str] | None,
+    stack: int,
+) -> tuple[Problem, Mapping[str, Mapping[str, Any]], Mapping[int, float]]:
+    """The problem of a search space, or a general one; the methods to try with their settings, and costs by size."""
+    import numpy as np
+
+    from orchestrator.cost.plan import run_seconds
+    from orchestrator.search.base import Problem
+    from orchestrator.search.registry import METHODS
+
+    for name in names or ():
+        if name not in METHODS:
+            raise unknown("search method", name, METHODS, where="--method")
+    methods: dict[str, Mapping[str, Any]] = {name: {"stack": stack} for name in names or METHODS}
+    if space is None:
+        if profile or variant or override:
+            raise UserError("--profile, --variant and --set are about a search space: name one")
+        sizes = tuple(int(size) for size in np.unique(np.geomspace(8, 256, GENERIC_SIZES).round().astype(int)))
+        costs = {size: float(size) ** GENERIC_EXPONENT for size in sizes}
+        return Problem(("mix",), sizes, tuple(range(GENERIC_SEEDS))), methods, costs
+    spec, _ = load(space, profile, override, variant)
+    if spec.search.method in methods:
+        methods[spec.search.method] = spec.search.with_stack(stack).settings
+    return Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.seed_list), methods, run_seconds(spec)

@@ -1,0 +1,167 @@
+"""Stacks in training on disk: their checkpoints, and what they show to people who look from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from orchestrator.home.files import SweepFiles, flaw_of, seal, whole_directory, write_whole
+from orchestrator.search.base import Request
+from trainables.base import Evaluation
+
+CHECKPOINT = "checkpoint"
+"""In the directory of a checkpoint: the learner's own files."""
+MEMBERS = "members.json"
+"""There, and in the directory of a stack in training: its requests, and how often a larger stack was halved to make
+it."""
+PROGRESS = "progress.jsonl"
+"""The evaluations of a stack's runs, a JSON line each."""
+
+
+class Checkpoints:
+    """The checkpoints in a directory, as ``STACK.NUMBER``. One worker at a time writes those of a stack.
+
+    Each names the requests of its stack, so that the stack can be put together again from nothing else.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def stacks(self) -> list[str]:
+        """The stacks that have one."""
+        return sorted({path.name.rpartition(".")[0] for path in self._there()})
+
+    def newest(self, stack_id: str) -> Path | None:
+        """The directory of a stack's newest checkpoint; None without one."""
+        numbers = self._numbers(stack_id)
+        return self._path(stack_id, numbers[-1]) if numbers else None
+
+    @contextmanager
+    def put(
+        self, stack_id: str, requests: Sequence[Request], halvings: int, ended: Collection[int] = ()
+    ) -> Iterator[Path]:
+        """A directory to fill with a stack's next checkpoint, its members noted. Older ones go once it is whole."""
+        older = self._numbers(stack_id)
+        with whole_directory(self._path(stack_id, max(older, default=0) + 1)) as directory:
+            write_members(directory, requests, halvings, ended)
+            yield directory
+            seal(directory)
+        for number in older:
+            shutil.rmtree(self._path(stack_id, number))
+
+    def drop(self, stack_id: str) -> None:
+        """Remove a stack's checkpoints."""
+        for number in self._numbers(stack_id):
+            shutil.rmtree(self._path(stack_id, number), ignore_errors=True)
+
+    def is_whole(self, stack_id: str, say: Callable[[str], object]) -> bool:
+        """True if a stack can go on from its newest one. A damaged one is named and dropped."""
+        newest = self.newest(stack_id)
+        flaw = "it is missing" if newest is None else flaw_of(newest)
+        if flaw:
+            self.drop_damaged(stack_id, flaw, say)
+        return not flaw
+
+    def drop_damaged(self, stack_id: str, flaw: str, say: Callable[[str], object]) -> None:
+        """Name a checkpoint that cannot be read, and drop it."""
+        say(f"the checkpoint of {stack_id} in {self._root} is damaged ({flaw}): its runs begin at step 0")
+        self.drop(stack_id)
+
+    def _numbers(self, stack_id: str) -> list[int]:
+        names = [path.name.rpartition(".") for path in self._there()]
+        return sorted(int(number) for stack, _, number in names if stack == stack_id)
+
+    def _there(self) -> list[Path]:
+        """Whole checkpoints: those being written begin with a dot."""
+        return list(self._root.glob("[!.]*.*"))
+
+    def _path(self, stack_id: str, number: int) -> Path:
+        return self._root / f"{stack_id}.{number}"
+
+
+class Underway:
+    """Used by the process that drives the sweep. Nothing is made of these notes: one that is lost costs no run."""
+
+    def __init__(self, files: SweepFiles) -> None:
+        self._files = files
+
+    def begin(self, stack_id: str, requests: Sequence[Request]) -> None:
+        """A stack is training, or goes on: after a line, perhaps, that a full disk has torn."""
+        write_members(self._files.stack(stack_id), requests)
+        mend_progress(self._files.stack(stack_id))
+
+    def evaluated(self, stack_id: str, key: str, evaluation: Evaluation) -> None:
+        """One of its runs reached an evaluation."""
+        note_progress(self._files.stack(stack_id), [(key, evaluation)])
+
+    def become(self, stack_id: str, others: dict[str, Sequence[Request]]) -> None:
+        """A stack's runs go on as other stacks, by their ids."""
+        shown = self._files.stack(stack_id)
+        for other, requests in others.items():
+            if shown.is_dir():
+                shutil.copytree(shown, self._files.stack(other), dirs_exist_ok=True)
+            write_members(self._files.stack(other), requests)
+        self.end(stack_id)
+
+    def end(self, stack_id: str) -> None:
+        """All of its runs have ended."""
+        shutil.rmtree(self._files.stack(stack_id), ignore_errors=True)
+
+
+def read_members(directory: Path) -> Sequence[Request]:
+    """The requests of a stack that left a checkpoint."""
+    return [Request.from_json(request) for request in _read_stack(directory)["requests"]]
+
+
+def read_halvings(directory: Path) -> int:
+    """Times that a larger stack was halved to make this one; 0 for a stack that has not begun."""
+    return int(_read_stack(directory)["halvings"]) if (directory / MEMBERS).is_file() else 0
+
+
+def read_ended(directory: Path) -> frozenset[int]:
+    """The places of the stack's requests whose runs had ended at this checkpoint: it cannot continue them."""
+    return frozenset(_read_stack(directory)["ended"])
+
+
+def write_members(directory: Path, requests: Sequence[Request], halvings: int = 0, ended: Collection[int] = ()) -> None:
+    """Note a stack's members in its directory."""
+    said = {"requests": [asdict(request) for request in requests], "halvings": halvings, "ended": sorted(ended)}
+    write_whole(directory / MEMBERS, json.dumps(said))
+
+
+def note_progress(directory: Path, evaluations: Iterable[tuple[str, Evaluation]]) -> None:
+    """Append evaluations, each with the key of its run, to what a stack has to show."""
+    lines = [json.dumps({"key": key, **asdict(evaluation)}) for key, evaluation in evaluations]
+    with (directory / PROGRESS).open("a", encoding="utf-8") as file:
+        file.write("".join(f"{line}\n" for line in lines))
+
+
+def mend_progress(directory: Path) -> None:
+    """Cut off a torn last line, so that others can follow."""
+    path = directory / PROGRESS
+    if path.exists():
+        os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
+
+
+def read_progress(directory: Path) -> dict[str, tuple[Evaluation, ...]]:
+    """The learning curves so far of a stack's runs, by key; of a step trained twice, the later word. A torn last line
+    does not count."""
+    path = directory / PROGRESS
+    curves: dict[str, dict[int, Evaluation]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else ():
+        if line.endswith("\n"):
+            data = json.loads(line)
+            key = data.pop("key")
+            curves.setdefault(key, {})[data["step"]] = Evaluation(**data)
+    return {key: tuple(curve[step] for step in sorted(curve)) for key, curve in curves.items()}
+
+
+def _read_stack(directory: Path) -> dict[str, Any]:
+    said: dict[str, Any] = json.loads((directory / MEMBERS).read_text(encoding="utf-8"))
+    return said

@@ -1,0 +1,103 @@
+"""A sweep read from its directory, or the reason why it cannot be read: all other sweeps stay readable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.errors import SweepError
+from orchestrator.home.files import Home, SweepFiles
+from orchestrator.home.journal import SCHEMA, BadLine, Begun, Tuned, read_journal
+from orchestrator.home.records import Sweep
+from orchestrator.space import strict_yaml
+from orchestrator.space.stored import StoredSpec, read_stored
+
+RESTORE = "Restore it from a copy, or remove the sweep with `rm`."
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A sweep that cannot be read: the reason and a remedy. ``sweep`` is set if its files are whole and only its family
+    cannot be imported: its settings are then plain values."""
+
+    id: str
+    why: str
+    remedy: str
+    sweep: Sweep | None = None
+
+    def __str__(self) -> str:
+        return f"{self.id} cannot be read: {self.why}. {self.remedy}"
+
+
+class UnreadableError(SweepError):
+    """A sweep was asked for that cannot be read."""
+
+    def __init__(self, unreadable: Unreadable) -> None:
+        super().__init__(str(unreadable))
+        self.unreadable = unreadable
+
+
+class _BrokenError(ValueError):
+    """A file of a sweep that cannot be used, and a remedy."""
+
+    def __init__(self, path: Path, why: str, remedy: str = RESTORE) -> None:
+        super().__init__(f"{path} {why}")
+        self.remedy = remedy
+
+
+def read(home: Home, sweep_id: str) -> Sweep | Unreadable:
+    """The sweep in this directory."""
+    files = home.sweep(sweep_id)
+    try:
+        begun = _begun(files)
+        stored = _spec(files)
+        memory = list(read_journal(files.journal))
+        tunings = [line.tunings for line in memory if isinstance(line, Tuned)]
+        tuned = tunings[-1] if tunings else ()
+        sweep = Sweep(sweep_id, stored.spec, files.directory, begun.created, begun.environment, tuned)
+    except _BrokenError as error:
+        return Unreadable(sweep_id, str(error), error.remedy)
+    return without_family(sweep, stored.lacks) if stored.lacks else sweep
+
+
+def without_family(sweep: Sweep, why: str) -> Unreadable:
+    """A sweep whose family cannot be imported, or refuses the settings."""
+    remedy = f"Make {sweep.spec.family} as it was importable from here."
+    return Unreadable(sweep.id, why, remedy, sweep)
+
+
+def _begun(files: SweepFiles) -> Begun:
+    """The first line of the journal."""
+    try:
+        first = next(read_journal(files.journal), None)
+    except OSError as error:
+        raise _BrokenError(files.journal, f"cannot be read: {error.strerror}") from error
+    if isinstance(first, Begun) and first.schema == SCHEMA:
+        return first
+    if isinstance(first, BadLine):
+        raise _BrokenError(files.journal, f"has no readable first line ({first.why})")
+    why = f"was written by another version of the program (this one reads schema {SCHEMA})"
+    raise _BrokenError(files.journal, why, "Use that version.")
+
+
+def _spec(files: SweepFiles) -> StoredSpec:
+    text = _text(files.spec)
+    try:
+        return read_stored(strict_yaml.read(text, files.spec.name).data)
+    except ValueError as error:  # A UserError is one.
+        raise _BrokenError(files.spec, f"holds no specification: {error}") from error
+
+
+def _text(path: Path) -> str:
+    """Raises for a file that is missing, empty, not to be opened, or no text."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise _BrokenError(path, "is missing") from None
+    except UnicodeDecodeError as error:
+        raise _BrokenError(path, f"is no text: {error.reason} at byte {error.start}") from error
+    except OSError as error:
+        raise _BrokenError(path, f"cannot be read: {error.strerror}") from error
+    if not text.strip():
+        raise _BrokenError(path, "is empty")
+    return text

@@ -1,0 +1,215 @@
+"""The finished runs of a home as one sweep sees them: each is kept once, whichever sweep trained it.
+
+A run's key holds everything that changes its mathematics, so a finished run of the same key is as good as a new one. A
+sweep asks here before it trains: the run may be kept, or another sweep may be training it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock
+
+from orchestrator.home.driving import is_driven
+from orchestrator.home.files import Home, SweepFiles, write_whole
+from orchestrator.home.run_files import (
+    OUTCOME,
+    WEIGHTS,
+    Storage,
+    kept_runs,
+    read_origin,
+    read_outcome,
+    read_run,
+    write_origin,
+)
+from trainables.base import Outcome
+
+ALIVE_FOR_S = 0.5
+"""Age at which a look at another sweep's driver is repeated."""
+DAMAGED = "?"
+"""Stands for the sweep of a damaged claim."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A run that is kept. ``trained_for`` is the id of the sweep it was trained for, ``""`` for the one that asks."""
+
+    outcome: Outcome
+    trained_for: str
+
+
+class SweepRuns:
+    """For the process that drives the sweep. ``say`` hears of damaged runs and claims."""
+
+    def __init__(self, files: SweepFiles, say: Callable[[str], object] = warnings.warn) -> None:
+        self._files = files
+        self._say = say
+        self.sweep_id = files.directory.name
+        self._home = files.home
+        self._runs = kept_runs(files)
+        self._alive: dict[str, tuple[float, bool]] = {}
+
+    def has(self, key: str) -> bool:
+        """True if a finished run of this key is kept, whole or damaged."""
+        return self._runs.has(key)
+
+    def weights(self, key: str) -> Path | None:
+        """The file with the weights of a finished run; None if it left none."""
+        path = self._runs.get(key) / WEIGHTS
+        return path if path.is_file() else None
+
+    def find(self, key: str) -> Found | None:
+        """The finished run of this key; None if it must be trained. A damaged one is named and deleted."""
+        outcome = take(self._runs, key, self._say)
+        return None if outcome is None else Found(outcome, self.trained_for(key))
+
+    def trained_for(self, key: str) -> str:
+        """The other sweep that a kept run was trained for; ``""`` for this one."""
+        origin = read_origin(self._runs.get(key))
+        return "" if origin is None or origin.sweep == self.sweep_id else origin.sweep
+
+    def keep(self, key: str, outcome: Outcome, files: Mapping[str, bytes]) -> Found:
+        """Write a run that ended, whole and flushed; the run as it is kept. If another sweep was first, theirs stays.
+        ``files`` are its weights, arrays and probe results, by their paths in its directory."""
+        with self._runs.put(key) as directory:
+            for name, content in files.items():
+                (directory / name).parent.mkdir(exist_ok=True)
+                (directory / name).write_bytes(content)
+            write_origin(directory, self.sweep_id)
+            (directory / OUTCOME).write_text(json.dumps(outcome.to_json()), encoding="utf-8")
+        return Found(read_outcome(self._runs.get(key)), self.trained_for(key))
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """A block during which no run is removed: a run found in it may be journalled."""
+        with removal_lock(self._home):
+            yield
+
+    def claim(self, key: str) -> bool:
+        """Claim a run for this sweep to train; False if another sweep that is driven has claimed it.
+
+        Two sweeps that claim at the very moment in which a third one died may both get True. Both train then, and the
+        first to finish is right.
+        """
+        claim = self._home.claims / key
+        holder = self._holder(claim)
+        if holder is None and _create(claim, self.sweep_id):
+            return True
+        holder = holder or self._holder(claim)
+        if holder == self.sweep_id:
+            return True
+        if holder is not None and self._is_driven(holder):
+            return False
+        write_whole(claim, self.sweep_id)
+        return True
+
+    def free(self, key: str) -> None:
+        """Give up a claim: the run has ended, or is not trained here any more."""
+        claim = self._home.claims / key
+        if _read_claim(claim) == self.sweep_id:
+            claim.unlink(missing_ok=True)
+
+    def _holder(self, claim: Path) -> str | None:
+        """The sweep that claimed a run, or None. A claim that names no sweep of the home is named and dropped."""
+        holder = _read_claim(claim)
+        if holder is None or self._home.sweep(holder).directory.is_dir():
+            return holder
+        self._say(f"{claim} names no sweep of this home: it is left out")
+        claim.unlink()
+        return None
+
+    def _is_driven(self, sweep_id: str) -> bool:
+        seen, alive = self._alive.get(sweep_id, (-ALIVE_FOR_S, False))
+        if time.monotonic() - seen >= ALIVE_FOR_S:
+            alive = is_driven(self._home.sweep(sweep_id))
+            self._alive[sweep_id] = (time.monotonic(), alive)
+        return alive
+
+
+def take(runs: Storage, key: str, say: Callable[[str], object]) -> Outcome | None:
+    """The outcome of a finished run whose every file is whole; None if it must be trained. A damaged run is named and
+    deleted."""
+    if not runs.has(key):
+        return None
+    outcome = read_run(runs.get(key), whole=True)
+    if not isinstance(outcome, str):
+        return outcome
+    say(f"{runs}/{key} is damaged ({outcome}): the run is trained again")
+    runs.delete(key)
+    return None
+
+
+def removable(home: Home, sweep_id: str) -> list[str]:
+    """Keys of the runs, those of tuning included, that only this sweep refers to or trains: they can go with it."""
+    shared = Storage(home.runs)
+    sweeps = {path.name: SweepFiles(path) for path in (home.root / "sweeps").glob("*")}
+    others = [_journalled(files) for name, files in sweeps.items() if name != sweep_id]
+    said = _journalled(home.sweep(sweep_id))
+    found = []
+    for name in shared.list():
+        key = name.encode()
+        origin = read_origin(shared.get(name))
+        if (key in said or (origin is not None and origin.sweep == sweep_id)) and not any(
+            key in each for each in others
+        ):
+            holder = _read_claim(home.claims / name)
+            if not holder or holder == sweep_id or not is_driven(home.sweep(holder)):
+                found.append(name)
+    return found
+
+
+def _journalled(files: SweepFiles) -> bytes:
+    """The text of a sweep's journal."""
+    return files.journal.read_bytes() if files.journal.exists() else b""
+
+
+def remove(home: Home, keys: list[str]) -> None:
+    """Delete these runs. Called under :func:`removal_lock`."""
+    shared = Storage(home.runs)
+    for key in keys:
+        shared.delete(key)
+        (home.claims / key).unlink(missing_ok=True)
+
+
+@contextmanager
+def removal_lock(home: Home) -> Iterator[None]:
+    """A block during which no other process removes runs of this home, or refers to a kept one."""
+    home.root.mkdir(parents=True, exist_ok=True)
+    with FileLock(home.root / ".runs.lock"):
+        yield
+
+
+def _read_claim(path: Path) -> str | None:
+    """The sweep that a claim names, ``"?"`` if the claim is damaged, None if there is none."""
+    try:
+        said = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError:
+        return DAMAGED
+    return said if said and "/" not in said and "\0" not in said else DAMAGED
+
+
+def _create(path: Path, text: str) -> bool:
+    """Write a new file; False if there is one. It is never seen empty: it is linked to its name when whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.link(name, path)
+    except FileExistsError:
+        return False
+    except OSError:  # A file system without links: two claims at the same moment may both succeed.
+        write_whole(path, text)
+    finally:
+        os.unlink(name)
+    return True

@@ -1,0 +1,297 @@
+"""Contents of the records of sweeps, runs and tunings: pure values, which a tracker copies into its store.
+
+Names are stable, for sorting, filtering and charts:
+
+* runs (``kind`` = ``run``): parameters ``mix``, the size axis by its name, ``seed``, ``target``, ``family``,
+  ``steps_factor`` (above 1 for a run that audits the budget) and every setting of the run by its dotted name;
+  metrics ``accuracy/TASK``, ``measure/NAME`` and ``loss`` over steps, ``test_accuracy/TASK``, ``floor/TASK``,
+  ``parameters``, ``core_parameters``, ``steps``, the run's own measures (as ``measure/NAME`` if one has a name of
+  these) and ``probe/PROBE/NUMBER``; tags ``status`` and ``data``, a hash of what the run was trained and scored on.
+* transitions (``kind`` = ``transition``), one a mix: parameters ``mix``, ``recipe``, ``target``, ``baseline``,
+  ``verdict`` and the settings; metrics ``transition``, ``low``, ``high`` (on the size axis, at 80 % of the
+  asymptote), the same with ``_parameters`` or ``_core_parameters`` behind them, with ``_absolute`` (at accuracy 0.8),
+  with ``/TASK`` for the other tasks; ``p_above``, ``p_below``; ``fit.midpoint``, ``fit.slope``, ``fit.floor``,
+  ``fit.asymptote``; ``synergy``, ``synergy_low``, ``synergy_high`` (in all parameters), ``synergy_core`` ....
+* tunings (``kind`` = ``tuning``), one a tuned mix: parameters ``mix``, ``target``, ``sizes``, ``found`` (better
+  settings than those as written, or none), ``tuned.SETTING`` and the settings it began from; metrics over trials
+  ``score`` (orchestrator/tuning/objective.py), ``learned`` and ``runs`` (how many of how many runs learned) and
+  ``value/SETTING``.
+* sweeps (``kind`` = ``sweep``): the metrics of a transition's first line and its synergy as ``transition/MIX`` ....
+
+A censored or unknown value is left out. ``+`` in a mix is written ``.`` in metric names, which may not hold a plus.
+MLflow adds ``system/NAME``, how busy the driver's machine was.
+
+Artifacts: of a run ``arrays.npz`` (what its family keeps of the model), ``probes/PROBE.npz``, and for the first seed of
+each size a picture ``ARRAY.png`` of every array that has one (orchestrator/report/figures/probes.py), or
+``traceback.txt``; of a transition ``curve.png``, ``runs.csv`` (its runs), ``points.json``, ``fit.json``,
+``posterior.json`` and ``transition.json`` (the estimates); of a sweep ``report.html``, ``transitions.png`` and
+``.svg``, ``answer.txt`` and ``.json``, ``environment.json`` and ``search_space.yaml``, which ``run`` takes as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from orchestrator.home.probed import PROBES, array_files, numbers_of
+from orchestrator.home.records import RunRecord, Sweep
+from orchestrator.report.words import numbers
+from orchestrator.space.plain import flatten, plain_settings
+from orchestrator.space.spec import SweepSpec
+from orchestrator.transition.types import LEVEL
+from orchestrator.tuning.objective import LEARNED, SURE, learned_of
+from orchestrator.tuning.study import Tuning
+from orchestrator.tuning.words import NOTHING_BETTER, values_text
+from trainables.base import Parameters, Status
+
+MEASURE = "measure/"
+"""Prefix of a run's measures over steps, so that they clash with no other metric."""
+TAKEN = frozenset({"loss", "steps", "parameters", "core_parameters"})
+"""Metrics that every run's record has."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One value of a metric. ``progress`` in [0, 1] is its time within the record's life."""
+
+    name: str
+    value: float
+    step: int = 0
+    progress: float = 1.0
+
+
+@dataclass(frozen=True)
+class Content:
+    """One record. ``texts`` and ``files`` are artifacts by name; ``seconds`` is the duration of what it records."""
+
+    name: str
+    tags: dict[str, str]
+    params: dict[str, str]
+    samples: tuple[Sample, ...] = ()
+    note: str = ""
+    texts: dict[str, str] = field(default_factory=dict)
+    files: dict[str, Path] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of the record, without its note: a record with an equal digest need not be written again."""
+        samples = [(each.name, each.value, each.step, each.progress) for each in self.samples]
+        said = [self.name, self.tags, self.params, samples, self.texts]
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def sweep_content(sweep: Sweep) -> Content:
+    """The record of a sweep as it begins."""
+    spec = sweep.spec
+    asked = {
+        "target": spec.target,
+        "baseline": spec.baseline.name,
+        "mixes": ", ".join(mix.name for mix in spec.mixes),
+        "budget": spec.budget,
+        "sizes": ", ".join(str(size) for size in spec.sizes),
+        "seeds": ", ".join(str(seed) for seed in spec.seed_list),
+        "profile": spec.profile,
+        **({"variant": spec.variant} if spec.variant else {}),
+        "family": spec.family,
+        **{f"search.{key}": str(value) for key, value in flatten(spec.search.model_dump(mode="json")).items()},
+    }
+    environment = {f"env.{key}": str(value) for key, value in flatten(sweep.environment).items()}
+    return Content(
+        name=sweep.id,
+        tags={"kind": "sweep", "sweep": sweep.id, "question": spec.question, **environment},
+        params=with_settings(spec, asked),
+        note=sweep_note(sweep),
+        texts={
+            "search_space.yaml": spec.to_yaml(),
+            "environment.json": json.dumps(sweep.environment, indent=2, sort_keys=True),
+        },
+    )
+
+
+def run_content(sweep: Sweep, run: RunRecord) -> Content:
+    """The record of one run."""
+    spec, config, outcome = sweep.spec, run.config, run.outcome
+    parameters = spec.make_family().parameters(config.size)
+    identity = {
+        "mix": config.label,
+        spec.size_axis: str(config.size),
+        "seed": str(config.seed),
+        "target": spec.target,
+        "family": spec.family,
+        "steps_factor": str(config.steps_factor),
+    }
+    longer = f", {config.steps_factor} times the steps" if config.steps_factor > 1 else ""
+    curve = tuple(
+        Sample(name, value, point.step, min(point.step / max(outcome.steps, 1), 1.0))
+        for point in outcome.curve
+        for name, value in {
+            "loss": point.loss,
+            **{f"accuracy/{metric_name(task)}": share for task, share in point.accuracy.items()},
+            **{f"{MEASURE}{metric_name(name)}": value for name, value in point.measures.items()},
+        }.items()
+    )
+    final = {
+        **{_measure_name(name): value for name, value in outcome.measures.items()},
+        **{metric_name(name): value for name, value in numbers_of(run.directory).items()},
+        **{f"test_accuracy/{metric_name(task)}": share for task, share in outcome.accuracy.items()},
+        **{f"floor/{metric_name(task)}": share for task, share in outcome.floor.items()},
+        "parameters": parameters.total,
+        "core_parameters": parameters.core,
+        "steps": float(outcome.steps),
+    }
+    return Content(
+        name=f"{config.label} {spec.size_axis} {config.size} seed {config.seed}{longer}",
+        tags={
+            "kind": "run",
+            "sweep": sweep.id,
+            "run_key": run.key,
+            "status": outcome.status.value,
+            **({"data": outcome.data} if outcome.data else {}),
+            **({"trained_for": run.found_in} if run.found_in else {}),
+        },
+        params=with_settings(spec, identity, config.settings),
+        samples=finite((*curve, *(Sample(name, value, outcome.steps) for name, value in final.items()))),
+        note=_run_note(sweep, run, parameters),
+        texts={"traceback.txt": outcome.error} if outcome.status is Status.FAILED else {},
+        files=_run_files(run.directory),
+        seconds=outcome.measures.get("seconds", 0.0),
+    )
+
+
+def tuning_content(sweep: Sweep, tuning: Tuning) -> Content:
+    """The record of one mix's tuning; a step is a trial."""
+    spec, samples = sweep.spec, []
+    for place, trial in enumerate(tuning.trials):
+        if trial.score is not None:
+            named = {"score": trial.score, "learned": float(learned_of(trial.runs)), "runs": float(len(trial.runs))}
+            named |= {f"value/{path}": value for path, value in trial.values.items()}
+            samples += [Sample(name, value, place, (place + 1) / len(tuning.trials)) for name, value in named.items()]
+    identity = {
+        "mix": tuning.mix,
+        "target": spec.target,
+        "family": spec.family,
+        "sizes": ", ".join(map(str, tuning.sizes)),
+        "found": "better settings" if tuning.best.settings else NOTHING_BETTER,
+        **{f"tuned.{path}": str(value) for path, value in tuning.best.settings.items()},
+    }
+    return Content(
+        name=f"tuning {tuning.mix}",
+        tags={"kind": "tuning", "sweep": sweep.id, "mix": tuning.mix, "study": tuning.key},
+        params=with_settings(spec, identity),
+        samples=tuple(samples),
+        note=_tuning_note(sweep, tuning),
+        texts={"trials.json": json.dumps(tuning.to_json(), indent=1)},
+        seconds=tuning.seconds,
+    )
+
+
+def metric_name(text: str) -> str:
+    """``add+prod`` as a metric's name: ``add.prod``."""
+    return re.sub(r"[^\w.\- /]", "_", text.replace("+", "."))
+
+
+def _measure_name(name: str) -> str:
+    """A run's own measure as a metric: by its own name, unless every run has a metric of that name."""
+    own = metric_name(name)
+    return f"{MEASURE}{own}" if own in TAKEN or "/" in own else own
+
+
+def _run_files(directory: Path) -> dict[str, Path]:
+    """A run's arrays and what its probes kept, by the artifact's name."""
+    return {
+        f"{PROBES}/{path.name}" if path.parent.name == PROBES else path.name: path for path in array_files(directory)
+    }
+
+
+def with_settings(spec: SweepSpec, identity: Mapping[str, str], resolved: Any = None) -> dict[str, str]:
+    """``identity`` with the sweep's settings, or those ``resolved`` for one run, by their dotted names."""
+    values = plain_settings(spec.settings if resolved is None else resolved)
+    settings = {key: str(value) for key, value in flatten(values).items()}
+    if clash := sorted(settings.keys() & identity.keys()):
+        raise ValueError(f"the family {spec.family!r} has settings whose names are taken: {', '.join(clash)}")
+    return {**identity, **settings}
+
+
+def finite(samples: tuple[Sample, ...]) -> tuple[Sample, ...]:
+    """The samples without values that no chart can show: the last losses of a diverged run."""
+    return tuple(sample for sample in samples if math.isfinite(sample.value))
+
+
+def experiment_note(spec: SweepSpec) -> str:
+    """Description of an experiment: its records, and how to compare them."""
+    return f"""**{spec.question}**
+
+One run a sweep (tag `kind` = `sweep`). Nested in it: one for every {spec.family_class.words.run} (`run`) and one for
+every mix's transition (`transition`). The views *Transitions*, *Runs* and *Sweeps* list each kind with the columns that
+matter; or search for `tags.kind = "transition"` and sort by `transition`, `low`, `high` and `synergy`.
+"""
+
+
+def sweep_note(about: Sweep) -> str:
+    """Description of a sweep: its question, and the arrangement of its record."""
+    spec = about.spec
+    mixes, words = ", ".join(f"`{mix.name}`" for mix in spec.mixes), spec.family_class.words
+    return f"""**{spec.question}**
+
+Sought for each of the mixes {mixes}: the smallest `{spec.size_axis}` at which {words.final_score} of `{spec.target}`
+reaches {LEVEL:.0%} of its asymptote. Profile `{spec.profile or "none"}`, searcher {spec.search.method}, sizes
+{spec.sizes[0]} to {spec.sizes[-1]}, up to {spec.seeds} seeds a size.
+
+Nested below: one record for every {words.run} and one for every mix's transition. The artifact `search_space.yaml`
+reproduces the sweep: `python -m orchestrator run search_space.yaml`.
+"""
+
+
+def _run_note(about: Sweep, record: RunRecord, parameters: Parameters) -> str:
+    """Description of a run and its outcome."""
+    spec, config, outcome = about.spec, record.config, record.outcome
+    words = spec.family_class.words
+    who = (
+        f"One {words.run} of {spec.size_axis} {config.size} ({numbers.exact(parameters.total)} {words.parameters}), of "
+        f"`{config.label}` with seed {config.seed}, for the sweep `{about.id}`."
+    )
+    if outcome.status is Status.FAILED:
+        return f"{who}\n\nIt **failed** and counts as no evidence; see `traceback.txt` among the artifacts."
+    rows = "\n".join(
+        f"| {task} | {share:.3f} | {outcome.floor.get(task, float('nan')):.3f} |"
+        for task, share in sorted(outcome.accuracy.items())
+    )
+    diverged = f" Its loss **diverged**, so it counts as not having {words.learned}."
+    return f"""{who}{diverged if outcome.status is Status.DIVERGED else ""} Steps: {outcome.steps}.
+
+| {words.task} | {words.final_score} | best constant answer |
+|---|---|---|
+{rows}
+
+`accuracy/...` is {words.score} at every evaluation, `measure/...` what else was measured, `probe/...` the results of
+probes. `arrays.npz` holds what was kept of it, `probes/` the arrays of probes.
+"""
+
+
+def _tuning_note(about: Sweep, found: Tuning) -> str:
+    """Description of a mix's tuning."""
+    axis, sizes = about.spec.size_axis, " and ".join(map(str, found.sizes))
+    outcome = values_text(found.best.settings) if found.best.settings else NOTHING_BETTER
+    rows = "\n".join(
+        f"| {values_text(trial.values)} | {learned_of(trial.runs)} of {len(trial.runs)} |" for trial in found.trials
+    )
+    return f"""Before the sweep `{about.id}` began, `{found.mix}` was tuned with {len(found.trials)} trials at
+{axis} {sizes}: **{outcome}**.
+
+| settings | runs learned |
+|---|---|
+{rows}
+
+A run learned if `{about.spec.target}` reached accuracy {LEARNED} on the validation tuples. Trials are ranked by how
+many of their runs learned, then by how soon. The settings as written, the first trial, stay unless another is learned
+by a larger share of runs with a probability of {SURE:.0%}. The seeds are none of the sweep's, and the test tuples were
+not looked at. `trials.json` holds every run.
+"""

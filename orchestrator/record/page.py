@@ -1,0 +1,114 @@
+"""MLflow's page of a store, served on loopback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from types import FrameType
+
+from mlflow import MlflowClient
+from mlflow.entities import Experiment, Run
+
+from orchestrator.record.store import Store, store_errors
+from orchestrator.record.views import PARAMETER, RUNS, TAG, TRANSITIONS
+
+HOST = "127.0.0.1"
+TRAINING = "workflowType=machine_learning"
+"""Selects the page for training runs; the other one is for language models."""
+CHARTS = "compareRunsMode=CHART"
+"""Selects the charts of a view instead of its table."""
+END_S = 5.0
+"""Time for MLflow's server to end: on a busy machine it took more than a minute."""
+MOST_RUNS = 1000
+"""Records of sweeps that one query returns."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Addresses of a sweep on MLflow's page: its ``record``, the views of ``transitions`` and ``runs`` of its
+    experiment, and the charts of both (``""`` for a view that a person deleted)."""
+
+    record: str
+    transitions: str
+    runs: str
+    transition_charts: str
+    run_charts: str
+
+
+def address(port: int) -> str:
+    """The page with the list of experiments."""
+    return f"http://{HOST}:{port}/#/experiments?{TRAINING}"
+
+
+def places(store: Store, port: int) -> dict[str, Places]:
+    """Addresses of each sweep of the store on MLflow's page at ``port``, by the sweep's id.
+
+    Raises :class:`StoreError` if the store fails."""
+    found = {}
+    with store_errors(store):
+        client = MlflowClient(store.uri)
+        known = {each.experiment_id: each for each in client.search_experiments()}
+        token = None
+        while known:
+            page = client.search_runs(list(known), "tags.kind = 'sweep'", max_results=MOST_RUNS, page_token=token)
+            for run in page:
+                found[run.data.tags["sweep"]] = _places(known[run.info.experiment_id], run, port)
+            if not (token := page.token):
+                break
+    return found
+
+
+def _places(experiment: Experiment, run: Run, port: int) -> Places:
+    base = f"http://{HOST}:{port}/#/experiments/{experiment.experiment_id}/runs"
+    views = {
+        key: f"{base}?{TRAINING}&{PARAMETER}={key}" if TAG + key in experiment.tags else ""
+        for key in (TRANSITIONS, RUNS)
+    }
+    charts = {key: f"{view}&{CHARTS}" if view else "" for key, view in views.items()}
+    record = f"{base}/{run.info.run_id}?{TRAINING}"
+    return Places(record, views[TRANSITIONS], views[RUNS], charts[TRANSITIONS], charts[RUNS])
+
+
+def serve(store: Store, port: int) -> int:
+    """Serve the page until interrupted or terminated; returns the server's exit code (0 after an interruption).
+
+    One worker, which answers in threads, starts in a third of the time of MLflow's four. The server has a process group
+    of its own, so that its children are stopped with it.
+    """
+    command = [sys.executable, "-m", "mlflow", "ui", "--host", HOST, "--port", str(port), "--workers", "1"]
+    environment = os.environ | {
+        # Not as an option: it may hold a password, and all users of a machine can read command lines.
+        "MLFLOW_BACKEND_STORE_URI": store.uri,
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+    }
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    server = subprocess.Popen(command, env=environment, start_new_session=True)
+    try:
+        return server.wait()
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        _end(server)
+        signal.signal(signal.SIGTERM, before)
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    """End a server and its children: by SIGTERM, and after :data:`END_S`, or when interrupted again, by SIGKILL."""
+    _signal_all(server, signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
+        server.wait(END_S)
+    _signal_all(server, signal.SIGKILL)
+    server.wait()
+
+
+def _signal_all(server: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):  # The group has ended; macOS raises the second.
+        os.killpg(server.pid, number)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,167 @@
+"""The contract of a tracker, and the one thread that writes a sweep's records."""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from pathlib import Path
+
+from orchestrator.home.records import RunRecord, Sweep
+from orchestrator.record.store import Store, StoreError
+from orchestrator.report.answer import Answer
+from orchestrator.report.answer import answer as judged
+from trainables.base import Outcome, RunConfig
+
+RETRY_S = 30.0
+"""Pause after a record that could not be written."""
+MOST_WAITING = 200
+"""Records waiting for a working store beyond which it is slower than the sweep: 10 to 30 s of writing."""
+SO_FAR_EVERY_S = 60.0
+"""Shortest time between two provisional answers in the record."""
+
+
+class Ending(StrEnum):
+    """How a sweep ended."""
+
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+
+class Tracker(ABC):
+    """Keeps the record of sweeps. Called from one thread.
+
+    Every method is idempotent: it looks a record up by its identity (the sweep's id, the run's key) before it creates
+    one. A log can be replayed any number of times, and completes what a crash left half written. Records follow from
+    the arguments alone, so a replay rebuilds a lost store. Every method raises :class:`StoreError` if the store fails.
+    """
+
+    @abstractmethod
+    def begin(self, sweep: Sweep) -> None:
+        """Record that a sweep runs, or runs again after an interruption."""
+
+    @abstractmethod
+    def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
+        """Record a run that ended, with the files in its directory."""
+
+    @abstractmethod
+    def so_far(self, sweep: Sweep, answer: Answer) -> None:
+        """Record the provisional answer of a sweep in progress. A later call, or :meth:`end`, replaces it."""
+
+    @abstractmethod
+    def end(self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path] = ()) -> None:
+        """Record the answer of a sweep. A later call for the same sweep replaces it."""
+
+
+class Recorder:
+    """Writes records in their order from a thread of its own; the sweep never waits for them.
+
+    A record that cannot be written is tried again every :data:`RETRY_S` seconds, and the later ones wait for it;
+    :attr:`warning` says why. The sweep's log holds all of them: resuming the sweep, or `sync`, brings what is left when
+    the recorder closes. ``open_tracker`` is called in the thread, with the first record.
+    """
+
+    def __init__(self, open_tracker: Callable[[], Tracker], *, retry_s: float = RETRY_S) -> None:
+        self._open = open_tracker
+        self._retry_s = retry_s
+        self._tracker: Tracker | None = None
+        self._calls: deque[Callable[[Tracker], None]] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._so_far_at = time.monotonic()
+        self._failure = ""
+        self._thread = threading.Thread(target=self._work, name="recorder", daemon=True)
+        self._thread.start()
+
+    def begin(self, sweep: Sweep) -> None:
+        """Queue :meth:`Tracker.begin`."""
+        self._put(lambda tracker: tracker.begin(sweep))
+
+    def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
+        """Queue :meth:`Tracker.run_ended`."""
+        self._put(lambda tracker: tracker.run_ended(sweep, run))
+
+    def so_far(self, sweep: Sweep, outcomes: Callable[[], Sequence[tuple[RunConfig, Outcome]]]) -> None:
+        """Queue :meth:`Tracker.so_far`, at most once every :data:`SO_FAR_EVERY_S` and only if no record waits. The
+        answer is computed in the recorder's thread."""
+        now = time.monotonic()
+        if now - self._so_far_at >= SO_FAR_EVERY_S and not self.waiting:
+            self._so_far_at = now
+            known = outcomes()
+            self._put(lambda tracker: tracker.so_far(sweep, judged(sweep.spec, known)))
+
+    def end(self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path] = ()) -> None:
+        """Queue :meth:`Tracker.end`."""
+        self._put(lambda tracker: tracker.end(sweep, answer, ending, files))
+
+    @property
+    def waiting(self) -> int:
+        """Records not yet in the store, the one being written included."""
+        with self._changed:
+            return len(self._calls)
+
+    @property
+    def behind(self) -> bool:
+        """True if runs end faster than a working store takes them in. An outage does not count: the sweep goes on."""
+        with self._changed:
+            return len(self._calls) > MOST_WAITING and not self._failure
+
+    @property
+    def warning(self) -> str:
+        """Why records wait; ``""`` if the store works."""
+        with self._changed:
+            return f"{self._failure}; {len(self._calls)} records wait, the sweep goes on" if self._failure else ""
+
+    def close(self, timeout_s: float) -> int:
+        """Write what waits, for at most ``timeout_s`` seconds; a failing store gets one more attempt. Returns the
+        number of records left."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._thread.join(timeout_s)
+        return self.waiting
+
+    def _put(self, call: Callable[[Tracker], None]) -> None:
+        with self._changed:
+            if self._closed:
+                raise RuntimeError("the recorder is closed")
+            self._calls.append(call)
+            self._changed.notify_all()
+
+    def _work(self) -> None:
+        while (call := self._next()) is not None:
+            try:
+                self._tracker = self._tracker or self._open()
+                call(self._tracker)
+            except Exception as error:  # noqa: BLE001 - not swallowed: `warning` says it, and `sync` raises it
+                known = isinstance(error, StoreError)
+                with self._changed:
+                    self._failure = str(error) if known else f"recording: {type(error).__name__}: {error}"
+                    if self._closed:
+                        return
+                    self._changed.wait_for(lambda: self._closed, self._retry_s)
+            else:
+                with self._changed:
+                    self._failure = ""
+                    self._calls.popleft()
+
+    def _next(self) -> Callable[[Tracker], None] | None:
+        """The oldest record, which stays in the queue until it is written; None after the last one."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._calls or self._closed)
+            return self._calls[0] if self._calls else None
+
+
+def recorder_of(store: Store) -> Recorder:
+    """A recorder that writes to an MLflow store."""
+
+    def open_tracker() -> Tracker:
+        from orchestrator.record.mlflow_tracker import MlflowTracker  # MLflow takes 2 s to import.
+
+        return MlflowTracker(store, measuring=True)
+
+    return Recorder(open_tracker)

@@ -1,0 +1,215 @@
+"""The MLflow store that holds the record: which one, if it answers, and its errors in words."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from filelock import FileLock
+
+from orchestrator.errors import SweepError, UserError
+from orchestrator.home.machine import scratch
+
+VARIABLE = "MLFLOW_TRACKING_URI"
+USERNAME, PASSWORD, TOKEN = "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"
+DATABASE, ARTIFACTS = "mlflow.db", "artifacts"
+TIMEOUT_S = 4.0
+"""Longest wait for a database to answer."""
+PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
+NO_LOGIN, NO_PERMISSION = 401, 403
+LONGEST = 300
+"""Most characters of an error that a message repeats."""
+
+
+class StoreError(SweepError):
+    """The store could not be read or written. The message names the store, the reason and what to set."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """A tracking URI and, for the store of a home, the directory of its artifacts (None: the server decides)."""
+
+    uri: str
+    artifacts: Path | None
+
+    @property
+    def scheme(self) -> str:
+        """``sqlite``, ``http``, ``postgresql``, ... without a driver's name."""
+        return urlsplit(self.uri).scheme.split("+")[0]
+
+    @property
+    def shown(self) -> str:
+        """The URI without user name, password and query, fit to be printed."""
+        parts = urlsplit(self.uri)
+        # sqlite:////a/path keeps its four slashes, which urlunsplit would take for an empty host.
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if parts.scheme else self.uri
+
+    def location_of(self, experiment: str) -> str | None:
+        """URI of a new experiment's artifacts; None if a server decides. An SQLite file has them in its own directory:
+        MLflow would choose the working directory."""
+        place = self.artifacts
+        if place is None and self.scheme == "sqlite":
+            place = Path(urlsplit(self.uri).path[1:]).parent / ARTIFACTS
+        return None if place is None else (place / experiment).as_uri()
+
+
+def choose(home: Path, environment: Mapping[str, str] = os.environ) -> Store:
+    """The store named by ``MLFLOW_TRACKING_URI``, else SQLite and artifacts in ``home``."""
+    if uri := environment.get(VARIABLE, "").strip():
+        return Store(uri, None)
+    home = home.resolve()
+    return Store(f"sqlite:///{home / DATABASE}", home / ARTIFACTS)
+
+
+def opened(home: Path) -> Store:
+    """The store of a home, checked. Raises as :func:`check`."""
+    store = choose(home)
+    check(store)
+    return store
+
+
+def check(store: Store) -> None:
+    """Raise :class:`StoreError` unless the store answers within seconds and accepts the login, :class:`UserError` for
+    an URI of another kind."""
+    if store.scheme in ("http", "https"):
+        _check_server(store)
+    elif store.scheme == "sqlite":
+        _check_sqlite(store)
+    elif store.scheme in PORTS:
+        _check_port(store, PORTS[store.scheme])
+    elif store.scheme != "databricks":
+        raise UserError(
+            f"{VARIABLE} is {store.shown!r}, which cannot hold sweeps. Allowed: http(s)://host:port of an MLflow "
+            f"server, sqlite:////absolute/path/{DATABASE}, {', '.join(f'{name}://' for name in PORTS)}, databricks."
+        )
+
+
+@contextmanager
+def store_errors(store: Store) -> Iterator[None]:
+    """Turn what MLflow raises, and what it lets through from databases and object stores, into :class:`StoreError`."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except Exception as error:
+        raise StoreError(f"the MLflow store {store.shown}: {_words(error)}") from error
+
+
+def settle_client() -> None:
+    """Let MLflow's client give up within seconds, print no lines of its own, and send no usage statistics."""
+    os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
+
+
+def make_database(store: Store) -> None:
+    """Make the database of a home that has none, whole or not at all.
+
+    MLflow takes 6 s to make one, and cannot use one that a kill left half made. So each machine makes it once, in its
+    scratch directory, and every home gets a copy.
+    """
+    if store.artifacts is None:
+        return
+    from mlflow import MlflowClient, __version__
+
+    home = store.artifacts.parent
+    home.mkdir(parents=True, exist_ok=True)
+    pattern = scratch(None) / f"mlflow-{__version__}.db"
+    with FileLock(home / f".{DATABASE}.lock"):
+        database = home / DATABASE
+        if database.exists() and database.stat().st_size:
+            return
+        if not pattern.exists():
+            with tempfile.TemporaryDirectory(prefix=f".{pattern.name}-", dir=pattern.parent) as aside:
+                MlflowClient(f"sqlite:///{aside}/{DATABASE}").search_experiments(max_results=1)  # Makes the tables.
+                os.replace(f"{aside}/{DATABASE}", pattern)
+        with tempfile.TemporaryDirectory(prefix=f".{DATABASE}-", dir=home) as aside:
+            shutil.copyfile(pattern, f"{aside}/{DATABASE}")
+            os.replace(f"{aside}/{DATABASE}", database)
+
+
+def _check_server(store: Store) -> None:
+    from mlflow import MlflowClient  # 2 s, and needed here for a server alone.
+
+    settle_client()
+    with store_errors(store):
+        MlflowClient(store.uri).search_experiments(max_results=1)
+
+
+def _check_sqlite(store: Store) -> None:
+    path = Path(urlsplit(store.uri).path[1:])
+    if not path.is_absolute():
+        raise UserError(f"{store.shown!r} is a relative path; write sqlite:////absolute/path/{DATABASE}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(path, timeout=TIMEOUT_S, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            places = _artifact_places(connection)
+            connection.execute("ROLLBACK")
+    except (OSError, sqlite3.Error) as error:
+        remedy = "" if store.artifacts is None else " If the file is damaged, `sync --rebuild` makes it again."
+        raise StoreError(f"the MLflow store {store.shown}: {error}.{remedy}") from error
+    for name, place in places:
+        if store.artifacts is not None and place != store.location_of(name) and place.endswith(f"/{ARTIFACTS}/{name}"):
+            raise StoreError(
+                f"the MLflow store {store.shown} was moved or copied: its artifacts are in {place}. "
+                "`sync --rebuild` makes the record of this home again."
+            )
+
+
+def _artifact_places(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+    """Name and location of every experiment; MLflow keeps absolute locations."""
+    tables = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'experiments'").fetchone()
+    if not tables[0]:
+        return []
+    return connection.execute("SELECT name, artifact_location FROM experiments WHERE name != 'Default'").fetchall()
+
+
+def _check_port(store: Store, port: int) -> None:
+    parts = urlsplit(store.uri)
+    address = (parts.hostname or "localhost", parts.port or port)
+    try:
+        with socket.create_connection(address, timeout=TIMEOUT_S):
+            return
+    except OSError as error:
+        raise StoreError(f"the MLflow store {store.shown}: {address[0]}:{address[1]}: {error}") from error
+
+
+def _words(error: Exception) -> str:
+    """An error in words: what to set if the server refuses, else the line of its cause, without the URL that MLflow
+    puts first: it may hold a password."""
+    status = _status(error)
+    if status == NO_LOGIN:
+        given = any(os.environ.get(each) for each in (USERNAME, PASSWORD, TOKEN))
+        said = "refuses this user name or password" if given else "asks for a login"
+        return f"it {said}: set {USERNAME} and {PASSWORD} (or {TOKEN}) to those of an account there"
+    if status == NO_PERMISSION:
+        return (
+            "this user may not write there: ask for the permission MANAGE on the experiment, or record under another "
+            "name (--set name=...)"
+        )
+    lines = str(error).strip().splitlines() or [""]
+    line = next((each for each in lines if "Error" in each), lines[0])  # SQLAlchemy's first line names no cause.
+    _, found, reason = line.partition(" failed with exception ")
+    return f"{type(error).__name__}: {(reason if found else line)[:LONGEST]}"
+
+
+def _status(error: Exception) -> int | None:
+    """HTTP status of a server's answer, or None."""
+    import requests
+    from mlflow.exceptions import MlflowException
+
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        return error.response.status_code
+    if isinstance(error, MlflowException):
+        status: int = error.get_http_status_code()  # type: ignore[no-untyped-call]
+        return status
+    return None

@@ -1,0 +1,147 @@
+"""Brings the record up to the logs: what an outage kept out of MLflow, or all of it into a new store."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from mlflow import MlflowClient
+from rich.console import Console
+
+from orchestrator.errors import SweepError, UserError
+from orchestrator.home import lifecycle, reading
+from orchestrator.home.files import Home
+from orchestrator.home.reading import Unreadable
+from orchestrator.home.records import FIGURE, REPORT, RunRecord, Sweep
+from orchestrator.record.mlflow_tracker import MlflowTracker
+from orchestrator.record.recorder import Ending, Tracker
+from orchestrator.record.store import (
+    ARTIFACTS,
+    DATABASE,
+    VARIABLE,
+    check,
+    choose,
+    make_database,
+    opened,
+    store_errors,
+)
+from orchestrator.report.answer import answer
+from orchestrator.space.validation import explain
+from trainables.base import SettingsError, Status
+
+FORMER = "former-store-"
+"""Prefix of the directory that receives a store that is made again."""
+OPEN = ("", "-journal", "-wal", "-shm")
+"""Endings of the files of an SQLite database."""
+
+
+def sync(root: Path, sweep_ids: Sequence[str], console: Console) -> None:
+    """Record these sweeps, or all of a home that are not running; records that are complete stay as they are.
+
+    Raises :class:`UserError` for an unknown sweep, :class:`SweepError` if the store fails, and at the end if sweeps
+    could not be read.
+    """
+    home = _home(root)
+    ids = [lifecycle.load(home, each).id for each in sweep_ids]
+    if not ids:
+        driven = [each for each in home.sweep_ids() if lifecycle.is_driven(home.sweep(each))]
+        ids = [each for each in home.sweep_ids() if each not in driven]
+        for each in driven:
+            _say(console, f"{each} is running: its driver records it")
+    store = opened(home.root)
+    tracker, unread = MlflowTracker(store), []
+    for each in ids:
+        found = reading.read(home, each)
+        if isinstance(found, Sweep):
+            with lifecycle.driving(home.sweep(each)):
+                count = _replay(home, found, tracker, console)
+            if isinstance(count, int):
+                _say(console, f"{each}: {count} runs are in {store.shown}")
+                continue
+            found = count
+        unread.append(str(found))
+    if unread:
+        lines = "\n  ".join([f"{len(unread)} of {len(ids)} sweeps cannot be read:", *unread])
+        raise SweepError(f"{lines}\nThe others are recorded.")
+
+
+def rebuild(root: Path, console: Console) -> None:
+    """Make the store of a home again from its logs alone. The former one, damaged or not, is moved aside and kept.
+
+    Raises :class:`UserError` if there is no sweep, if one is running, or if a server holds the record.
+    """
+    home = _home(root)
+    store = choose(home.root)
+    if store.artifacts is None:
+        raise UserError(
+            f"--rebuild makes the store in {home.root} again, but {VARIABLE} names {store.shown}. Start that server "
+            "on an empty database and run `sync`, or unset the variable."
+        )
+    for each in home.sweep_ids():
+        lifecycle.check_free(home.sweep(each))
+    aside = Path(tempfile.mkdtemp(prefix=FORMER, dir=home.root))
+    for name in (*(f"{DATABASE}{end}" for end in OPEN), ARTIFACTS):
+        if (home.root / name).exists():
+            (home.root / name).rename(aside / name)
+    if any(aside.iterdir()):
+        _say(console, f"the former store is in {aside}; delete it when you no longer need it")
+    else:
+        aside.rmdir()
+    sync(root, (), console)
+
+
+def _home(root: Path) -> Home:
+    home = Home(root.resolve())
+    if not home.sweep_ids():
+        raise UserError(f"{home.root} holds no sweep yet")
+    return home
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _replay(home: Home, sweep: Sweep, tracker: Tracker, console: Console) -> int | Unreadable:
+    """Hand a sweep to the tracker as far as its log goes; returns the number of its runs."""
+    files = home.sweep(sweep.id)
+    memory = lifecycle.recall(files)
+    for damaged in memory.damaged:
+        _say(console, damaged)
+    try:
+        runs: list[RunRecord] = [lifecycle.record_of(sweep, files, entry) for entry in memory.ended]
+    except SettingsError as error:
+        why = f"{sweep.spec.family} does not take its settings any more: {explain(error)}"
+        return reading.without_family(sweep, why)
+    tracker.begin(sweep)
+    for run in runs:
+        tracker.run_ended(sweep, run)
+    found = answer(sweep.spec, [(run.config, run.outcome) for run in runs], memory.stopped)
+    failed = bool(runs) and all(run.outcome.status is Status.FAILED for run in runs)
+    unanswered = Ending.FAILED if failed else Ending.INTERRUPTED
+    kept = [*sorted(files.directory.glob(f"{Path(FIGURE).stem}.*")), *files.directory.glob(REPORT)]
+    tracker.end(sweep, found, Ending.FINISHED if memory.answered else unanswered, kept)
+    return len(runs)
+
+
+def try_store(home: Path) -> tuple[str, float]:
+    """The store of a home as a person knows it, and seconds until a record is written and read back.
+
+    A server is only read; the store of a home is tried with another one in a directory that goes again. Raises as
+    :func:`orchestrator.record.store.check`.
+    """
+    store, begun = choose(home), time.perf_counter()
+    if store.artifacts is None or (home / DATABASE).is_file():
+        check(store)
+    if store.artifacts is None:
+        return store.shown, time.perf_counter() - begun
+    with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside, store_errors(store):
+        tried = choose(Path(aside), {})
+        make_database(tried)
+        client = MlflowClient(tried.uri)
+        run_id = client.create_run(client.create_experiment("doctor", tried.location_of("doctor"))).info.run_id
+        client.log_metric(run_id, "answer", 42.0)
+        if (read := client.get_run(run_id).data.metrics.get("answer")) != 42.0:
+            raise SweepError(f"a record in a new store in {home} reads {read}, written was 42.0")
+    return store.shown, time.perf_counter() - begun

@@ -1,0 +1,203 @@
+"""Contents of the records of transitions and answers; content.py lists the names."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from orchestrator.home.records import Sweep
+from orchestrator.record.content import Content, Sample, finite, metric_name, sweep_note, with_settings
+from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.page.index import headline
+from orchestrator.report.rows import Row, named, rows
+from orchestrator.report.table import answer_table, plain
+from orchestrator.report.words.advice import next_step
+from orchestrator.report.words.findings import count_words, saving, sentence, size_words, verdict_line
+from orchestrator.search.base import Request
+from orchestrator.space.spec import SweepSpec
+from orchestrator.transition.types import LEVEL, Transition
+
+SIZES = ("transition", "low", "high")
+MAIN_METRICS = (
+    *SIZES,
+    *(f"{name}_parameters" for name in SIZES),
+    *("synergy", "synergy_low", "synergy_high", "runs"),
+)
+ALL_METRICS = (
+    *MAIN_METRICS,
+    *(f"{name}{unit}" for unit in ("_core_parameters", "_absolute") for name in SIZES),
+    *("synergy_core", "synergy_core_low", "synergy_core_high", "diverged", "failed", "p_above", "p_below"),
+)
+
+
+def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
+    """The record of one mix's transition. Its figure is a file, which the tracker adds."""
+    spec, found = sweep.spec, mix.target.transition
+    table = rows(answer)
+    metrics = _metrics(named(table, mix.mix), ALL_METRICS)
+    if found.fit is not None:
+        metrics |= {f"fit.{name}": value for name, value in asdict(found.fit).items()}
+    for row in table:
+        if row.mix == mix.mix and not row.is_target:
+            metrics |= _metrics(row, SIZES, f"/{metric_name(row.task)}")
+    identity = {
+        "mix": mix.mix,
+        "target": answer.target,
+        "baseline": answer.baseline_of(mix),
+        "recipe": mix.recipe,
+        "verdict": found.verdict.value,
+        "size_axis": answer.size_axis,
+        "family": spec.family,
+        "profile": spec.profile,
+        **({"variant": spec.variant} if spec.variant else {}),
+    }
+    if mix.synergy_total is not None:
+        identity["synergy_decided"] = "yes" if mix.synergy_total.decided else "no"
+    if mix.budget_limited is not None:
+        identity["budget_limited"] = "yes" if mix.budget_limited else "no"
+    points, fits, posteriors = _evidence(mix)
+    return Content(
+        name=f"transition {mix.mix}",
+        tags={"kind": "transition", "sweep": sweep.id, "mix": mix.mix, **words(answer, mix)},
+        params=with_settings(spec, identity, spec.recipe_settings.get(mix.recipe)),
+        samples=finite(tuple(Sample(name, value) for name, value in metrics.items())),
+        note=_transition_note(sweep, answer, mix),
+        texts={
+            "runs.csv": _runs_table(spec, mix),
+            "points.json": json.dumps(points, indent=1),
+            "fit.json": json.dumps(fits, indent=1),
+            "posterior.json": json.dumps(posteriors, indent=1),
+            "transition.json": json.dumps(_estimates(mix), indent=1),
+        },
+    )
+
+
+def provisional_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
+    """The provisional record of a transition: tags and metrics only, which may change. A step is a run."""
+    metrics = _metrics(named(rows(answer), mix.mix), MAIN_METRICS)
+    return Content(
+        name=f"transition {mix.mix} (so far)",
+        tags={"kind": "transition", "sweep": sweep.id, "mix": mix.mix, "provisional": "yes", **words(answer, mix)},
+        params={},
+        samples=finite(tuple(Sample(name, value, mix.runs) for name, value in metrics.items())),
+        note=f"What {mix.runs} runs say so far; the sweep goes on.\n\n{verdict_line(answer, mix)}",
+    )
+
+
+def words(answer: Answer, mix: MixAnswer) -> dict[str, str]:
+    """A transition in words, as tags: readable columns that may change while a sweep runs."""
+    return {
+        "found": size_words(answer, mix.target.transition),
+        "found_parameters": count_words(answer, mix.target),
+        "seeds_learned": _seeds(mix.target.transition),
+        "saving": _saving(answer, mix),
+    }
+
+
+def _saving(answer: Answer, mix: MixAnswer) -> str:
+    if mix.synergy_total is not None:
+        return saving(mix.synergy_total)
+    return "the baseline" if mix.mix == answer.baseline_of(mix) else "not compared"
+
+
+def answer_words(answer: Answer) -> str:
+    """An answer in one line: its headline, then every mix's verdict."""
+    first, verdicts = headline(answer)
+    return "; ".join((first, *verdicts))
+
+
+def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
+    """Additions to a sweep's record when it ends."""
+    metrics: dict[str, float] = {}
+    for row in rows(answer):
+        if row.is_target:
+            metrics |= _metrics(row, MAIN_METRICS, f"/{metric_name(row.mix)}")
+    text = plain(answer_table(answer), next_step(sweep.spec, answer))
+    return Content(
+        name=sweep.id,
+        tags={"state": state, "answer": answer_words(answer)},
+        params={},
+        samples=finite(tuple(Sample(name, value) for name, value in metrics.items())),
+        note=_ended_note(sweep, text, state),
+        texts={"answer.txt": text + "\n", "answer.json": json.dumps(answer.to_json(), indent=1)},
+    )
+
+
+def _seeds(found: Transition) -> str:
+    """Seeds that learned of those tried, by size: ``0/2 at 12, 4/4 at 36``."""
+    return ", ".join(f"{share.learned}/{share.tried} at {share.size}" for share in found.shares) or "none tried"
+
+
+def _evidence(mix: MixAnswer) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Points, fitted curve and posterior of every task; None if it has no curve or posterior."""
+    found = {task.task: task.transition for task in mix.tasks}
+    return (
+        {task: [asdict(point) for point in each.points] for task, each in found.items()},
+        {task: None if each.fit is None else asdict(each.fit) for task, each in found.items()},
+        {task: None if each.density is None else asdict(each.density) for task, each in found.items()},
+    )
+
+
+def _estimates(mix: MixAnswer) -> dict[str, Any]:
+    """A mix's answer without what has files of its own."""
+    estimates = asdict(mix)
+    for task in estimates["tasks"]:
+        for elsewhere in ("points", "fit", "density"):
+            del task["transition"][elsewhere]
+    return estimates
+
+
+def _runs_table(spec: SweepSpec, mix: MixAnswer) -> str:
+    """The runs of a transition as CSV: one line a run, with its key and the accuracy of every task."""
+    family, table = spec.make_family(), io.StringIO()
+    by_task = [{(point.size, point.seed): point for point in task.transition.points} for task in mix.tasks]
+    lines = csv.writer(table, lineterminator="\n")
+    columns = [f"{kind}/{task.task}" for task in mix.tasks for kind in ("test_accuracy", "floor")]
+    lines.writerow([spec.size_axis, "parameters", "core_parameters", "seed", *columns, "run_key"])
+    for size, seed in by_task[0]:
+        counts = family.parameters(size)
+        values = [value for points in by_task for value in (points[size, seed].accuracy, points[size, seed].floor)]
+        key = family.key(spec.config(Request(mix.mix, size, seed)))
+        lines.writerow(
+            [size, f"{counts.total:.0f}", f"{counts.core:.0f}", seed, *(f"{value:.6g}" for value in values), key]
+        )
+    return table.getvalue()
+
+
+def _metrics(row: Row, names: Sequence[str], behind: str = "") -> dict[str, float]:
+    """The columns of these names that are known."""
+    columns = row.columns()
+    return {f"{name}{behind}": float(columns[name]) for name in names if columns.get(name) is not None}
+
+
+def _ended_note(about: Sweep, table: str, state: str) -> str:
+    """Description of a sweep that has ended: the answer first."""
+    head = "" if state == "finished" else f"This sweep is **{state}**; this is the answer of its runs so far.\n\n"
+    return f"{head}```\n{table}\n```\n\n{sweep_note(about)}"
+
+
+def _transition_note(about: Sweep, answer: Answer, mix: MixAnswer) -> str:
+    """Description of a mix's transition: size, parameters, saving and the scores it rests on."""
+    words, by_size = answer.words, dict[int, list[str]]()
+    for point in mix.target.transition.points:
+        by_size.setdefault(point.size, []).append(f"{point.accuracy:.2f}")
+    rows = "\n".join(f"| {size} | {', '.join(shares)} |" for size, shares in by_size.items())
+    saves = "" if mix.synergy_total is None else f"**{sentence(answer, mix)}**"
+    return f"""Transition of `{answer.target}` trained with `{mix.mix}`, from {mix.runs} runs of the sweep `{about.id}`:
+{answer.size_axis} **{size_words(answer, mix.target.transition)}**, {words.parameters}
+**{count_words(answer, mix.target)}** ({answer.confidence:.0%} intervals; {LEVEL:.0%} of the asymptote).
+
+{saves}
+
+| {answer.size_axis} | {words.final_score} of `{answer.target}`, seed by seed |
+|---|---|
+{rows}
+
+`curve.png` shows the runs and the posterior. `runs.csv` lists the runs with their keys (tag `run_key`), `points.json`
+their points, `posterior.json` the probability of every size, `transition.json` all estimates, and `fit.json` the curve
+`floor + (asymptote - floor) / (1 + exp(-slope (ln {answer.size_axis} - midpoint)))`.
+"""

@@ -1,0 +1,71 @@
+"""What a sweep leaves in its directory and says at the terminal: as each run ends, and once it has its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from orchestrator.home.files import write_whole
+from orchestrator.home.journal import Ended
+from orchestrator.home.records import FIGURE, REPORT, RunRecord, Sweep
+from orchestrator.record.recorder import Ending
+from orchestrator.report import table
+from orchestrator.report.answer import Answer
+from orchestrator.report.figures.comparisons import main_figure
+from orchestrator.report.figures.style import save_both
+from orchestrator.report.page.probe_tables import probe_notes
+from orchestrator.report.page.report import PageContent, page
+from orchestrator.report.words.advice import next_step
+from orchestrator.report.words.numbers import counted, found_runs
+from orchestrator.sweep.stopping import Command
+from trainables.base import Status
+
+
+def ended_words(entry: Ended, target: str) -> str:
+    """How a run ended: ``add 0.95, finished, 400 steps``. Of a phase all its tasks are said, else the ``target``."""
+    outcome = entry.outcome
+    if outcome.status is Status.FAILED:
+        lines = outcome.error.strip().splitlines()
+        return f"failed: {lines[-1] if lines else ''}"
+    tasks = outcome.accuracy if entry.request.phase else [target]
+    said = ", ".join(f"{task} {outcome.accuracy[task]:.2f}" for task in tasks)
+    longer = f" of {entry.request.steps_factor} times as many" if entry.request.steps_factor > 1 else ""
+    there = f", trained for {entry.reused_from}" if entry.reused_from else ""
+    return f"{said}, {outcome.status}, {outcome.steps} steps{longer}{there}"
+
+
+def draw(sweep: Sweep, found: Answer, runs: Sequence[RunRecord]) -> list[Path]:
+    """Put an answered sweep's figure and its page into its directory; their paths."""
+    figure = save_both(main_figure(sweep.spec, found), sweep.directory, Path(FIGURE).stem)
+    report = sweep.directory / REPORT
+    write_whole(report, page(PageContent(sweep, Ending.FINISHED.value, found, runs)))
+    return [*figure, report]
+
+
+def print_answer(found: Answer, console: Console) -> None:
+    """Print the table of an answer, between empty lines."""
+    said = table.answer_table(found)
+    console.print()
+    if console.is_terminal:
+        console.print(table.render(said))
+    else:
+        console.print(table.plain(said), markup=False, highlight=False, soft_wrap=True)
+    console.print()
+
+
+def remarks(
+    sweep: Sweep, found: Answer, ended: Sequence[Ended], runs: Sequence[RunRecord], again: Command
+) -> Iterator[str]:
+    """What to know beside an answer, and what to ask next, a line each. ``again`` is what began the sweep."""
+    if there := [entry.reused_from for entry in ended if entry.reused_from]:
+        yield f"{found_runs(there)}."
+    if failed := sum(entry.outcome.status is Status.FAILED for entry in ended):
+        yield f"retry   {counted(failed, 'run')} that failed\n  {again.resumed(sweep.id)} --retry-failed"
+    if (step := next_step(sweep.spec, found)) is not None:
+        yield f"next    {step.why}"
+        if step.overrides:
+            extended = sweep.id if step.extends else ""
+            yield f"  {again.asking(sweep.spec.variant, step.overrides, extended)}"
+    yield from probe_notes(sweep.spec, runs)

@@ -1,0 +1,133 @@
+"""The beginning of a sweep: its engine, its identity, and the runs that are there already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from orchestrator.catalogue.lookup import find_sweep
+from orchestrator.engine.base import Engine
+from orchestrator.errors import UserError
+from orchestrator.home import lifecycle
+from orchestrator.home.files import Home, make_home
+from orchestrator.home.journal import Ended, Journal, Memory
+from orchestrator.home.records import Sweep
+from orchestrator.space.hardware import Hardware
+from orchestrator.space.spec import SweepSpec
+from trainables.base import Status
+
+if TYPE_CHECKING:
+    from orchestrator.engine.ray.session import RaySession
+
+
+def engine_for(
+    spec: SweepSpec,
+    *,
+    local_debug: bool,
+    address: str | None,
+    dashboard: bool,
+    session: RaySession | None,
+) -> Engine:
+    """The engine: Ray, of this machine or at ``address``, or with ``local_debug`` this process. ``session`` is the Ray
+    that several sweeps share; by default each has its own."""
+    if local_debug:
+        from orchestrator.engine.local_engine import LocalEngine
+
+        return LocalEngine()
+    from orchestrator.engine.ray.engine import RayEngine  # Takes a second, and debugging without Ray needs no Ray.
+    from orchestrator.engine.ray.session import RaySession
+
+    here = session or RaySession(address, dashboard=dashboard)
+    return RayEngine(spec.resources, here)
+
+
+@contextmanager
+def one_ray(*, local_debug: bool, address: str | None, dashboard: bool) -> Iterator[RaySession | None]:
+    """A block whose sweeps share one Ray, which the first of them starts; None if they train in this process."""
+    if local_debug:
+        yield None
+        return
+    from orchestrator.engine.ray.session import RaySession
+
+    with RaySession(address, dashboard=dashboard, kept=True) as session:
+        yield session
+
+
+def resumed_sweep(spec: SweepSpec, home: Home, sweep_id: str, say: Callable[[str], object]) -> Sweep:
+    """The sweep to continue: by its id or the beginning of it, or for ``""`` the newest unfinished one."""
+    if sweep_id == "":
+        return lifecycle.find_unfinished(spec, home, say)
+    sweep = lifecycle.load(home, find_sweep(home, sweep_id))
+    lifecycle.check_same(spec, sweep)
+    return sweep
+
+
+def extended_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
+    """The sweep with whose runs a new one begins. Raises :class:`UserError` if none of them can be reused."""
+    older = lifecycle.load(home, find_sweep(home, sweep_id))
+    lifecycle.check_reusable(spec.model_copy(update={"salt": older.spec.salt}), older, home)
+    return older
+
+
+def check_room(spec: SweepSpec, hardware: Hardware) -> None:
+    """Raise :class:`UserError` if a stack asks for more cores or devices than all machines have together, and none are
+    added."""
+    asked = spec.resources
+    if hardware.grows:
+        return
+    if asked.cpu_per_stack > hardware.cpus:
+        raise UserError(
+            f"resources.cpu_per_stack is {asked.cpu_per_stack:g} and there are {hardware.cpus} CPU cores: give each "
+            f"stack {hardware.cpus} at most"
+        )
+    if isinstance(asked.gpu_per_stack, float) and asked.gpu_per_stack > hardware.gpus:
+        raise UserError(
+            f"resources.gpu_per_stack is {asked.gpu_per_stack:g} and there are {hardware.gpus} GPUs: give each stack "
+            f"{hardware.gpus} at most, with 0 it trains on the CPU"
+        )
+
+
+def check_begin(spec: SweepSpec, home: Home, hardware: Hardware, *, resume: str | None, extend: str | None) -> None:
+    """Report invalid requests before anything starts.
+
+    Raises :class:`UserError` for a sweep to resume or to extend that is missing, differs or is being run, and for cores
+    and devices that do not exist."""
+    check_room(spec, hardware)
+    make_home(home.root)
+    if resume is not None:
+        sweep = resumed_sweep(spec, home, resume, _say_nothing)
+        lifecycle.check_free(home.sweep(sweep.id))
+    if extend is not None:
+        extended_sweep(spec, home, extend)
+
+
+def _say_nothing(said: str) -> None:
+    """It is said when the sweep begins."""
+
+
+def on_these_devices(sweep: Sweep, spec: SweepSpec) -> Sweep:
+    """A resumed sweep with the resources and probes asked for now: they change no result."""
+    asked_now = {"resources": spec.resources, "probes": spec.probes}
+    return replace(sweep, spec=sweep.spec.model_copy(update=asked_now))
+
+
+def known_runs(
+    sweep: Sweep,
+    home: Home,
+    memory: Memory,
+    extended: Sweep | None,
+    journal: Journal,
+    say: Callable[[str], object],
+    *,
+    retry_failed: bool,
+) -> list[Ended]:
+    """The runs that need no training: those in ``memory``, left on disk by a crash, or reused from another sweep."""
+    known = [entry for entry in memory.ended if not (retry_failed and entry.outcome.status is Status.FAILED)]
+    known += lifecycle.adopt_outcomes(sweep, journal, [entry.key for entry in known], say)
+    if extended is not None:
+        for damaged in lifecycle.recall(home.sweep(extended.id)).damaged:
+            say(damaged)
+        known += lifecycle.reuse_runs(extended, home, sweep, journal)
+    return known

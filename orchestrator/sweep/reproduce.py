@@ -1,0 +1,215 @@
+"""The statements search spaces expect, next to the findings of their sweeps. Runs missing sweeps as time allows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from rich.console import Console
+
+from orchestrator.catalogue.export import compared
+from orchestrator.catalogue.reading import StoredSweep, read_sweep
+from orchestrator.cost.plan import make_plan
+from orchestrator.cost.spent import cost_of
+from orchestrator.errors import SweepError
+from orchestrator.home import lifecycle
+from orchestrator.home.files import Home
+from orchestrator.home.journal import recall
+from orchestrator.home.probed import numbers_of
+from orchestrator.home.records import Sweep
+from orchestrator.prediction import entropies
+from orchestrator.report.inside import Seen, judge_inside
+from orchestrator.report.learning_order import Learned, judge_order, learned_at
+from orchestrator.report.scaling import can_scale
+from orchestrator.report.verdicts import Row, judge, judge_law, not_run
+from orchestrator.space.evidence import stands_for_its_size
+from orchestrator.space.expected import LAW, ORDER, Expectation, about
+from orchestrator.space.hardware import Hardware
+from orchestrator.space.spec import SweepSpec
+from orchestrator.stacks import settled
+from orchestrator.sweep.beginning import one_ray
+from orchestrator.sweep.probing import probe_runs
+from orchestrator.sweep.run import RunOptions, run_sweep
+from trainables.probes.base import load_probe
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A search space at a profile: a specification for each variant, and what is expected of them."""
+
+    name: str
+    specs: tuple[SweepSpec, ...]
+    expected: tuple[Expectation, ...]
+
+    def rows_of(self, spec: SweepSpec) -> int:
+        """Rows that a sweep of this variant decides; a law counts once for each variant it needs."""
+        return sum(
+            len(spec.plain_mixes) - 1 if each.mix == "*" else 1
+            for each in self.expected
+            if each.finds in LAW or each.is_about(spec.variant)
+        )
+
+
+class Reproduction:
+    """Answered and missing sweeps of these experiments in one home."""
+
+    def __init__(self, experiments: Sequence[Experiment], home: Home, hardware: Hardware, console: Console) -> None:
+        self._experiments = experiments
+        self._home = home
+        self._hardware = hardware
+        self._console = console
+        self._say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+        self._failed: dict[tuple[str, str], str] = {}
+        self._answered: dict[tuple[str, str], StoredSweep] = {}
+        for experiment in experiments:
+            for spec in experiment.specs:
+                self._look(spec)
+
+    @property
+    def sweeps(self) -> list[StoredSweep]:
+        """The sweeps that were answered."""
+        return list(self._answered.values())
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of training in them, each run counted once."""
+        return sum(cost_of(each.spec, each.runs).spent_s for each in self.sweeps)
+
+    def run(
+        self,
+        options: RunOptions,
+        budget_s: float | None,
+        changed: Callable[[], object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Run what is missing: first what answers most rows for its expected time. ``changed`` is called after each.
+
+        With ``budget_s`` no sweep is begun that is expected to end after so many seconds from now. A sweep that fails
+        is said, and the others are run. Raises ``KeyboardInterrupt`` after an interruption.
+        """
+        until = None if budget_s is None else clock() + budget_s
+        waiting = [(experiment, spec) for experiment, spec in self._missing() if experiment.rows_of(spec)]
+        costs = {self._place(spec): self._expected_seconds(spec) for _, spec in waiting}
+        waiting.sort(key=lambda each: costs[self._place(each[1])] / each[0].rows_of(each[1]))
+        if budget_s != 0:
+            self._probe([(each, spec) for each in self._experiments for spec in each.specs])
+        with one_ray(local_debug=options.local_debug, address=options.address, dashboard=options.dashboard) as session:
+            shared = replace(options, session=session)
+            for number, (experiment, spec) in enumerate(waiting, start=1):
+                if until is not None and clock() + costs[self._place(spec)] > until:
+                    continue
+                self._say(f"\n{number} of {len(waiting)}: {_named(spec)}, {spec.profile}")
+                self._run(spec, shared)
+                self._probe([(experiment, spec)])
+                changed()
+
+    def rows(self) -> list[Row]:
+        """Every statement with its finding, experiment by experiment."""
+        return [row for experiment in self._experiments for row in self._rows(experiment)]
+
+    def _rows(self, experiment: Experiment) -> Iterator[Row]:
+        for spec in experiment.specs:
+            there = self._answered.get(self._place(spec))
+            asked = about(experiment.expected, spec.variant)
+            if there is not None:
+                yield from judge(spec.name, spec.variant, asked, there.answer, there.id)
+                yield from judge_inside(spec.name, spec.variant, asked, there.answer, _seen(there), there.id)
+                if any(each.finds in ORDER for each in asked):
+                    yield from judge_order(
+                        spec.name, spec.variant, asked, there.answer, _learned(there), entropies(spec), there.id
+                    )
+            else:
+                for each in asked:
+                    yield from not_run(spec.name, spec.variant, each, spec.plain_mixes, self._why(spec))
+        there_all = [
+            self._answered[place] for spec in experiment.specs if (place := self._place(spec)) in self._answered
+        ]
+        for each in experiment.expected:
+            if each.finds not in LAW:
+                continue
+            found = compared(there_all)
+            if len(there_all) == len(experiment.specs) and can_scale(found):
+                yield from judge_law(experiment.name, each, found, [sweep.id for sweep in there_all])
+            else:
+                mixes = experiment.specs[0].plain_mixes
+                missing = len(experiment.specs) - len(there_all)
+                why = f"{missing} of {len(experiment.specs)} variants are not run"
+                yield from not_run(experiment.name, "", each, mixes if each.mix != "*" else ("", *mixes), why)
+
+    def _missing(self) -> list[tuple[Experiment, SweepSpec]]:
+        return [
+            (experiment, spec)
+            for experiment in self._experiments
+            for spec in experiment.specs
+            if self._place(spec) not in self._answered
+        ]
+
+    def _run(self, spec: SweepSpec, options: RunOptions) -> None:
+        newest = lifecycle.newest(spec, self._home, self._say)
+        begun: list[Sweep] = []
+        resume = None if newest is None else newest.id
+        try:
+            run_sweep(spec, replace(options, resume=resume, begun=begun.append), self._console)
+        except SweepError as error:
+            self._failed[self._place(spec)] = str(error).splitlines()[0]
+            self._say(f"{_named(spec)} failed: {self._failed[self._place(spec)]}")
+            return
+        self._answered[self._place(spec)] = read_sweep(self._home, begun[0].id)
+
+    def _probe(self, asked: Sequence[tuple[Experiment, SweepSpec]]) -> None:
+        """Run the probes that statements are about on those runs of answered sweeps that lack them."""
+        for experiment, spec in asked:
+            there = self._answered.get(self._place(spec))
+            if there is None:
+                continue
+            own = {probe.name: probe for probe in map(load_probe, spec.probes)}
+            named = [name for each in about(experiment.expected, spec.variant) for name in each.probes]
+            for name in dict.fromkeys(named):
+                found = probe_runs(own.get(name) or load_probe(name), there)
+                if set(found.counts) & {"probed", "failed"}:
+                    self._say(f"{_named(spec)}, probe {name}: {found.words}")
+                for error in found.errors[:1]:
+                    self._say(f"probe {name} failed: {error}")
+
+    def _look(self, spec: SweepSpec) -> None:
+        """Take the newest answered sweep of this specification, if any."""
+        newest = lifecycle.newest(spec, self._home, self._say)
+        if newest is not None and recall(self._home.sweep(newest.id), runs=False).answered:
+            self._answered[self._place(spec)] = read_sweep(self._home, newest.id)
+
+    def _expected_seconds(self, spec: SweepSpec) -> float:
+        return make_plan(settled(spec, self._hardware), self._hardware).seconds
+
+    def _why(self, spec: SweepSpec) -> str:
+        return self._failed.get(self._place(spec), "")
+
+    def _place(self, spec: SweepSpec) -> tuple[str, str]:
+        return spec.name, spec.variant
+
+
+def _seen(sweep: StoredSweep) -> dict[str, list[Seen]]:
+    """The numbers of probes in the finished runs of each mix, in the budget asked for; without first phases."""
+    levels = {mix.mix: mix.target.transition.level for mix in sweep.answer.mixes}
+    found: dict[str, list[Seen]] = {mix: [] for mix in levels}
+    for run in sweep.runs:
+        config, outcome = run.config, run.outcome
+        if config.label in found and stands_for_its_size(config, outcome):
+            level = levels[config.label]
+            learned = level is not None and outcome.accuracy[sweep.answer.target] >= level
+            found[config.label].append(Seen(config.size, learned, numbers_of(run.directory)))
+    return found
+
+
+def _learned(sweep: StoredSweep) -> dict[str, list[Learned]]:
+    """When the finished runs of each mix learned their tasks, in the budget that was asked for."""
+    found: dict[str, list[Learned]] = {mix.mix: [] for mix in sweep.answer.mixes}
+    for run in sweep.runs:
+        if run.config.label in found and stands_for_its_size(run.config, run.outcome):
+            found[run.config.label].append(learned_at(run.outcome))
+    return found
+
+
+def _named(spec: SweepSpec) -> str:
+    return f"{spec.name}, {spec.variant}" if spec.variant else spec.name

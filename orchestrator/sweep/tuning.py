@@ -1,0 +1,140 @@
+"""Tunes a sweep's settings, for all of its mixes, before the sweep itself begins.
+
+The tuning is a campaign of its own, with a journal beside the sweep's. Its runs are the sweep's otherwise: they lie in
+the home, where every sweep that asks the same finds them, and go when the last sweep goes that has used them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from orchestrator.engine.base import Engine
+from orchestrator.engine.campaign import Campaign, Observer
+from orchestrator.errors import SweepError
+from orchestrator.home import lifecycle
+from orchestrator.home.files import SweepFiles, write_whole
+from orchestrator.home.journal import Ended, Journal, Memory, Tuned
+from orchestrator.home.records import Sweep
+from orchestrator.search.base import Request
+from orchestrator.stacks import StackSizes
+from orchestrator.sweep.stopping import Command, StopRequests, TimeLimit, stop_on_interrupt, stopped_words, stopper
+from orchestrator.tuning.objective import observe_learning
+from orchestrator.tuning.study import Tuner, Tuning
+from orchestrator.tuning.words import chosen_text, trial_text
+from trainables.base import Status
+
+
+def tuned(
+    sweep: Sweep,
+    memory: Memory,
+    journal: Journal,
+    engine: Engine,
+    sizing: StackSizes,
+    say: Callable[[str], object],
+    again: Command | None = None,
+    limit: TimeLimit | None = None,
+) -> Sweep:
+    """The sweep with tuned settings, also in its ``journal``. One that asks for no tuning, or is tuned, stays as it is.
+    ``again`` is the command that began it; at the end of its ``limit`` it stops. Called under its lock.
+
+    Raises :class:`SweepError` where a run fails or the machine is in trouble, and ``KeyboardInterrupt`` after an
+    interruption; finished runs are kept, and a resumed sweep goes on from there.
+    """
+    if sweep.spec.tune is None or sweep.spec.tuned:
+        return sweep
+    files = SweepFiles(sweep.directory)
+    untuned = replace(sweep, spec=sweep.spec.model_copy(update={"tune": None, "probes": ()}))
+    tuner = Tuner(sweep.spec)
+    known = [entry for entry in memory.trials if entry.outcome.status is not Status.FAILED]
+    for entry in known:
+        tuner.tell(entry.request, observe_learning(entry.outcome, sweep.spec.target))
+    campaign = Campaign(
+        untuned,
+        tuner,
+        journal,
+        slots=engine.slots,
+        sizing=sizing,
+        interrupted=lifecycle.interrupted_stacks(files, say),
+        known=known,
+        say=say,
+        seen=observe_learning,
+    )
+    stop = stopper(campaign, engine, say)
+    teller = _Teller(sweep, tuner, campaign, StopRequests(campaign, stop, say, whole=True), say)
+    campaign.observer = teller
+    with stop_on_interrupt(stop, limit or TimeLimit()):
+        if not campaign.done:
+            engine.execute(campaign)
+    begun = again or Command()
+    if teller.failure:
+        raise SweepError(teller.failure)
+    if campaign.stopping and limit is not None and limit.said:
+        raise SweepError(stopped_words(sweep.id, f"{limit.said}. The trials that ended are kept", begun))
+    if campaign.stopping:
+        say(f"Stopped while tuning; what finished is kept. Continue with\n{begun.resumed(sweep.id)}")
+        raise KeyboardInterrupt
+    lifecycle.drop_checkpoints(files)
+    found = tuple(tuner.study(mix.name).result() for mix in sweep.spec.mixes)
+    for tuning in found:
+        say(chosen_text(tuning))
+    journal.append(Tuned(found))
+    return _with(found, sweep, files)
+
+
+def _with(found: tuple[Tuning, ...], sweep: Sweep, files: SweepFiles) -> Sweep:
+    """The sweep with what was found, also on disk."""
+    spec = sweep.spec.model_copy(update={"tuned": {tuning.mix: tuning.best for tuning in found}})
+    write_whole(files.spec, spec.to_yaml())
+    return replace(sweep, spec=spec, tunings=found)
+
+
+class _Teller(Observer):
+    """Says what is being trained and what trials come to; nothing of runs that were there. A run that fails stops the
+    campaign, and is :attr:`failure`."""
+
+    def __init__(
+        self,
+        sweep: Sweep,
+        tuner: Tuner,
+        campaign: Campaign,
+        stop_requests: StopRequests,
+        say: Callable[[str], object],
+    ) -> None:
+        self._stop_requests = stop_requests
+        self._axis = sweep.spec.size_axis
+        self._tuner = tuner
+        self._campaign = campaign
+        self._say = say
+        self._told = {mix: tuner.study(mix).ended for mix in tuner.problem.mixes}
+        self._announced: set[str] = set()
+        self._trained: set[Request] = set()
+        self.failure = ""
+
+    def look(self) -> None:
+        self._stop_requests.look()
+
+    def changed(self) -> None:
+        """Announce what is trained for the first time."""
+        training = dict.fromkeys(each.ticket.request.mix for each in self._campaign.training.values())
+        for mix in [mix for mix in training if mix not in self._announced]:
+            study = self._tuner.study(mix)
+            self._announced.add(mix)
+            at = " and ".join(map(str, study.sizes))
+            self._say(f"tuning {mix} at {self._axis} {at}: up to {study.asked.trials} trials")
+
+    def ended(self, entry: Ended) -> None:
+        """Say what the trials came to that this run was the last of."""
+        request, outcome = entry.request, entry.outcome
+        if outcome.status is Status.FAILED:
+            self.failure = f"a run of tuning {request.mix} failed:\n{outcome.error}"
+            self._campaign.stopping = True
+        if not entry.reused_from:
+            self._trained.add(request)
+        study = self._tuner.study(request.mix)
+        new = sorted(study.ended - self._told[request.mix])
+        self._told[request.mix] |= study.ended
+        for number in new:
+            if self._trained.intersection(study.runs_of(number)):
+                text = trial_text(study.trials[number])
+                self._say(f"tuning {request.mix}, trial {number + 1} of {study.asked.trials}: {text}")

@@ -1,0 +1,65 @@
+"""``check-family``: a family that keeps its contract, and families that do not, each named with what is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.program import Program, program
+
+
+@pytest.fixture(name="run")
+def run_program(capsys: pytest.CaptureFixture[str]) -> Program:
+    return program(capsys)
+
+
+def test_a_family_that_keeps_its_contract(run: Program) -> None:
+    ended = run("check-family", "tests.families:LogisticFamily")
+    assert ended.code == 0, ended.out
+    assert "logistic: add, add+max at units 8, 16" in ended.out
+    assert ended.out.count("ok      ") == 8
+
+
+def test_tasks_may_have_any_names(run: Program) -> None:
+    ended = run("check-family", "tests.families:MazeFamily")
+    assert ended.code == 0, ended.out
+    assert "mazes: find exit, find exit+map + rooms at units 8, 16" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("family", "part", "said"),
+    [
+        ("PercentFamily", "a run trains to its end, and reports what it must", "divide per cent by 100"),
+        ("EndlessFamily", "a run trains to its end, and reports what it must", "so that the sweep would never end"),
+        ("ForgetfulFamily", "a run goes on from its checkpoint", "it went on with 1, 2, 3, and"),
+    ],
+)
+def test_what_is_wrong_is_said_part_by_part(run: Program, family: str, part: str, said: str) -> None:
+    ended = run("check-family", f"tests.sweep.broken:{family}")
+    assert ended.code == 1
+    assert f"wrong   {part}" in ended.out
+    assert said in ended.out
+    assert "the family 'logistic' does not keep its contract" in ended.err
+
+
+def test_a_search_space_gives_the_settings(run: Program) -> None:
+    quick = ("--set", "settings.training.steps=30", "--set", "settings.training.evaluate_every=10", "--size", "8")
+    short = ("--set", "settings.training.warmup_steps=0", "--set", "settings.task.train_examples=200")
+    ended = run("check-family", "add_vs_add_prod", "--profile", "smoke", *quick, *short)
+    assert ended.code == 0, ended.out + ended.err
+    assert "ok      a run in a stack is the run alone" in ended.out
+    assert "ok      a run goes on from its checkpoint" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["tests.families:Nothing"], "Nothing"),
+        (["tests.families:UnfinishedFamily"], "is no complete family: it lacks flops"),
+        (["tests.families:LogisticFamily", "--set", "seed=1"], "name one instead of the class"),
+        (["lsitops"], "Did you mean"),
+    ],
+)
+def test_a_mistake_is_explained(run: Program, words: list[str], said: str) -> None:
+    ended = run("check-family", *words)
+    assert ended.code == 2
+    assert said in ended.err

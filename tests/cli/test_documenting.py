@@ -1,0 +1,95 @@
+"""``doc`` and ``schema``: every setting there is, in the words of its owner; editors take the shipped spaces."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import jsonschema
+import pytest
+import yaml
+
+from orchestrator.space.documentation import entries
+from orchestrator.space.files import names
+from orchestrator.space.plain import flatten
+from orchestrator.space.spaces import load_space, open_space
+from tests.cli.program import Program, program
+from tests.test_cli import ROOT
+from trainables.named import BUILT_IN as FAMILIES
+from trainables.probes.base import BUILT_IN, load_probe
+
+
+@pytest.fixture(name="run")
+def run_program(capsys: pytest.CaptureFixture[str]) -> Program:
+    return program(capsys)
+
+
+def test_every_value_of_a_resolved_space_is_documented() -> None:
+    paths = {entry.path for entry in entries()}
+    shown = flatten(load_space("add_vs_add_prod", "smoke").to_dict()).keys()
+    chosen = {"profile", "profile_reason"}
+    inside = ("recipes", "tuned")
+    assert {path for path in shown if path.split(".")[0] not in inside} - chosen - paths == set()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_setting_says_what_it_means(family: str) -> None:
+    assert [each.path for each in entries(family) if not each.text and each.form != "a mapping"] == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("settings.task.held_out", "ordered, unordered; by default ordered\n  What a tuple is."),
+        ("held_out_fraction", "settings.task.held_out_fraction: a number; by default 0.05\n  Share of all tuples"),
+        ("search.max_runs", "a whole number (method bayes); by default 48"),
+        ("tune.trials", "a whole number at least 2 and at most 1000; by default 6\n  Every mix gets up to"),
+        ("resources", "resources.retries: a whole number at least 0 and at most 100; by default 1"),
+    ],
+)
+def test_doc_says_what_a_setting_is_and_means(run: Program, setting: str, said: str) -> None:
+    ended = run("doc", setting)
+    assert ended.code == 0, ended.err
+    assert said in ended.out
+
+
+def test_doc_of_another_family_and_of_a_misspelt_setting(run: Program) -> None:
+    assert "settings.curve.midpoint: a number; by default 40.0" in run("doc", "--family", FAMILY).out
+    ended = run("doc", "seds")
+    assert ended.code == 2
+    assert "unknown setting 'seds'. Did you mean 'seeds'?" in ended.err
+    assert run("doc", "--family", "lsitops").code == 2
+
+
+FAMILY = "tests.families:LogisticFamily"
+
+
+def test_the_schema_takes_every_shipped_space_and_refuses_a_misspelt_key(run: Program) -> None:
+    schemas = {}
+    for name in names():
+        space = open_space(name)
+        family = str(space.top.get("family", "listops"))
+        if family not in schemas:
+            schemas[family] = json.loads(run("schema", "--family", family).out)
+            jsonschema.Draft202012Validator.check_schema(schemas[family])
+        written = yaml.safe_load((ROOT / "search_spaces" / f"{name}.yaml").read_text())
+        jsonschema.validate(written, schemas[family])
+        with pytest.raises(jsonschema.ValidationError, match="sedes"):
+            jsonschema.validate(written | {"sedes": 3}, schemas[family])
+    with pytest.raises(jsonschema.ValidationError, match="learning_rat"):
+        jsonschema.validate({"settings": {"training": {"learning_rat": 1}}}, schemas["listops"])
+    with pytest.raises(jsonschema.ValidationError, match="100000"):
+        jsonschema.validate({"seeds": 10**6}, schemas["listops"])
+
+
+def test_doc_prints_what_every_probe_finds_in_the_words_of_its_class(run: Program) -> None:
+    said = run("doc", "probes").out
+    assert said.startswith("probes: a list")
+    for name in BUILT_IN:
+        (own,) = re.findall(rf"^probes\.{name}: a probe\n(.+?)\n*(?=^probes|\Z)", said, re.MULTILINE | re.DOTALL)
+        words = " ".join(own.replace("`", "").split())
+        assert words == " ".join((type(load_probe(name)).__doc__ or "").replace("`", "").split())
+    one = run("doc", "separation").out
+    assert one.strip() in said
+    assert "`GROUPING.p`" in one
+    assert "Did you mean 'probes.separation'?" in run("doc", "probes.seperation").err

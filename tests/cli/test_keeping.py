@@ -1,0 +1,89 @@
+"""``rm``: gone from disk and from MLflow, artifacts too, and nothing else with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import ViewType
+
+from orchestrator.home import lifecycle
+from orchestrator.home.files import Home
+from orchestrator.record.store import choose
+from orchestrator.sweep.run import RunOptions, run_sweep
+from tests.catalogue.fabricated import write_sweep
+from tests.cli.program import Program, program
+from tests.sweep.sweeps import quiet, spec
+
+
+@pytest.fixture(name="run")
+def run_program(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Program:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return program(capsys)
+
+
+def records(home: Path) -> dict[str, int]:
+    """Records of each sweep in the store, deleted ones too."""
+    client = MlflowClient(choose(home, {}).uri)
+    experiments = [each.experiment_id for each in client.search_experiments()]
+    counts: dict[str, int] = {}
+    for run in client.search_runs(experiments, run_view_type=ViewType.ALL):
+        sweep = run.data.tags["sweep"]
+        counts[sweep] = counts.get(sweep, 0) + 1
+    return counts
+
+
+def artifacts(home: Path) -> int:
+    return sum(path.is_file() for path in (home / "artifacts").rglob("*"))
+
+
+def test_a_sweep_is_deleted_from_everywhere_and_another_one_stays(run: Program, tmp_path: Path) -> None:
+    small = spec(sizes=[16, 64], seeds=1)
+    for _ in range(2):
+        run_sweep(small, RunOptions(home=tmp_path, local_debug=True), quiet())
+    kept, gone = Home(tmp_path).sweep_ids()
+    before, files = records(tmp_path), artifacts(tmp_path)
+    assert before[kept] == before[gone] > 4
+    ended = run("rm", gone, "--home", tmp_path, "--yes")
+    assert ended.code == 0, ended.err
+    assert f"{before[gone]} records in MLflow" in ended.out
+    assert Home(tmp_path).sweep_ids() == [kept]
+    assert records(tmp_path) == {kept: before[kept]}
+    assert artifacts(tmp_path) == files // 2
+    assert not list((tmp_path / "sweeps").glob(".*"))
+
+
+def test_it_asks_and_no_means_no(run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = write_sweep(Home(tmp_path), runs=[])
+    monkeypatch.setattr("typer.confirm", lambda question: False)
+    ended = run("rm", sweep.id, "--home", tmp_path)
+    assert ended.code == 1
+    assert "aborted" in ended.err
+    assert Home(tmp_path).sweep_ids() == [sweep.id]
+
+
+def test_a_sweep_that_was_never_recorded_is_deleted_too(run: Program, tmp_path: Path) -> None:
+    sweep = write_sweep(Home(tmp_path))
+    ended = run("rm", "logistic", "--home", tmp_path, "--yes")
+    assert ended.code == 0, ended.err
+    assert "0 records in MLflow" in ended.out
+    assert not sweep.directory.exists()
+
+
+def test_a_sweep_that_is_being_run_is_left_alone(run: Program, tmp_path: Path) -> None:
+    sweep = write_sweep(Home(tmp_path), answered=False)
+    with lifecycle.driving(Home(tmp_path).sweep(sweep.id)):
+        ended = run("rm", sweep.id, "--home", tmp_path, "--yes")
+    assert ended.code == 2
+    assert "is being run; stop it first" in ended.err
+    assert sweep.directory.is_dir()
+
+
+def test_with_its_store_out_nothing_is_deleted(run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = write_sweep(Home(tmp_path))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    ended = run("rm", sweep.id, "--home", tmp_path, "--yes")
+    assert ended.code == 1
+    assert "cannot be reached" in ended.err
+    assert sweep.directory.is_dir()

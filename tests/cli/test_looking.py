@@ -1,0 +1,105 @@
+"""``sweeps``, ``status`` and ``logs``: what a person reads, what a program reads, and mistakes."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from orchestrator.cli import status
+from orchestrator.home.files import Home
+from orchestrator.home.lifecycle import driving
+from tests.catalogue.fabricated import failed, leave_stack, runs_of, write_sweep
+from tests.cli.program import Program, program
+from tests.sweep.sweeps import spec
+
+
+@pytest.fixture(name="run")
+def run_program(capsys: pytest.CaptureFixture[str]) -> Program:
+    return program(capsys)
+
+
+def test_sweeps_lists_the_newest_first(run: Program, tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    ids = {write_sweep(home).id, write_sweep(home, spec(name="other"), runs=[], answered=False).id}
+    ended = run("sweeps", "--home", tmp_path)
+    assert ended.code == 0, ended.err
+    assert all(each in ended.out for each in ids)
+    assert "finished" in ended.out
+    assert "interrupted" in ended.out
+    listed = json.loads(run("sweeps", "--home", tmp_path, "--json").out)
+    assert [each["id"] for each in listed] == home.sweep_ids()
+    assert all(each["disk_bytes"] > 0 for each in listed)
+
+
+def test_an_empty_home_holds_no_sweep(run: Program, tmp_path: Path) -> None:
+    assert "holds no sweep yet" in run("sweeps", "--home", tmp_path).out
+    assert json.loads(run("sweeps", "--home", tmp_path, "--json").out) == []
+    ended = run("status", "--home", tmp_path)
+    assert (ended.code, "holds no sweep yet" in ended.err) == (2, True)
+
+
+def test_status_takes_the_newest_sweep_or_the_one_named(run: Program, tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    sweep = write_sweep(home)
+    for words in ([], [sweep.id], ["logistic"], [sweep.id[:-2]]):
+        ended = run("status", *words, "--home", tmp_path)
+        assert ended.code == 0, ended.err
+        assert sweep.id in ended.out
+    with_runs = run("status", "--home", tmp_path, "--runs").out
+    keys = [sweep.spec.make_family().key(each) for each in runs_of(sweep.spec)]
+    assert all(key in with_runs for key in keys)
+    assert json.loads(run("status", "--home", tmp_path, "--json").out)["id"] == sweep.id
+
+
+def test_status_is_watched_until_nobody_drives_the_sweep(
+    run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Views follow one another until the driver lets go of the sweep; the last one says that it was interrupted."""
+    home = Home(tmp_path)
+    sweep = write_sweep(home, runs=runs_of(spec())[:3], answered=False)
+    files = home.sweep(sweep.id)
+    monkeypatch.setattr(status, "WATCH_EVERY_S", 0.05)
+    with ExitStack() as driver:
+        driver.enter_context(driving(files))
+        begun = threading.Timer(1.0, driver.close)
+        begun.start()
+        ended = run("status", "--home", tmp_path, "--watch")
+        begun.join()
+    assert ended.code == 0, ended.err
+    views = ended.out.split(f"{sweep.id}: ")[1:]
+    assert len(views) >= 2
+    assert all("running, begun" in view for view in views[:-1])
+    assert "interrupted, begun" in views[-1]
+    assert run("status", "--home", tmp_path, "--watch", "--json").code == 2
+
+
+def test_logs_of_a_run_that_ended_failed_or_trains(run: Program, tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    asked = spec()
+    runs = runs_of(asked)
+    sweep = write_sweep(home, asked, runs=runs[:2], outcomes={1: failed()}, answered=False)
+    (training,) = leave_stack(home, sweep, [runs[2]], 3)
+    key = asked.make_family().key
+    assert "test accuracy of add" in run("logs", key(runs[0])[:12], "--home", tmp_path).out
+    assert "ZeroDivisionError: by zero" in run("logs", key(runs[1]), "--home", tmp_path).out
+    assert "0.30" in run("logs", training, "--home", tmp_path).out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["status", "lgistic"], "Did you mean 'logistic'?"),
+        (["logs", "zzzz"], "there is no run 'zzzz'"),
+        (["logs"], "Missing argument 'RUN'"),
+    ],
+)
+def test_a_mistake_is_explained(run: Program, tmp_path: Path, words: list[str], said: str) -> None:
+    write_sweep(Home(tmp_path), runs=[])
+    ended = run(*words, "--home", tmp_path)
+    assert ended.code == 2
+    assert said in ended.err
+    assert "Traceback" not in ended.err

@@ -1,0 +1,125 @@
+"""What is refused is refused first: nothing is said before, nothing is started, nothing is left behind."""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from orchestrator.home import lifecycle
+from orchestrator.home.files import Home
+from tests.catalogue.fabricated import write_sweep
+from tests.cli.program import Program, program
+from tests.sweep.sweeps import spec
+
+UNITS = """
+question: Does it work?
+family: tests.families:LogisticFamily
+target: add
+mixes: [add]
+sizes: [8, 16]
+seeds: 1
+search: {method: grid}
+"""
+
+
+@pytest.fixture(name="run")
+def run_program(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Program:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    (tmp_path / "units.yaml").write_text(UNITS)
+    return program(capsys)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--resume", "nothing"], "there is no sweep 'nothing'"),
+        (["--extend", "nothing"], "there is no sweep 'nothing'"),
+        (["--resume", "logistic"], "cannot be resumed with these settings: they differ in"),
+        (["--extend", "logistic"], "has no finished run that this sweep could reuse: they differ in"),
+        (["--set", "resources.cpu_per_stack=500"], "resources.cpu_per_stack is 500 and there are"),
+        (["--max-time", "soon"], "--max-time 'soon': write a time such as 2h, 45min or 90s"),
+        (["--max-time", "0s"], "--max-time '0s': no time is too little for any run"),
+        (["--dashboard", "--address", "127.0.0.1:1"], "no Ray cluster answers at 127.0.0.1:1"),
+    ],
+)
+def test_a_refusal_comes_before_everything_else(run: Program, tmp_path: Path, words: list[str], said: str) -> None:
+    write_sweep(Home(tmp_path / "home"), spec(seed=70))
+    before, begun = sorted((tmp_path / "home").rglob("*")), time.monotonic()
+    ended = run("run", "units.yaml", "--home", "home", *words)
+    assert ended.code == (1 if "--address" in words else 2)
+    assert said in ended.err
+    assert ended.out == ""
+    assert sorted((tmp_path / "home").rglob("*")) == before
+    assert time.monotonic() - begun < 30
+
+
+def test_a_sweep_that_is_being_run_is_refused_by_the_beginning_of_its_id(run: Program, tmp_path: Path) -> None:
+    sweep = write_sweep(Home(tmp_path / "home"), answered=False)
+    (tmp_path / "same.yaml").write_text(sweep.spec.to_yaml())
+    with lifecycle.driving(Home(tmp_path / "home").sweep(sweep.id)):
+        ended = run("run", "same.yaml", "--home", "home", "--resume", sweep.id[:-2])
+    assert (ended.code, ended.out) == (2, "")
+    assert f"{sweep.id} is being run by another process" in ended.err
+
+
+@pytest.mark.parametrize("command", [["run", "units.yaml"], ["sweeps"], ["status"], ["ui"], ["plan", "units.yaml"]])
+def test_a_home_that_is_a_file_is_said_so(run: Program, tmp_path: Path, command: list[str]) -> None:
+    (tmp_path / "file").write_text("")
+    ended = run(*command, "--home", "file")
+    assert ended.code == 2
+    assert "Invalid value for '--home': file is a file" in ended.err
+
+
+def test_a_port_that_is_taken_is_said_with_one_that_is_free(run: Program, tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "mlflow.db").touch()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        ended = run("ui", "--port", port)
+    assert ended.code == 2
+    assert f"port {port} of this machine is taken, perhaps by another `ui`: --port " in ended.err
+    assert "127.0.0.1" not in ended.out
+
+
+def test_a_store_elsewhere_leaves_nothing_in_the_working_directory(
+    run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{elsewhere / 'mlflow.db'}")
+    ended = run("run", "units.yaml", "--home", "home", "--local-debug", "--quiet")
+    assert ended.code == 0, ended.err
+    assert not (tmp_path / "mlruns").exists()
+    assert any((elsewhere / "artifacts" / "units").iterdir())
+    answer_alone = "add: size at 80% of the asymptote, with 90% intervals\nmix  units "
+    assert ended.out.startswith(answer_alone)
+
+
+def test_plan_says_how_many_runs_it_may_become_and_what_does_not_fit(run: Program) -> None:
+    asked = ("plan", "units.yaml", "--set", "sizes={from: 8, to: 512, count: 12, multiple_of: 2}", "--set", "seeds=9")
+    said = " ".join(run(*asked, "--set", "search={method: bayes, max_runs: 40}").out.split())
+    assert re.search(r"about \d+ runs \(worst case \d+, hard limit 40\)", said)
+    assert "max_runs 40 a mix" in said
+    huge = ("plan", "add_vs_add_prod", "--profile", "smoke", "--set", "sizes=[8, 60000]")
+    assert "runs from n_embed 60000 on will not fit into memory" in " ".join(run(*huge).out.split())
+
+
+def test_the_version_is_said(run: Program) -> None:
+    ended = run("--version")
+    assert ended.code == 0
+    assert re.fullmatch(r"transition-sweeps \d+\.\d+\.\d+\n", ended.out)
+
+
+def test_a_shell_completes_names_and_ids(run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = write_sweep(Home(tmp_path / "results"))
+    monkeypatch.setenv("_ORCHESTRATOR_COMPLETE", "complete_bash")
+    for line, found in (("show curr", "curriculum"), ("status log", sweep.id)):
+        monkeypatch.setenv("COMP_WORDS", f"orchestrator {line}")
+        monkeypatch.setenv("COMP_CWORD", "2")
+        assert run(*line.split()).out.split() == [found]

@@ -1,0 +1,100 @@
+"""``report``, ``explain``, ``compare`` and ``export`` on the command line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from orchestrator.catalogue.reading import read_sweep
+from orchestrator.home.files import Home
+from orchestrator.report.words.advice import explain
+from tests.catalogue.fabricated import write_sweep
+from tests.cli.program import Program, program
+from tests.sweep.sweeps import spec
+
+
+@pytest.fixture(name="run")
+def run_program(capsys: pytest.CaptureFixture[str]) -> Program:
+    return program(capsys)
+
+
+@pytest.fixture(scope="module", name="home")
+def home_with_two_spaces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("home")
+    write_sweep(Home(path))
+    write_sweep(Home(path), spec(name="other", question="Does PROD help ADD here too?"))
+    return path
+
+
+def test_a_report_is_written_where_it_is_asked_for_else_into_the_sweep_s_directory(
+    run: Program, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (sweep,) = [each for each in Home(home).sweep_ids() if each.startswith("logistic-")]
+    kept = Home(home).sweep(sweep).directory / "report.html"
+    ended = run("report", "logistic", "--home", home)
+    assert ended.code == 0, ended.err
+    assert ended.out == f"report  {kept}\n"
+    assert "Does PROD help ADD?" in kept.read_text()
+    run("report", "other", "--home", home, "--output", "other.html")
+    assert "here too?" in (tmp_path / "other.html").read_text()
+    assert run("report", "other", "--home", home, "--output", tmp_path).code == 2
+    for command in ("report", "figure"):
+        ended = run(command, "other", "--home", home, "--output", tmp_path / "new" / "other.svg")
+        assert ended.code == 2
+        assert "there is no directory" in ended.err
+    assert [each.name for each in tmp_path.iterdir()] == ["other.html"]
+
+
+def test_a_report_is_drawn_again_only_if_something_is_newer(run: Program, home: Path) -> None:
+    files = Home(home).sweep(next(each for each in Home(home).sweep_ids() if each.startswith("logistic-")))
+    kept = files.directory / "report.html"
+    run("report", "logistic", "--home", home)
+    drawn = kept.stat().st_mtime_ns
+    run("report", "logistic", "--home", home)
+    assert kept.stat().st_mtime_ns == drawn
+    os.utime(files.journal)
+    run("report", "logistic", "--home", home)
+    assert kept.stat().st_mtime_ns > drawn
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])
+def test_sweeps_of_several_spaces_are_compared(run: Program, home: Path, tmp_path: Path, suffix: str) -> None:
+    ended = run("compare", "logistic", "other", "--home", home, "--output", tmp_path / f"forest.{suffix}")
+    assert ended.code == 0, ended.err
+    for part in ("logistic", "other", "add+prod", "units ", "parameters needed: fewer in 2 of 2 sweeps."):
+        assert part in ended.out
+    assert (tmp_path / f"forest.{suffix}").stat().st_size > 5000
+
+
+def test_a_comparison_that_cannot_be_drawn_is_refused_before_anything_is_read(
+    run: Program, home: Path, tmp_path: Path
+) -> None:
+    ended = run("compare", "logistic", "--home", home, "--output", tmp_path / "forest.gif")
+    assert (ended.code, ended.out) == (2, "")
+    assert ".svg, .png, .pdf" in ended.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tables_are_exported_into_a_new_directory(run: Program, home: Path, tmp_path: Path) -> None:
+    ended = run("export", "logistic", "--home", home, "--output", tmp_path / "tables")
+    assert ended.code == 0, ended.err
+    assert len(ended.out.splitlines()) == 7
+    again = run("export", "logistic", "--home", home, "--output", tmp_path / "tables")
+    assert again.code == 2
+    assert "is there already" in again.err
+    assert "Missing option '--output'" in run("export", "logistic", "--home", home).err
+
+
+def test_explain_wraps_at_the_terminal_s_width(run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = Home(tmp_path)
+    stored = read_sweep(home, write_sweep(home).id)
+    paragraphs = [str(each) for each in explain(stored.spec, stored.answer, stored.state.value)]
+    monkeypatch.setenv("FORCE_COLOR", "1")  # As on a terminal.
+    monkeypatch.setenv("COLUMNS", "50")
+    ended = run("explain", "logistic", "--home", tmp_path)
+    assert ended.code == 0, ended.err
+    assert max(map(len, ended.out.splitlines())) <= 50
+    assert " ".join(ended.out.split()) == " ".join(paragraphs)

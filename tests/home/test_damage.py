@@ -1,0 +1,350 @@
+"""Damaged and foreign files, through the command line: each is named, and the table is that of an undisturbed sweep."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from orchestrator.engine.messages import StackJob
+from orchestrator.engine.worker import StackWorker
+from orchestrator.home import lifecycle
+from orchestrator.home.files import Home, SweepFiles, flaw_of
+from orchestrator.home.journal import Begun, to_line
+from orchestrator.home.records import ARRAYS
+from orchestrator.home.run_files import OUTCOME, WEIGHTS
+from orchestrator.search.base import Request
+from orchestrator.space.spec import SweepSpec
+from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
+from tests.cli.program import Program, command, program
+from tests.home.counting import trained
+from tests.sweep.sweeps import ended, spec
+
+KEPT = 5
+"""Runs in the journal of the sweep that is damaged; it is unfinished."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A home with two sweeps: ``whole`` of another space, ``hurt`` to be damaged."""
+
+    root: Path
+    whole: str
+    hurt: str
+
+    @property
+    def files(self) -> SweepFiles:
+        return Home(self.root).sweep(self.hurt)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    home, asked = Home(tmp_path / "home"), spec(name="hurt")
+    hurt = write_sweep(home, asked, runs=runs_of(asked)[:KEPT], answered=False)
+    whole = write_sweep(home, spec(name="whole", sizes=[24, 48], settings={"curve": {"midpoint": 30.0}}))
+    return Place(home.root, whole.id, hurt.id)
+
+
+@pytest.fixture(name="run")
+def run_program(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Program:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return program(capsys)
+
+
+def the_rest_works(run: Program, place: Place, tmp_path: Path) -> None:
+    """Every command that looks at the whole sweep does, and says nothing of the other."""
+    for words in (
+        ("status", place.whole),
+        ("status", "whole"),
+        ("report", place.whole, "--output", tmp_path / "report.html"),
+        ("compare", place.whole),
+        ("export", place.whole, "--output", tmp_path / "tables"),
+    ):
+        done = run(*words, "--home", place.root)
+        assert (done.code, done.err) == (0, ""), (words, done.err)
+        assert place.hurt not in done.out
+    assert place.whole in run("sweeps", "--home", place.root).out
+
+
+def rewrite(path: Path, before: str, after: str) -> None:
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after))
+
+
+def newer(files: SweepFiles) -> None:
+    first, *lines = files.journal.read_bytes().splitlines(keepends=True)
+    data = json.loads(first)
+    begun = Begun(data["created"], data["environment"], schema=data["schema"] + 1)
+    files.journal.write_bytes(b"".join([to_line(begun), *lines]))
+
+
+UNREADABLE: dict[str, tuple[Callable[[SweepFiles], object], str]] = {
+    "specification torn": (lambda files: files.spec.write_text("name: [hurt"), "not readable as YAML"),
+    "specification empty": (lambda files: files.spec.write_text(""), "space.yaml is empty"),
+    "specification gone": (lambda files: files.spec.unlink(), "space.yaml is missing"),
+    "specification no text": (lambda files: files.spec.write_bytes(b"\xff\xfe\x00"), "space.yaml is no text"),
+    "specification of something else": (lambda files: files.spec.write_text("shopping: [milk]"), "means nothing to"),
+    "newer version": (newer, "journal.jsonl was written by another version"),
+    "journal empty": (lambda files: files.journal.write_text(""), "journal.jsonl was written by another version"),
+    "first line damaged": (lambda files: rewrite(files.journal, '"begun"', '"began"'), "no readable first line"),
+    "family gone": (
+        lambda files: rewrite(files.spec, "tests.families:LogisticFamily", "gone.away:Family"),
+        "family 'gone.away:Family' cannot be imported: ModuleNotFoundError",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", UNREADABLE)
+def test_an_unreadable_sweep_is_named_and_the_rest_works(kind: str, run: Program, place: Place, tmp_path: Path) -> None:
+    damage, why = UNREADABLE[kind]
+    damage(place.files)
+    the_rest_works(run, place, tmp_path)
+    listed = " ".join(run("sweeps", "--home", place.root).out.split())
+    assert place.hurt in listed
+    assert why in listed
+    each = {one["id"]: one for one in json.loads(run("sweeps", "--home", place.root, "--json").out)}
+    assert why in each[place.hurt]["why"]
+    assert each[place.hurt]["remedy"]
+    for words in (("status",), ("report",), ("compare",), ("export", "--output", tmp_path / "none")):
+        done = run(words[0], place.hurt, *words[1:], "--home", place.root)
+        assert done.code == 1
+        assert place.hurt in done.err
+        assert why in done.err
+        assert "Traceback" not in done.err
+
+
+@pytest.mark.slow
+def test_all_others_are_recorded_and_an_unreadable_one_can_be_deleted(run: Program, place: Place) -> None:
+    UNREADABLE["specification torn"][0](place.files)
+    synced = run("sync", "--home", place.root)
+    assert synced.code == 1
+    assert f"{place.whole}: 8 runs are in" in synced.out
+    assert "1 of 2 sweeps cannot be read" in synced.err
+    done = run("rm", place.hurt, "--yes", "--home", place.root)
+    assert "not readable as YAML" in done.out
+    assert f"deleted {place.hurt}" in done.out
+    assert Home(place.root).sweep_ids() == [place.whole]
+
+
+def test_a_sweep_without_its_family_shows_what_its_journal_knows(run: Program, place: Place) -> None:
+    UNREADABLE["family gone"][0](place.files)
+    shown = run("status", place.hurt, "--home", place.root)
+    assert shown.code == 1
+    for entry in ended(place.root, place.hurt):
+        assert entry.key in shown.out
+    data = json.loads(run("status", place.hurt, "--home", place.root, "--json").out)
+    assert (data["state"], len(data["runs"])) == ("interrupted", KEPT)
+
+
+def flip(path: Path) -> None:
+    """Change one bit in the middle of a file."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def flip_line(journal: Path, number: int) -> None:
+    lines = journal.read_bytes().splitlines(keepends=True)
+    lines[number - 1] = lines[number - 1].replace(b'"seed":0', b'"seed":1').replace(b'"seed":1', b'"seed":2')
+    assert b'"seed":2' in lines[number - 1]
+    journal.write_bytes(b"".join(lines))
+
+
+READERS: dict[str, Callable[[Place, str], object]] = {
+    "outcome flipped": lambda place, key: flip(place.root / "runs" / key / OUTCOME),
+    "outcome empty": lambda place, key: (place.root / "runs" / key / OUTCOME).write_text(""),
+    "outcome gone": lambda place, key: (place.root / "runs" / key / OUTCOME).unlink(),
+    "run gone": lambda place, key: shutil.rmtree(place.root / "runs" / key),
+    "line": lambda place, key: flip_line(place.files.journal, 3),
+}
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_readers_name_a_damaged_run_and_leave_it_out(kind: str, run: Program, place: Place, tmp_path: Path) -> None:
+    key = ended(place.root, place.hurt)[1].key
+    READERS[kind](place, key)
+    before = {path: path.read_bytes() for path in place.root.rglob("*") if path.is_file()}
+    the_rest_works(run, place, tmp_path)
+    shown = run("status", place.hurt, "--home", place.root, "--json")
+    assert shown.code == 0
+    assert ("journal.jsonl, line 3, is damaged" if kind == "line" else f"{key} is damaged") in shown.err
+    assert f"--resume {place.hurt}" in shown.err
+    assert len(json.loads(shown.out)["runs"]) == KEPT - 1
+    after = {path: path.read_bytes() for path in place.root.rglob("*") if path.is_file() and "mlflow" not in path.name}
+    assert {path: before[path] for path in after if path in before} == {
+        path: content for path, content in after.items() if path in before
+    }  # Readers mend nothing.
+
+
+def test_a_stack_whose_files_are_damaged_is_named(run: Program, place: Place, tmp_path: Path) -> None:
+    sweep = lifecycle.load(Home(place.root), place.hurt)
+    leave_stack(Home(place.root), sweep, runs_of(sweep.spec)[KEPT : KEPT + 1], 3)
+    (place.files.stack("stack") / "members.json").write_text('{"requests": [')
+    the_rest_works(run, place, tmp_path)
+    shown = run("status", place.hurt, "--home", place.root)
+    assert shown.code == 0
+    assert "does not say what is trained there" in shown.err
+
+
+def test_damaged_arrays_of_one_run_are_named_in_the_report(run: Program, place: Place, tmp_path: Path) -> None:
+    for path in Home(place.root).runs.glob(f"*/{ARRAYS}"):
+        path.write_bytes(path.read_bytes()[:100])
+    report = tmp_path / "report.html"
+    assert run("report", place.whole, "--output", report, "--home", place.root).code == 0
+    assert "are damaged" in report.read_text()
+
+
+def test_what_is_no_sweep_is_left_alone(run: Program, place: Place, tmp_path: Path) -> None:
+    before = run("sweeps", "--home", place.root).out
+    sweeps = place.root / "sweeps"
+    (sweeps / "photo.png").write_bytes(b"\x89PNG")
+    (sweeps / ".hidden").mkdir()
+    (sweeps / "zebra-from-the-zoo").mkdir()
+    (sweeps / "zebra-from-the-zoo" / "space.yaml").write_text("stripes: 12")
+    assert run("sweeps", "--home", place.root).out == before
+    assert run("status", "--home", place.root).err == ""  # It is not taken for the newest.
+    the_rest_works(run, place, tmp_path)
+
+
+# Sweeps that are resumed over damaged files, for real.
+
+
+def counted(log: Path) -> SweepSpec:
+    grid = {"sizes": [16, 32, 64], "seeds": 2, "search": {"method": "grid"}}
+    return spec(family="tests.home.counting:CountingFamily", settings={"log": str(log), "steps": 4}, **grid)
+
+
+def table_of(out: str) -> list[str]:
+    return [line for line in out.splitlines() if re.match(r"add(\+\w+)? ", line) and "seed" not in line]
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """A home whose only sweep was killed after ``done`` of its 12 runs, two more being trained."""
+
+    home: Home
+    space: Path
+    log: Path
+    table: list[str]
+    done: int = 6
+
+    @property
+    def files(self) -> SweepFiles:
+        return self.home.sweep(self.home.sweep_ids()[0])
+
+    @property
+    def run(self) -> Path:
+        """The directory of a run in the journal."""
+        return self.home.runs / ended(self.home.root, self.home.sweep_ids()[0])[2].key
+
+    @property
+    def checkpoint(self) -> Path:
+        [found] = (self.files.directory / "checkpoints").glob("[!.]*/checkpoint")
+        return found
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
+    """Swept to its end, then cut back to where a kill would have left it."""
+    root = tmp_path_factory.mktemp("undisturbed")
+    (root / "space.yaml").write_text(counted(root / "log").to_yaml())
+    done = command("run", root / "space.yaml", "--local-debug", "--home", root / "home")
+    assert done.code == 0, done.err
+    for record in (root / "home").glob("mlflow.db*"):  # It names this directory, and each test has a copy elsewhere.
+        record.unlink()
+    found = Stopped(Home(root / "home"), root / "space.yaml", root / "log", table_of(done.out))
+    lines = found.files.journal.read_bytes().splitlines(keepends=True)
+    late = ended(found.home.root, found.files.directory.name)[found.done :]
+    found.files.journal.write_bytes(b"".join(lines[: 1 + found.done]))
+    for entry in late:
+        shutil.rmtree(found.home.runs / entry.key)
+    asked = lifecycle.load(found.home, found.files.directory.name).spec
+    requests = tuple(entry.request for entry in late[:2] if entry.request.size == late[0].request.size)
+    sized = asked.model_copy(update={"resources": asked.resources.model_copy(update={"checkpoint_every_s": 1e-9})})
+    job = StackJob(
+        requests, tuple(range(len(requests))), found.files.directory.name, "stack-1", str(found.files.directory)
+    )
+    left = StackWorker(sized, job)
+    left.advance()
+    left.close()
+    assert found.checkpoint.is_dir()
+    return found
+
+
+@pytest.fixture
+def stopped(undisturbed: Stopped, tmp_path: Path) -> Stopped:
+    shutil.copytree(undisturbed.home.root, tmp_path / "home")
+    undisturbed.log.unlink(missing_ok=True)
+    return Stopped(Home(tmp_path / "home"), undisturbed.space, undisturbed.log, undisturbed.table)
+
+
+def claim(stopped: Stopped, content: bytes) -> None:
+    asked = lifecycle.load(stopped.home, stopped.files.directory.name).spec
+    key = asked.make_family().key(asked.config(Request("add+prod", 64, 1)))
+    stopped.home.claims.mkdir(exist_ok=True)
+    (stopped.home.claims / key).write_bytes(content)
+
+
+def outcome_and_checkpoint(stopped: Stopped) -> None:
+    (stopped.run / OUTCOME).write_text("")
+    for path in stopped.checkpoint.rglob("*.json"):
+        flip(path)
+
+
+DAMAGE: dict[str, tuple[Callable[[Stopped], object], int, str]] = {
+    "nothing": (lambda stopped: None, 0, ""),
+    "outcome flipped": (lambda stopped: flip(stopped.run / OUTCOME), 1, OUTCOME),
+    "outcome empty": (lambda stopped: (stopped.run / OUTCOME).write_text(""), 1, OUTCOME),
+    "outcome gone": (lambda stopped: (stopped.run / OUTCOME).unlink(), 1, OUTCOME),
+    "weights flipped": (lambda stopped: flip(stopped.run / WEIGHTS), 1, WEIGHTS),
+    "weights gone": (lambda stopped: (stopped.run / WEIGHTS).unlink(), 1, WEIGHTS),
+    "run gone": (lambda stopped: shutil.rmtree(stopped.run), 1, "is damaged"),
+    "line": (lambda stopped: flip_line(stopped.files.journal, 4), 0, "line 4, is damaged"),
+    "claim": (lambda stopped: claim(stopped, b"\xff\x00/.."), 0, "claims"),
+    "claim empty": (lambda stopped: claim(stopped, b""), 0, "claims"),
+    "checkpoint flipped": (
+        lambda stopped: flip(next(stopped.checkpoint.rglob("*.json"))),
+        0,
+        "begin at step 0",
+    ),
+    "checkpoint gone": (lambda stopped: shutil.rmtree(stopped.checkpoint), 0, "begin at step 0"),
+    "members": (lambda stopped: flip(stopped.checkpoint.parent / "members.json"), 0, "begin at step 0"),
+    "outcome and checkpoint": (outcome_and_checkpoint, 1, OUTCOME),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_resumed_sweep_names_what_is_damaged_and_has_the_same_table(kind: str, stopped: Stopped) -> None:
+    damage, again, named = DAMAGE[kind]
+    damage(stopped)
+    done = command("run", stopped.space, "--local-debug", "--home", stopped.home.root, "--resume")
+    assert done.code == 0, done.err
+    said = " ".join((done.out + done.err).split())
+    assert said.count(" damaged ") + said.count("names no sweep") == (
+        2 if kind == "outcome and checkpoint" else int(kind != "nothing")
+    )
+    assert named in said
+    assert table_of(done.out) == stopped.table != []
+    assert sum(trained(stopped.log).values()) == 12 - stopped.done + again
+    assert set(trained(stopped.log).values()) == {1}
+    runs = [path for path in stopped.home.runs.iterdir() if not path.name.startswith(".")]
+    assert len(runs) == 12
+    assert [flaw_of(path) for path in runs] == [""] * 12
+    memory = lifecycle.recall(stopped.files)
+    assert (len(memory.ended), memory.answered, len(memory.damaged)) == (12, True, int(kind == "line"))
+
+
+def test_a_new_sweep_trains_a_damaged_run_again(stopped: Stopped) -> None:
+    hurt = stopped.run
+    flip(hurt / OUTCOME)
+    done = command("run", stopped.space, "--local-debug", "--home", stopped.home.root)
+    assert done.code == 0, done.err
+    assert f"{hurt} is damaged" in " ".join((done.out + done.err).split())
+    assert table_of(done.out) == stopped.table
+    assert sum(trained(stopped.log).values()) == 12 - stopped.done + 1

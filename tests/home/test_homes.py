@@ -1,0 +1,81 @@
+"""Homes that cannot be used are refused, and homes that can only be read are read."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from orchestrator.home.files import Home
+from tests.catalogue.fabricated import write_sweep
+from tests.cli.program import command
+from tests.sweep.sweeps import spec
+
+
+@pytest.fixture(name="bad")
+def bad_homes(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
+    beneath = {"file": "file", "beneath a file": "file/home", "loop": "loop", "beneath a loop": "loop/home"}
+    places = {name: str(tmp_path / path) for name, path in beneath.items()} | {"dangling": str(tmp_path / "dangling")}
+    return places | {"device": "/dev/null", "beneath a device": "/dev/null/home", "kernel": "/proc/home"}
+
+
+KINDS = ["file", "beneath a file", "loop", "beneath a loop", "dangling", "device", "beneath a device", "kernel"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_home_that_cannot_be_one_is_refused(kind: str, bad: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "space.yaml").write_text(spec().to_yaml())
+    done = command("run", tmp_path / "space.yaml", "--local-debug", "--home", bad[kind])
+    assert done.code == 2, done.err
+    said = " ".join((done.out + done.err).replace("│", " ").split())
+    assert "--home" in said
+    assert any(word in said for word in ("is a file", "cannot be", "is a link to nothing")), said
+    if kind != "kernel":  # There, nothing is: it holds no sweep.
+        assert command("sweeps", "--home", bad[kind]).code == 2
+
+
+@pytest.mark.parametrize("given", ["gs://bucket/home", "S3://bucket/home", "file:home", "s3:/bucket"])
+def test_an_unknown_scheme_is_refused(given: str) -> None:
+    done = command("sweeps", "--home", given)
+    assert done.code == 2
+    assert "s3://BUCKET/PREFIX" in done.err.replace("│", " ")
+
+
+@pytest.fixture(name="frozen")
+def read_only_home(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """A home with a sweep, on a file system that can only be read, and the sweep's id."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    try:
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "tmpfs", place], capture_output=True, text=True)
+    except FileNotFoundError:
+        pytest.skip("no program mounts a file system here")
+    if mounted.returncode:
+        pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
+    try:
+        sweep_id = write_sweep(Home(place / "home")).id
+        Home(place / "home").sweep(sweep_id).lock.touch()
+        subprocess.run(["mount", "-o", "remount,ro", place], check=True)
+        yield place / "home", sweep_id
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def test_a_home_that_can_only_be_read_is_read(frozen: tuple[Path, str], tmp_path: Path) -> None:
+    home, sweep_id = frozen
+    for words in (
+        ("sweeps",),
+        ("status", sweep_id),
+        ("explain", sweep_id),
+        ("report", sweep_id, "--output", tmp_path / "report.html"),
+        ("compare", sweep_id),
+        ("export", sweep_id, "--output", tmp_path / "tables"),
+        ("figure", sweep_id, "--output", tmp_path / "figure.png"),
+    ):
+        done = command(*words, "--home", home)
+        assert (done.code, done.err) == (0, ""), (words, done.err)

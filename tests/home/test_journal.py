@@ -1,0 +1,121 @@
+"""The journal: what is appended is read back, and every damaged line is known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.home.files import Home
+from orchestrator.home.journal import (
+    Answered,
+    BadLine,
+    Begun,
+    Ended,
+    EndedLine,
+    Journal,
+    Stopped,
+    read_journal,
+    recall,
+    to_line,
+)
+from orchestrator.home.run_files import OUTCOME, Storage
+from orchestrator.search.base import Request
+from trainables.base import Evaluation, Outcome, Status
+
+TUNED = Request("add", 8, 0, values=(("training.learning_rate", 0.003), ("training.clip", 1.0)), until=0.8)
+
+
+def entry(seed: int = 0, status: Status = Status.FINISHED) -> Ended:
+    curve = (Evaluation(100, 1.5, {"add": 0.25}, {"steps": 0.5, "add": 3.0}),)
+    outcome = Outcome(status, 300, {"add": 0.5}, {"add": 0.2}, curve, {"seconds": 1.0})
+    return Ended(f"key{seed}", Request("add+prod", 16, seed, 1 + seed % 2), outcome, "older" if seed % 2 else "")
+
+
+def line_of(one: Ended) -> EndedLine:
+    failure = one.outcome if one.outcome.status is Status.FAILED else None
+    return EndedLine(one.key, one.request, failure, one.reused_from, one.at)
+
+
+def write(path: Path, count: int) -> list[EndedLine]:
+    entries = [entry(seed) for seed in range(count)]
+    with Journal(path) as journal:
+        for one in entries:
+            journal.append(one)
+    return [line_of(one) for one in entries]
+
+
+def test_what_was_appended_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "sweep" / "journal.jsonl"
+    assert list(read_journal(path)) == []
+    begun, failed = Begun("2026-01-01T00:00:00+00:00", {"versions": {"numpy": "2"}}), entry(3, Status.FAILED)
+    tuned = Ended("tuned", TUNED, entry().outcome)
+    with Journal(path) as journal:
+        for one in (begun, tuned, failed, Stopped("add"), Answered()):
+            journal.append(one)
+    assert list(read_journal(path)) == [begun, line_of(tuned), line_of(failed), Stopped("add"), Answered()]
+    for text in path.read_text().splitlines():
+        json.loads(text)
+
+
+def test_it_is_folded_with_the_directories_of_runs(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    files = home.sweep("a-20260101-000000-0000")
+    finished, failed, again = entry(0), entry(1, Status.FAILED), entry(1)
+    trial = Ended("tuned", TUNED, entry().outcome)
+    for one in (finished, trial, again):
+        with Storage(home.runs).put(one.key) as directory:
+            (directory / OUTCOME).write_text(json.dumps(one.outcome.to_json()))
+    with Journal(files.journal) as journal:
+        for each in (trial, finished, failed, again, entry(5), Stopped("add")):
+            journal.append(each)
+    memory = recall(files)
+    assert (memory.ended, memory.trials) == ((finished, again), (trial,))  # Of a run that failed, the later word.
+    assert memory.stopped == {"add"}
+    assert not memory.answered
+    [said] = memory.damaged
+    assert "key5 is damaged (FileNotFoundError" in said
+
+
+@given(cut=st.integers(min_value=1, max_value=200))
+def test_a_torn_last_line_is_forgotten_and_written_over(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
+    path = tmp_path_factory.mktemp("torn") / "journal.jsonl"
+    lines = write(path, 3)
+    content = path.read_bytes()
+    last_line = len(content) - content[:-1].rfind(b"\n") - 1
+    path.write_bytes(content[: -min(cut, last_line - 1)])
+    assert list(read_journal(path)) == lines[:2]
+    with Journal(path) as journal:
+        journal.append(entry(7))
+    assert list(read_journal(path)) == [*lines[:2], line_of(entry(7))]
+
+
+@given(at=st.integers(min_value=0), bit=st.integers(min_value=0, max_value=7))
+def test_every_flipped_bit_is_found(tmp_path_factory: pytest.TempPathFactory, at: int, bit: int) -> None:
+    path = tmp_path_factory.mktemp("flipped") / "journal.jsonl"
+    lines = write(path, 3)
+    content = bytearray(path.read_bytes())
+    begin, end = (len(to_line(entry(0))), len(to_line(entry(0)) + to_line(entry(1))) - 1)  # But the line's end.
+    place = begin + at % (end - begin)
+    content[place] ^= 1 << bit
+    path.write_bytes(content)
+    found = list(read_journal(path))
+    assert found[0] == lines[0]
+    assert found[-1] == lines[-1]
+    assert [type(each) for each in found[1:-1]] in ([BadLine], [BadLine, BadLine])  # Two, if it became a line's end.
+
+
+@pytest.mark.parametrize("line", ["{}", "nonsense", "[1]", '{"kind":"ended","key":"x"}', "\x00\r\x00"])
+def test_a_bad_line_is_numbered_and_the_others_are_read(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "journal.jsonl"
+    first, second = write(path, 2)
+    lines = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\n".join([*lines[:1], line.encode(), *lines[1:]]))
+    found = list(read_journal(path))
+    assert [found[0], found[2]] == [first, second]
+    bad = found[1]
+    assert isinstance(bad, BadLine)
+    assert (bad.number, bool(bad.why)) == (2, True)

@@ -1,0 +1,90 @@
+"""What probes found lies beside a run, whole, and is found again by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from orchestrator.home.probed import (
+    ProbeResult,
+    is_due,
+    numbers_of,
+    read_array,
+    read_arrays,
+    read_results,
+    write_result,
+)
+from orchestrator.home.records import ARRAYS
+from orchestrator.home.run_files import Storage
+from tests.families import Firing
+
+
+def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
+    result = ProbeResult("firing", 3, {"mean": 0.25})
+    write_result(Storage(tmp_path.parent), tmp_path.name, result, {"by_room": np.arange(3.0)})
+    assert read_results(tmp_path) == {"firing": result}
+    assert numbers_of(tmp_path) == {"probe/firing/mean": 0.25}
+    assert sorted(path.name for path in (tmp_path / "probes").iterdir()) == ["firing.json", "firing.npz"]
+
+
+def test_a_later_result_replaces_an_older_one_with_its_arrays(tmp_path: Path) -> None:
+    write_result(
+        Storage(tmp_path.parent),
+        tmp_path.name,
+        ProbeResult("firing", 1, {"mean": 0.25}),
+        {"by_room": np.arange(3.0)},
+    )
+    write_result(
+        Storage(tmp_path.parent),
+        tmp_path.name,
+        ProbeResult("firing", 2, error="Traceback\nValueError: no\n"),
+        {},
+    )
+    assert read_array(tmp_path, "by_room") is None
+    assert read_results(tmp_path)["firing"].reason == "ValueError: no"
+    assert numbers_of(tmp_path) == {}
+
+
+def test_arrays_are_the_familys_then_those_of_probes(tmp_path: Path) -> None:
+    np.savez(tmp_path / ARRAYS, embedding=np.eye(2))
+    write_result(
+        Storage(tmp_path.parent),
+        tmp_path.name,
+        ProbeResult("b", 1),
+        {"embedding": np.ones(1), "similarity": np.full(1, 2.0)},
+    )
+    write_result(Storage(tmp_path.parent), tmp_path.name, ProbeResult("c", 1), {"similarity": np.full(1, 3.0)})
+    arrays = read_arrays(tmp_path)
+    assert set(arrays) == {"embedding", "b/embedding", "similarity", "c/similarity"}
+    assert arrays["embedding"].shape == (2, 2)
+    assert (arrays["similarity"][0], arrays["c/similarity"][0]) == (2.0, 3.0)
+    found = read_array(tmp_path, "similarity")
+    assert found is not None
+    assert found[0] == 2.0
+
+
+def test_a_run_without_results_has_none(tmp_path: Path) -> None:
+    assert read_results(tmp_path) == {}
+    assert read_arrays(tmp_path / "nowhere") == {}
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"name": "firing"}', "[]"])
+def test_a_damaged_result_says_so_and_is_made_anew(tmp_path: Path, text: str) -> None:
+    write_result(Storage(tmp_path.parent), tmp_path.name, ProbeResult("firing", 1, {"mean": 0.25}), {})
+    (tmp_path / "probes" / "firing.json").write_text(text)
+    assert read_results(tmp_path)["firing"].error.startswith("firing.json cannot be read")
+    assert is_due(Firing(), tmp_path)
+
+
+def test_what_is_due(tmp_path: Path) -> None:
+    assert is_due(Firing(), tmp_path)
+    write_result(Storage(tmp_path.parent), tmp_path.name, ProbeResult("firing", Firing.version), {})
+    assert not is_due(Firing(), tmp_path)
+    write_result(Storage(tmp_path.parent), tmp_path.name, ProbeResult("firing", Firing.version + 1), {})
+    assert is_due(Firing(), tmp_path)
+    write_result(Storage(tmp_path.parent), tmp_path.name, ProbeResult("firing", Firing.version, error="broken"), {})
+    assert is_due(Firing(), tmp_path)
+    assert json.loads((tmp_path / "probes" / "firing.json").read_text())["error"] == "broken"

@@ -1,0 +1,66 @@
+"""Sweeps from their directories: with the versions of their files, and rules that came later."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.api import load, sweeps
+from orchestrator.catalogue.reading import StoredSweep, read_known
+from orchestrator.home import reading
+from orchestrator.home.files import Home
+from orchestrator.home.reading import Unreadable, UnreadableError
+from orchestrator.home.records import Sweep
+from tests.catalogue.fabricated import write_sweep
+from tests.families import LogisticFamily, LogisticSettings
+from trainables.base import Mix, SettingsError
+
+
+def test_rules_that_came_later_hide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = Home(tmp_path)
+    sweep = write_sweep(home)
+    before = read_known(home, sweep.id)
+
+    def refuse(settings: LogisticSettings) -> None:
+        raise SettingsError("haste is no longer allowed", key="haste")
+
+    def check(family: LogisticFamily, mix: Mix, size: int) -> None:
+        raise SettingsError("no such size any more", key="sizes")
+
+    monkeypatch.setattr(LogisticSettings, "__post_init__", refuse)
+    monkeypatch.setattr(LogisticFamily, "check", check)
+    after = read_known(home, sweep.id)
+    assert isinstance(before, StoredSweep)
+    assert isinstance(after, StoredSweep)
+    assert (after.sweep, after.runs, after.answer) == (before.sweep, before.runs, before.answer)
+
+
+def test_python_reads_all_that_can_be_read_and_says_what_cannot(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    whole, torn, orphan, hurt = (write_sweep(home).id for _ in range(4))
+    home.sweep(torn).spec.write_text("name: [")
+    spec = home.sweep(orphan).spec
+    spec.write_text(spec.read_text().replace("tests.families", "gone.away"))
+    journal = home.sweep(hurt).journal
+    journal.write_text(journal.read_text().replace('"kind":"ended"', '"kind":"eaten"', 1))
+    listed = sweeps(tmp_path).set_index("sweep")
+    assert dict(listed["state"]) == {whole: "finished", torn: "unreadable", orphan: "finished", hurt: "finished"}
+    runs = len(load(whole, tmp_path).runs)
+    assert dict(listed["runs"].dropna()) == {whole: runs, orphan: runs, hurt: runs - 1}
+    assert listed["unreadable"][whole] == ""
+    assert "not readable as YAML" in listed["unreadable"][torn]
+    assert "cannot be imported" in listed["unreadable"][orphan]
+    for sweep_id in (torn, orphan):
+        with pytest.raises(UnreadableError, match=sweep_id):
+            load(sweep_id, tmp_path)
+    with pytest.warns(UserWarning, match="line 2, is damaged"):
+        assert len(load(hurt, tmp_path).runs) == runs - 1
+
+
+def test_all_are_read_one_by_one(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    first, second = write_sweep(home, runs=[]).id, write_sweep(home, runs=[]).id
+    home.sweep(first).spec.write_bytes(b"")
+    found = {each.id: type(each) for each in (reading.read(home, sweep_id) for sweep_id in home.sweep_ids())}
+    assert found == {first: Unreadable, second: Sweep}

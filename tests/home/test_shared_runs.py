@@ -1,0 +1,199 @@
+"""A run belongs to the home: what one sweep trained is found by the next, through the program."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator.home import lifecycle
+from orchestrator.home.files import Home
+from orchestrator.home.run_files import Storage
+from orchestrator.home.runs import SweepRuns, removable
+from orchestrator.sweep.run import RunOptions, run_sweep
+from tests.cli.program import command
+from tests.home.counting import trained
+from tests.sweep.sweeps import ended, quiet, spec
+
+ROOT = Path(__file__).resolve().parents[2]
+Spaces = Callable[..., tuple[Path, Path]]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "trained.txt"
+
+
+@pytest.fixture
+def spaces(tmp_path: Path, log: Path) -> Spaces:
+    """Two search spaces that share their baseline, at two sizes with two seeds."""
+
+    def write(sleep_s: float = 0.0) -> tuple[Path, Path]:
+        files = []
+        for name, mix in (("with_prod", "add+prod"), ("with_max", "add+max")):
+            files.append(tmp_path / f"{name}.yaml")
+            files[-1].write_text(
+                f"name: {name}\nquestion: Does it help ADD?\nfamily: tests.home.counting:CountingFamily\ntarget: add\n"
+                f"mixes: [add, {mix}]\nsizes: [8, 96]\nseeds: 2\nsearch: {{method: grid}}\n"
+                f"settings: {{log: {log}, sleep_s: {sleep_s}}}\n"
+            )
+        return files[0], files[1]
+
+    return write
+
+
+def start(home: Path, *words: object) -> subprocess.Popen[str]:
+    """The program, begun in a process of its own."""
+    command = [sys.executable, "-m", "orchestrator", *map(str, words), "--home", str(home)]
+    return subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    """What a program that ends well had to say."""
+    out, _ = process.communicate(timeout=600)
+    assert process.returncode == 0, out
+    return out
+
+
+def here(home: Path, *words: object) -> str:
+    """What the program has to say in this process, where it ends well."""
+    done = command(*words, "--home", home)
+    assert done.code == 0, done.out + done.err
+    return done.out + done.err
+
+
+def sweep_of(home: Path, space: str) -> str:
+    [found] = [each for each in Home(home).sweep_ids() if each.startswith(space)]
+    return found
+
+
+def table_of(out: str) -> list[str]:
+    """The lines of an answer's table."""
+    return [line for line in out.splitlines() if re.match(r"add(\+\w+)? ", line) and "seed" not in line]
+
+
+def test_a_shared_baseline_is_trained_once_and_the_answer_is_the_same(
+    spaces: Spaces, log: Path, tmp_path: Path
+) -> None:
+    first, second = spaces()
+    here(tmp_path / "home", "run", first, "--local-debug")
+    out = here(tmp_path / "home", "run", second, "--local-debug")
+    assert set(trained(log).values()) == {1}
+    assert len(trained(log)) == 12  # 4 of the baseline and 4 of each mix, where two sweeps alone would train 16.
+    there = sweep_of(tmp_path / "home", "with_prod")
+    assert f"4 runs were there already, trained for {there} (4)." in out
+    status = here(tmp_path / "home", "status", "with_max")
+    assert "in 4 runs, 4 more were there already" in status
+    alone = here(tmp_path / "other home", "run", second, "--local-debug")
+    assert table_of(out) == table_of(alone) != []
+
+
+def test_fresh_trains_anew_and_says_so(spaces: Spaces, log: Path, tmp_path: Path) -> None:
+    first, second = spaces()
+    here(tmp_path, "run", first, "--local-debug")
+    out = here(tmp_path, "run", second, "--local-debug", "--fresh")
+    assert "every run trained anew" in out
+    assert "there already" not in out
+    assert trained(log)["add 8 0"] == 2
+    assert "trained anew" in (tmp_path / "sweeps" / sweep_of(tmp_path, "with_max") / "report.html").read_text()
+    assert len(list((tmp_path / "runs").iterdir())) == 16  # Those of a fresh sweep have keys of their own.
+    here(tmp_path, "run", second, "--local-debug", "--extend", sweep_of(tmp_path, "with_max"))
+    assert trained(log)["add 8 0"] == 2
+
+
+@pytest.mark.parametrize("engine", [["--local-debug"], pytest.param([], marks=pytest.mark.night)])
+def test_two_sweeps_at_once_train_a_run_once(engine: list[str], spaces: Spaces, log: Path, tmp_path: Path) -> None:
+    both = [start(tmp_path, "run", space, *engine) for space in spaces(sleep_s=0.1)]
+    outs = [said(each) for each in both]
+    assert set(trained(log).values()) == {1}, trained(log)
+    assert len(trained(log)) == 12
+    found = [int(count) for out in outs for count in re.findall(r"^(\d+) runs? w(?:ere|as) there already", out, re.M)]
+    assert sum(found) == 4
+    for space in ("with_prod", "with_max"):
+        assert len(ended(tmp_path, sweep_of(tmp_path, space))) == 8
+
+
+def test_after_a_kill_another_sweep_goes_on_and_the_first_can_be_resumed(
+    spaces: Spaces, log: Path, tmp_path: Path
+) -> None:
+    first, second = spaces(sleep_s=0.3)
+    killed = start(tmp_path, "run", first, "--local-debug")
+    while len(kept := list((tmp_path / "runs").glob("[0-9a-f]*/outcome.json"))) < 2:
+        assert killed.poll() is None, killed.communicate()
+        time.sleep(0.02)
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.communicate()
+    lost = trained(log).total() - len(kept)  # Trained to their end, and killed before they were on disk.
+    out = here(tmp_path, "run", second, "--local-debug")
+    there = re.search(r"^(\d+) runs? w(?:ere|as) there already", out, re.M)
+    assert there is not None
+    assert int(there[1]) >= 1
+    here(tmp_path, "run", first, "--local-debug", "--resume")
+    assert len(trained(log)) == 12
+    assert trained(log).total() - 12 <= lost
+    assert len(ended(tmp_path, sweep_of(tmp_path, "with_prod"))) == 8
+
+
+@pytest.mark.night
+def test_rm_keeps_the_runs_that_another_sweep_refers_to(spaces: Spaces, log: Path, tmp_path: Path) -> None:
+    first, second = spaces()
+    here(tmp_path, "run", first, "--local-debug")
+    here(tmp_path, "run", second, "--local-debug")
+    here(tmp_path, "rm", "with_prod", "--yes")
+    assert len(list((tmp_path / "runs").iterdir())) == 8
+    kept = here(tmp_path, "status", "with_max", "--json")
+    assert kept.count('"finished"') >= 8
+    here(tmp_path, "rm", "with_max", "--yes")
+    assert list((tmp_path / "runs").iterdir()) == []
+    assert list((tmp_path / "claims").iterdir()) == []
+
+
+def test_a_claim_holds_while_its_sweep_is_driven(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    mine, other = home.sweep("mine-1"), home.sweep("other-1")
+    for files in (mine, other):
+        files.directory.mkdir(parents=True)
+    with lifecycle.driving(other):
+        assert SweepRuns(other).claim("key")
+        assert SweepRuns(other).claim("key")
+        assert not SweepRuns(mine).claim("key")
+    assert SweepRuns(mine).claim("key")  # Nobody drives the other one any more.
+    with lifecycle.driving(mine):
+        assert not SweepRuns(other).claim("key")
+        SweepRuns(other).free("key")  # Not its own to give up.
+        assert not SweepRuns(other).claim("key")
+        SweepRuns(mine).free("key")
+        assert SweepRuns(other).claim("key")
+
+
+def test_a_claim_needs_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_links(*paths: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)  # As on a file system that has none.
+    mine, other = Home(tmp_path).sweep("mine-1"), Home(tmp_path).sweep("other-1")
+    for files in (mine, other):
+        files.directory.mkdir(parents=True)
+    with lifecycle.driving(mine):
+        assert SweepRuns(mine).claim("key")
+        assert not SweepRuns(other).claim("key")
+
+
+def test_what_a_sweep_is_training_is_not_removed_with_another(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    run_sweep(spec(search={"method": "grid"}, sizes=[8]), RunOptions(home=tmp_path, local_debug=True), quiet())
+    [there] = home.sweep_ids()
+    keys = Storage(home.runs).list()
+    assert removable(home, there) == keys
+    other = home.sweep("other-1")
+    other.directory.mkdir(parents=True)
+    with lifecycle.driving(other):
+        assert SweepRuns(other).claim(keys[0])
+        assert removable(home, there) == keys[1:]

@@ -1,0 +1,61 @@
+"""A finished sweep on disk, as an engine leaves it, for the tests of the record."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from orchestrator.home.records import ARRAYS, RunRecord, Sweep
+from orchestrator.home.run_files import Storage
+from orchestrator.report.answer import Answer, answer
+from orchestrator.space.spec import SweepSpec
+from tests.report.samples import diverged, failed, make_spec, train
+from trainables.base import Evaluation, Outcome, RunConfig
+
+ENVIRONMENT = {"versions": {"python": "3.11.7", "torch": "2.13.0"}, "git": {"commit": "a1b2c3", "edited": False}}
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A sweep, its runs and its answer."""
+
+    sweep: Sweep
+    runs: tuple[RunRecord, ...]
+    answer: Answer
+
+
+def finish(directory: Path, sweep_id: str = "add_vs_add_prod-20260102-030405-ab12") -> Finished:
+    """Five finished runs, one diverged, one failed."""
+    spec = make_spec()
+    sweep = Sweep(sweep_id, spec, directory / sweep_id, "2026-01-02T03:04:05+00:00", ENVIRONMENT)
+    cells = [("add", 24), ("add", 64), ("add+prod", 16), ("add+prod", 32), ("add+prod", 64)]
+    ended = train(spec, cells, seeds=1)
+    ended += [(config, diverged(config)) for config, _ in train(spec, [("add", 8)], seeds=1)]
+    ended += [(config, failed()) for config, _ in train(spec, [("add+prod", 12)], seeds=1)]
+    runs = tuple(_leave(spec, sweep.directory, config, outcome) for config, outcome in ended)
+    return Finished(sweep, runs, answer(spec, ended))
+
+
+def _leave(spec: SweepSpec, directory: Path, config: RunConfig, outcome: Outcome) -> RunRecord:
+    """A run's files as a worker writes them, and a learning curve of 60 evaluations."""
+    key = spec.make_family().key(config)
+    folder = directory / "runs" / key
+    if not outcome.error:
+        folder.mkdir(parents=True)
+        embedding = np.random.default_rng(config.seed).normal(size=(6, config.size)).astype(np.float32)
+        similarity = np.corrcoef(embedding).astype(np.float32)
+        np.savez(folder / ARRAYS, embedding=embedding, similarity=similarity)
+        curve = tuple(
+            Evaluation(50 * step, 2.0 / step, dict.fromkeys(config.mix.tasks, step / 60)) for step in range(1, 61)
+        )
+        outcome = replace(
+            outcome,
+            steps=3000,
+            curve=curve,
+            measures={"seconds": 40.5, "test_examples_add": 21.0},
+            data=hashlib.sha256(f"{config.mix} {config.seed}".encode()).hexdigest()[:32],
+        )
+    return RunRecord(key, config, outcome, Storage(folder.parent))

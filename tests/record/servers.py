@@ -1,0 +1,62 @@
+"""A real MLflow server over a store, for the tests that need one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from orchestrator.errors import SweepError
+from orchestrator.record.store import Store, check
+
+START_S = 90.0
+
+
+def free_port() -> int:
+    """A port on loopback that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+@contextmanager
+def serving(home: Path, port: int) -> Iterator[Store]:
+    """An MLflow server on loopback over the store in ``home``."""
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    command += [
+        "--backend-store-uri",
+        f"sqlite:///{home}/mlflow.db",
+        "--artifacts-destination",
+        str(home / "artifacts"),
+    ]
+    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    store = Store(f"http://127.0.0.1:{port}", None)
+    with (home / "server.log").open("ab") as log:
+        # A session of its own, so that its workers end with it.
+        server = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
+        try:
+            _wait_for(store, server)
+            yield store
+        finally:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+
+
+def _wait_for(store: Store, server: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + START_S
+    while True:
+        try:
+            check(store)
+        except SweepError:
+            assert server.poll() is None, "the server ended"
+            assert time.monotonic() < until, "the server did not start"
+            time.sleep(0.2)
+        else:
+            return

@@ -1,0 +1,208 @@
+"""A team's MLflow as deploy/README.md describes it: PostgreSQL, a server that speaks S3, and MLflow with its own
+login over both, each really started, on loopback."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import boto3
+import requests
+
+from tests.record.servers import free_port
+
+START_S = 120.0
+BUCKET, REGION = "mlflow", "us-east-1"
+DATABASE_PASSWORD, STORE_PASSWORD = "database-Jq8wVz", "store-Xm2pTe"
+ADMIN, ADMIN_PASSWORD = "admin", "administrators-Kd7yLs"
+PASSWORDS = (DATABASE_PASSWORD, STORE_PASSWORD, ADMIN_PASSWORD)
+NEEDED = {"moto": "moto[s3]", "psycopg2": "psycopg2-binary", "flask_wtf": "Flask-WTF"}
+
+
+def missing() -> str:
+    """Why a team's MLflow cannot be started here; ``""`` where it can."""
+    packages = [name for module, name in NEEDED.items() if importlib.util.find_spec(module) is None]
+    if packages:
+        return f"needs {', '.join(packages)} (pip install)"
+    if _program("initdb") is None:
+        return "needs PostgreSQL (apt-get install postgresql)"
+    return ""
+
+
+@dataclass(frozen=True)
+class Team:
+    """A running server. ``database`` is its PostgreSQL's address with the password, ``objects`` its store's; ``log`` is
+    what the server says."""
+
+    uri: str
+    database: str
+    objects: str
+    log: Path
+
+    def add_user(self, name: str, password: str) -> None:
+        """Make an account that may read what others record, and write what is its own."""
+        self.ask("2.0/mlflow/users/create", {"username": name, "password": password})
+
+    def ask(self, call: str, said: dict[str, str]) -> None:
+        """Call the server as its administrator."""
+        place = f"{self.uri}/api/{call}"
+        requests.post(place, json=said, auth=(ADMIN, ADMIN_PASSWORD), timeout=30).raise_for_status()
+
+    def kept(self) -> dict[str, bytes]:
+        """Every object in the bucket, by its key."""
+        client = _bucket(self.objects)
+        pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
+        keys = [each["Key"] for page in pages for each in page.get("Contents", ())]
+        return {key: client.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys}
+
+
+@contextmanager
+def serving_team(*, login_kept_s: int = 0) -> Iterator[Team]:
+    """A database, a bucket and an MLflow server with a login over them. ``login_kept_s``: how long the server takes a
+    password that it has checked for right without checking it again, which costs it a tenth of a second."""
+    with ExitStack() as held:
+        place = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="team-")))
+        database = held.enter_context(postgres(place / "postgres"))
+        objects = held.enter_context(object_store(place))
+        settings = place / "auth.ini"
+        settings.write_text(
+            f"[mlflow]\ndefault_permission = READ\ndatabase_uri = {database}\nadmin_username = {ADMIN}\n"
+            "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n"
+            f"auth_cache_ttl_seconds = {login_kept_s}\n"
+        )
+        port = free_port()
+        command = [sys.executable, "-m", "mlflow", "server", "--app-name", "basic-auth", "--workers", "1"]
+        command += ["--host", "127.0.0.1", "--port", str(port), "--artifacts-destination", f"s3://{BUCKET}"]
+        said = _store_environment(objects) | {
+            "MLFLOW_BACKEND_STORE_URI": database,
+            "MLFLOW_AUTH_CONFIG_PATH": str(settings),
+            "MLFLOW_AUTH_ADMIN_PASSWORD": ADMIN_PASSWORD,
+            "MLFLOW_FLASK_SERVER_SECRET_KEY": "of-a-test-Wn5rGh",
+            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        }
+        log = place / "mlflow.log"
+        held.enter_context(_running(command, log, said))
+        uri = f"http://127.0.0.1:{port}"
+        _wait_for(lambda: requests.get(f"{uri}/health", timeout=5).ok, log)
+        yield Team(uri, database, objects, log)
+
+
+@contextmanager
+def postgres(place: Path) -> Iterator[str]:
+    """A new PostgreSQL with a database ``mlflow``; its address. Root starts it as Debian's user ``postgres``."""
+    user = "postgres" if os.geteuid() == 0 else None
+    place.mkdir()
+    if user:
+        shutil.chown(place, user)
+        place.parent.chmod(0o711)
+    secret = place / "secret"
+    secret.write_text(DATABASE_PASSWORD)
+    if user:
+        shutil.chown(secret, user)
+    data, port, log = place / "data", free_port(), place.parent / "postgres.log"
+    made = [_found("initdb"), "-D", str(data), "-U", "mlflow", "-A", "scram-sha-256", f"--pwfile={secret}"]
+    subprocess.run(made, check=True, user=user, group=user, cwd=place, capture_output=True, timeout=START_S)
+    command = [_found("postgres"), "-D", str(data), "-p", str(port), "-h", "127.0.0.1", "-k", str(place)]
+    server = f"postgresql+psycopg2://mlflow:{DATABASE_PASSWORD}@127.0.0.1:{port}"
+    with _running(command, log, {}, user):
+        import psycopg2
+
+        def make() -> bool:
+            connection = psycopg2.connect(f"{server}/postgres".replace("+psycopg2", ""))
+            connection.autocommit = True
+            connection.cursor().execute("CREATE DATABASE mlflow")
+            connection.close()
+            return True
+
+        _wait_for(make, log)
+        yield f"{server}/mlflow"
+
+
+@contextmanager
+def object_store(place: Path) -> Iterator[str]:
+    """A server that speaks S3, with an empty bucket; its address."""
+    port, log = free_port(), place / "store.log"
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    address = f"http://127.0.0.1:{port}"
+    with _running(command, log, {}):
+        _wait_for(lambda: requests.get(address, timeout=5).ok, log)
+        _bucket(address).create_bucket(Bucket=BUCKET)
+        yield address
+
+
+def _bucket(address: str) -> boto3.client:
+    return boto3.client(
+        "s3",
+        endpoint_url=address,
+        region_name=REGION,
+        aws_access_key_id="mlflow",
+        aws_secret_access_key=STORE_PASSWORD,
+    )
+
+
+def _store_environment(address: str) -> dict[str, str]:
+    return {
+        "MLFLOW_S3_ENDPOINT_URL": address,
+        "AWS_ACCESS_KEY_ID": "mlflow",
+        "AWS_SECRET_ACCESS_KEY": STORE_PASSWORD,
+        "AWS_DEFAULT_REGION": REGION,
+    }
+
+
+@contextmanager
+def _running(command: list[str], log: Path, environment: dict[str, str], user: str | None = None) -> Iterator[None]:
+    """A server in a session of its own, which ends with the block."""
+    mine = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
+    with log.open("ab") as said:
+        server = subprocess.Popen(
+            command,
+            stdout=said,
+            stderr=said,
+            env=mine | environment,
+            user=user,
+            group=user,
+            cwd=log.parent,
+            start_new_session=True,
+        )
+    try:
+        yield
+    finally:
+        if user:  # PostgreSQL leaves shared memory behind where it is killed.
+            server.send_signal(signal.SIGINT)
+        else:
+            os.killpg(server.pid, signal.SIGKILL)
+        server.wait(60)
+
+
+def _wait_for(answers: Callable[[], bool], log: Path) -> None:
+    until = time.monotonic() + START_S
+    while True:
+        try:
+            if answers():
+                return
+        except Exception:  # noqa: BLE001 - each client has its own error for a server that is not there yet
+            if time.monotonic() > until:
+                raise AssertionError(f"it does not start:\n{log.read_text(errors='replace')[-2000:]}") from None
+        time.sleep(0.2)
+
+
+def _program(name: str) -> str | None:
+    """Where a program of PostgreSQL is: Debian keeps them off the path."""
+    debians = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    return shutil.which(name) or (str(debians[-1]) if debians else None)
+
+
+def _found(name: str) -> str:
+    found = _program(name)
+    assert found is not None, missing()
+    return found

@@ -1,0 +1,454 @@
+"""The record in a real MLflow store, read back through MLflow's own client."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+import time
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from orchestrator.home.probed import ProbeResult, write_result
+from orchestrator.record.mlflow_tracker import MlflowTracker, remove_sweep
+from orchestrator.record.recorder import Ending
+from orchestrator.record.store import DATABASE, Store, choose
+from orchestrator.report.answer import Answer, answer
+from orchestrator.space.spec import SweepSpec
+from orchestrator.space.validation import parse
+from tests.record.samples import Finished, finish
+from tests.report.samples import make_spec
+from trainables.base import Status
+
+SWEEP = "add_vs_add_prod-20260102-030405-ab12"
+
+
+@dataclass(frozen=True)
+class Record:
+    """A store and the sweep that was recorded in it."""
+
+    store: Store
+    finished: Finished
+    client: MlflowClient
+
+    def runs(self, sweep_id: str = "", **tags: str) -> list[Run]:
+        wanted = {"sweep": sweep_id or self.finished.sweep.id, **tags}
+        conditions = " and ".join(f"tags.{key} = '{value}'" for key, value in wanted.items())
+        return list(self.client.search_runs([experiment_id(self.client)], conditions, max_results=500))
+
+    def one(self, sweep_id: str = "", **tags: str) -> Run:
+        (run,) = self.runs(sweep_id, **tags)
+        return run
+
+    def artifacts(self, run: Run) -> set[str]:
+        return {each.path for each in self.client.list_artifacts(run.info.run_id)}
+
+    def text(self, run: Run, name: str) -> str:
+        return Path(self.client.download_artifacts(run.info.run_id, name)).read_text(encoding="utf-8")
+
+
+def record(tracker: MlflowTracker, finished: Finished, ending: Ending = Ending.FINISHED) -> None:
+    tracker.begin(finished.sweep)
+    for run in finished.runs:
+        tracker.run_ended(finished.sweep, run)
+    tracker.end(finished.sweep, finished.answer, ending)
+
+
+def fresh_store(empty: Path, home: Path) -> Store:
+    shutil.copyfile(empty, home / DATABASE)
+    return choose(home, {})
+
+
+@pytest.fixture(scope="module", name="kept")
+def kept_record(tmp_path_factory: pytest.TempPathFactory, empty: Path) -> Record:
+    home = tmp_path_factory.mktemp("home")
+    store = fresh_store(empty, home)
+    finished = finish(home)
+    record(MlflowTracker(store), finished)
+    return Record(store, finished, MlflowClient(store.uri))
+
+
+def experiment_id(client: MlflowClient) -> str:
+    experiment = client.get_experiment_by_name("add_vs_add_prod")
+    assert experiment is not None
+    return str(experiment.experiment_id)
+
+
+def parent_id(run: Run) -> str:
+    return str(run.data.tags["mlflow.parentRunId"])
+
+
+def test_a_sweep_is_one_run_with_everything_nested_in_it(kept: Record) -> None:
+    sweep = kept.one(kind="sweep")
+    kinds = Counter(run.data.tags["kind"] for run in kept.runs())
+    assert kinds == {"sweep": 1, "run": 7, "transition": 2}
+    nested = [run for run in kept.runs() if run.data.tags["kind"] != "sweep"]
+    assert {parent_id(run) for run in nested} == {sweep.info.run_id}
+    assert "mlflow.parentRunId" not in sweep.data.tags
+
+
+def test_the_sweep_says_what_it_asked_and_found(kept: Record) -> None:
+    sweep = kept.one(kind="sweep")
+    assert sweep.info.run_name == kept.finished.sweep.id
+    assert sweep.info.status == "FINISHED"
+    assert sweep.data.params["target"] == "add"
+    assert sweep.data.params["mixes"] == "add, add+prod"
+    assert sweep.data.params["search.method"] == "bayes"
+    assert sweep.data.params["curve.midpoint"] == "40.0"
+    assert sweep.data.tags["env.git.commit"] == "a1b2c3"
+    assert sweep.data.tags["env.versions.torch"] == "2.13.0"
+    assert sweep.data.tags["state"] == "finished"
+    assert {
+        "answer.json",
+        "answer.txt",
+        "environment.json",
+        "search_space.yaml",
+        "transitions.png",
+        "transitions.svg",
+    } <= kept.artifacts(sweep)
+    assert Answer.from_json(json.loads(kept.text(sweep, "answer.json"))) == kept.finished.answer
+    assert kept.text(sweep, "answer.txt").startswith("add: size at 80% of the asymptote")
+    note = sweep.data.tags["mlflow.note.content"]
+    assert make_spec().question in note
+    assert "target add" in note
+    for mix in kept.finished.answer.mixes:
+        name = mix.mix.replace("+", ".")
+        assert sweep.data.metrics[f"runs/{name}"] == mix.runs
+        value = mix.target.transition.relative.value
+        assert sweep.data.metrics.get(f"transition/{name}") == (None if value is None else pytest.approx(value))
+
+
+def test_the_resolved_search_space_reproduces_the_sweep(kept: Record) -> None:
+    text = kept.text(kept.one(kind="sweep"), "search_space.yaml")
+    assert parse(SweepSpec, yaml.safe_load(text)) == kept.finished.sweep.spec
+
+
+def test_a_run_is_found_by_mix_size_and_seed(kept: Record) -> None:
+    query = "params.mix = 'add+prod' and params.units = '64' and params.seed = '0' and tags.kind = 'run'"
+    (run,) = kept.client.search_runs([experiment_id(kept.client)], query)
+    expected = next(run for run in kept.finished.runs if (run.config.mix.name, run.config.size) == ("add+prod", 64))
+    assert run.data.tags["run_key"] == expected.key
+    assert run.data.tags["status"] == "finished"
+    assert run.info.status == "FINISHED"
+    assert run.info.run_name == "add+prod units 64 seed 0"
+    assert run.data.params["curve.slope"] == "8.0"
+    metrics = run.data.metrics
+    assert metrics["test_accuracy/add"] == pytest.approx(expected.outcome.accuracy["add"])
+    assert metrics["test_accuracy/prod"] == pytest.approx(expected.outcome.accuracy["prod"])
+    assert metrics["floor/add"] == pytest.approx(0.1)
+    assert metrics["parameters"] == 64 * 65
+    assert metrics["core_parameters"] == 64 * 64
+    assert metrics["seconds"] == 40.5
+    assert metrics["steps"] == 3000
+    assert run.info.end_time - run.info.start_time == 40_500
+
+
+def test_learning_curves_are_per_task_over_steps(kept: Record) -> None:
+    run = next(
+        run for run in kept.runs(kind="run") if run.data.params["mix"] == "add+prod" and "loss" in run.data.metrics
+    )
+    for name, last in (("accuracy/add", 1.0), ("accuracy/prod", 1.0), ("loss", 2.0 / 60)):
+        history = sorted(kept.client.get_metric_history(run.info.run_id, name), key=lambda metric: metric.step)
+        assert [metric.step for metric in history] == list(range(50, 3001, 50))
+        assert history[-1].value == pytest.approx(last)
+        assert [metric.timestamp for metric in history] == sorted(metric.timestamp for metric in history)
+        assert run.info.start_time <= history[0].timestamp
+        assert history[-1].timestamp <= run.info.end_time
+
+
+def test_arrays_come_along_with_a_picture_for_the_first_seed_of_a_size(empty: Path, tmp_path: Path) -> None:
+    """Drawing takes as long as all the rest of a record."""
+    done = finish(tmp_path)
+    first = next(run for run in done.runs if run.outcome.status is Status.FINISHED)
+    second = replace(first, key="second", config=replace(first.config, seed=done.sweep.spec.seed + 1))
+    longer = replace(first, key="longer", config=replace(first.config, steps_factor=2))
+    for other in (second, longer):
+        shutil.copytree(first.directory, other.runs.get(other.key))
+    store = fresh_store(empty, tmp_path)
+    tracker, kept = MlflowTracker(store), Record(store, done, MlflowClient(store.uri))
+    for run in (first, second, longer):
+        tracker.run_ended(done.sweep, run)
+    found = {run.data.tags["run_key"]: kept.artifacts(run) for run in kept.runs(kind="run")}
+    assert found == {
+        first.key: {"arrays.npz", "similarity.png"},
+        "second": {"arrays.npz"},
+        "longer": {"arrays.npz"},
+    }
+    recorded = kept.one(run_key=first.key).info.run_id
+    assert Path(kept.client.download_artifacts(recorded, "similarity.png")).stat().st_size > 5000
+    with np.load(kept.client.download_artifacts(recorded, "arrays.npz"), allow_pickle=False) as arrays:
+        assert arrays["embedding"].shape == (6, first.config.size)
+        assert arrays["similarity"].shape == (6, 6)
+
+
+def test_what_probes_find_later_replaces_the_record_of_the_run(empty: Path, tmp_path: Path) -> None:
+    done = finish(tmp_path)
+    run = next(run for run in done.runs if run.outcome.status is Status.FINISHED)
+    store = fresh_store(empty, tmp_path)
+    kept = Record(store, done, MlflowClient(store.uri))
+    MlflowTracker(store).run_ended(done.sweep, run)
+    before = kept.one(run_key=run.key)
+    assert not any(name.startswith("probe/") for name in before.data.metrics)
+    write_result(run.runs, run.key, ProbeResult("firing", 1, {"mean": 0.25}), {"by_room": np.arange(3.0)})
+    MlflowTracker(store).run_ended(done.sweep, run)
+    after = kept.one(run_key=run.key)
+    assert after.data.metrics["probe/firing/mean"] == 0.25
+    assert kept.artifacts(after) == {"arrays.npz", "similarity.png", "probes"}
+    assert after.info.end_time == before.info.end_time
+    MlflowTracker(store).run_ended(done.sweep, run)
+    assert kept.one(run_key=run.key).info.run_id == after.info.run_id
+
+
+def test_diverged_is_data_and_failed_is_not(kept: Record) -> None:
+    diverged, failed = kept.one(kind="run", status="diverged"), kept.one(kind="run", status="failed")
+    assert diverged.info.status == "FINISHED"
+    assert diverged.data.metrics["test_accuracy/add"] == pytest.approx(0.1)
+    assert failed.info.status == "FAILED"
+    assert "ZeroDivisionError" in kept.text(failed, "traceback.txt")
+    assert not any(name.startswith("test_accuracy") for name in failed.data.metrics)
+    assert "failed" in failed.data.tags["mlflow.note.content"]
+
+
+def test_times_are_those_of_the_log_whenever_it_is_recorded(empty: Path, tmp_path: Path) -> None:
+    finished = finish(tmp_path)
+    times = [f"2026-01-02T03:{minute:02}:00+00:00" for minute in range(10, 10 + len(finished.runs))]
+    runs = tuple(replace(run, at=at) for run, at in zip(finished.runs, times, strict=True))
+    store = fresh_store(empty, tmp_path)
+    record(MlflowTracker(store), replace(finished, runs=runs))
+    kept = Record(store, finished, MlflowClient(store.uri))
+    ends = [kept.one(run_key=run.key).info.end_time for run in runs]
+    assert ends == [1767323400000 + 60_000 * place for place in range(len(runs))]
+    assert {run.info.end_time for run in kept.runs() if run.data.tags["kind"] != "run"} == {ends[-1]}
+
+
+def test_a_transition_run_holds_the_curve(kept: Record) -> None:
+    mix = kept.finished.answer.mix("add+prod")
+    found = mix.target.transition
+    run = kept.one(kind="transition", mix="add+prod")
+    assert run.data.params["mix"] == "add+prod"
+    assert run.data.params["verdict"] == found.verdict.value
+    assert run.data.params["curve.midpoint"] == "40.0"
+    said = {"transition": found.relative.value, "low": found.relative.low, "high": found.relative.high}
+    for name, value in said.items():
+        assert run.data.metrics.get(name) == (None if value is None else pytest.approx(value))
+    assert found.fit is not None
+    assert run.data.metrics["fit.midpoint"] == pytest.approx(found.fit.midpoint)
+    assert run.data.metrics["fit.asymptote"] == pytest.approx(found.fit.asymptote)
+    assert run.data.metrics["p_above"] == pytest.approx(found.p_above)
+    assert (run.data.metrics["runs"], run.data.metrics["failed"]) == (3, 1)
+    assert kept.artifacts(run) == {
+        "curve.png",
+        "fit.json",
+        "points.json",
+        "posterior.json",
+        "runs.csv",
+        "transition.json",
+    }
+    points = json.loads(kept.text(run, "points.json"))
+    assert [point["size"] for point in points["add"]] == [16, 32, 64]
+    assert json.loads(kept.text(run, "fit.json"))["add"]["slope"] == pytest.approx(found.fit.slope)
+    posterior = json.loads(kept.text(run, "posterior.json"))["prod"]
+    assert sum(posterior["weights"]) + posterior["above"] == pytest.approx(1)
+    assert len(posterior["sizes"]) == len(posterior["weights"])
+    estimates = json.loads(kept.text(run, "transition.json"))
+    assert estimates["tasks"][0]["total"]["low"] == pytest.approx(mix.target.total.low)
+
+
+def test_a_transition_names_the_runs_it_rests_on(kept: Record) -> None:
+    run = kept.one(kind="transition", mix="add+prod")
+    lines = list(csv.DictReader(io.StringIO(kept.text(run, "runs.csv"))))
+    assert [(line["units"], line["parameters"], line["seed"]) for line in lines] == [
+        ("16", "272", "0"),
+        ("32", "1056", "0"),
+        ("64", "4160", "0"),
+    ]
+    for line in lines:
+        recorded = kept.one(kind="run", run_key=line["run_key"])
+        assert recorded.data.params["units"] == line["units"]
+        for task in ("add", "prod"):
+            assert recorded.data.metrics[f"test_accuracy/{task}"] == pytest.approx(
+                float(line[f"test_accuracy/{task}"]), abs=1e-5
+            )
+    note = run.data.tags["mlflow.note.content"]
+    shares = [float(line["test_accuracy/add"]) for line in lines]
+    assert [f"| {line['units']} | {share:.2f} |" in note for line, share in zip(lines, shares, strict=True)] == [
+        True
+    ] * 3
+
+
+def test_the_page_knows_the_experiment_for_what_it_is(kept: Record) -> None:
+    experiment = kept.client.get_experiment(experiment_id(kept.client))
+    assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
+    note = experiment.tags["mlflow.note.content"]
+    assert make_spec().question in note
+    query = note.partition("search for `")[2].partition("`")[0]
+    assert len(kept.client.search_runs([experiment.experiment_id], f"{query} and tags.sweep = '{SWEEP}'")) == 2
+
+
+def test_the_experiment_has_its_views(kept: Record) -> None:
+    tags = kept.client.get_experiment(experiment_id(kept.client)).tags
+    named = {json.loads(value)["name"] for key, value in tags.items() if key.startswith("mlflow.sharedViewState.")}
+    assert named == {"Transitions", "Runs", "Sweeps"}
+
+
+def test_a_replay_leaves_one_record_each(kept: Record) -> None:
+    before = snapshot(kept)
+    record(MlflowTracker(kept.store), kept.finished)
+    same = MlflowTracker(kept.store)
+    record(same, kept.finished)
+    same.run_ended(kept.finished.sweep, kept.finished.runs[0])
+    assert snapshot(kept) == before
+
+
+def test_a_half_written_record_is_completed(kept: Record, tmp_path: Path) -> None:
+    finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-half")
+    MlflowTracker(kept.store).begin(finished.sweep)
+    run = finished.runs[0]
+    torn = replace(run, outcome=replace(run.outcome, curve=run.outcome.curve[:3]))
+    tracker = MlflowTracker(kept.store)
+    tracker.run_ended(finished.sweep, torn)
+    # As a crash between the metrics and the end leaves it.
+    half = kept.one(finished.sweep.id, run_key=run.key)
+    kept.client.update_run(half.info.run_id, status="RUNNING")
+    MlflowTracker(kept.store).run_ended(finished.sweep, run)
+    whole = kept.one(finished.sweep.id, run_key=run.key)
+    assert whole.info.status == "FINISHED"
+    assert len(kept.client.get_metric_history(whole.info.run_id, "loss")) == 60
+
+
+def test_an_interrupted_sweep_goes_on_and_replaces_its_answer(kept: Record, tmp_path: Path) -> None:
+    finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-stop")
+    sweep = finished.sweep
+    early = answer(sweep.spec, [(run.config, run.outcome) for run in finished.runs[:1]])
+    tracker = MlflowTracker(kept.store)
+    tracker.begin(sweep)
+    tracker.run_ended(sweep, finished.runs[0])
+    tracker.end(sweep, early, Ending.INTERRUPTED)
+    stopped = kept.one(sweep.id, kind="sweep")
+    assert stopped.info.status == "KILLED"
+    assert not any(name.startswith("transition") for name in stopped.data.metrics)
+    assert kept.one(sweep.id, kind="transition", mix="add").data.params["verdict"] == "undecided"
+    assert kept.runs(sweep.id, kind="transition", mix="add+prod") == []
+
+    resumed = MlflowTracker(kept.store)
+    resumed.begin(sweep)
+    assert kept.one(sweep.id, kind="sweep").info.status == "RUNNING"
+    record(resumed, finished)
+    assert kept.one(sweep.id, kind="sweep").info.status == "FINISHED"
+    assert kept.one(sweep.id, kind="sweep").info.run_id == stopped.info.run_id
+    assert kept.one(sweep.id, kind="transition", mix="add").data.metrics["runs"] == 3
+    assert len(kept.runs(sweep.id, kind="run")) == 7
+
+
+def test_transitions_are_there_while_a_sweep_runs_and_give_way_to_the_final_ones(kept: Record, tmp_path: Path) -> None:
+    finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-live")
+    sweep = finished.sweep
+    tracker = MlflowTracker(kept.store)
+    tracker.begin(sweep)
+    outcomes = [(run.config, run.outcome) for run in finished.runs]
+    for count in (2, len(outcomes)):
+        tracker.so_far(sweep, answer(sweep.spec, outcomes[:count]))
+    early = kept.one(sweep.id, kind="transition", mix="add")
+    assert early.info.status == "RUNNING"
+    assert early.data.tags["provisional"] == "yes"
+    told = [each.value for each in kept.client.get_metric_history(early.info.run_id, "runs")]
+    assert told == [2, 3]
+    assert kept.one(sweep.id, kind="sweep").data.tags["answer"].startswith("so far: Undecided: add+prod")
+    record(tracker, finished)
+    final = kept.one(sweep.id, kind="transition", mix="add")
+    assert "provisional" not in final.data.tags
+    assert final.info.status == "FINISHED"
+    assert final.data.tags["found"] == early.data.tags["found"]
+    assert not kept.one(sweep.id, kind="sweep").data.tags["answer"].startswith("so far")
+
+
+def test_files_given_are_kept_and_the_figure_is_not_drawn_twice(kept: Record, tmp_path: Path) -> None:
+    finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-file")
+    figure = tmp_path / "transitions.png"
+    figure.write_bytes(b"the engine's own figure")
+    MlflowTracker(kept.store).end(finished.sweep, finished.answer, Ending.FINISHED, [figure])
+    run = kept.one(finished.sweep.id, kind="sweep")
+    assert "transitions.svg" not in kept.artifacts(run)
+    assert kept.text(run, "transitions.png") == "the engine's own figure"
+
+
+def test_an_experiment_in_the_trash_is_taken_out(empty: Path, tmp_path: Path) -> None:
+    store = fresh_store(empty, tmp_path)
+    finished = finish(tmp_path)
+    MlflowTracker(store).begin(finished.sweep)
+    client = MlflowClient(store.uri)
+    client.delete_experiment(experiment_id(client))
+    MlflowTracker(store).run_ended(finished.sweep, finished.runs[0])
+    kept = Record(store, finished, client)
+    assert Counter(run.data.tags["kind"] for run in kept.runs()) == {"sweep": 1, "run": 1}
+
+
+def test_long_curves_are_whole_and_values_no_chart_can_show_are_left_out(kept: Record, tmp_path: Path) -> None:
+    finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-long")
+    run = finished.runs[0]
+    curve = tuple(replace(run.outcome.curve[0], step=step) for step in range(1, 1001))
+    broken = replace(curve[-1], step=1001, loss=float("nan"))
+    outcome = replace(run.outcome, curve=(*curve, broken))
+    MlflowTracker(kept.store).run_ended(finished.sweep, replace(run, outcome=outcome))
+    recorded = kept.one(finished.sweep.id, run_key=run.key)
+    assert len(kept.client.get_metric_history(recorded.info.run_id, "loss")) == 1000
+    assert len(kept.client.get_metric_history(recorded.info.run_id, "accuracy/add")) == 1001
+
+
+def test_the_machine_is_measured_while_a_sweep_is_driven(
+    kept: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.1")
+    finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-busy")
+    tracker = MlflowTracker(kept.store, measuring=True)
+    tracker.begin(finished.sweep)
+    time.sleep(1)
+    tracker.end(finished.sweep, finished.answer, Ending.FINISHED)
+    run = kept.one(finished.sweep.id, kind="sweep")
+    measured = kept.client.get_metric_history(run.info.run_id, "system/cpu_utilization_percentage")
+    assert len(measured) >= 2
+    assert all(0 <= each.value <= 100 for each in measured)
+
+
+def test_a_deleted_sweep_leaves_no_record_and_no_artifact(empty: Path, tmp_path: Path) -> None:
+    finished = finish(tmp_path / "sweeps")
+    store = fresh_store(empty, tmp_path)
+    record(MlflowTracker(store), finished)
+    kept = Record(store, finished, MlflowClient(store.uri))
+    count = len(kept.runs())
+    assert remove_sweep(store, finished.sweep.spec.name, finished.sweep.id) == count
+    assert kept.runs() == []
+    assert not any(path.is_file() for path in (tmp_path / "artifacts").rglob("*"))
+    assert remove_sweep(store, finished.sweep.spec.name, finished.sweep.id) == count  # Again, without harm.
+    assert remove_sweep(store, "no_such_space", finished.sweep.id) == 0
+
+
+def snapshot(kept: Record) -> list[dict[str, Any]]:
+    """Every record of the sweep with all it holds, in an order of its own."""
+    found = []
+    for run in kept.runs():
+        histories = {
+            name: sorted((m.step, m.value) for m in kept.client.get_metric_history(run.info.run_id, name))
+            for name in run.data.metrics
+        }
+        found.append(
+            {
+                "id": run.info.run_id,
+                "parent": run.data.tags.get("mlflow.parentRunId"),
+                "tags": {key: value for key, value in run.data.tags.items() if key != "mlflow.parentRunId"},
+                "params": run.data.params,
+                "histories": histories,
+                "status": run.info.status,
+                "artifacts": sorted(kept.artifacts(run)),
+            }
+        )
+    return sorted(found, key=lambda each: each["id"])

@@ -1,0 +1,39 @@
+"""MLflow's own page: it ends when it is asked to, whatever its server is doing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from orchestrator.record.page import END_S
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = """
+import sys
+from orchestrator.record.page import serve
+from orchestrator.record.store import Store
+sys.exit(serve(Store(sys.argv[1], None), int(sys.argv[2])))
+"""
+
+
+def test_a_server_that_does_not_end_by_itself_is_ended(empty: Path, tmp_path: Path) -> None:
+    """It is halted, so that it hears of nothing, as one that has no time to."""
+    words = [sys.executable, "-c", SCRIPT, f"sqlite:///{empty}", "1"]
+    with subprocess.Popen(words, cwd=ROOT, start_new_session=True) as page:
+        until = time.monotonic() + 60
+        while not (servers := psutil.Process(page.pid).children()):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        (server,) = servers
+        os.killpg(server.pid, signal.SIGSTOP)
+        asked = time.monotonic()
+        page.send_signal(signal.SIGINT)
+        assert page.wait(60) == 0
+    assert END_S <= time.monotonic() - asked < END_S + 10
+    assert not server.is_running()

@@ -1,0 +1,170 @@
+"""The recorder: the sweep never waits for it, and no record is lost or written twice."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from orchestrator.home.records import RunRecord, Sweep
+from orchestrator.record import recorder as recorder_module
+from orchestrator.record.recorder import MOST_WAITING, Ending, Recorder, Tracker
+from orchestrator.record.store import StoreError
+from orchestrator.report.answer import Answer
+from tests.record.samples import Finished, finish
+
+
+class Notebook(Tracker):
+    """Writes calls down, after ``before`` allows each."""
+
+    def __init__(self, before: Callable[[], None] = lambda: None) -> None:
+        self.lines: list[str] = []
+        self.before = before
+
+    def begin(self, sweep: Sweep) -> None:
+        self._write(f"begin {sweep.id}")
+
+    def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
+        self._write(f"run {run.key}")
+
+    def so_far(self, sweep: Sweep, answer: Answer) -> None:
+        self._write(f"so far {sum(mix.runs for mix in answer.mixes)} runs")
+
+    def end(self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path] = ()) -> None:
+        self._write(f"end {ending}")
+
+    def _write(self, line: str) -> None:
+        self.before()
+        self.lines.append(line)
+
+
+class Outage:
+    """A store that fails while ``lasts`` is True."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error, self.lasts, self.tried = error, True, 0
+
+    def __call__(self) -> None:
+        self.tried += 1
+        if self.lasts:
+            raise self.error
+
+
+@pytest.fixture(scope="module", name="finished")
+def finished_sweep(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    return finish(tmp_path_factory.mktemp("sweep"))
+
+
+def queue(recorder: Recorder, finished: Finished) -> list[str]:
+    """Queue a whole sweep; returns the calls that its tracker should get."""
+    recorder.begin(finished.sweep)
+    for run in finished.runs:
+        recorder.run_ended(finished.sweep, run)
+    recorder.end(finished.sweep, finished.answer, Ending.FINISHED)
+    return [f"begin {finished.sweep.id}", *(f"run {run.key}" for run in finished.runs), "end finished"]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < until, "waited 10 s in vain"
+        time.sleep(0.005)
+
+
+def test_everything_arrives_in_order_and_nothing_after_closing(finished: Finished) -> None:
+    notebook = Notebook()
+    recorder = Recorder(lambda: notebook)
+    expected = queue(recorder, finished)
+    assert recorder.close(10) == 0
+    assert notebook.lines == expected
+    assert (recorder.waiting, recorder.warning) == (0, "")
+    with pytest.raises(RuntimeError, match="closed"):
+        recorder.begin(finished.sweep)
+
+
+def test_the_sweep_never_waits_and_hears_of_a_slow_store(finished: Finished) -> None:
+    gate = threading.Event()
+
+    def before() -> None:
+        assert gate.wait(10)
+
+    notebook = Notebook(before)
+    recorder = Recorder(lambda: notebook)
+    started = time.monotonic()
+    expected = queue(recorder, finished)
+    assert not recorder.behind
+    for _ in range(MOST_WAITING):
+        recorder.begin(finished.sweep)
+    assert time.monotonic() - started < 1
+    assert recorder.waiting == len(expected) + MOST_WAITING
+    assert recorder.behind
+    assert recorder.close(0.05) == len(expected) + MOST_WAITING
+    gate.set()
+    wait_until(lambda: recorder.waiting == 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(StoreError("the MLflow store X: refused"), "the MLflow store X: refused"), (KeyError("acc"), "KeyError: 'acc'")],
+)
+def test_an_outage_is_said_delays_records_and_loses_none(finished: Finished, error: Exception, said: str) -> None:
+    outage = Outage(error)
+    notebook = Notebook(outage)
+    recorder = Recorder(lambda: notebook, retry_s=0.01)
+    expected = queue(recorder, finished)
+    for _ in range(MOST_WAITING):
+        recorder.begin(finished.sweep)
+    wait_until(lambda: said in recorder.warning)
+    assert f"{len(expected) + MOST_WAITING} records wait, the sweep goes on" in recorder.warning
+    assert not recorder.behind  # The sweep does not slow down for it.
+    assert notebook.lines == []
+    outage.lasts = False
+    wait_until(lambda: recorder.waiting == 0)
+    assert recorder.warning == ""
+    assert notebook.lines[: len(expected)] == expected
+    assert recorder.close(1) == 0
+
+
+@pytest.mark.parametrize("lasts", [True, False])
+def test_closing_in_an_outage_tries_once_more_and_counts_what_is_left(finished: Finished, lasts: bool) -> None:
+    outage = Outage(StoreError("gone"))
+    notebook = Notebook(outage)
+    recorder = Recorder(lambda: notebook, retry_s=30)
+    expected = queue(recorder, finished)
+    wait_until(lambda: recorder.warning != "")
+    assert outage.tried == 1
+    outage.lasts = lasts
+    started = time.monotonic()
+    assert recorder.close(20) == (len(expected) if lasts else 0)
+    assert time.monotonic() - started < 5
+    assert notebook.lines == ([] if lasts else expected)
+
+
+def test_a_tracker_that_cannot_be_opened_is_opened_again(finished: Finished) -> None:
+    opening, notebook = Outage(ImportError("no mlflow")), Notebook()
+
+    def open_tracker() -> Tracker:
+        opening()
+        return notebook
+
+    recorder = Recorder(open_tracker, retry_s=0.01)
+    expected = queue(recorder, finished)
+    wait_until(lambda: "no mlflow" in recorder.warning)
+    opening.lasts = False
+    assert recorder.close(10) == 0
+    assert notebook.lines == expected
+
+
+def test_provisional_answers_are_recorded_now_and_then(finished: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder_module, "SO_FAR_EVERY_S", 0.2)
+    notebook, outcomes = Notebook(), [(run.config, run.outcome) for run in finished.runs]
+    recorder = Recorder(lambda: notebook)
+    recorder.so_far(finished.sweep, lambda: outcomes)  # Too early: the sweep has just begun.
+    time.sleep(0.25)
+    for _ in range(5):
+        recorder.so_far(finished.sweep, lambda: outcomes)
+    assert recorder.close(30) == 0
+    assert notebook.lines == ["so far 6 runs"]

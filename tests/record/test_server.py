@@ -1,0 +1,80 @@
+"""A real MLflow server, really stopped in the middle of a sweep."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+
+from orchestrator.record.mlflow_tracker import MlflowTracker, remove_sweep
+from orchestrator.record.recorder import Ending, Recorder
+from orchestrator.record.store import StoreError, check
+from tests.record.samples import finish
+from tests.record.servers import free_port, serving
+
+pytestmark = pytest.mark.slow
+
+
+def test_records_wait_for_a_stopped_server_and_arrive_once_each(
+    empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    shutil.copyfile(empty, tmp_path / "mlflow.db")
+    finished = finish(tmp_path / "sweeps")
+    port = free_port()
+
+    with serving(tmp_path, port) as store:
+        recorder = Recorder(lambda: MlflowTracker(store), retry_s=0.2)
+        recorder.begin(finished.sweep)
+        for run in finished.runs[:3]:
+            recorder.run_ended(finished.sweep, run)
+        _until(lambda: recorder.waiting == 0)
+    for run in finished.runs[3:]:
+        recorder.run_ended(finished.sweep, run)
+    recorder.end(finished.sweep, finished.answer, Ending.FINISHED)
+    _until(lambda: "records wait" in recorder.warning)
+    with pytest.raises(StoreError, match="refused"):
+        check(store)
+
+    with serving(tmp_path, port):
+        _until(lambda: recorder.waiting == 0)
+        assert recorder.warning == ""
+        assert recorder.close(10) == 0
+        replay = MlflowTracker(store)
+        replay.begin(finished.sweep)
+        for run in finished.runs:
+            replay.run_ended(finished.sweep, run)
+        replay.end(finished.sweep, finished.answer, Ending.FINISHED)
+
+        client = MlflowClient(store.uri)
+        experiment = client.get_experiment_by_name(finished.sweep.spec.name)
+        assert experiment is not None
+        runs = client.search_runs([experiment.experiment_id])
+        assert Counter(run.data.tags["kind"] for run in runs) == {
+            "sweep": 1,
+            "run": len(finished.runs),
+            "transition": 2,
+        }
+        assert {run.data.tags["run_key"] for run in runs if "run_key" in run.data.tags} == {
+            run.key for run in finished.runs
+        }
+        solved = next(run for run in runs if "loss" in run.data.metrics)
+        assert len(client.get_metric_history(solved.info.run_id, "loss")) == 60
+        assert {each.path for each in client.list_artifacts(solved.info.run_id)} == {"arrays.npz", "similarity.png"}
+
+        assert any(path.is_file() for path in (tmp_path / "artifacts").rglob("*"))
+        assert remove_sweep(store, finished.sweep.spec.name, finished.sweep.id) == len(runs)
+        assert client.search_runs([experiment.experiment_id]) == []
+        assert not any(path.is_file() for path in (tmp_path / "artifacts").rglob("*"))
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until, "waited 60 s in vain"
+        time.sleep(0.05)

@@ -1,0 +1,166 @@
+"""A store made anew from the journals alone equals the first one, in everything but MLflow's own ids."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from orchestrator.engine.messages import StackReport
+from orchestrator.engine.worker import StackWorker
+from orchestrator.errors import UserError
+from orchestrator.home import lifecycle
+from orchestrator.home.files import Home
+from orchestrator.record.store import ARTIFACTS, DATABASE, VARIABLE
+from orchestrator.record.sync import rebuild
+from orchestrator.sweep import run as sweep
+from orchestrator.sweep.run import RunOptions, run_sweep
+from tests.cli.program import command, separate
+from tests.sweep.sweeps import quiet, spec
+
+SIZES = [16, 32, 64]
+
+
+@pytest.fixture(scope="module", name="swept")
+def swept_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with a sweep that found its answer and one that was interrupted."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sweep, "INTERRUPTED_TIMEOUT_S", 120.0)  # Nothing may be left to a later sync on a slow machine.
+        run_sweep(spec(sizes=SIZES), RunOptions(home=home, local_debug=True), quiet())
+        _interrupt_after(5, patch)
+        with pytest.raises(KeyboardInterrupt):
+            run_sweep(spec(sizes=SIZES, seed=7), RunOptions(home=home, local_debug=True), quiet())
+    return home
+
+
+def _interrupt_after(reports: int, patch: pytest.MonkeyPatch) -> None:
+    """Send this process a Ctrl-C after so many reports of workers."""
+    advance = StackWorker.advance
+    seen = 0
+
+    def counting(worker: StackWorker) -> StackReport:
+        nonlocal seen
+        seen += 1
+        if seen == reports:
+            os.kill(os.getpid(), signal.SIGINT)
+        return advance(worker)
+
+    patch.setattr(StackWorker, "advance", counting)
+
+
+def everything(home: Path) -> dict[str, Any]:
+    """All a store says, its records named by what they are.
+
+    It is read from a copy: MLflow keeps the files open that a process has read, also those that were moved.
+    """
+    copy = Path(tempfile.mkdtemp(dir=home.parent)) / DATABASE
+    shutil.copyfile(home / DATABASE, copy)
+    client = MlflowClient(f"sqlite:///{copy}")
+    said: dict[str, Any] = {}
+    for experiment in client.search_experiments():
+        if experiment.name == "Default":
+            continue
+        said[experiment.name] = experiment.tags
+        runs = client.search_runs([experiment.experiment_id], max_results=1000)
+        names = {run.info.run_id: _name(run) for run in runs}
+        for run in runs:
+            assert names[run.info.run_id] not in said
+            said[names[run.info.run_id]] = _content(client, run, names)
+    return said
+
+
+def _name(run: Run) -> str:
+    tags = run.data.tags
+    return f"{tags['sweep']} {tags['kind']} {tags.get('mix', '')}{tags.get('run_key', '')}"
+
+
+def _content(client: MlflowClient, run: Run, names: dict[str, str]) -> dict[str, Any]:
+    tags = dict(run.data.tags)
+    parent = tags.pop("mlflow.parentRunId", None)
+    run_id = run.info.run_id
+    histories = {name: client.get_metric_history(run_id, name) for name in run.data.metrics}
+    files = [Path(client.download_artifacts(run_id, each.path)) for each in client.list_artifacts(run_id)]
+    return {
+        "parent": names[parent] if parent else None,
+        "name": run.info.run_name,
+        "status": run.info.status,
+        "times": (run.info.start_time, run.info.end_time),
+        "tags": tags,
+        "params": run.data.params,
+        "metrics": {
+            name: sorted((each.step, each.timestamp, each.value) for each in history)
+            for name, history in histories.items()
+        },
+        "artifacts": {path.name: path.read_bytes() for path in files},
+    }
+
+
+def test_a_rebuilt_store_equals_the_first(swept: Path) -> None:
+    first = everything(swept)
+    done = separate("sync", "--rebuild", "--home", swept)
+    assert done.code == 0, done.err
+    assert "former-store-" in done.out
+    again = everything(swept)
+    assert again.keys() == first.keys()
+    for name, content in first.items():
+        for part, said in content.items():
+            assert again[name][part] == said, f"{name}: {part}"
+    kinds = [name.split()[1] for name in first if " " in name]
+    assert kinds.count("sweep") == 2
+    assert kinds.count("run") > 6
+    assert kinds.count("transition") >= 3
+    assert {content["status"] for name, content in first.items() if " sweep " in name} == {"FINISHED", "KILLED"}
+
+
+def test_a_store_that_is_gone_is_rebuilt(swept: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    for kept in ("sweeps", "runs"):
+        shutil.copytree(swept / kept, home / kept)
+    rebuild(home, quiet())
+    assert everything(home).keys() == everything(swept).keys()
+    there = sorted(path.name for path in home.iterdir() if not path.name.startswith("."))
+    assert there == [ARTIFACTS, DATABASE, "runs", "sweeps"]
+
+
+def test_nothing_moves_while_a_sweep_is_run(swept: Path) -> None:
+    before = sorted(path.name for path in swept.iterdir())
+    with lifecycle.driving(Home(swept).sweep(Home(swept).sweep_ids()[-1])), pytest.raises(UserError, match="another"):
+        rebuild(swept, quiet())
+    assert sorted(path.name for path in swept.iterdir()) == before
+
+
+def test_the_store_of_a_server_is_not_ours_to_replace(swept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "http://someone:secret@example.invalid:5000")
+    with pytest.raises(UserError, match="empty database") as refused:
+        rebuild(swept, quiet())
+    assert "secret" not in str(refused.value)
+
+
+def test_named_sweeps_alone_are_recorded_and_one_that_runs_is_left_to_its_driver(swept: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    for kept in ("sweeps", "runs"):
+        shutil.copytree(swept / kept, home / kept)
+    first, second = Home(home).sweep_ids()
+    named = command("sync", first, "--home", home)
+    assert named.code == 0, named.err
+    assert {name.split()[0] for name in everything(home) if " sweep " in name} == {first}
+    with lifecycle.driving(Home(home).sweep(second)):
+        rest = command("sync", "--home", home)
+    assert rest.code == 0, rest.err
+    assert f"{second} is running: its driver records it" in rest.out
+    assert command("sync", first, second, "--home", home).code == 0
+    assert everything(home).keys() == everything(swept).keys()
+
+
+def test_no_sweep_no_store(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no sweep yet"):
+        rebuild(tmp_path, quiet())
+    assert list(tmp_path.iterdir()) == []

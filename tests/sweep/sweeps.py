@@ -1,0 +1,46 @@
+"""Sweeps of the outside test family: decided in milliseconds, engine and record for real."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from rich.console import Console
+
+from orchestrator.home.files import Home
+from orchestrator.home.journal import Ended
+from orchestrator.home.lifecycle import recall
+from orchestrator.space.spec import SweepSpec
+
+FAMILY = "tests.families:LogisticFamily"
+
+
+def spec(**changes: object) -> SweepSpec:
+    """ADD alone and with PROD on the logistic family: transitions near 47 and 24 units."""
+    fields: dict[str, object] = {
+        "name": "logistic",
+        "question": "Does PROD help ADD?",
+        "family": FAMILY,
+        "target": "add",
+        "mixes": ["add", "add+prod"],
+        "sizes": [8, 12, 16, 24, 32, 48, 64, 96],
+        "seeds": 2,
+        "search": {"method": "bisection"},
+    }
+    return SweepSpec.model_validate(fields | changes)
+
+
+def quiet() -> Console:
+    """A console that keeps what it is told."""
+    return Console(file=io.StringIO(), width=200)
+
+
+def printed(console: Console) -> str:
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    return file.getvalue()
+
+
+def ended(home: Path, sweep_id: str) -> list[Ended]:
+    """The runs in a sweep's journal."""
+    return list(recall(Home(home).sweep(sweep_id)).ended)

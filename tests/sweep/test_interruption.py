@@ -1,0 +1,143 @@
+"""Ctrl-C, for real: checkpoints are left, nobody waits for data to be made, and the sweep goes on from there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import SweepError
+from orchestrator.home.files import Home
+from orchestrator.space.spec import SweepSpec
+from orchestrator.sweep.run import RunOptions, run_sweep
+from orchestrator.sweep.stopping import TimeLimit
+from tests.sweep.sweeps import printed, quiet, spec
+from tests.sweep.unhurried import FAMILY, lines
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def asked(log: Path, **settings: float) -> SweepSpec:
+    """Two sizes, a seed each: one after the other, or both at once."""
+    return spec(
+        family=FAMILY,
+        mixes=["add"],
+        sizes=[8, 16],
+        seeds=1,
+        search={"method": "grid"},
+        settings={"log": str(log), **settings},
+        resources={"max_stack": 1, "cpu_per_stack": 0.5},
+    )
+
+
+def interrupt_when(ready: Callable[[], bool], process: int) -> threading.Thread:
+    """Send a process the first Ctrl-C as soon as ``ready`` says so, whatever else the machine does."""
+
+    def wait() -> None:
+        deadline = time.monotonic() + 100
+        while not ready() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        os.kill(process, signal.SIGINT)
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    return thread
+
+
+def trained_once(log: Path, steps: int) -> bool:
+    """Whether every step of both sizes was trained exactly once."""
+    trained = sorted(line for line in lines(log) if line != "data")
+    return trained == sorted(f"{size} 0 {step}" for size in (8, 16) for step in range(1, steps + 1))
+
+
+def test_ctrl_c_leaves_a_checkpoint_of_the_stack_in_this_process(tmp_path: Path) -> None:
+    log, console = tmp_path / "log", quiet()
+    sweep = asked(log, steps=20, evaluation_s=0.05)
+    interrupt_when(lambda: len(lines(log)) >= 6, os.getpid())
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(sweep, RunOptions(home=tmp_path, local_debug=True), console)
+    assert 5 <= len(lines(log)) < 20
+    assert "the stack in training leaves a checkpoint at its next evaluation" in printed(console)
+    run_sweep(sweep, RunOptions(home=tmp_path, local_debug=True, resume=""), quiet())
+    assert trained_once(log, 20)
+
+
+def test_ctrl_c_does_not_wait_for_data_in_this_process(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    interrupt_when(lambda: bool(lines(log)), os.getpid())
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(asked(log, data_s=60), RunOptions(home=tmp_path, local_debug=True), quiet())
+    assert time.monotonic() - begun < 40
+    assert lines(log) == ["data"]
+
+
+def test_at_the_end_of_its_time_a_sweep_stops_and_goes_on_later(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    sweep = asked(log, steps=20, evaluation_s=0.1)
+    options = RunOptions(home=tmp_path, local_debug=True, limit=TimeLimit(2.5))
+    with pytest.raises(SweepError, match=r"the 2 s that it was given are over.*continue then with"):
+        run_sweep(sweep, options, quiet())
+    assert 2 <= len(lines(log)) < 30
+    run_sweep(sweep, RunOptions(home=tmp_path, local_debug=True, resume="", limit=TimeLimit(600)), quiet())
+    assert trained_once(log, 20)
+
+
+def command(space: Path, home: Path, *words: str) -> list[str]:
+    return [sys.executable, "-m", "orchestrator", "run", str(space), "--home", str(home), *words]
+
+
+def interrupted(tmp_path: Path, sweep: SweepSpec, ready: Callable[[], bool]) -> tuple[str, float]:
+    """Run a sweep under Ray and press Ctrl-C as a terminal does, for all processes; what was said, and the seconds from
+    there to the end."""
+    (tmp_path / "space.yaml").write_text(sweep.to_yaml())
+    with subprocess.Popen(
+        command(tmp_path / "space.yaml", tmp_path / "home"),
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    ) as driver:  # fmt: skip
+        deadline = time.monotonic() + 400
+        while not ready() and time.monotonic() < deadline and driver.poll() is None:
+            time.sleep(0.05)
+        pressed = time.monotonic()
+        os.killpg(driver.pid, signal.SIGINT)
+        said, _ = driver.communicate(timeout=300)
+        assert driver.returncode == 130, said
+        return said, time.monotonic() - pressed
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_ctrl_c_leaves_checkpoints_of_all_stacks_under_ray(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    sweep = asked(log, steps=40, evaluation_s=0.25)
+    said, _ = interrupted(tmp_path, sweep, lambda: {"8 0 4", "16 0 4"} <= set(lines(log)))
+    assert "2 stacks leave checkpoints at their next evaluations" in said
+    assert "Traceback" not in said
+    [again] = [line.strip() for line in said.splitlines() if "--resume" in line]
+    [sweep_id] = Home(tmp_path / "home").sweep_ids()
+    assert again == (
+        f"python -m orchestrator run {tmp_path / 'space.yaml'} --home {tmp_path / 'home'} --resume {sweep_id}"
+    )
+    before = len(lines(log))
+    done = subprocess.run(
+        [sys.executable, *again.split()[1:]], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert 8 <= before < 60
+    assert trained_once(log, 40)
+
+
+@pytest.mark.night
+@pytest.mark.timeout(900)
+def test_ctrl_c_does_not_wait_for_data_under_ray(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    _, took = interrupted(tmp_path, asked(log, data_s=400), lambda: len(lines(log)) == 2)
+    assert took < 200
+    assert lines(log) == ["data", "data"]

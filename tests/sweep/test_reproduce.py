@@ -1,0 +1,161 @@
+"""All experiments at once: what is missing is run, what is there is read, and verdicts follow from intervals."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from orchestrator.home.files import Home
+from orchestrator.report.answer import answer
+from orchestrator.report.verdicts import Agreement, judge
+from orchestrator.space.expected import Expectation, expectations_of
+from orchestrator.space.spaces import open_space
+from orchestrator.transition.types import Synergy
+from tests.cli.program import command
+from tests.report.samples import bracketed, make_spec
+
+HELPS = """
+name: helps
+question: Does PROD help?
+family: tests.families:LogisticFamily
+target: add
+mixes: [add, add+prod]
+sizes: [4, 8, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128]
+seeds: 3
+search: {method: grid}
+expects:
+  - {claim: PROD helps, source: the family's docstring, finds: fewer}
+  - {claim: PROD does not help, source: nobody, mix: add+prod, finds: no fewer}
+profiles: {tiny: {}}
+"""
+GROWS = (
+    HELPS.replace("helps", "grows").split("expects:")[0]
+    + """
+expects:
+  - {claim: it grows no faster than the midpoint, source: the family's docstring, finds: exponent below, limit: 1.5}
+along: settings.curve.midpoint
+variants:
+  at_12: {settings: {curve: {midpoint: 12}}}
+  at_24: {settings: {curve: {midpoint: 24}}}
+profiles: {tiny: {}}
+"""
+)
+
+
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    (tmp_path / "helps.yaml").write_text(HELPS)
+    (tmp_path / "grows.yaml").write_text(GROWS)
+    return tmp_path
+
+
+def reproduce(*words: str) -> str:
+    ended = command("reproduce", "helps.yaml", "grows.yaml", "--profile", "tiny", "--local-debug", *words)
+    assert ended.code == 0, ended.err
+    return ended.out
+
+
+def table(there: Path) -> dict[tuple[str, str, str], dict[str, str]]:
+    with (there / "results" / "reproduce" / "tiny" / "table.csv").open() as file:
+        return {(row["experiment"], row["about"], row["statement"]): row for row in csv.DictReader(file)}
+
+
+def test_what_is_missing_is_run_once_and_set_beside_what_was_expected(there: Path) -> None:
+    assert "4 rows: 4 not run" in reproduce("--budget", "0s")
+    assert not (there / "results" / "sweeps").exists()
+
+    said = reproduce()
+    ids = Home(there / "results").sweep_ids()
+    assert sorted(each.rsplit("-", 3)[0] for each in ids) == ["grows-at_12", "grows-at_24", "helps"]
+    rows = table(there)
+    assert rows["helps", "add+prod", "PROD helps"]["verdict"] == "agrees"
+    assert rows["helps", "add+prod", "PROD does not help"]["verdict"] == "contradicted"
+    for mix in ("add", "add+prod"):
+        law = rows["grows", mix, "it grows no faster than the midpoint"]
+        assert law["verdict"] == "agrees"
+        assert law["found"].startswith("exponent ")
+        assert len(law["sweeps"].split()) == 2
+    assert "4 rows: 3 agree, 1 contradicted; at 90% chance would make up to 0.4 of the 4 verdicts" in said
+    page = (there / "results" / "reproduce" / "tiny" / "index.html").read_text()
+    for each in ids:
+        assert f'href="../../sweeps/{each}/report.html"' in page
+
+    assert reproduce().count("of 3:") == 0  # Everything is there.
+    assert Home(there / "results").sweep_ids() == ids
+
+
+def test_a_budget_is_a_time(there: Path) -> None:
+    refused = command("reproduce", "helps.yaml", "--profile", "tiny", "--budget", "soon")
+    assert refused.code == 2
+    assert "'soon': write a time such as 2h" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("expects: 3", "expects: must be a list"),
+        ("expects: [{claim: A, source: B, finds: more}]", "expects[0].finds"),
+        ("expects: [{claim: A, finds: fewer}]", "expects[0].source"),
+        ("expects: [{claim: A, source: B, finds: fewer, mix: add+max}]", "add+max"),
+    ],
+)
+def test_statements_that_cannot_be_read_are_named(there: Path, wrong: str, said: str) -> None:
+    (there / "wrong.yaml").write_text(HELPS.split("expects:")[0] + wrong + "\nprofiles: {tiny: {}}\n")
+    refused = command("reproduce", "wrong.yaml", "--profile", "tiny")
+    assert refused.code == 2
+    assert "wrong.yaml" in refused.err
+    assert said in refused.err
+
+
+def test_a_space_that_is_like_another_takes_no_statements_over(there: Path) -> None:
+    (there / "near.yaml").write_text("like: helps.yaml\n")
+    assert expectations_of(open_space(str(there / "near.yaml")).files[0]) == ()
+    refused = command("reproduce", "near.yaml", "--profile", "tiny")
+    assert refused.code == 2
+    assert "expects nothing" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "fewer", "no_fewer"),
+    [
+        (1.5, 3.0, Agreement.AGREES, Agreement.CONTRADICTED),
+        (1.5, None, Agreement.AGREES, Agreement.CONTRADICTED),
+        (1.05, 1.25, Agreement.SMALLER, Agreement.AGREES),
+        (0.8, 1.2, Agreement.CONTRADICTED, Agreement.AGREES),
+        (None, 0.9, Agreement.CONTRADICTED, Agreement.AGREES),
+        (0.6, 1.8, Agreement.UNDECIDED, Agreement.UNDECIDED),
+        (None, None, Agreement.UNDECIDED, Agreement.UNDECIDED),
+    ],
+)
+def test_verdicts_rest_on_intervals(
+    low: float | None, high: float | None, fewer: Agreement, no_fewer: Agreement
+) -> None:
+    found = Synergy(None, low, high, (low is not None and low >= 1) or (high is not None and high <= 1))
+    real = answer(make_spec(), bracketed())
+    given = replace(real, mixes=(real.mixes[0], replace(real.mixes[1], synergy_total=found)))
+    for finds, agreement in (("fewer", fewer), ("no fewer", no_fewer)):
+        asked = Expectation.model_validate({"claim": "A", "source": "B", "finds": finds})
+        (row,) = judge("space", "", [asked], given, "id")
+        assert row.agreement is agreement
+        assert ("undecided" in row.found) == (agreement is Agreement.UNDECIDED)
+
+
+def test_a_statement_about_the_inside_runs_its_probe_where_it_is_missing(there: Path) -> None:
+    (there / "helps.yaml").write_text(HELPS)
+    ended = command("run", "helps.yaml", "--profile", "tiny", "--local-debug")
+    assert ended.code == 0, ended.err
+    said = "{claim: its size is its size, source: nobody, finds: lower, number: later/size, than: later/size}"
+    (there / "helps.yaml").write_text(
+        HELPS.split("expects:")[0] + f"expects: [{said}]\nprobes: [tests.families:Later]\nprofiles: {{tiny: {{}}}}\n"
+    )
+    ended = command("reproduce", "helps.yaml", "--profile", "tiny", "--local-debug")
+    assert ended.code == 0, ended.err
+    assert "helps, probe later:" in ended.out
+    assert "probed" in ended.out
+    assert "difference +0.00 [+0.00, +0.00]" in ended.out.replace("\n", " ")
+    assert "probe later" not in command("reproduce", "helps.yaml", "--profile", "tiny", "--local-debug").out

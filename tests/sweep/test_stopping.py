@@ -1,0 +1,151 @@
+"""``stop``, for real: a sweep, one of its mixes or one run is stopped from elsewhere, and the answer says so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator.catalogue.reading import read_sweep
+from orchestrator.home.files import Home
+from orchestrator.report.table import answer_table
+from orchestrator.report.words.findings import verdict_line
+from orchestrator.site.sweeps import SweepPages
+from orchestrator.space.spaces import load_space
+from orchestrator.space.spec import SweepSpec
+from orchestrator.sweep.run import RunOptions, run_sweep
+from tests.cli.program import Program, program
+from tests.sweep.sweeps import ended, printed, quiet, spec
+from tests.sweep.unhurried import FAMILY, lines
+from trainables.base import Status
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(name="run")
+def run_program(capsys: pytest.CaptureFixture[str]) -> Program:
+    return program(capsys)
+
+
+def asked(log: Path, sizes: tuple[int, ...] = (8, 16, 32), **settings: float) -> SweepSpec:
+    """Two mixes on a grid of one seed, one run after the other."""
+    return spec(
+        family=FAMILY,
+        sizes=sizes,
+        seeds=1,
+        search={"method": "grid"},
+        settings={"log": str(log), "steps": 8, **settings},
+        resources={"max_stack": 1, "cpu_per_stack": 0.5},
+    )
+
+
+def meanwhile(ready: Callable[[], bool], act: Callable[[], object]) -> threading.Thread:
+    """Do something in a thread as soon as ``ready`` says so."""
+
+    def wait() -> None:
+        deadline = time.monotonic() + 100
+        while not ready() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        act()
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    return thread
+
+
+def say_stop(home: Path, *words: str) -> None:
+    """The command, as a person at another terminal types it."""
+    command = [sys.executable, "-m", "orchestrator", "stop", "logistic", *words, "--home", str(home)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "was asked to stop" in done.stdout
+
+
+def test_a_mix_is_stopped_from_another_terminal_and_the_answer_says_so(tmp_path: Path) -> None:
+    log, console = tmp_path / "log", quiet()
+    sweep = asked(log, evaluation_s=0.5)
+    asking = meanwhile(lambda: bool(lines(log)), lambda: say_stop(tmp_path, "--mix", "add+prod"))
+    found = run_sweep(sweep, RunOptions(home=tmp_path, local_debug=True), console)
+    asking.join()
+    said = printed(console)
+    assert "add+prod is stopped by hand: no more of its runs are trained" in said
+    joint = found.mix("add+prod")
+    assert joint.stopped
+    assert not found.mix("add").stopped
+    assert found.mix("add").runs == 3
+    assert joint.runs < 3
+    assert verdict_line(found, joint).endswith("; stopped by hand")
+    note = f"add+prod: stopped by hand, so that what is said of it rests on the {joint.runs} runs that had ended"
+    assert note in answer_table(found).notes
+    assert note in said
+    [sweep_id] = Home(tmp_path).sweep_ids()
+    assert read_sweep(Home(tmp_path), sweep_id).answer == found
+    # What was stopped stays so, and the rest is there.
+    again = quiet()
+    assert run_sweep(sweep, RunOptions(home=tmp_path, local_debug=True, resume=sweep_id), again) == found
+    assert f"a new sweep with --extend {sweep_id} asks for it again" in printed(again)
+
+
+def test_a_sweep_is_stopped_from_another_terminal_and_goes_on_later(tmp_path: Path) -> None:
+    log, console = tmp_path / "log", quiet()
+    sweep = asked(log, evaluation_s=0.3)
+    asking = meanwhile(lambda: bool(lines(log)), lambda: say_stop(tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(sweep, RunOptions(home=tmp_path, local_debug=True), console)
+    asking.join()
+    [sweep_id] = Home(tmp_path).sweep_ids()
+    assert "Asked to stop" in printed(console)
+    assert f"--resume {sweep_id}" in printed(console)
+    assert len(ended(tmp_path, sweep_id)) < 6
+    # As the page of all sweeps says it: by what lies in the sweep's own directory.
+    again = load_space(str(Home(tmp_path).sweep(sweep_id).spec))
+    assert f"run {Home(tmp_path).sweep(sweep_id).spec} --resume {sweep_id}" in SweepPages(Home(tmp_path)).index()
+    run_sweep(again, RunOptions(home=tmp_path, local_debug=True, resume=sweep_id), quiet())
+    entries = ended(tmp_path, sweep_id)
+    assert len(entries) == 6
+    assert {entry.outcome.status for entry in entries} == {Status.FINISHED}
+
+
+def test_what_cannot_be_stopped_is_refused(run: Program, tmp_path: Path) -> None:
+    from orchestrator.home import lifecycle
+    from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
+
+    sweep = write_sweep(Home(tmp_path), runs=runs_of(spec())[:2], answered=False)
+    keys = leave_stack(Home(tmp_path), sweep, runs_of(spec())[2:4], 3)
+    here = ("--home", tmp_path)
+    assert "is not being run: nothing is to stop" in run("stop", "logistic", *here).err
+    with lifecycle.driving(Home(tmp_path).sweep(sweep.id)):
+        assert "Did you mean 'add+prod'?" in run("stop", "logistic", "--mix", "add+prd", *here).err
+        assert f"'zz' is no run in training of {sweep.id}" in run("stop", "logistic", "--run", "zz", *here).err
+        both = run("stop", "logistic", "--mix", "add", "--run", keys[0], *here)
+        assert (both.code, "give one of them" in both.err) == (2, True)
+        assert f"asked to stop run {keys[0]}" in run("stop", "logistic", "--run", keys[0][:12], *here).out
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_mix_in_training_under_ray_gives_its_slot_back(tmp_path: Path) -> None:
+    """Its stack would train for ten minutes more, and the sweep is over in a fraction of them."""
+    log, home = tmp_path / "log", tmp_path / "home"
+    (tmp_path / "space.yaml").write_text(asked(log, (8,), evaluation_s=0.5, steps=1200).to_yaml())
+    command = [sys.executable, "-m", "orchestrator", "run", str(tmp_path / "space.yaml"), "--home", str(home)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as driver:
+        deadline = time.monotonic() + 600
+        while len(lines(log)) < 6 and time.monotonic() < deadline and driver.poll() is None:
+            time.sleep(0.1)
+        if len(lines(log)) < 6:
+            driver.kill()
+            raise AssertionError(driver.communicate()[0])
+        begun = time.monotonic()
+        for mix in ("add", "add+prod"):
+            say_stop(home, "--mix", mix)
+        said, _ = driver.communicate(timeout=300)
+    assert driver.returncode == 0, said
+    assert time.monotonic() - begun < 200
+    assert "add is stopped by hand" in said
+    assert "rests on the 0 runs that had ended" in said

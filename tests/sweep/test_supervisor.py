@@ -1,0 +1,231 @@
+"""A sweep outlives what dies beneath it: the driver, Ray's daemon, Ray's head; and says so."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from ray.cluster_utils import Cluster
+
+from orchestrator.home import lifecycle
+from orchestrator.home.files import Home
+from orchestrator.supervisor import STARTS, resuming
+from orchestrator.sweep.stopping import AT_ONCE_S
+from tests.chaos.paced import RUNS, write_space
+from tests.chaos.program import ROOT, Program, journalled, wait_until_gone
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["run", "a"], ["run", "a", "--resume=ID"]),
+        (["run", "a", "--resume=", "--debug"], ["run", "a", "--debug", "--resume=ID"]),
+        (["run", "--resume", "--debug", "a"], ["run", "--debug", "a", "--resume=ID"]),
+        (["run", "a", "--resume", "old", "--retry-failed"], ["run", "a", "--retry-failed", "--resume=ID"]),
+        (["run", "a", "--fresh", "--extend", "old"], ["run", "a", "--resume=ID"]),
+        (["run", "a", "--extend=old", "--set", "seeds=3"], ["run", "a", "--set", "seeds=3", "--resume=ID"]),
+    ],
+)
+def test_the_same_command_is_given_with_resume(given: list[str], expected: list[str]) -> None:
+    assert resuming(given, "ID") == expected
+
+
+PROGRAM = """
+import os, signal, sys, time
+from pathlib import Path
+from orchestrator import supervisor
+
+supervisor.begin()
+plan = Path(sys.argv[1])
+if not supervisor.has_parent():
+    sys.exit(supervisor.supervise(sys.argv[1:], lambda said: print(said, flush=True)))
+now, *later = plan.read_text().split()
+plan.write_text(" ".join(later))
+if now != "fails":
+    supervisor.tell("sweep", "ID")
+if now == "drives":
+    from orchestrator.sweep.stopping import TimeLimit, stop_on_interrupt
+    with stop_on_interrupt(lambda: os.write(1, b"stopping\\n"), TimeLimit()):
+        os.write(1, b"driver %d\\n" % os.getpid())
+        while True:
+            time.sleep(0.02)
+if now == "waits":
+    print("waiting", flush=True)
+    signal.pause()
+if now == "dies":
+    os.kill(os.getpid(), signal.SIGKILL)
+if now == "lost":
+    os._exit(supervisor.LOST_RAY)
+supervisor.tell("ended")
+sys.exit({"ends": 0, "fails": 1, "refuses": 2}[now])
+"""
+"""Its own parent. It does what the file that it is given says, a word each time that it is started."""
+
+AGAIN = "Continue with the same command and --resume ID"
+
+
+@pytest.mark.parametrize(
+    ("plan", "code", "said"),
+    [
+        ("fails ends", 1, []),
+        ("dies ends", 0, ["was killed (SIGKILL)"]),
+        ("lost ends", 0, ["Ray died"]),
+        ("dies fails ends", 0, ["was killed", "did not start"]),
+        ("dies dies fails fails ends", 1, ["was killed", "was killed", "did not start", "did not start"]),
+        ("dies refuses ends", 2, ["was killed"]),
+    ],
+)
+def test_a_driver_that_dies_is_started_again_three_times(plan: str, code: int, said: list[str], tmp_path: Path) -> None:
+    with begin(tmp_path, plan) as running:
+        lines = rest(running).splitlines()
+    assert running.returncode == code
+    for number, (line, cause) in enumerate(zip(lines, said, strict=True), start=1):
+        assert cause in line
+        assert line.endswith(AGAIN if number > STARTS else f"Resuming with a new Ray ({number} of {STARTS})")
+
+
+@contextmanager
+def begin(tmp_path: Path, plan: str) -> Iterator[subprocess.Popen[str]]:
+    """A block in which the program with this plan runs, and after which it has ended."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "plan").write_text(plan)
+    command = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "plan")]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
+    ) as running:
+        try:
+            yield running
+        except BaseException:
+            running.kill()
+            raise
+
+
+def read_until(running: subprocess.Popen[str], words: str) -> str:
+    """The rest of the first line that begins with these words."""
+    assert running.stdout is not None
+    for line in running.stdout:
+        if line.startswith(words):
+            return line.removeprefix(words).strip()
+    raise AssertionError(f"no {words}")
+
+
+def rest(running: subprocess.Popen[str]) -> str:
+    """All output from now on, to the end."""
+    assert running.stdout is not None
+    return running.stdout.read()
+
+
+def test_a_sweep_that_was_asked_to_stop_and_died_is_not_started_again(tmp_path: Path) -> None:
+    with begin(tmp_path, "waits ends") as running:
+        read_until(running, "waiting")
+        running.send_signal(signal.SIGTERM)
+        assert f"stopped at once, as asked; finished runs are kept. {AGAIN}" in rest(running)
+    assert running.returncode == 130
+    assert (tmp_path / "plan").read_text() == "ends"
+
+
+@pytest.mark.parametrize("all_at_once", [True, False], ids=["to all", "to the parent"])
+def test_one_signal_asks_once_and_a_second_one_means_at_once(all_at_once: bool, tmp_path: Path) -> None:
+    with begin(tmp_path, "drives") as running:
+        driver = int(read_until(running, "driver"))
+        running.send_signal(signal.SIGTERM)
+        if all_at_once:
+            os.kill(driver, signal.SIGTERM)
+        read_until(running, "stopping")
+        time.sleep(2 * AT_ONCE_S)
+        assert running.poll() is None
+        running.send_signal(signal.SIGTERM)
+        assert "stopping" not in rest(running)
+    assert running.returncode == 130
+
+
+def test_a_driver_dies_with_its_parent(tmp_path: Path) -> None:
+    with begin(tmp_path, "drives") as running:
+        driver = psutil.Process(int(read_until(running, "driver")))
+        running.kill()
+        assert wait_until_gone([driver], 30) == []
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Iterator[Program]:
+    """A sweep that has begun: two of its runs have ended."""
+    begun = Program(write_space(tmp_path, pace_s=0.3), tmp_path / "home", tmp_path / "said")
+    try:
+        begun.wait_for_runs(2)
+        yield begun
+    finally:
+        begun.kill()
+
+
+NIGHT = pytest.mark.night
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["raylet", pytest.param("gcs", marks=NIGHT), pytest.param("driver", marks=NIGHT)])
+def test_the_sweep_goes_on_by_itself(victim: str, program: Program) -> None:
+    getattr(program, victim).send_signal(signal.SIGKILL)
+    assert program.end() == 0
+    said = program.log.read_text()
+    [sweep_id] = Home(program.home).sweep_ids()
+    what = r"the driver was killed \(SIGKILL\)" if victim == "driver" else "Ray died|the driver ended with exit code"
+    assert re.search(rf"^error: ({what}).*; finished runs are kept. Resuming with a new Ray \(1 of 3\)", said, re.M)
+    assert said.count("90% intervals") == 1
+    assert lifecycle.recall(Home(program.home).sweep(sweep_id)).answered
+    runs = journalled(program.home)
+    assert len(runs) == len({entry.key for entry in runs}) == RUNS
+
+
+@pytest.mark.slow
+def test_the_driver_dies_with_its_supervisor_and_resume_goes_on_and_later_prints_the_answer_again(
+    program: Program, tmp_path: Path
+) -> None:
+    driver = program.driver
+    program.process.kill()
+    driver.wait(timeout=30)
+    kept = journalled(program.home)
+    space = tmp_path / "paced.yaml"
+    first = Program(space, program.home, tmp_path / "first", "--resume")
+    assert first.end() == 0
+    assert journalled(program.home)[: len(kept)] == kept
+    again = Program(space, program.home, tmp_path / "again", "--resume")
+    assert again.end() == 0
+    [sweep_id] = Home(program.home).sweep_ids()
+    assert f"{sweep_id} has its answer already" in again.log.read_text()
+    said = first.log.read_text()
+    table = said[said.index("target add") :].partition("figure ")[0]
+    assert table in again.log.read_text()
+    assert len(journalled(program.home)) == RUNS
+
+
+@pytest.mark.night
+def test_where_the_head_of_a_cluster_dies_it_is_said_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "10")  # Ray's own is 60.
+    cluster = Cluster()
+    head = cluster.add_node(num_cpus=2)
+    space, home = write_space(tmp_path, pace_s=0.3), tmp_path / "home"
+    program = Program(space, home, tmp_path / "said", "--address", cluster.address)
+    try:
+        program.wait_for_runs(2)
+        head.kill_gcs_server()
+        assert program.end() == 1
+    finally:
+        program.kill()
+        cluster.shutdown()
+    [sweep_id] = Home(home).sweep_ids()
+    said = program.log.read_text()
+    assert re.search(r"^error: .*; finished runs are kept. Continue with", said, re.MULTILINE)
+    assert said.rstrip().endswith(f"--resume {sweep_id}")
+    assert Program(space, home, tmp_path / "resumed", "--resume", sweep_id).end() == 0
+    assert len(journalled(home)) == RUNS

@@ -1,0 +1,191 @@
+"""Whole sweeps in this process: new, resumed, extended, interrupted; journal, files and record for real."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+from orchestrator.engine.messages import StackReport
+from orchestrator.engine.worker import StackWorker
+from orchestrator.errors import SweepError, UserError
+from orchestrator.home.files import Home
+from orchestrator.home.journal import Begun, Ended, Journal
+from orchestrator.home.run_files import kept_runs
+from orchestrator.space.spec import SweepSpec
+from orchestrator.sweep.run import RunOptions, run_sweep
+from orchestrator.transition.types import Verdict
+from tests.sweep.sweeps import ended, printed, quiet, spec
+from trainables.base import Status
+
+
+def run(asked: SweepSpec, home: Path, **options: Any) -> str:
+    """Run a sweep in this process; its id."""
+    before = set(Home(home).sweep_ids())
+    run_sweep(asked, RunOptions(home=home, local_debug=True, **options), quiet())
+    new = set(Home(home).sweep_ids()) - before
+    return new.pop() if new else ""
+
+
+def test_a_sweep_finds_both_transitions_and_records_them(tmp_path: Path) -> None:
+    console = quiet()
+    # Three seeds: with two a size may be what is easier or harder, and nothing is decided.
+    found = run_sweep(spec(seeds=3), RunOptions(home=tmp_path, local_debug=True), console)
+    alone, joint = (mix.target.transition for mix in found.mixes)
+    assert alone.verdict is joint.verdict is Verdict.FOUND
+    assert alone.relative.low is not None
+    assert alone.relative.high is not None
+    assert alone.relative.low < 47 < alone.relative.high
+    assert "add+prod needs" in printed(console)
+    [sweep_id] = Home(tmp_path).sweep_ids()
+    entries = ended(tmp_path, sweep_id)
+    assert (tmp_path / "sweeps" / sweep_id / "transitions.png").is_file()
+    assert sweep_id in (tmp_path / "sweeps" / sweep_id / "report.html").read_text(encoding="utf-8")
+    client = MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    [experiment] = [one for one in client.search_experiments() if one.name == "logistic"]
+    recorded = client.search_runs([experiment.experiment_id], filter_string="tags.kind = 'run'")
+    assert {one.data.tags["run_key"] for one in recorded} == {entry.key for entry in entries}
+    assert len(recorded) == len(entries)
+    assert {one.data.params["units"] for one in recorded} == {str(entry.request.size) for entry in entries}
+
+
+def interrupt_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send this process the first Ctrl-C after ``count`` reports of workers."""
+    advance = StackWorker.advance
+    seen = 0
+
+    def counting(worker: StackWorker) -> StackReport:
+        nonlocal seen
+        seen += 1
+        if seen == count:
+            os.kill(os.getpid(), signal.SIGINT)
+        return advance(worker)
+
+    monkeypatch.setattr(StackWorker, "advance", counting)
+
+
+@pytest.mark.parametrize("method", ["grid", "bisection"])
+def test_ctrl_c_leaves_a_sweep_that_resumes_to_the_same_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    asked = spec(search={"method": method}, sizes=[16, 32, 64])
+    undisturbed = run(asked, tmp_path / "undisturbed")
+    console = quiet()
+    with monkeypatch.context() as patch:
+        interrupt_after(5, patch)
+        with pytest.raises(KeyboardInterrupt):
+            run_sweep(asked, RunOptions(home=tmp_path, local_debug=True), console)
+    [sweep_id] = Home(tmp_path).sweep_ids()
+    assert f"--resume {sweep_id}" in printed(console)
+    kept = ended(tmp_path, sweep_id)
+    assert kept
+    run(asked, tmp_path, resume="")
+    entries = ended(tmp_path, sweep_id)
+    assert entries[: len(kept)] == kept
+    assert {entry.key for entry in entries} == {entry.key for entry in ended(tmp_path / "undisturbed", undisturbed)}
+    assert len(entries) == len({entry.key for entry in entries})
+
+
+def test_runs_on_disk_that_the_journal_missed_are_adopted(tmp_path: Path) -> None:
+    asked = spec(search={"method": "grid"}, sizes=[8, 16])
+    sweep_id = run(asked, tmp_path)
+    path = Home(tmp_path).sweep(sweep_id).journal
+    before = ended(tmp_path, sweep_id)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:3]))  # the head and two runs: all else is as after a crash
+    run(asked, tmp_path, resume=sweep_id)
+    after = ended(tmp_path, sweep_id)
+    assert {entry.key for entry in after} == {entry.key for entry in before}
+    assert len(after) == len(before)
+
+
+def test_extending_trains_only_what_is_new(tmp_path: Path) -> None:
+    first = run(spec(search={"method": "grid"}, sizes=[8, 16]), tmp_path)
+    second = run(spec(search={"method": "grid"}, sizes=[8, 16], seeds=3), tmp_path, extend=first)
+    entries = ended(tmp_path, second)
+    new = [entry for entry in entries if not entry.reused_from]
+    assert {entry.request.seed for entry in new} == {2}
+    assert len(new) == 4
+    assert len(entries) == 12
+    assert {entry.reused_from for entry in entries if entry.reused_from} == {first}
+    for entry in entries:
+        assert (kept_runs(Home(tmp_path).sweep(second)).get(entry.key) / "outcome.json").is_file()
+
+
+def test_extending_what_has_nothing_in_common_names_the_difference(tmp_path: Path) -> None:
+    first = run(spec(search={"method": "grid"}, sizes=[8]), tmp_path)
+    with pytest.raises(UserError, match="seed"):
+        run(spec(search={"method": "grid"}, sizes=[8], seed=9), tmp_path, extend=first)
+
+
+def test_resuming_with_other_settings_names_the_difference(tmp_path: Path) -> None:
+    sweep_id = run(spec(sizes=[8, 16]), tmp_path)
+    with pytest.raises(UserError, match=r"seeds \(now 3, then 2\)"):
+        run(spec(sizes=[8, 16], seeds=3), tmp_path, resume=sweep_id)
+    with pytest.raises(UserError, match="no unfinished sweep"):
+        run(spec(sizes=[8, 16], seeds=3), tmp_path, resume="")
+    with pytest.raises(UserError, match=f"{sweep_id} cannot be resumed"):
+        run(spec(), tmp_path, resume=sweep_id[:-1])
+    with pytest.raises(UserError, match=sweep_id):
+        run(spec(), tmp_path, resume="logistic-2")
+
+
+def test_a_sweep_driven_elsewhere_is_left_alone(tmp_path: Path) -> None:
+    from orchestrator.home import lifecycle
+
+    sweep_id = run(spec(sizes=[8, 16]), tmp_path)
+    with lifecycle.driving(Home(tmp_path).sweep(sweep_id)), pytest.raises(UserError, match="another process"):
+        run(spec(sizes=[8, 16]), tmp_path, resume=sweep_id)
+
+
+def test_a_family_that_raises_fails_its_runs_and_names_the_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(worker: StackWorker) -> StackReport:
+        raise ZeroDivisionError("the loss was divided by nothing")
+
+    monkeypatch.setattr(StackWorker, "advance", broken)
+    with pytest.raises(SweepError, match="divided by nothing"):
+        run(spec(sizes=[8, 16]), tmp_path)
+    [sweep_id] = Home(tmp_path).sweep_ids()
+    assert {entry.outcome.status for entry in ended(tmp_path, sweep_id)} == {Status.FAILED}
+
+
+def test_a_full_disk_stops_the_sweep_with_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    append = Journal.append
+
+    def full(journal: Journal, entry: Begun | Ended) -> None:
+        if isinstance(entry, Ended):
+            raise OSError(28, "No space left on device", "journal.jsonl")
+        append(journal, entry)
+
+    monkeypatch.setattr(Journal, "append", full)
+    with pytest.raises(
+        SweepError, match=r"(?s)the disk of journal\.jsonl is full: free some space.*--resume logistic-"
+    ):
+        run(spec(sizes=[8, 16]), tmp_path)
+
+
+def test_extending_a_sweep_that_is_not_there_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds none yet"):
+        run(spec(), tmp_path, extend="logistic-1")
+    assert Home(tmp_path).sweep_ids() == []
+
+
+@pytest.mark.parametrize(
+    ("family", "said"),
+    [
+        ("PercentFamily", r"is 1\d\.\d+ for 'add'; it must be a share from 0 to 1; divide per cent by 100"),
+        ("EndlessFamily", "it reported on none, so that the sweep would never end"),
+    ],
+)
+def test_a_family_that_breaks_its_contract_stops_the_sweep(tmp_path: Path, family: str, said: str) -> None:
+    asked = spec(sizes=[8, 16], family=f"tests.sweep.broken:{family}")
+    with pytest.raises(SweepError, match=rf"the family 'logistic' does not keep its contract: .*{said}.*check-family"):
+        run(asked, tmp_path)
+    [sweep_id] = Home(tmp_path).sweep_ids()
+    assert ended(tmp_path, sweep_id) == []

@@ -1,0 +1,67 @@
+"""A search space of several variants through the command line: run, resumed, compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.home.files import Home
+from tests.cli.program import command
+
+SPACE = """
+name: growing
+question: How does the transition grow with the midpoint?
+family: tests.families:LogisticFamily
+target: add
+mixes: [add, add+prod]
+sizes: [4, 8, 12, 16, 24, 32, 48, 64, 96]
+seeds: 2
+search: {method: bisection}
+along: settings.curve.midpoint
+variants:
+  at_12: {settings: {curve: {midpoint: 12}}}
+  at_24: {settings: {curve: {midpoint: 24}}}
+  at_48: {settings: {curve: {midpoint: 48}}}
+"""
+
+
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    (tmp_path / "growing.yaml").write_text(SPACE)
+    return tmp_path
+
+
+def test_each_variant_is_a_sweep_and_their_answers_stand_side_by_side(there: Path) -> None:
+    first = command("run", "growing.yaml", "--local-debug", "--variant", "at_12")
+    assert first.code == 0, first.err
+    assert [each.rsplit("-", 3)[0] for each in Home(there / "results").sweep_ids()] == ["growing-at_12"]
+
+    # What is answered stays so, the others are run.
+    rest = command("run", "growing.yaml", "--local-debug", "--resume", "")
+    assert rest.code == 0, rest.err
+    ids = Home(there / "results").sweep_ids()
+    assert sorted(each.rsplit("-", 3)[0] for each in ids) == ["growing-at_12", "growing-at_24", "growing-at_48"]
+    assert f"at_12: answered by {ids[-1]}" in rest.out
+    assert "add: units at the transition goes as midpoint^" in rest.out
+    figure = there / "results" / "sweeps" / ids[0] / "variants.png"
+    assert f"figure  {figure}" in rest.out.replace("\n", "")
+    assert figure.stat().st_size > 10_000
+
+    again = command("compare", "growing")
+    assert again.code == 0, again.err
+    law = next(line for line in again.out.splitlines() if line.startswith("add: units"))
+    assert law in rest.out
+    exponent = float(law.split("midpoint^")[1].split()[0])
+    assert exponent == pytest.approx(1, abs=0.25)
+    assert "over 3 values" in law
+
+
+def test_what_names_one_sweep_needs_one_variant(there: Path) -> None:
+    for option in ("--resume", "--extend"):
+        refused = command("run", "growing.yaml", "--local-debug", option, "growing-at_12-20260101-000000-abcd")
+        assert refused.code == 2
+        assert "give --variant, too (at_12, at_24, at_48)" in refused.err
+    assert not (there / "results" / "sweeps").exists()
