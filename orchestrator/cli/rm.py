@@ -19,7 +19,10 @@ def rm_command(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Delete a sweep from disk and from MLflow, artifacts and all runs that no other sweep refers to, after asking."""
+    """Delete a sweep and the runs that no other sweep refers to, after asking.
+
+    Its records in MLflow are marked as deleted; `mlflow gc` removes them and their artifacts for good.
+    """
     from orchestrator.catalogue.lookup import space_of
     from orchestrator.catalogue.reading import State
     from orchestrator.catalogue.views import sweep_words

@@ -137,6 +137,7 @@ def make_database(store: Store) -> None:
 
 
 def _check_server(store: Store) -> None:
+    _check_port(store, 443 if store.scheme == "https" else 80)
     from mlflow import MlflowClient  # 2 s, and needed here for a server alone.
 
     settle_client()
@@ -180,7 +181,9 @@ def _check_port(store: Store, port: int) -> None:
         with socket.create_connection(address, timeout=TIMEOUT_S):
             return
     except OSError as error:
-        raise StoreError(f"the MLflow store {store.shown}: {address[0]}:{address[1]}: {error}") from error
+        raise StoreError(
+            f"the MLflow store {store.shown} cannot be reached at {address[0]}:{address[1]}: {error}"
+        ) from error
 
 
 def _words(error: Exception) -> str:

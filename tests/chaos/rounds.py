@@ -93,7 +93,9 @@ def truth(directory: Path, **changes: Any) -> Truth:
     ]
     assert len(entries) == len(spec.cells) * spec.seeds
     outcomes = {(each.request.mix, each.request.size, each.request.seed): each.outcome.to_json() for each in entries}
-    return Truth(outcomes, answer_in(said.getvalue()))
+    answer = answer_in(said.getvalue())
+    assert answer, "an undisturbed sweep has an answer"
+    return Truth(outcomes, answer)
 
 
 def play(
@@ -214,5 +216,5 @@ def recorded(home: Path) -> list[str]:
 
 def answer_in(said: str) -> str:
     """The last answer that was printed; ``""`` where none was."""
-    _, found, rest = said.rpartition("\ntarget add: ")
+    _, found, rest = said.rpartition(": size at ")
     return rest.partition("\n")[2].partition("\nfigure ")[0].strip() if found else ""

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.home.files import Home
+from orchestrator.home.files import CONTENTS, Home, seal
 from orchestrator.home.run_files import OUTCOME
 from tests.chaos.__main__ import drawn, main, not_seen
 from tests.chaos.faults import FAULTS
@@ -59,7 +59,7 @@ def test_a_sweep_with_anything_lost_is_not_good() -> None:
 def test_what_is_lost_doubled_and_changed_is_counted(tmp_path: Path) -> None:
     """In a home with one run spoiled, one journalled twice, and one with another outcome."""
     expected, home, log = truth(tmp_path / "home"), tmp_path / "home", tmp_path / "log"
-    log.write_text(f"\ntarget add: in so many words\n{expected.answer}\n\nfigure x\n")
+    log.write_text(f"\nadd: size at 80% of the asymptote\n{expected.answer}\n\nfigure x\n")
     assert count(home, log, expected) == Counted(0, 0, 0, same_answer=True)
     first, second, third = journalled(home)[:3]
     (home / "runs" / first.key / OUTCOME).write_bytes(b"")
@@ -67,16 +67,19 @@ def test_what_is_lost_doubled_and_changed_is_counted(tmp_path: Path) -> None:
     journal = Home(home).sweep(sweep_id).journal
     lines = journal.read_text().splitlines()
     [twice] = [line for line in lines if f'"{second.key}"' in line]
-    [other] = [json.loads(line) for line in lines if f'"{third.key}"' in line]
-    other["outcome"]["steps"] += 1
-    lines = [line for line in lines if f'"{third.key}"' not in line]
-    journal.write_text("\n".join([*lines, twice, json.dumps(other), ""]))
+    journal.write_text("\n".join([*lines, twice, ""]))
+    directory = home / "runs" / third.key
+    other = json.loads((directory / OUTCOME).read_text())
+    other["steps"] += 1
+    (directory / OUTCOME).write_text(json.dumps(other))
+    (directory / CONTENTS).unlink()
+    seal(directory)
     log.write_text("nothing")
     assert count(home, log, expected) == Counted(1, 1, 1, same_answer=False)
 
 
 def test_the_last_answer_counts() -> None:
-    said = "sweep a\n\ntarget add: a\nold\n\nfigure x\nerror\n\ntarget add: b\nnew 1\nnew 2\n\nfigure x\n"
+    said = "sweep a\n\nadd: size at 80%\nold\n\nfigure x\nerror\n\nadd: size at 80%\nnew 1\nnew 2\n\nfigure x\n"
     assert answer_in(said) == "new 1\nnew 2"
     assert answer_in("nothing") == ""
 

@@ -102,7 +102,7 @@ def test_fresh_trains_anew_and_says_so(spaces: Spaces, log: Path, tmp_path: Path
     assert "every run trained anew" in out
     assert "there already" not in out
     assert trained(log)["add 8 0"] == 2
-    assert "trained anew" in (tmp_path / "sweeps" / sweep_of(tmp_path, "with_max") / "report.html").read_text()
+    assert "trained again" in (tmp_path / "sweeps" / sweep_of(tmp_path, "with_max") / "report.html").read_text()
     assert len(list((tmp_path / "runs").iterdir())) == 16  # Those of a fresh sweep have keys of their own.
     here(tmp_path, "run", second, "--local-debug", "--extend", sweep_of(tmp_path, "with_max"))
     assert trained(log)["add 8 0"] == 2
