@@ -6,14 +6,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from orchestrator.catalogue.reading import Outline, State, StoredSweep
-from orchestrator.cost.spent import Cost, cost_of
+from orchestrator.cost import Cost, cost_of
 from orchestrator.home.reading import Unreadable
 from orchestrator.report.answer import MixAnswer
 from orchestrator.report.rows import Row, targets
 from orchestrator.report.words.findings import verdict_line
 from orchestrator.search.base import MixProgress, Request
-from orchestrator.space.evidence import is_evidence
-from orchestrator.space.searching import searcher_of
+from orchestrator.space.evidence import is_evidence, searcher_of
 from orchestrator.terminal.snapshot import by_size
 from trainables.base import RunConfig, Words
 

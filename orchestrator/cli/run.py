@@ -11,18 +11,27 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 from rich.console import Console
 
-from orchestrator.cli import run_options
 from orchestrator.cli.options import (
     DEFAULT_HOME,
+    Address,
+    Dashboard,
     Debug,
+    Extend,
+    Fresh,
     GpuFraction,
     HomeOption,
+    LocalDebug,
+    MaxTime,
     Override,
     Profile,
+    Quiet,
+    Resume,
+    RetryFailed,
     ScratchOption,
     SpaceName,
     StackOption,
     VariantOption,
+    Watch,
     load_resolved,
     load_variants,
     repeated,
@@ -33,7 +42,7 @@ from orchestrator.cli.options import (
 from orchestrator.errors import UserError
 
 if TYPE_CHECKING:
-    from orchestrator.cost.plan import Plan
+    from orchestrator.cost import Plan
     from orchestrator.space.hardware import Hardware
     from orchestrator.space.spec import SweepSpec
     from orchestrator.sweep.run import RunOptions
@@ -48,16 +57,16 @@ def run_command(
     gpu_fraction: GpuFraction = None,
     home: HomeOption = DEFAULT_HOME,
     scratch: ScratchOption = None,
-    address: run_options.Address = None,
-    resume: run_options.Resume = None,
-    retry_failed: run_options.RetryFailed = False,
-    extend: run_options.Extend = None,
-    fresh: run_options.Fresh = False,
-    local_debug: run_options.LocalDebug = False,
-    dashboard: run_options.Dashboard = False,
-    watch: run_options.Watch = False,
-    max_time: run_options.MaxTime = None,
-    quiet: run_options.Quiet = False,
+    address: Address = None,
+    resume: Resume = None,
+    retry_failed: RetryFailed = False,
+    extend: Extend = None,
+    fresh: Fresh = False,
+    local_debug: LocalDebug = False,
+    dashboard: Dashboard = False,
+    watch: Watch = False,
+    max_time: MaxTime = None,
+    quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
     """Run a sweep and print the transitions it finds; a space of several variants is a sweep for each.
@@ -246,7 +255,7 @@ def plan_command(
 
 def _brief(spec: SweepSpec, hardware: Hardware, home: Path, console: Console) -> Plan:
     """Print what is about to be done; returns the plan that was shown."""
-    from orchestrator.cost.plan import make_plan
+    from orchestrator.cost import make_plan
     from orchestrator.home.bucket_home import place_words
     from orchestrator.stacks import settled
     from orchestrator.terminal.briefing import print_briefing

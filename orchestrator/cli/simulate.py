@@ -79,7 +79,7 @@ def _asked(
     """The problem of a search space, or a general one; the methods to try with their settings, and costs by size."""
     import numpy as np
 
-    from orchestrator.cost.plan import run_seconds
+    from orchestrator.cost import run_seconds
     from orchestrator.search.base import Problem
     from orchestrator.search.registry import METHODS
 

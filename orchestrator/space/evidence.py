@@ -7,7 +7,11 @@ learned nothing. Of runs that are only wanted yet, :attr:`orchestrator.search.ba
 
 from __future__ import annotations
 
-from orchestrator.search.base import Observation
+from collections.abc import Iterable
+
+from orchestrator.search.base import Observation, Problem, Request, Searcher
+from orchestrator.search.registry import make_searcher
+from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import Point
 from trainables.base import Outcome, RunConfig, Status
 
@@ -42,3 +46,14 @@ def observe(outcome: Outcome, target: str) -> Observation | None:
     """Observation of an outcome for a searcher; None for a failed run."""
     seen = scores(outcome, target)
     return None if seen is None else Observation(*seen, outcome.measures.get("seconds", 0.0))
+
+
+def searcher_of(spec: SweepSpec, ended: Iterable[tuple[Request, Outcome]] = ()) -> Searcher:
+    """The searcher a specification names, for its mixes, sizes and seeds. It is told of the runs that ``ended``, but
+    not of phases that other runs go on from: it asks for none."""
+    problem = Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.seed_list)
+    searcher = make_searcher(spec.search.method, problem, **spec.search.settings)
+    for request, outcome in ended:
+        if not request.phase:
+            searcher.tell(request, observe(outcome, spec.target))
+    return searcher

@@ -17,11 +17,9 @@ from orchestrator.space import hardware as machine
 from orchestrator.space.files import PROFILE_KEYS, SpaceFile, read_space, source_of
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.layers import Assignment, Layers, Origin, merge
-from orchestrator.space.profiles import ChosenProfile, choose
+from orchestrator.space.profiles import ChosenProfile, choose, choose_variant, suit, variants_of
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
-from orchestrator.space.suited import suit
 from orchestrator.space.validation import InvalidDataError, Key, Mistake, leaf_paths, parse
-from orchestrator.space.variants import choose_variant, variants_of
 from trainables.arms import Arm
 from trainables.base import SettingsError
 from trainables.named import load_family

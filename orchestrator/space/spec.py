@@ -26,8 +26,7 @@ from orchestrator.space.checks import misfits
 from orchestrator.space.plain import flatten, plain_settings
 from orchestrator.space.recipes import expand, resolve
 from orchestrator.space.resources import Resources
-from orchestrator.space.search import Search
-from orchestrator.space.sizes import MOST_SIZES, SizeRange
+from orchestrator.space.search import MOST_SIZES, Search, SizeRange
 from orchestrator.space.tuning import LARGEST_SEED, Tune, Tuned
 from orchestrator.space.validation import NAME, STRICT, InvalidDataError, Mistake, parse
 from trainables.arms import Arm

@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from orchestrator.cost.spent import cost_of
+from orchestrator.cost import cost_of
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.state import Training
 from orchestrator.home.files import SweepFiles

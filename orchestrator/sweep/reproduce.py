@@ -11,8 +11,7 @@ from rich.console import Console
 
 from orchestrator.catalogue.export import compared
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
-from orchestrator.cost.plan import make_plan
-from orchestrator.cost.spent import cost_of
+from orchestrator.cost import cost_of, make_plan
 from orchestrator.errors import SweepError
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from orchestrator import supervisor
-from orchestrator.cost.plan import run_seconds
+from orchestrator.cost import run_seconds
 from orchestrator.engine.base import Engine, MachineError
 from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.errors import SweepError
@@ -27,8 +27,8 @@ from orchestrator.record.store import StoreError, check, choose
 from orchestrator.report.answer import Answer, answer
 from orchestrator.search.base import BY_HAND
 from orchestrator.space import hardware
+from orchestrator.space.evidence import searcher_of
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.searching import searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes, settled
 from orchestrator.sweep import tuning

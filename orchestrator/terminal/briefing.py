@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.cost.plan import Plan
+from orchestrator.cost import Plan
 from orchestrator.report.words import numbers
 from orchestrator.report.words.numbers import number, rough_duration
 from orchestrator.space.hardware import Hardware

@@ -16,7 +16,7 @@ from orchestrator.catalogue.lookup import find_run
 from orchestrator.catalogue.reading import read_sweep
 from orchestrator.catalogue.status import status_of
 from orchestrator.catalogue.views import ASCII_BLOCKS, BLOCKS, SPARKS, run_view, sparkline, status_view, sweeps_view
-from orchestrator.cost.spent import cost_of
+from orchestrator.cost import cost_of
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
 from orchestrator.report.words.numbers import size_on_disk

@@ -14,8 +14,8 @@ from orchestrator.home.journal import Ended, EndedLine, Journal, Stopped, read_j
 from orchestrator.home.lifecycle import recall
 from orchestrator.home.records import Sweep
 from orchestrator.search.base import Request
+from orchestrator.space.evidence import searcher_of
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.searching import searcher_of
 from orchestrator.stacks import StackSizes
 from tests.sweep.sweeps import spec
 from trainables.base import Evaluation, Outcome, Status

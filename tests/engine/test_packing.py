@@ -14,7 +14,7 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from orchestrator.cost.plan import stacks_at_once
+from orchestrator.cost import stacks_at_once
 from orchestrator.engine.ray.cluster import cluster_hardware
 from orchestrator.engine.ray.engine import RayEngine
 from orchestrator.home.files import Home

@@ -12,7 +12,7 @@ from orchestrator.search.base import Observation, Problem, Request, Searcher
 from orchestrator.search.registry import make_searcher
 from orchestrator.simulation.remaining import Running, pace_of, remaining
 from orchestrator.simulation.simulator import Cluster, World, simulate
-from orchestrator.space.searching import searcher_of
+from orchestrator.space.evidence import searcher_of
 from tests.bench.drawn_sweeps import FORMER, RECIPES, asked, pool_of
 from tests.bench.pool import recipes_of
 

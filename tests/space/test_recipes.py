@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.cost.plan import make_plan
+from orchestrator.cost import make_plan
 from orchestrator.errors import UserError
 from orchestrator.search.base import Request
 from orchestrator.space.hardware import Hardware

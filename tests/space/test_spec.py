@@ -21,7 +21,7 @@ from orchestrator.space.files import names
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.layers import merge
 from orchestrator.space.plain import differences
-from orchestrator.space.sizes import SizeRange
+from orchestrator.space.search import SizeRange
 from orchestrator.space.spaces import load_space, open_space, variant_names
 from orchestrator.space.spec import SweepSpec
 from tests.families import LogisticFamily, LogisticSettings

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from orchestrator.cost.plan import make_plan
+from orchestrator.cost import make_plan
 from orchestrator.space.hardware import Hardware, Machine
 from orchestrator.terminal.briefing import print_briefing
 from tests.sweep.sweeps import printed, quiet, spec

@@ -10,7 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from orchestrator.cost.spent import cost_of
+from orchestrator.cost import cost_of
 from orchestrator.home.records import RunRecord, Sweep
 from orchestrator.report import table
 from orchestrator.report.answer import Answer

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from orchestrator.cost.spent import Cost
+from orchestrator.cost import Cost
 from orchestrator.space.spec import SweepSpec
 
 
