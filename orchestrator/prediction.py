@@ -3,7 +3,7 @@
 Higher means that the partner should help more. No score was fitted to any result. All probabilities are over tuples of
 items drawn evenly.
 
-Shape legend: a table is an int64 array [N] * k of codes, k arguments (:class:`trainables.tables.TaskTables`).
+Shape legend: a table is an int64 array [N] * k of codes, k arguments (:class:`trainables.contract.tables.TaskTables`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.space.spec import SweepSpec
-from trainables.tables import TaskTables, group_of, respects
+from trainables.contract.tables import TaskTables, group_of, respects
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -21,9 +21,9 @@ from orchestrator.prediction import (
     shared_structure,
 )
 from tests.cli.program import command
-from trainables.listops.settings import TaskSettings as ListOps
-from trainables.permutations.settings import TaskSettings as Permutations
-from trainables.tables import TaskTables
+from trainables.contract.tables import TaskTables
+from trainables.tasks.listops.family import TaskSettings as ListOps
+from trainables.tasks.permutations.family import TaskSettings as Permutations
 
 TASKS = ("add", "prod", "max", "med", "nadd", "relabelled_add", "shuffled_add")
 

@@ -19,12 +19,10 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from trainables.arms import Arm, Mix
-from trainables.described import described_fields
-from trainables.errors import SettingsError
-from trainables.runs import Evaluation, Outcome, Parameters, Report, RunConfig, Start, Status, Until
-from trainables.tables import TaskTables
-from trainables.words import Words
+from trainables.contract.arms import Arm, Mix
+from trainables.contract.runs import Evaluation, Outcome, Parameters, Report, RunConfig, Start, Status, Until, Words
+from trainables.contract.settings import SettingsError, described_fields
+from trainables.contract.tables import TaskTables
 
 __all__ = [
     "Arm",
@@ -240,7 +238,7 @@ class Family(ABC):
     def described(self, settings: Any) -> dict[str, Any]:
         """Everything in the settings that changes the mathematics, as plain values: what run keys are made of.
 
-        Fields with the metadata :data:`trainables.described.ADDED_LATER` are left out where they have their default.
+        Fields with the metadata ``ADDED_LATER`` (contract/settings.py) are left out at their default.
         """
         return described_fields(settings)
 

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Mapping
 
 from trainables.base import Family
-from trainables.errors import SettingsError
+from trainables.contract.settings import SettingsError
 
 
 def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> object:
@@ -31,8 +31,8 @@ def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> obje
 
 
 BUILT_IN = {
-    "listops": "trainables.listops.family:ListOps",
-    "permutations": "trainables.permutations.family:Permutations",
+    "listops": "trainables.tasks.listops.family:ListOps",
+    "permutations": "trainables.tasks.permutations.family:Permutations",
     "heat_diffusion": "trainables.reparametrization.family:HeatDiffusion",
     "synchronization": "trainables.reparametrization.family:Synchronization",
     "persistent_homology": "trainables.reparametrization.family:PersistentHomology",

@@ -42,8 +42,8 @@ def check_family_command(
 
       check-family my_space.yaml --profile smoke
     """
-    from trainables.conformance import case_of, findings
-    from trainables.contract import BrokenFamilyError
+    from trainables.contract.border import BrokenFamilyError
+    from trainables.contract.conformance import case_of, findings
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # As a stack has by default: small models are slower with more.
     made = _family(family, profile, variant, override)

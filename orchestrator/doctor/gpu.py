@@ -18,7 +18,7 @@ from orchestrator.engine.device import is_out_of_memory
 from orchestrator.search.base import Request
 from orchestrator.space.hardware import BF16_UNITS
 from orchestrator.space.spaces import load_space
-from trainables.gpu_step import lacking
+from trainables.transformer.gpu_step import lacking
 
 ROOT = Path(__file__).parents[2]
 OLDEST_COMPUTE = (7, 0)

@@ -11,7 +11,7 @@ from orchestrator.space import hardware
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.resources import Resources
 from orchestrator.stacks import stack_bytes
-from trainables.gpu_step import lacking
+from trainables.transformer.gpu_step import lacking
 
 _SAID: set[tuple[str, ...]] = set()
 

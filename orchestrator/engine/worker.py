@@ -39,7 +39,7 @@ from orchestrator.home.run_files import WEIGHTS
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import FULL, stack_id
 from trainables.base import Evaluation, Learner, Outcome, Report, Status
-from trainables.contract import Border, BrokenFamilyError
+from trainables.contract.border import Border, BrokenFamilyError
 from trainables.probes.base import load_probe
 
 CHECKPOINTS_KEPT_S = 7 * 24 * 3600.0

@@ -10,8 +10,8 @@ from pydantic import BaseModel, Field
 
 from orchestrator.errors import unknown
 from orchestrator.space.validation import STRICT, parse
-from trainables.arms import ALL, Arm, Mix, Phase
-from trainables.errors import SettingsError
+from trainables.contract.arms import ALL, Arm, Mix, Phase
+from trainables.contract.settings import SettingsError
 
 Fairness = Literal["total", "target", "both"]
 

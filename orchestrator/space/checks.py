@@ -10,8 +10,8 @@ from orchestrator.errors import nearest, unknown
 from orchestrator.search.base import Request
 from orchestrator.space.plain import flatten, plain_settings
 from orchestrator.space.validation import InvalidDataError, Key, Mistake, explain
-from trainables.arms import ALL
 from trainables.base import Family, RunConfig, SettingsError, Start
+from trainables.contract.arms import ALL
 
 if TYPE_CHECKING:
     from orchestrator.space.spec import SweepSpec

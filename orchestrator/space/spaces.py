@@ -20,8 +20,8 @@ from orchestrator.space.layers import Assignment, Layers, Origin, merge
 from orchestrator.space.profiles import ChosenProfile, choose, choose_variant, suit, variants_of
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
 from orchestrator.space.validation import InvalidDataError, Key, Mistake, leaf_paths, parse
-from trainables.arms import Arm
 from trainables.base import SettingsError
+from trainables.contract.arms import Arm
 from trainables.named import load_family
 
 

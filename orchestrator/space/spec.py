@@ -29,11 +29,11 @@ from orchestrator.space.resources import Resources
 from orchestrator.space.search import MOST_SIZES, Search, SizeRange
 from orchestrator.space.tuning import LARGEST_SEED, Tune, Tuned
 from orchestrator.space.validation import NAME, STRICT, InvalidDataError, Mistake, parse
-from trainables.arms import Arm
 from trainables.base import Family, RunConfig, Until
+from trainables.contract.arms import Arm
+from trainables.contract.runs import salted
 from trainables.named import load_family
 from trainables.probes.base import load_probe
-from trainables.runs import salted
 
 DEFAULT_FAMILY = "listops"
 MOST_RUNS = 100_000

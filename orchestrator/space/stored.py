@@ -25,8 +25,8 @@ from orchestrator.space.search import Search
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning import Range, Tune
 from orchestrator.space.validation import Key, dotted
-from trainables.arms import Arm
 from trainables.base import Family, SettingsError
+from trainables.contract.arms import Arm
 from trainables.named import load_family
 
 M = TypeVar("M", bound=BaseModel)

@@ -12,7 +12,7 @@ from rich.text import Text
 from orchestrator.search.base import MixProgress
 from orchestrator.simulation.remaining import Remaining
 from orchestrator.transition.types import Density
-from trainables.words import Words
+from trainables.contract.runs import Words
 
 CELLS = 18
 GLYPHS = {"unlearned": "·", "open": "░", "learned": "━"}

@@ -20,8 +20,8 @@ import torch
 
 from tests.bench.machine import clock, peak_memory_gb, steps_a_second
 from tests.bench.plain import Case
-from trainables.gpu_step import WARM_UP_CALLS
-from trainables.stack import StackTrainer
+from trainables.transformer.gpu_step import WARM_UP_CALLS
+from trainables.transformer.stack import StackTrainer
 
 ROOT = Path(__file__).parents[2]
 

@@ -22,13 +22,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tests.bench.machine import peak_memory_gb, steps_a_second
-from trainables.architecture import ModelSettings, flops_per_token, layout
-from trainables.corpus import Dataset
-from trainables.gpu_step import WARM_UP_CALLS, CapturedStep
-from trainables.sampling import WindowSampler
-from trainables.stack import StackState, StackTrainer
-from trainables.training import Precision, TrainingSettings
-from trainables.transformer import initialise
+from trainables.transformer.architecture import ModelSettings, flops_per_token, layout
+from trainables.transformer.gpu_step import WARM_UP_CALLS, CapturedStep
+from trainables.transformer.model import initialise
+from trainables.transformer.sampling import WindowSampler
+from trainables.transformer.stack import StackState, StackTrainer
+from trainables.transformer.text_task import Dataset
+from trainables.transformer.training import Precision, TrainingSettings
 
 STEPS = 1_000_000
 """Of the schedule: more than any benchmark takes."""

@@ -11,7 +11,7 @@ import torch
 from tests.bench import throughput
 from tests.bench.forms import Form
 from tests.bench.plain import Case, PlainModel, PlainRun, Shape
-from trainables.stack import StackTrainer
+from trainables.transformer.stack import StackTrainer
 
 CASE = Case(Shape(block=9, batch=6, vocabulary=11), 16, "float32", "cpu")
 

@@ -11,7 +11,7 @@ from tests.conformance.transformers import TransformerConformance
 from tests.trainables.conftest import data_cache
 from tests.trainables.stacks import NESTED_MODEL, PERMUTATIONS, SETTINGS, TRAINING
 from trainables.named import BUILT_IN, load_family
-from trainables.transformer_family import TransformerFamily, TransformerSettings
+from trainables.transformer.family import TransformerFamily, TransformerSettings
 
 __all__ = ["data_cache"]
 

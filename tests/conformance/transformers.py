@@ -14,10 +14,10 @@ import torch
 
 from tests.trainables.stacks import family_of, make_learner
 from trainables.base import Arm, Outcome, Report, RunConfig, SettingsError, Status
-from trainables.corpus import Examples
-from trainables.expressions.heldout import HeldOut, Part
-from trainables.generation import accuracies
-from trainables.transformer_family import TransformerFamily, TransformerSettings
+from trainables.tasks.expressions.heldout import HeldOut, Part
+from trainables.transformer.family import TransformerFamily, TransformerSettings
+from trainables.transformer.generation import accuracies
+from trainables.transformer.text_task import Examples
 
 
 def last_reports(runs: Sequence[RunConfig], cache: Path) -> dict[int, Report]:

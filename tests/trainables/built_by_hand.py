@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from trainables.architecture import parameter_shapes
-from trainables.arms import Mix
 from trainables.base import RunConfig
-from trainables.corpus import Dataset, Examples
-from trainables.expressions.task import ExpressionTask
-from trainables.loaded import TrainedTransformer
-from trainables.transformer_family import TransformerFamily, TransformerSettings
+from trainables.contract.arms import Mix
+from trainables.tasks.expressions.task import ExpressionTask
+from trainables.transformer.architecture import parameter_shapes
+from trainables.transformer.family import TransformerFamily, TransformerSettings
+from trainables.transformer.generation import TrainedTransformer
+from trainables.transformer.text_task import Dataset, Examples
 
 Floats = NDArray[np.float64]
 CONSTANT = 100.0

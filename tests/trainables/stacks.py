@@ -7,15 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trainables.architecture import ModelSettings
 from trainables.base import Mix, RunConfig
-from trainables.learner import TransformerLearner
-from trainables.listops.family import ListOps, ListOpsSettings
-from trainables.listops.settings import TaskSettings
-from trainables.permutations.family import Permutations, PermutationSettings
-from trainables.permutations.settings import TaskSettings as PermutationTask
-from trainables.training import TrainingSettings
-from trainables.transformer_family import TransformerFamily, TransformerSettings
+from trainables.tasks.listops.family import ListOps, ListOpsSettings, TaskSettings
+from trainables.tasks.permutations.family import Permutations, PermutationSettings
+from trainables.tasks.permutations.family import TaskSettings as PermutationTask
+from trainables.transformer.architecture import ModelSettings
+from trainables.transformer.family import TransformerFamily, TransformerSettings
+from trainables.transformer.learner import TransformerLearner
+from trainables.transformer.training import TrainingSettings
 
 TASK = TaskSettings(modulus=6, depth=1, held_out_fraction=0.2, train_examples=1500)
 TRAINING = TrainingSettings(

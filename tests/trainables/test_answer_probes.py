@@ -14,16 +14,15 @@ import torch
 from tests.trainables.stacks import SETTINGS, config
 from tests.trainables.test_loaded import EASY, last_report
 from tests.trainables.test_structure_probes import circle, noise, probed
-from trainables.architecture import parameter_shapes
-from trainables.arms import Arm, Mix
 from trainables.base import RunConfig
-from trainables.listops.family import ListOps
-from trainables.loaded import TrainedTransformer
-from trainables.permutations.family import Permutations, PermutationSettings
-from trainables.permutations.settings import TaskSettings
+from trainables.contract.arms import Arm, Mix
 from trainables.probes.asking import LastSteps, last_steps
 from trainables.probes.base import Probed, load_probe
 from trainables.probes.mistakes import FEWEST, kept
+from trainables.tasks.listops.family import ListOps
+from trainables.tasks.permutations.family import Permutations, PermutationSettings, TaskSettings
+from trainables.transformer.architecture import parameter_shapes
+from trainables.transformer.generation import TrainedTransformer
 
 PARITY, THIRDS = np.arange(6) % 2, np.arange(6) % 3
 GROUPINGS = {"mod2": PARITY, "mod3": THIRDS}

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tests.trainables.trainers import TRAINING, VOCABULARY, losses, make_trainer
-from trainables.architecture import ModelSettings, count_parameters, flops_per_token, layout
-from trainables.initialisation import InitSettings
-from trainables.stack import StackState
-from trainables.training import Decay
-from trainables.transformer import forward, initialise
+from trainables.transformer.architecture import ModelSettings, count_parameters, flops_per_token, layout
+from trainables.transformer.initialisation import InitSettings
+from trainables.transformer.model import forward, initialise
+from trainables.transformer.stack import StackState
+from trainables.transformer.training import Decay
 
 WIDTH = 12
 SETTINGS = {

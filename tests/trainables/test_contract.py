@@ -11,7 +11,7 @@ import pytest
 
 from tests.families import LogisticFamily, LogisticSettings
 from trainables.base import Arm, Evaluation, Outcome, Report, RunConfig, Status
-from trainables.contract import Border, BrokenFamilyError
+from trainables.contract.border import Border, BrokenFamilyError
 
 LISTED: Any = {"w": [1.0]}
 FAMILY = LogisticFamily(LogisticSettings(steps=4))

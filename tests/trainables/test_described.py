@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tests.trainables.stacks import SETTINGS, config, family_of
-from trainables.described import ADDED_LATER, described_fields
-from trainables.training import TrainingSettings
+from trainables.contract.settings import ADDED_LATER, described_fields
+from trainables.transformer.training import TrainingSettings
 
 
 @dataclass(frozen=True)

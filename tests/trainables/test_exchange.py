@@ -26,16 +26,15 @@ from tests.trainables.built_by_hand import (
     units,
 )
 from tests.trainables.stacks import PERMUTATIONS, SETTINGS, config, family_of, make_learner
-from trainables.architecture import parameter_shapes
 from trainables.base import RunConfig, Words
-from trainables.listops.family import ListOps
-from trainables.listops.tokens import Vocabulary
-from trainables.loaded import TrainedTransformer
-from trainables.permutations.family import Permutations
 from trainables.probes.asking import answers, last_steps
 from trainables.probes.base import Probed, load_probe
 from trainables.probes.exchange import answers_after, drawn, independent
-from trainables.transformer_family import TransformerFamily
+from trainables.tasks.listops.family import ListOps, Vocabulary
+from trainables.tasks.permutations.family import Permutations
+from trainables.transformer.architecture import parameter_shapes
+from trainables.transformer.family import TransformerFamily
+from trainables.transformer.generation import TrainedTransformer
 
 Floats = NDArray[np.float64]
 

@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from trainables import generation
-from trainables.architecture import ModelSettings, layout
 from trainables.base import Mix
-from trainables.corpus import Examples
-from trainables.expressions.data import make_dataset
-from trainables.initialisation import InitSettings
-from trainables.listops.settings import TaskSettings
-from trainables.listops.tokens import Vocabulary
-from trainables.transformer import forward, initialise
+from trainables.tasks.expressions.data import make_dataset
+from trainables.tasks.listops.family import TaskSettings, Vocabulary
+from trainables.transformer import generation
+from trainables.transformer.architecture import ModelSettings, layout
+from trainables.transformer.initialisation import InitSettings
+from trainables.transformer.model import forward, initialise
+from trainables.transformer.text_task import Examples
 
 TASK = TaskSettings(
     modulus=6, depth=2, held_out_fraction=0.2, train_examples=100, test_examples=12, validation_examples=12

@@ -16,11 +16,11 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.trainables.trainers import MODEL, TRAINING, VOCABULARY, losses, make_trainer
-from trainables import gpu_step, stack
-from trainables.architecture import ModelSettings, layout
-from trainables.gpu_step import pad_parameters, repeatable
-from trainables.stack import stack_losses
-from trainables.transformer import _embed, _embed_by_product, forward, initialise
+from trainables.transformer import gpu_step, stack
+from trainables.transformer.architecture import ModelSettings, layout
+from trainables.transformer.gpu_step import pad_parameters, repeatable
+from trainables.transformer.model import _embed, _embed_by_product, forward, initialise
+from trainables.transformer.stack import stack_losses
 
 SMALL = replace(MODEL, n_recurrence=1)
 PADDED = {

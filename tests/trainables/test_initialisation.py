@@ -14,11 +14,11 @@ import torch
 from orchestrator.space.spaces import load_space
 from tests.trainables.stacks import SETTINGS, config, make_learner
 from tests.trainables.trainers import VOCABULARY, losses, make_trainer
-from trainables.architecture import ModelSettings, layout
 from trainables.base import Arm, RunConfig, SettingsError
-from trainables.initialisation import InitSettings, scale_warning
-from trainables.listops.family import ListOps
-from trainables.transformer import initialise
+from trainables.tasks.listops.family import ListOps
+from trainables.transformer.architecture import ModelSettings, layout
+from trainables.transformer.initialisation import InitSettings, scale_warning
+from trainables.transformer.model import initialise
 
 WIDTH = 64
 

@@ -13,9 +13,9 @@ import torch
 
 from tests.trainables.stacks import SETTINGS, TRAINING, config, make_learner
 from trainables.base import Arm, Outcome, RunConfig, SettingsError, Status
-from trainables.learner import TransformerLearner, run_seed
-from trainables.listops.family import ListOps
-from trainables.training import TrainingSettings
+from trainables.tasks.listops.family import ListOps
+from trainables.transformer.learner import TransformerLearner, run_seed
+from trainables.transformer.training import TrainingSettings
 
 MIXED_STACK = [
     config("add", seed=0),

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from tests.families import LogisticFamily, LogisticSettings
 from tests.trainables.stacks import SETTINGS, config
 from tests.trainables.test_loaded import EASY, last_report
-from trainables.architecture import ModelSettings, parameter_shapes
 from trainables.base import RunConfig
-from trainables.listops.family import ListOps
-from trainables.loaded import TrainedTransformer
 from trainables.probes.asking import OTHERS, other_groupings, traced
 from trainables.probes.base import Probed, load_probe
 from trainables.probes.destruction import separating
+from trainables.tasks.listops.family import ListOps
+from trainables.transformer.architecture import ModelSettings, parameter_shapes
+from trainables.transformer.generation import TrainedTransformer
 
 WIDTH, VOCABULARY = 12, 30
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from orchestrator.space.checks import check_parts
 from tests.trainables.stacks import SETTINGS, config, make_learner
-from trainables.architecture import PARTS
-from trainables.arms import Arm, Mix, Phase
 from trainables.base import RunConfig, SettingsError, Until
-from trainables.learner import TransformerLearner
-from trainables.listops.family import ListOps
+from trainables.contract.arms import Arm, Mix, Phase
+from trainables.tasks.listops.family import ListOps
+from trainables.transformer.architecture import PARTS
+from trainables.transformer.learner import TransformerLearner
 
 MAX, ADD = Mix.parse("max"), Mix.parse("add")
 FAMILY = ListOps(SETTINGS)

@@ -10,9 +10,9 @@ import pytest
 from tests.families import Firing
 from tests.trainables.stacks import SETTINGS, config
 from trainables.base import SettingsError
-from trainables.listops.family import ListOps
 from trainables.probes.base import Probed, load_probe
 from trainables.probes.embeddings import Similarity, ring_numbers
+from trainables.tasks.listops.family import ListOps
 
 COUNT = 20
 

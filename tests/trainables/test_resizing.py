@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from orchestrator.space.checks import check_parts
 from tests.trainables.stacks import SETTINGS, make_learner
-from trainables.arms import Arm, Mix, Phase
 from trainables.base import RunConfig, SettingsError
-from trainables.listops.family import ListOps
-from trainables.resizing import resized
+from trainables.contract.arms import Arm, Mix, Phase
+from trainables.tasks.listops.family import ListOps
+from trainables.transformer.initialisation import resized
 
 MAX, ADD = Mix.parse("max"), Mix.parse("add")
 FAMILY = ListOps(SETTINGS)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.trainables.trainers import TRAINING, losses, make_trainer
-from trainables.stack import StackState, StackTrainer
+from trainables.transformer.stack import StackState, StackTrainer
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 SEEDS = (3, 1, 4)

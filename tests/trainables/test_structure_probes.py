@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from tests.trainables.stacks import SETTINGS, config
 from trainables.base import Family
-from trainables.listops.family import ListOps
-from trainables.permutations.family import Permutations, PermutationSettings
-from trainables.permutations.settings import TaskSettings
 from trainables.probes.base import Probed, load_probe
+from trainables.tasks.listops.family import ListOps
+from trainables.tasks.permutations.family import Permutations, PermutationSettings, TaskSettings
 
 Embedding = NDArray[np.float64]
 MODULUS = 12

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from trainables import transformer
-from trainables.architecture import ModelSettings, count_parameters, layout, parameter_shapes
 from trainables.base import SettingsError
-from trainables.initialisation import InitSettings
-from trainables.transformer import forward, initialise
+from trainables.transformer import model as transformer
+from trainables.transformer.architecture import ModelSettings, count_parameters, layout, parameter_shapes
+from trainables.transformer.initialisation import InitSettings
+from trainables.transformer.model import forward, initialise
 
 VOCABULARY = 18
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from trainables.architecture import ModelSettings, layout
-from trainables.corpus import Dataset
-from trainables.sampling import WindowSampler
-from trainables.stack import StackState, StackTrainer
-from trainables.training import TrainingSettings
-from trainables.transformer import initialise
+from trainables.transformer.architecture import ModelSettings, layout
+from trainables.transformer.model import initialise
+from trainables.transformer.sampling import WindowSampler
+from trainables.transformer.stack import StackState, StackTrainer
+from trainables.transformer.text_task import Dataset
+from trainables.transformer.training import TrainingSettings
 
 VOCABULARY = 13
 MODEL = ModelSettings(block=12, n_recurrence=2)

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from trainables.architecture import ModelSettings
 from trainables.base import Family, RunConfig
-from trainables.corpus import Dataset, Examples
-from trainables.expressions.task import ExpressionTask
-from trainables.loaded import TrainedTransformer
+from trainables.tasks.expressions.task import ExpressionTask
+from trainables.transformer.architecture import ModelSettings
+from trainables.transformer.generation import TrainedTransformer
+from trainables.transformer.text_task import Dataset, Examples
 
 ASKED = 300
 """Expressions of each task that are asked, at most: their accuracy deviates by at most .03."""

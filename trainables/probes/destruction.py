@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trainables.base import Family, RunConfig
-from trainables.loaded import TrainedTransformer
 from trainables.probes.asking import accuracy, other_groupings, traced, transformer_of
 from trainables.probes.base import Probe, Probed
+from trainables.transformer.generation import TrainedTransformer
 
 
 class Destruction(Probe):

@@ -12,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 
 from trainables.base import Family, RunConfig
-from trainables.expressions.trees import Function
-from trainables.loaded import TrainedTransformer
+from trainables.contract.tables import group_of, respects
 from trainables.probes.asking import ASKED, LastSteps, answers, last_steps, other_groupings, traced, transformer_of
 from trainables.probes.base import Probe, Probed
-from trainables.tables import group_of, respects
+from trainables.tasks.expressions.trees import Function
+from trainables.transformer.generation import TrainedTransformer
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -29,7 +29,7 @@ OTHERS = 9
 
 class Exchange(Probe):
     """For every grouping of the items that the family knows (parity is ``mod2``) and every task of the mix that
-    respects it: the group of what the task makes of items is a function of their groups alone (trainables/tables.py;
+    respects it: the group of what the task makes of items is a function of their groups alone (contract/tables.py;
     so it is for ADD and parity, not for MAX). Does the model compute it from the groups?
 
     In the last step of a held-out expression, given the right steps before, one argument of a group g is given the

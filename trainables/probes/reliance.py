@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trainables.base import Family, RunConfig
-from trainables.corpus import Dataset
-from trainables.loaded import TrainedTransformer
 from trainables.probes.asking import Change, Sublayer, accuracy, questions_of, traced, transformer_of
 from trainables.probes.base import Probe, Probed
+from trainables.transformer.generation import TrainedTransformer
+from trainables.transformer.text_task import Dataset
 
 SUBLAYERS: tuple[Sublayer, ...] = ("attention", "feed_forward")
 

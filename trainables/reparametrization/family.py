@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError, Words
-from trainables.described import described_fields
+from trainables.contract.settings import described_fields
 from trainables.reparametrization.settings import (
     FEWEST,
     HISTORY,

@@ -10,13 +10,12 @@ from pathlib import Path
 import torch
 
 from trainables.base import Evaluation, Learner, Outcome, Report, RunConfig, Status
-from trainables.checkpoint import read_checkpoint, write_checkpoint
 from trainables.reparametrization.line_search import ConjugateGradients, Lbfgs, Newton
 from trainables.reparametrization.methods import Descent, Method, Price
 from trainables.reparametrization.network import Network, initial, propagation
 from trainables.reparametrization.problems import Problem, rng_of
 from trainables.reparametrization.settings import REPARAMETRIZED, RaceSettings, ReparametrizationSettings
-from trainables.timing import computing_s
+from trainables.torch_learner import computing_s, read_checkpoint, write_checkpoint
 
 CHECKPOINT = "race.safetensors"
 SEARCHING: dict[str, type[Method]] = {"cg": ConjugateGradients, "lbfgs": Lbfgs, "newton": Newton}

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import ClassVar, Literal, get_args
 
-from trainables.errors import SettingsError
+from trainables.contract.settings import SettingsError
 
 Kind = Literal["grid", "small_world"]
 Counted = Literal["work", "steps"]

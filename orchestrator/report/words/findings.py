@@ -11,7 +11,7 @@ from orchestrator.report.answer import Answer, MixAnswer, TaskAnswer
 from orchestrator.report.words.numbers import bare, counted, exact, listed, number, times
 from orchestrator.search.base import BY_HAND
 from orchestrator.transition.types import Doubt, Estimate, SizeShare, Synergy, Transition, Verdict
-from trainables.words import Words
+from trainables.contract.runs import Words
 
 COMMON = Words()
 NO_SIZE = (Verdict.PLATEAU, Verdict.NEAR_FLOOR)

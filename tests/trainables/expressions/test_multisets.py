@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from trainables.expressions.multisets import MultisetNumbering, _sum_of_squares, multiset_count, orders, tuple_share
+from trainables.tasks.expressions.multisets import (
+    MultisetNumbering,
+    _sum_of_squares,
+    multiset_count,
+    orders,
+    tuple_share,
+)
 
 
 @hypothesis_settings(max_examples=40, deadline=None)

@@ -12,16 +12,15 @@ import numpy as np
 import pytest
 
 from tests.trainables.listops import naive
-from trainables import datasets
 from trainables.base import Arm, Mix, SettingsError
-from trainables.corpus import Dataset, Examples
-from trainables.datasets import load_dataset
-from trainables.expressions import data
-from trainables.expressions.data import make_dataset
-from trainables.expressions.heldout import HeldOut, Part
-from trainables.expressions.text import Expressions
-from trainables.listops.settings import TaskSettings
-from trainables.listops.tokens import Vocabulary
+from trainables.tasks.expressions import data
+from trainables.tasks.expressions.data import make_dataset
+from trainables.tasks.expressions.heldout import HeldOut, Part
+from trainables.tasks.expressions.text import Expressions
+from trainables.tasks.listops.family import TaskSettings, Vocabulary
+from trainables.transformer import datasets
+from trainables.transformer.datasets import load_dataset
+from trainables.transformer.text_task import Dataset, Examples
 
 SMALL = TaskSettings(modulus=6, held_out_fraction=0.2, train_examples=2_000, validation_examples=60, test_examples=150)
 FLAT = TaskSettings(modulus=6, held_out_fraction=0.2, train_examples=2_000, depth=1)
@@ -203,7 +202,7 @@ MAKE = """
 import sys
 from pathlib import Path
 from tests.trainables.listops.test_data import PAIR, SMALL, digest
-from trainables.datasets import load_dataset
+from trainables.transformer.datasets import load_dataset
 print("ready", flush=True)
 sys.stdin.readline()
 print(digest(load_dataset(SMALL, PAIR, 0, Path(sys.argv[1]))))

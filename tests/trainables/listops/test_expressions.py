@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from tests.trainables.listops import naive
 from trainables.base import Mix, SettingsError
-from trainables.expressions.heldout import Part
-from trainables.expressions.text import Expressions, Texts
-from trainables.expressions.trees import Draw, evaluate, grow, part_of
-from trainables.expressions.vocabulary import ExpressionVocabulary
-from trainables.listops.operations import OPERATIONS, build_function
-from trainables.listops.settings import TaskSettings
+from trainables.tasks.expressions.heldout import Part
+from trainables.tasks.expressions.text import Expressions, Texts
+from trainables.tasks.expressions.trees import Draw, evaluate, grow, part_of
+from trainables.tasks.expressions.vocabulary import ExpressionVocabulary
+from trainables.tasks.listops.family import TaskSettings
+from trainables.tasks.listops.operations import OPERATIONS, build_function
 
 SHAPES: list[dict[str, Any]] = [
     {"modulus": 20},
@@ -164,7 +164,7 @@ def test_a_yield_too_low_to_wait_for_is_an_error(monkeypatch: pytest.MonkeyPatch
     # that pair out, and then there is nothing to train on: without an end, the search for it would never stop.
     settings = TaskSettings(modulus=16, depth=6, max_arguments=2, nesting=1.0, held_out_fraction=0.07)
     prod = Mix.parse("prod")
-    monkeypatch.setattr("trainables.expressions.text.GIVE_UP_AFTER", 3)
+    monkeypatch.setattr("trainables.tasks.expressions.text.GIVE_UP_AFTER", 3)
     zeros = np.array([0, 0])
     seed = next(seed for seed in range(200) if Expressions(settings, prod, seed).held_out.part(zeros))
     with pytest.raises(SettingsError, match="random expressions of prod only") as caught:

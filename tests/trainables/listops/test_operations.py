@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.trainables.listops import naive
 from trainables.base import Mix, SettingsError
-from trainables.listops.operations import OPERATIONS, build_function
-from trainables.listops.settings import TaskSettings
+from trainables.tasks.listops.family import TaskSettings
+from trainables.tasks.listops.operations import OPERATIONS, build_function
 
 PLAIN = ("max", "min", "med", "add", "prod", "nadd")
 

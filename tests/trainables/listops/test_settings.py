@@ -8,10 +8,10 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from trainables.base import SettingsError
-from trainables.described import described_fields
-from trainables.expressions.shape import LONGEST_TEXT_TOKENS
-from trainables.listops.operations import FIRST_OPERATIONS
-from trainables.listops.settings import TaskSettings
+from trainables.contract.settings import described_fields
+from trainables.tasks.expressions.shape import LONGEST_TEXT_TOKENS
+from trainables.tasks.listops.family import TaskSettings
+from trainables.tasks.listops.operations import FIRST_OPERATIONS
 
 
 @pytest.mark.parametrize(

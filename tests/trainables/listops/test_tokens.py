@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainables.listops.operations import OPERATIONS
-from trainables.listops.tokens import Vocabulary
+from trainables.tasks.listops.family import Vocabulary
+from trainables.tasks.listops.operations import OPERATIONS
 
 TEXT = "add(3,max(1,4),2)=add(3,4,2)=9<eos>"
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from tests.trainables.permutations.oracle import Oracle, sympy_group, within
 from trainables.base import Mix
-from trainables.expressions.heldout import HeldOut, Part
-from trainables.expressions.text import Expressions
-from trainables.permutations.groups import named_group
-from trainables.permutations.settings import TaskSettings
+from trainables.tasks.expressions.heldout import HeldOut, Part
+from trainables.tasks.expressions.text import Expressions
+from trainables.tasks.permutations.family import TaskSettings
+from trainables.tasks.permutations.groups import named_group
 
 SHAPES: list[dict[str, Any]] = [
     {"group": "S3", "held_out_fraction": 0.2, "subgroup": "C3"},

@@ -9,9 +9,9 @@ import pytest
 from sympy.combinatorics import Permutation
 
 from tests.trainables.permutations.oracle import Oracle, sympy_group, within
-from trainables.permutations.groups import Group, named_group
-from trainables.permutations.operations import OPERATIONS, Asked, Codes, ignores_order, product
-from trainables.permutations.tokens import Vocabulary
+from trainables.tasks.permutations.family import Vocabulary
+from trainables.tasks.permutations.groups import Group, named_group
+from trainables.tasks.permutations.operations import OPERATIONS, Asked, Codes, ignores_order, product
 
 CASES = {"S4": "D4", "A5": "A4", "D4": "C4", "S3xC2": "C3", "C6": None}
 

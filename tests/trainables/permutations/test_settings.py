@@ -8,8 +8,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from trainables.base import Mix, SettingsError
-from trainables.permutations.family import Permutations, PermutationSettings
-from trainables.permutations.settings import TaskSettings
+from trainables.tasks.permutations.family import Permutations, PermutationSettings, TaskSettings
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainables.permutations.groups import named_group
-from trainables.permutations.operations import OPERATIONS
-from trainables.permutations.tokens import Vocabulary
+from trainables.tasks.permutations.family import Vocabulary
+from trainables.tasks.permutations.groups import named_group
+from trainables.tasks.permutations.operations import OPERATIONS
 
 Elements = Literal["token", "images"]
 S3, BOTH = named_group("S3"), [Vocabulary(named_group("S3"), elements) for elements in ("token", "images")]

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from trainables.architecture import ModelSettings
 from trainables.base import Mix, Outcome, RunConfig
-from trainables.generation import accuracies
-from trainables.initialisation import InitSettings
-from trainables.permutations.family import Permutations, PermutationSettings
-from trainables.permutations.settings import TaskSettings
-from trainables.training import TrainingSettings
+from trainables.tasks.permutations.family import Permutations, PermutationSettings, TaskSettings
+from trainables.transformer.architecture import ModelSettings
+from trainables.transformer.generation import accuracies
+from trainables.transformer.initialisation import InitSettings
+from trainables.transformer.training import TrainingSettings
 
 
 def test_an_answer_in_several_tokens_is_right_as_a_whole() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.trainables.reparametrization.racing import EVERY, families, finish, heat, learner, runs
 from trainables.base import Mix, Outcome
-from trainables.errors import SettingsError
+from trainables.contract.settings import SettingsError
 from trainables.reparametrization.learner import Standing, ahead, is_over, limit
 from trainables.reparametrization.settings import RaceSettings
 

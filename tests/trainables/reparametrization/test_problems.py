@@ -15,7 +15,7 @@ from scipy.cluster.hierarchy import linkage
 from scipy.optimize import minimize
 
 from tests.trainables.reparametrization.racing import families
-from trainables.errors import SettingsError
+from trainables.contract.settings import SettingsError
 from trainables.reparametrization.clouds import CloudInstance, CloudProblem, cloud_instance, deaths, spanning_tree
 from trainables.reparametrization.heat import HeatInstance, HeatProblem, heat_instance
 from trainables.reparametrization.phases import PhaseInstance, PhaseProblem, phase_instance

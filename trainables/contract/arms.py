@@ -1,0 +1,183 @@
+"""Arms, which a sweep compares: each is trained on one mix of tasks or on several in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from trainables.contract.settings import SettingsError
+
+ALL = "all"
+"""Every part of a model."""
+BUDGET, RECIPE = " x", " @ "
+"""In the text of an arm of one phase: before its budget, and before the recipe it is trained with."""
+MOST_UNEVEN = 1e6
+"""The largest weight in a mix, in units of the smallest: a rarer task would hardly ever occur."""
+
+
+@dataclass(frozen=True)
+class Mix:
+    """A set of tasks trained together, with the share each has in the training data.
+
+    Tasks are kept in alphabetical order and shares sum to 1, so that equal mixes compare and hash equal however
+    they were written.
+    """
+
+    tasks: tuple[str, ...]
+    shares: tuple[float, ...]
+
+    @classmethod
+    def of(cls, weights: Mapping[str, float]) -> Mix:
+        """Build a mix from relative weights (any positive numbers). Raises :class:`SettingsError`."""
+        if not weights:
+            raise SettingsError("a mix needs at least one task", key="mixes")
+        for task, weight in weights.items():
+            if not (0 < weight < float("inf")):
+                raise SettingsError(f"the weight of {task!r} is {weight!r}; it must be a positive number", key="mixes")
+        least, most = min(weights.values()), max(weights.values())
+        if most > MOST_UNEVEN * least:
+            rare = min(weights, key=lambda task: weights[task])
+            raise SettingsError(
+                f"the weight of {rare!r} is {least:g} beside {most:g}; the largest may be {MOST_UNEVEN:g} times it",
+                key="mixes",
+            )
+        tasks = tuple(sorted(weights))
+        total = sum(weights.values())
+        return cls(tasks, tuple(weights[task] / total for task in tasks))
+
+    @classmethod
+    def parse(cls, text: str) -> Mix:
+        """Read ``"add+prod"``, with relative weights ``"add:2+prod"``. Raises :class:`SettingsError`."""
+        weights: dict[str, float] = {}
+        for part in text.split("+"):
+            task, _, weight = part.strip().partition(":")
+            task = task.strip()
+            if not task:
+                raise SettingsError(f"{text!r} is no mix: a task name is missing beside a '+'", key="mixes")
+            if task in weights:
+                raise SettingsError(f"{text!r} is no mix: {task!r} is named twice", key="mixes")
+            try:
+                weights[task] = float(weight) if weight else 1.0
+            except ValueError:
+                raise SettingsError(f"{text!r} is no mix: {weight!r} is not a number", key="mixes") from None
+        return cls.of(weights)
+
+    @cached_property
+    def name(self) -> str:
+        """``add+prod``; with unequal shares ``add:2+prod:1`` (relative to the smallest)."""
+        if len(set(self.ratios.values())) == 1:
+            return "+".join(self.tasks)
+        return "+".join(f"{task}:{ratio:.6g}" for task, ratio in self.ratios.items())
+
+    @property
+    def ratios(self) -> dict[str, float]:
+        """Each task's share, relative to the smallest; all 1 where they differ by rounding alone."""
+        least = min(self.shares)
+        ratios = {task: share / least for task, share in zip(self.tasks, self.shares, strict=True)}
+        return dict.fromkeys(ratios, 1.0) if max(ratios.values()) < 1 + 1e-9 else ratios
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of an arm's training. ``share`` is its part of the arm's steps, in [0, 1].
+
+    ``takes`` names the parts of the model that it goes on with from the phase before; the others start from first
+    weights. In every phase Adam's moments start from zero and the schedule of the learning rate, warm-up included, from
+    its first step: only weights are taken over.
+    ``frozen`` names the parts that it leaves as they are. Which parts a model has, its family says. ``size`` is that of
+    its models where it is not the run's own: one donor then serves every size that is asked for.
+    """
+
+    mix: Mix
+    share: float = 1.0
+    takes: tuple[str, ...] = (ALL,)
+    frozen: tuple[str, ...] = ()
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One of the things that a sweep compares: how a model of each size is trained. The last phase's mix holds the
+    target.
+
+    ``budget`` multiplies the steps and the training examples of the settings; ``recipe`` names the settings it is
+    trained with, where a sweep has several. ``label`` is what the arm is called, ``""`` for its phases' mixes. A name
+    is only ever a label: nothing reads it again.
+    """
+
+    phases: tuple[Phase, ...]
+    budget: float = 1.0
+    recipe: str = ""
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.phases:
+            raise SettingsError("an arm needs at least one phase", key="arms")
+        if not (0 < self.budget < float("inf")):
+            raise SettingsError(f"the budget of {self} is {self.budget!r}; it must be a positive number", key="arms")
+        shares = [phase.share for phase in self.phases]
+        if min(shares) < 0 or abs(sum(shares) - 1) > 1e-6:
+            raise SettingsError(f"the shares of the phases of {self} are {shares}; they must sum to 1", key="arms")
+        if self.phases[-1].size is not None:
+            raise SettingsError(f"the last phase of {self} has a size, which is the one a run is asked at", key="arms")
+        if shares[-1] == 0:
+            raise SettingsError(f"the last phase of {self} has no steps", key="arms")
+
+    @classmethod
+    def of(cls, mix: Mix, budget: float = 1.0, recipe: str = "", label: str = "") -> Arm:
+        """An arm of one phase. Raises :class:`SettingsError`."""
+        return cls((Phase(mix),), budget, recipe, label)
+
+    @classmethod
+    def parse(cls, text: str) -> Arm:
+        """An arm of one phase as a person writes it: ``"add+prod"``, with twice the budget ``"add+prod x2"``, under a
+        recipe ``"add+prod @ wide"``. Raises :class:`SettingsError`."""
+        mixed, _, recipe = text.partition(RECIPE)
+        composition, times, factor = mixed.partition(BUDGET)
+        try:
+            budget = float(factor) if times else 1.0
+        except ValueError:
+            raise SettingsError(f"{text!r} is no mix: {factor!r} is not a number", key="mixes") from None
+        return cls.of(Mix.parse(composition), budget, recipe)
+
+    def with_as_much(self, task: str, other: Arm) -> Arm:
+        """The arm with the budget at which it holds as much of ``task`` as ``other`` does; both must hold it."""
+        return replace(self, budget=float(f"{other.seen(task) / self.seen(task) * self.budget:.6g}"))
+
+    def seen(self, task: str) -> float:
+        """How many examples of a task it sees, in those that an arm of one task and the settings' own budget does."""
+        shares = [dict(zip(phase.mix.tasks, phase.mix.shares, strict=True)) for phase in self.phases]
+        parts = [phase.share * share.get(task, 0.0) for phase, share in zip(self.phases, shares, strict=True)]
+        return self.budget * sum(parts)
+
+    @property
+    def mix(self) -> Mix:
+        """Mix of the last phase: a run is scored on it."""
+        return self.phases[-1].mix
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks of its last phase."""
+        return self.mix.tasks
+
+    @cached_property
+    def name(self) -> str:
+        """``add+prod``; with a budget of its own ``add+prod x2``, under a recipe ``add+prod @ wide``."""
+        return f"{self.plain_name}{RECIPE}{self.recipe}" if self.recipe else self.plain_name
+
+    @property
+    def plain_name(self) -> str:
+        """The name without the recipe."""
+        return self.composition if self.budget == 1 else f"{self.composition}{BUDGET}{self.budget:.6g}"
+
+    @property
+    def composition(self) -> str:
+        """The name without budget and recipe."""
+        return self.label or ", then ".join(phase.mix.name for phase in self.phases)
+
+    def __str__(self) -> str:
+        return self.name

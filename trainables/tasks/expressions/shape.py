@@ -1,0 +1,222 @@
+"""Shape of expressions and what is held out: the settings that every family of expressions has."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from trainables.base import SettingsError
+from trainables.contract.settings import described_fields
+from trainables.tasks.expressions.multisets import multiset_count, tuple_share
+
+MOST_ARGUMENTS = 32
+DEEPEST = 64
+MOST_EXAMPLES = 10**9
+"""A billion expressions of twenty tokens are 40 GB on disk."""
+LONGEST_TEXT_TOKENS = 8_192
+"""Longer expressions than this no block of these models holds."""
+FEWEST_HELD_OUT = 10
+FEW_HELD_OUT = 40
+"""Below the first the settings are refused, below the second the user is warned (SCIENCE.md, "Held-out tuples")."""
+HELD_OUT_RANGE = (0.001, 0.5)
+RAREST_TRAINED = 1e-2
+RAREST_HELD_OUT = 1e-4
+"""Smallest shares of random expressions that may end up in training and in the test set (see ``share_clean``)."""
+TRAIN_EXAMPLES_PER_VALUE = 5_000
+"""The sibling code trains on 50 000 expressions at modulus 10 and scales them linearly."""
+
+
+@dataclass(frozen=True)
+class ExpressionShape(ABC):
+    """Expressions of operations on values, of which there are ``value_count``.
+
+    ``depth``
+        Levels of operations: 1 is flat (``add(3,1,2)``), 2 lets an argument be a flat expression, and so on.
+    ``max_arguments``
+        An operation has 2..max_arguments arguments, each count equally likely.
+    ``nesting``
+        Probability in [0, 1] that an argument is itself an operation while depth is left.
+    ``held_out_fraction``
+        Share of all tuples of values, ``tuple_count`` of them, that never stand side by side in training text.
+    ``held_out``
+        What a tuple is. ``ordered``: of value_count**max_arguments tuples some are held out, and permutations of them
+        may be trained on (the paper). ``unordered``: of the multisets of max_arguments values some are held out, in
+        every order. A flat test set asks each order; as cases they count once (``test_cases_*`` in a run's record).
+    ``train_examples``
+        Training expressions; None means 5000 times ``value_count``.
+    ``validation_examples``, ``test_examples``
+        Expressions for each operation where expressions nest. Flat expressions use every tuple of the split once (of a
+        multiset every order), or about so many tuples where value_count**max_arguments is over a million.
+
+    Raises :class:`SettingsError` with the key ``task.<field>``.
+    """
+
+    value_word: ClassVar[str]
+    """What a value is: a number, an element."""
+    values_setting: ClassVar[str]
+    """What to raise for more values, as it stands after "raise": ``task.modulus``."""
+
+    depth: int = 2
+    max_arguments: int = 3
+    nesting: float = 0.25
+    held_out_fraction: float = 0.05
+    held_out: Literal["ordered", "unordered"] = "ordered"
+    train_examples: int | None = None
+    validation_examples: int = 500
+    test_examples: int = 2000
+
+    def __post_init__(self) -> None:
+        check_whole("depth", self.depth, 1, DEEPEST)
+        check_whole("max_arguments", self.max_arguments, 2, MOST_ARGUMENTS)
+        _check_within("nesting", self.nesting, 0.0, 1.0)
+        _check_within("held_out_fraction", self.held_out_fraction, *HELD_OUT_RANGE)
+        check_word("held_out", self.held_out, ("ordered", "unordered"))
+        if self.train_examples is not None:
+            check_whole("train_examples", self.train_examples, 1, MOST_EXAMPLES)
+        check_whole("validation_examples", self.validation_examples, 1, MOST_EXAMPLES)
+        check_whole("test_examples", self.test_examples, 1, MOST_EXAMPLES)
+        self._check_length()
+        self._check_held_out()
+
+    @property
+    @abstractmethod
+    def value_count(self) -> int:
+        """The values an argument can have: 0..value_count-1, whatever they stand for."""
+
+    @property
+    def value_tokens(self) -> int:
+        """Tokens that a value is written in."""
+        return 1
+
+    @property
+    def levels(self) -> int:
+        """Levels of operations that can occur: ``depth``, or 1 where nothing is ever nested."""
+        return self.depth if self.nesting > 0 else 1
+
+    @property
+    def longest_expression(self) -> int:
+        """Tokens of the longest possible text from prompt to ``<eos>``: 60 for depth 2 and 3 arguments of one token.
+
+        The largest tree has N = 1 + k + ... + k**(levels-1) operations. Reducing one replaces its k w + 3 tokens (name,
+        brackets, k values of w tokens) by w, so the steps have w + (k w + 3 - w) j tokens for j = N..0, joined by N
+        ``=``.
+        """
+        k, w = self.max_arguments, self.value_tokens
+        operations: int = sum(k**level for level in range(self.levels))
+        return (operations + 1) * w + (k * w + 3 - w) * operations * (operations + 1) // 2 + operations + 1
+
+    @property
+    def tuple_count(self) -> int:
+        """Tuples of max_arguments values there are; with ``unordered`` multisets, (n + k - 1 over k) of them."""
+        if self.held_out == "unordered":
+            return multiset_count(self.value_count, self.max_arguments)
+        return int(self.value_count**self.max_arguments)
+
+    @property
+    def held_out_tuples(self) -> int:
+        """Tuples held out (with ``unordered`` multisets), validation and test together."""
+        return int(self.held_out_fraction * self.tuple_count + 1e-9)
+
+    @property
+    def training_examples(self) -> int:
+        """``train_examples`` with its default resolved."""
+        return TRAIN_EXAMPLES_PER_VALUE * self.value_count if self.train_examples is None else self.train_examples
+
+    def described(self) -> dict[str, Any]:
+        """Everything that decides the data, for run keys. ``unordered`` once meant a share of the ordered tuples."""
+        said = {"held_out": "multisets"} if self.held_out == "unordered" else {}
+        return described_fields(self) | said
+
+    def tuple_share(self, fraction: float) -> tuple[float, float]:
+        """Least and most share of all ordered tuples that ``fraction`` of ``tuple_count`` are, whatever the seed.
+
+        With ``unordered`` it depends on the seed: on average it is ``fraction``, and hardly ever outside these
+        (multisets.py).
+        """
+        if self.held_out == "unordered":
+            return tuple_share(self.value_count, self.max_arguments, fraction)
+        return fraction, fraction
+
+    def share_clean(self, fraction: float) -> float:
+        """Share of random expressions that contain none of ``fraction`` of all ordered tuples, for uniform values.
+
+        From the innermost level out: an operation is clean if each nested argument is, and its own argument list is
+        no such tuple (only the longest lists can be).
+        """
+        k = self.max_arguments
+        clean = 1.0
+        for level in reversed(range(self.levels)):
+            argument = 1.0 if level == self.levels - 1 else 1 - self.nesting + self.nesting * clean
+            counts = [argument**count for count in range(2, k + 1)]
+            clean = (sum(counts) - fraction * counts[-1]) / len(counts)
+        return clean
+
+    def _check_length(self) -> None:
+        # A tree of depth 14 has at least 2**14 - 1 operations: refuse it before computing k**depth.
+        if self.levels < 14 and self.longest_expression <= LONGEST_TEXT_TOKENS:
+            return
+        key = "task.depth" if self.levels > 1 else "task.max_arguments"
+        raise SettingsError(
+            f"task.depth {self.depth} with task.max_arguments {self.max_arguments} allows expressions of more than "
+            f"{LONGEST_TEXT_TOKENS} tokens; lower one of them",
+            key=key,
+            given=str(self.depth if key == "task.depth" else self.max_arguments),
+        )
+
+    def _check_held_out(self) -> None:
+        of = f"{self.value_count}^{self.max_arguments} tuples"
+        if self.held_out == "unordered":
+            of = f"{self.tuple_count} multisets of {self.max_arguments} {self.value_word}s"
+        described = f"task.held_out_fraction {self.held_out_fraction:g} of {of}"
+        key, given = "task.held_out_fraction", f"{self.held_out_fraction:g}"
+        if self.held_out_tuples < FEWEST_HELD_OUT:
+            raise SettingsError(
+                f"{described} is {self.held_out_tuples}; at least {FEWEST_HELD_OUT} are needed for an accuracy that "
+                f"means something: raise the fraction, {self.values_setting} or task.max_arguments",
+                key=key,
+                given=given,
+            )
+        if self.share_clean(self.tuple_share(self.held_out_fraction)[1]) < RAREST_TRAINED:
+            raise SettingsError(
+                f"{described} leaves under {RAREST_TRAINED:.0%} of all expressions for training: lower the fraction, "
+                "task.depth or task.nesting",
+                key=key,
+                given=given,
+            )
+        if 1 - self.share_clean(self.tuple_share(self.held_out_fraction / 2)[0]) < RAREST_HELD_OUT:
+            raise SettingsError(
+                f"{described} are met by fewer than 1 in {1 / RAREST_HELD_OUT:.0f} expressions: raise the fraction",
+                key=key,
+                given=given,
+            )
+
+
+def check_whole(name: str, value: object, least: int, most: int | None = None) -> None:
+    """Raise :class:`SettingsError` unless the value of ``task.<name>`` is an int in [least, most]."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= least and (most is None or value <= most):
+        return
+    allowed = f"a whole number of at least {least}" + ("" if most is None else f" and at most {most}")
+    raise SettingsError(f"task.{name} is {value!r}; it must be {allowed}", key=f"task.{name}", given=str(value))
+
+
+def check_word(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    """Raise :class:`SettingsError` unless the value of ``task.<name>`` is one of the words ``allowed``."""
+    if value not in allowed:
+        raise SettingsError(
+            f"task.{name} is {value!r}; it must be {' or '.join(map(repr, allowed))}",
+            key=f"task.{name}",
+            given=str(value),
+            allowed=allowed,
+        )
+
+
+def _check_within(name: str, value: object, least: float, most: float) -> None:
+    """Raise unless ``value`` is a number in [least, most]."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most:
+        return
+    raise SettingsError(
+        f"task.{name} is {value!r}; it must be a number from {least:g} to {most:g}",
+        key=f"task.{name}",
+        given=str(value),
+    )

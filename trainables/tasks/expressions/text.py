@@ -1,0 +1,198 @@
+"""Expressions as text with every reduction step, generated as a pure function of a random generator.
+
+The order of reduction is leftmost innermost: the first operation in the text whose arguments are all numbers is
+replaced by its value, which visits the tree in post-order.
+
+Shape legend: B expressions, L tokens of all their texts together, S slots of a tree level (see ``trees``), W items
+of a slot's text, T the most reduction steps of an expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainables.base import Mix, SettingsError
+from trainables.tasks.expressions.heldout import HeldOut, Part
+from trainables.tasks.expressions.shape import RAREST_HELD_OUT
+from trainables.tasks.expressions.trees import Draw, Trees, count_operations, evaluate, flat, grow, part_of, select
+from trainables.tasks.expressions.vocabulary import Tokens
+
+if TYPE_CHECKING:
+    from trainables.tasks.expressions.task import ExpressionTask
+
+BATCH = 8_192
+"""Expressions grown at once. Part of what is generated: another number gives other data."""
+GIVE_UP_AFTER = 32
+"""Batches after which too low a yield is an error rather than a long wait."""
+MASK_CELLS = 2**22
+"""Cells of the visibility mask made at once in ``render``: bounds memory, changes nothing."""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Solutions from prompt to ``<eos>``, one after the other.
+
+    ``tokens`` [L]; ``lengths`` [B] tokens of each, ``<eos>`` included; ``prompt_lengths`` [B] tokens up to and
+    including the first ``=``; ``answers`` [B] the codes of what they come to (token ids where a code is one token).
+    """
+
+    tokens: Tokens
+    lengths: NDArray[np.int64]
+    prompt_lengths: NDArray[np.int64]
+    answers: NDArray[np.int64]
+
+    @classmethod
+    def join(cls, texts: Sequence[Texts]) -> Texts:
+        """One batch of texts after the other."""
+        return cls(
+            np.concatenate([text.tokens for text in texts]),
+            np.concatenate([text.lengths for text in texts]),
+            np.concatenate([text.prompt_lengths for text in texts]),
+            np.concatenate([text.answers for text in texts]),
+        )
+
+
+class Expressions:
+    """Generates the expressions of one mix with one seed's held-out tuples and tables.
+
+    Raises :class:`SettingsError` (key ``mixes``) for an operation that does not exist or cannot be asked.
+    """
+
+    def __init__(self, settings: ExpressionTask, mix: Mix, seed: int) -> None:
+        settings.check_mix(mix)
+        self.settings = settings
+        self.mix = mix
+        self.vocabulary = settings.vocabulary()
+        self.held_out = HeldOut(settings, seed)
+        self._functions = [settings.function(task, seed) for task in mix.tasks]
+        inner = tuple(place for place, task in enumerate(mix.tasks) if settings.gives_values(task))
+        self._draw = Draw(mix.shares, inner)
+
+    @property
+    def nests(self) -> bool:
+        """True if an operation may be an argument of another."""
+        return self.settings.levels > 1 and len(self._draw.inner) > 0
+
+    def sample(self, part: Part, count: int, rng: np.random.Generator) -> tuple[Texts, dict[str, int]]:
+        """``count`` random expressions of one part, and how many nodes of each operation they have.
+
+        ``TRAINED`` contain no held-out tuple in any step, ``VALIDATION`` one for validation and none for the test,
+        ``TEST`` one for the test. Raises :class:`SettingsError` (key ``task.held_out_fraction``) where hardly any
+        random expression is of that part.
+        """
+        texts: list[Texts] = []
+        nodes = np.zeros(len(self.mix.tasks), dtype=np.int64)
+        missing, batches = count, 0
+        while missing:
+            self._check_yield(part, count - missing, batches)
+            trees = grow(self.settings, self._draw, BATCH, rng)
+            evaluate(trees, self._functions)
+            chosen = np.flatnonzero(part_of(trees, self.held_out) == part)[:missing]
+            batches += 1
+            if len(chosen):
+                trees = select(trees, chosen)
+                texts.append(self.render(trees))
+                nodes += count_operations(trees, len(nodes))
+                missing -= len(chosen)
+        return Texts.join(texts), dict(zip(self.mix.tasks, nodes.tolist(), strict=True))
+
+    def flat(self, arguments: NDArray[np.int64]) -> Texts:
+        """The mix's first operation on each of the given argument lists [B, max_arguments]."""
+        trees = flat(arguments)
+        evaluate(trees, self._functions)
+        return self.render(trees)
+
+    def render(self, trees: Trees) -> Texts:
+        """The texts of evaluated expressions, all steps of each."""
+        tokens, birth, death = self._items(trees)
+        lengths = (death - birth).sum(axis=1, dtype=np.int64)
+        prompt_lengths = ((birth == 0) & (death > 0)).sum(axis=1, dtype=np.int64)
+        steps = death.max(axis=1)
+        pieces = []
+        start = 0
+        while start < len(tokens):
+            rows = slice(start, start + max(1, MASK_CELLS // (tokens.shape[1] * int(steps.max()))))
+            step = np.arange(steps[rows].max(), dtype=birth.dtype)[:, None]
+            # Row-major order of [B, T, W] is the order of the text: expression, step, place in the step.
+            visible = (birth[rows, None, :] <= step) & (step < death[rows, None, :])
+            pieces.append(np.broadcast_to(tokens[rows, None, :], visible.shape)[visible])
+            start = rows.stop
+        return Texts(np.concatenate(pieces), lengths, prompt_lengths, trees[0].value[:, 0].copy())
+
+    def _items(self, trees: Trees) -> tuple[Tokens, NDArray[np.int16], NDArray[np.int16]]:
+        """Every token an expression ever shows, in the order of the line, and the steps at which it is shown.
+
+        Three arrays [B, W]: token, first step, step after the last (the same where it is never shown). An operation
+        reduced in step t shows its name and brackets before t and its value from t until its parent is reduced.
+        """
+        v = self.vocabulary
+        names = np.array([v.operation(task) for task in self.mix.tasks], dtype=v.dtype)
+        reduced = _reduction_steps(trees)
+        k = self.settings.max_arguments
+        ends = [reduced[0] + 1] + [
+            np.repeat(parent, k, axis=1) * level.present for parent, level in zip(reduced, trees[1:], strict=False)
+        ]
+        start = np.zeros_like(ends[-1])[:, :, None]
+        items = list(self._spelt(trees[-1].value, start, ends[-1][:, :, None]))
+        for level, step, end in reversed(list(zip(trees[:-1], reduced, ends, strict=False))):
+            before, after, never = step[:, :, None], end[:, :, None], np.zeros_like(step)[:, :, None]
+            sign = np.zeros_like(before, dtype=v.dtype)
+            value, value_birth, value_death = self._spelt(level.value, before, after)
+            tokens, birth, death = (array.reshape(*step.shape, -1) for array in items)
+            items = [
+                np.concatenate([names[level.operation][:, :, None], sign + v.open, tokens, sign + v.close, value], 2),
+                np.concatenate([never, never, birth, never, value_birth], axis=2),
+                np.concatenate([before, before, death, before, value_death], axis=2),
+            ]
+        tokens, birth, death = (array[:, 0] for array in items)
+        total, none = reduced[0], np.zeros_like(reduced[0])
+        sign = np.zeros_like(none, dtype=v.dtype)
+        return (
+            np.concatenate([tokens, sign + v.equals, sign + v.eos], axis=1),
+            np.concatenate([birth, none, total], axis=1),
+            np.concatenate([death, total, total + 1], axis=1),
+        )
+
+    def _spelt(
+        self, codes: NDArray[np.int64], birth: NDArray[np.int16], death: NDArray[np.int16]
+    ) -> tuple[Tokens, NDArray[np.int16], NDArray[np.int16]]:
+        """The tokens [B, S, w] of codes [B, S] shown from steps ``birth`` to ``death`` [B, S, 1]; what a shorter code
+        leaves of the w places is never shown."""
+        tokens = self.vocabulary.spelling[codes]
+        used = np.arange(tokens.shape[-1]) < self.vocabulary.lengths[codes][:, :, None]
+        return tokens, np.broadcast_to(birth, tokens.shape), np.where(used, death, birth)
+
+    def _check_yield(self, part: Part, found: int, batches: int) -> None:
+        if batches < GIVE_UP_AFTER or found >= RAREST_HELD_OUT * batches * BATCH:
+            return
+        raise SettingsError(
+            f"of {batches * BATCH} random expressions of {self.mix} only {found} fit the {part.name.lower()} data; "
+            f"change task.held_out_fraction ({self.settings.held_out_fraction:g}), or lower task.depth or task.nesting",
+            key="task.held_out_fraction",
+            given=f"{self.settings.held_out_fraction:g}",
+        )
+
+
+def _reduction_steps(trees: Trees) -> list[NDArray[np.int16]]:
+    """The step (1, 2, ...) in which each operation is reduced, 0 for all other slots; an array [B, S] per level.
+
+    An operation is reduced right after the last operation inside it; those of the arguments before it come first.
+    """
+    sizes = [trees[-1].nested.astype(np.int16)]
+    for level in reversed(trees[:-1]):
+        inside = sizes[0].reshape(*level.nested.shape, -1).sum(axis=2, dtype=np.int16)
+        sizes.insert(0, np.where(level.nested, inside + 1, 0).astype(np.int16))
+    first = np.zeros_like(sizes[0])
+    steps = [sizes[0]]
+    for parent, size in pairwise(sizes):
+        children = size.reshape(*parent.shape, -1)
+        before = np.cumsum(children, axis=2, dtype=np.int16) - children
+        first = (first[:, :, None] + before).reshape(size.shape)
+        steps.append(np.where(size > 0, first + size, 0).astype(np.int16))
+    return steps

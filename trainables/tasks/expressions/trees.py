@@ -1,0 +1,158 @@
+"""Random expressions as trees, many at once.
+
+A batch of B expressions is laid out in full k-ary trees, k = max_arguments. Level l has k**l slots; the children of
+slot s lie in slots k s .. k s + k - 1 of the next level. Most slots are empty; operations may be on every level but
+the last.
+
+Shape legend: B expressions, S = k**level slots of a level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainables.tasks.expressions.heldout import HeldOut
+from trainables.tasks.expressions.shape import ExpressionShape
+
+Integers = NDArray[np.int64]
+Function = Callable[[Integers], Integers]
+"""What an operation computes: from values [..., k], k >= 2, to what they come to, [...]."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level of a batch of trees; all arrays [B, S].
+
+    ``value`` is right where ``present``; ``operation`` (an index into the mix) and ``arity`` where ``nested``, which
+    marks the slots that are operations rather than plain values.
+    """
+
+    present: NDArray[np.bool_]
+    nested: NDArray[np.bool_]
+    operation: NDArray[np.int64]
+    arity: NDArray[np.int64]
+    value: NDArray[np.int64]
+
+    def select(self, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> Level:
+        """The level of the chosen expressions."""
+        return Level(
+            self.present[chosen],
+            self.nested[chosen],
+            self.operation[chosen],
+            self.arity[chosen],
+            self.value[chosen],
+        )
+
+
+Trees = tuple[Level, ...]
+"""The levels from the root (one slot) to the last, which holds plain values only."""
+
+
+def select(trees: Trees, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> Trees:
+    """The chosen expressions of a batch."""
+    return tuple(level.select(chosen) for level in trees)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Draws of operations: ``shares`` of all of a mix's, and which of them (``inner``, indices into the shares)
+    may stand inside another, where each has its share among these. Without any, nothing is nested."""
+
+    shares: Sequence[float]
+    inner: Sequence[int]
+
+    def root(self, where: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int64]:
+        """The outermost operations, where there are any."""
+        return _draw(self.shares, where, rng)
+
+    def inside(self, where: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int64]:
+        """Operations that are arguments of another, where there are any."""
+        if len(self.inner) in (0, len(self.shares)):
+            return _draw(self.shares, where, rng)
+        shares = np.array(self.shares)[list(self.inner)]
+        return np.array(self.inner)[_draw(shares / shares.sum(), where, rng)]
+
+
+def grow(settings: ExpressionShape, draw: Draw, count: int, rng: np.random.Generator) -> Trees:
+    """``count`` random expressions, not yet evaluated: values of operations are 0.
+
+    Every operation is drawn with its share, argument counts and values uniformly.
+    """
+    k = settings.max_arguments
+    levels_of_operations = settings.levels if draw.inner else 1
+    present = np.ones((count, 1), dtype=np.bool_)
+    nested = present
+    levels: list[Level] = []
+    for depth in range(levels_of_operations + 1):
+        level = Level(
+            present=present,
+            nested=nested,
+            operation=draw.inside(nested, rng) if depth else draw.root(nested, rng),
+            arity=np.where(nested, rng.integers(2, k + 1, nested.shape), 0),
+            value=np.where(present & ~nested, rng.integers(settings.value_count, size=present.shape), 0),
+        )
+        levels.append(level)
+        present = (np.arange(k) < level.arity[:, :, None]).reshape(count, -1)
+        left = depth + 1 < levels_of_operations
+        nested = present & (rng.random(present.shape) < settings.nesting) if left else np.zeros_like(present)
+    return tuple(levels)
+
+
+def flat(arguments: NDArray[np.int64], operation: int = 0) -> Trees:
+    """One operation on each of the given argument lists [B, k], not yet evaluated."""
+    count, k = arguments.shape
+    one = np.ones((count, 1), dtype=np.bool_)
+    zero = np.zeros((count, 1), dtype=np.int64)
+    none = np.zeros((count, k), dtype=np.int64)
+    root = Level(one, one, zero + operation, zero + k, zero)
+    return root, Level(none == 0, none != 0, none, none, arguments)
+
+
+def evaluate(trees: Trees, functions: Sequence[Function]) -> None:
+    """Fill in the values of all operations, in place; ``functions`` in the order of the mix."""
+    for level, below in reversed(list(pairwise(trees))):
+        arguments = _arguments(level, below)
+        for index, function in enumerate(functions):
+            used = level.nested & (level.operation == index)
+            for arity in range(2, arguments.shape[-1] + 1):
+                chosen = used & (level.arity == arity)
+                if chosen.any():
+                    level.value[chosen] = function(arguments[chosen][:, :arity])
+
+
+def part_of(trees: Trees, held_out: HeldOut) -> NDArray[np.uint8]:
+    """The ``Part`` [B] of each evaluated expression: the largest among the tuples its reduction passes."""
+    parts = np.zeros(len(trees[0].present), dtype=np.uint8)
+    for level, below in pairwise(trees):
+        arguments = _arguments(level, below)
+        longest = level.nested & (level.arity == arguments.shape[-1])
+        found = np.zeros(longest.shape, dtype=np.uint8)
+        found[longest] = held_out.part(arguments[longest])
+        np.maximum(parts, found.max(axis=1), out=parts)
+    return parts
+
+
+def count_operations(trees: Trees, operations: int) -> NDArray[np.int64]:
+    """Count of each of the mix's operations in the batch, [operations]."""
+    counts = np.zeros(operations, dtype=np.int64)
+    for level in trees:
+        counts += np.bincount(level.operation[level.nested], minlength=operations)
+    return counts
+
+
+def _arguments(level: Level, below: Level) -> NDArray[np.int64]:
+    """The values [B, S, k] of every slot's children."""
+    return below.value.reshape(*level.value.shape, -1)
+
+
+def _draw(shares: Sequence[float], where: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Indices into ``shares``, each drawn with its share; 0 outside ``where``."""
+    if len(shares) == 1:
+        return np.zeros(where.shape, dtype=np.int64)
+    bounds = np.cumsum(shares)[:-1]
+    return np.where(where, np.searchsorted(bounds, rng.random(where.shape), side="right"), 0)

@@ -1,0 +1,115 @@
+"""ListOps as a family: transformers of any width on mixes of nested arithmetic (arXiv 2505.18369, section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from trainables.base import SettingsError, Words
+from trainables.contract.settings import ADDED_LATER
+from trainables.tasks.expressions.shape import check_whole
+from trainables.tasks.expressions.task import ExpressionTask
+from trainables.tasks.expressions.trees import Function
+from trainables.tasks.expressions.vocabulary import ExpressionVocabulary
+from trainables.tasks.listops.operations import FIRST_OPERATIONS, OPERATIONS, build_function
+from trainables.transformer.family import OUTSIDE_CORE, TransformerFamily, TransformerSettings
+
+
+class Vocabulary(ExpressionVocabulary):
+    """The tokens for one modulus, whatever the mix: numbers (ids 0..n-1), ``operations``, ``( ) = <eos>``."""
+
+    def __init__(self, modulus: int, operations: Sequence[str] = FIRST_OPERATIONS) -> None:
+        super().__init__(tuple(map(str, range(modulus))), tuple(operations), of=f"modulus {modulus}")
+
+
+LARGEST_MODULUS = 65_000
+"""Token ids are stored in 16 bits; this leaves room for the tokens that are no numbers."""
+
+
+@dataclass(frozen=True)
+class TaskSettings(ExpressionTask):
+    """The task, whole: two equal objects and a seed give the same data.
+
+    ``modulus``
+        Numbers are 0..modulus-1 and every operation is taken modulo it.
+    ``operations``
+        The operations that have a token, in the order of their tokens, whatever the mix. One that is not among the
+        first eight must be named here by the search space that uses it.
+
+    The others are those of ``ExpressionShape``. Raises :class:`SettingsError` with
+    the key ``task.<field>``.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+    kind: ClassVar[str] = "listops"
+    value_word: ClassVar[str] = "number"
+    values_setting: ClassVar[str] = "task.modulus"
+
+    modulus: int = 20
+    operations: tuple[str, ...] = field(default=FIRST_OPERATIONS, metadata=ADDED_LATER)
+
+    def __post_init__(self) -> None:
+        check_whole("modulus", self.modulus, 2, LARGEST_MODULUS)
+        for name in self.operations:
+            if name not in OPERATIONS:
+                raise SettingsError(
+                    f"there is no operation {name!r}", key="task.operations", given=name, allowed=tuple(OPERATIONS)
+                )
+        if not self.operations or len(set(self.operations)) < len(self.operations):
+            raise SettingsError("name at least one operation, each once", key="task.operations")
+        super().__post_init__()
+
+    @property
+    def value_count(self) -> int:
+        return self.modulus
+
+    def tasks(self) -> tuple[str, ...]:
+        return self.operations
+
+    def subject(self) -> str:
+        return f"modulus {self.modulus}"
+
+    def groupings(self) -> dict[str, tuple[int, ...]]:
+        """The residues of the numbers by each divisor of the modulus; none where it is prime."""
+        divisors = [each for each in range(2, self.modulus) if self.modulus % each == 0]
+        return {f"mod{each}": tuple(number % each for number in range(self.modulus)) for each in divisors}
+
+    def values_in_order(self) -> bool:
+        return True
+
+    def vocabulary(self) -> Vocabulary:
+        return Vocabulary(self.modulus, self.operations)
+
+    def function(self, operation: str, seed: int) -> Function:
+        return build_function(operation, self.modulus, seed)
+
+    def blind(self) -> tuple[str, ...]:
+        return tuple(name for name in self.operations if OPERATIONS[name].commutative)
+
+
+@dataclass(frozen=True)
+class ListOpsSettings(TransformerSettings):
+    """Everything but mix, size and seed."""
+
+    task: TaskSettings = field(default_factory=TaskSettings)
+
+
+class ListOps(TransformerFamily):
+    """Transformers that learn nested arithmetic modulo n; the size is ``n_embed``."""
+
+    name = "listops"
+    version = 1
+    Settings = ListOpsSettings
+    words = Words(
+        task="operation", outside_core=OUTSIDE_CORE, item="number token", cyclic=True, held="embeddings of the numbers"
+    )
+    settings: ListOpsSettings
+
+    def groupings(self) -> dict[str, tuple[int, ...]]:
+        return self.settings.task.groupings()
+
+    def grouping_words(self) -> dict[str, str]:
+        moduli = {name: name.removeprefix("mod") for name in self.groupings()}
+        of_remainders = {name: f"numbers of different remainders modulo {modulus}" for name, modulus in moduli.items()}
+        return of_remainders | ({"mod2": "even and odd numbers"} if "mod2" in moduli else {})

@@ -1,0 +1,93 @@
+"""The operations of ListOps, all modulo n. To add one, add its entry at the end of ``OPERATIONS``.
+
+Shape legend: ``arguments`` is an int64 array [..., k] of numbers in 0..n-1, k >= 2; a function returns [...].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainables.tasks.expressions.trees import Function, Integers
+from trainables.tasks.streams import stream
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation: ``build(modulus, rng)`` gives its function; only operations with a random table use ``rng``.
+
+    ``commutative``: the value does not depend on the order of the arguments.
+    """
+
+    name: str
+    build: Callable[[int, np.random.Generator], Function]
+    commutative: bool
+
+
+def _plain(function: Callable[[Integers, int], Integers]) -> Callable[[int, np.random.Generator], Function]:
+    """``build`` of an operation without a random table, from its function of (arguments, modulus)."""
+    return lambda modulus, _: lambda arguments: function(arguments, modulus)
+
+
+def _product(arguments: Integers, modulus: int) -> Integers:
+    # Reduced after every factor: the plain product of many arguments overflows.
+    return _fold(lambda left, right: left * right % modulus, arguments)
+
+
+def _median(arguments: Integers, _: int) -> Integers:
+    """The middle argument; of an even count the upper of the two middle ones."""
+    middle: Integers = np.sort(arguments, axis=-1)[..., arguments.shape[-1] // 2]
+    return middle
+
+
+def _alternating_sum(arguments: Integers, modulus: int) -> Integers:
+    """a - b + c - ..."""
+    total: Integers = arguments[..., ::2].sum(axis=-1) - arguments[..., 1::2].sum(axis=-1)
+    return total % modulus
+
+
+def _shuffled_sum(modulus: int, rng: np.random.Generator) -> Function:
+    """The n x n table of the sum with its n*n cells permuted; more than two arguments are folded from the left."""
+    numbers = np.arange(modulus)
+    cells = ((numbers[:, None] + numbers) % modulus).reshape(-1)
+    table = rng.permutation(cells).reshape(modulus, modulus)
+    return lambda arguments: _fold(lambda left, right: table[left, right], arguments)
+
+
+def _relabelled_sum(modulus: int, rng: np.random.Generator) -> Function:
+    """The sum of all arguments, its value replaced by means of a permutation of the numbers."""
+    labels = rng.permutation(modulus)
+    return lambda arguments: labels[arguments.sum(axis=-1) % modulus]
+
+
+def _fold(combine: Callable[[Integers, Integers], Integers], arguments: Integers) -> Integers:
+    value = arguments[..., 0]
+    for place in range(1, arguments.shape[-1]):
+        value = combine(value, arguments[..., place])
+    return value
+
+
+OPERATIONS: dict[str, Operation] = {
+    operation.name: operation
+    for operation in (
+        Operation("max", _plain(lambda arguments, _: arguments.max(axis=-1)), commutative=True),
+        Operation("min", _plain(lambda arguments, _: arguments.min(axis=-1)), commutative=True),
+        Operation("med", _plain(_median), commutative=True),
+        Operation("add", _plain(lambda arguments, modulus: arguments.sum(axis=-1) % modulus), commutative=True),
+        Operation("prod", _plain(_product), commutative=True),
+        Operation("nadd", _plain(_alternating_sum), commutative=False),
+        Operation("shuffled_add", _shuffled_sum, commutative=False),
+        Operation("relabelled_add", _relabelled_sum, commutative=True),
+    )
+}
+"""All operations by the name they have in a mix."""
+FIRST_OPERATIONS = ("max", "min", "med", "add", "prod", "nadd", "shuffled_add", "relabelled_add")
+"""The operations in the vocabulary by default. It stays as it is when operations are added: the number of tokens
+belongs to a model's shape, and so to every run's key."""
+
+
+def build_function(name: str, modulus: int, seed: int) -> Function:
+    """The function of operation ``name`` modulo ``modulus``; random tables depend on ``seed`` and ``modulus`` alone."""
+    return OPERATIONS[name].build(modulus, stream(seed, "operation", name))

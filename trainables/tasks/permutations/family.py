@@ -1,0 +1,201 @@
+"""Permutation products as a family: transformers of any width on mixes of operations on the elements of a group (arXiv
+2505.18369 has them as its second testbed)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from trainables.base import Mix, SettingsError, Words
+from trainables.tasks.expressions.shape import check_whole, check_word
+from trainables.tasks.expressions.task import ExpressionTask
+from trainables.tasks.expressions.trees import Function, Integers
+from trainables.tasks.expressions.vocabulary import ExpressionVocabulary
+from trainables.tasks.permutations.groups import Group, named_group
+from trainables.tasks.permutations.operations import OPERATIONS, SIGNS, Asked, Codes, ignores_order, product
+from trainables.transformer.family import OUTSIDE_CORE, TransformerFamily, TransformerSettings
+
+ELEMENTS = ("token", "images")
+
+
+class Vocabulary(ExpressionVocabulary):
+    """The tokens for one group, whatever is trained.
+
+    With ``token``: elements (``[1 0 2]``), points (``0``), signs (``+``, ``-``), orders (``#2``), all operations,
+    ``( ) = <eos>``; the code of an answer is its token. With ``images`` there are no tokens for elements: the images of
+    0, 1, ... are written one after the other, each in the token of that point.
+    """
+
+    def __init__(self, group: Group, elements: Literal["token", "images"]) -> None:
+        codes = Codes(group)
+        points = tuple(map(str, range(group.points)))
+        reports = (*SIGNS, *(f"#{order}" for order in codes.orders.tolist()))
+        of = f"the group {group.name}"
+        if elements == "token":
+            words = tuple(f"[{' '.join(map(str, row))}]" for row in group.images.tolist())
+            super().__init__(words, tuple(OPERATIONS), of=of, answers=(*points, *reports))
+            return
+        others = np.zeros((codes.count - group.order, group.points), dtype=np.int64)
+        others[:, 0] = np.arange(len(others))
+        spelling = np.concatenate([group.images, others])
+        super().__init__(points, tuple(OPERATIONS), of=of, answers=reports, values=group.order, spelling=spelling)
+
+
+@dataclass(frozen=True)
+class TaskSettings(ExpressionTask):
+    """The task, whole: two equal objects and a seed give the same data.
+
+    ``group``
+        The group: S3, S4, S5, A4, A5, C6, D4, S3xC2, C2xC3, ... (groups.py), of at most 1000 elements.
+    ``elements``
+        How an element is written: as one ``token``, or as its ``images``, one token for each point of the group.
+    ``point``
+        The point whose image under the product ``image`` reports.
+    ``subgroup``
+        The subgroup H whose left coset x H ``coset`` says the product x lies in, by its first element; named as groups
+        are, on the group's own points (:meth:`Group.subgroup`). None where that is not asked.
+
+    ``max_arguments`` is the largest number of factors. The others are those of
+    ``ExpressionShape``. Raises :class:`SettingsError` with the key ``task.<field>``.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+    kind: ClassVar[str] = "permutations"
+    value_word: ClassVar[str] = "element"
+    values_setting: ClassVar[str] = "the order of task.group"
+
+    group: str = "S3"
+    elements: Literal["token", "images"] = "token"
+    point: int = 0
+    subgroup: str | None = None
+
+    def __post_init__(self) -> None:
+        group = named_group(self.group)
+        check_word("elements", self.elements, ELEMENTS)
+        check_whole("point", self.point, 0, group.points - 1)
+        if self.subgroup is not None:
+            group.subgroup(self.subgroup)
+        super().__post_init__()
+
+    @property
+    def value_count(self) -> int:
+        return named_group(self.group).order
+
+    @property
+    def value_tokens(self) -> int:
+        return 1 if self.elements == "token" else named_group(self.group).points
+
+    def groupings(self) -> dict[str, tuple[int, ...]]:
+        """Values of the auxiliary operations for each element, by operation, if elements differ in them and
+        it does not tell all of them apart."""
+        found: dict[str, tuple[int, ...]] = {}
+        for name in ("sign", "order", "coset"):
+            codes = self._codes(name)
+            if codes is not None and 1 < len(labels := np.unique(codes)) < len(codes):
+                found[name] = tuple(int(place) for place in np.searchsorted(labels, codes))
+        return found
+
+    def values_in_order(self) -> bool:
+        return self.is_cyclic
+
+    @property
+    def is_cyclic(self) -> bool:
+        """True if the group is C<n>, rotations alone: its elements and points form a ring."""
+        factors = named_group(self.group).factors
+        return len(factors) == 1 and factors[0][0].startswith("C")
+
+    def tasks(self) -> tuple[str, ...]:
+        return tuple(OPERATIONS)
+
+    def check_mix(self, mix: Mix) -> None:
+        super().check_mix(mix)
+        for task in mix.tasks:
+            codes = self._codes(task)
+            if codes is None:
+                raise SettingsError(
+                    f"the operation {task!r} needs task.subgroup: the subgroup of {self.group} whose cosets it tells "
+                    "apart",
+                    key="task.subgroup",
+                )
+            if len(np.unique(codes)) == 1:
+                raise SettingsError(
+                    f"the operation {task!r} comes to the same for all elements of {self.group}: there is nothing to "
+                    "learn",
+                    key="mixes",
+                    given=task,
+                )
+
+    def subject(self) -> str:
+        return f"group {self.group}" + (", elements as images" if self.elements == "images" else "")
+
+    def vocabulary(self) -> Vocabulary:
+        return _vocabulary(self.group, self.elements)
+
+    def stackable(self) -> Any:
+        return [self.group, self.elements]
+
+    def function(self, operation: str, seed: int) -> Function:
+        group, codes = named_group(self.group), self._codes(operation)
+        assert codes is not None, "the mix was checked"
+        return lambda arguments: codes[product(group, arguments)]
+
+    def gives_values(self, operation: str) -> bool:
+        return OPERATIONS[operation].gives_elements
+
+    def blind(self) -> tuple[str, ...]:
+        group = named_group(self.group)
+        said = {name: self._codes(name) for name in OPERATIONS}
+        return tuple(
+            name
+            for name, codes in said.items()
+            if codes is not None and len(np.unique(codes)) > 1 and ignores_order(group, codes, self.max_arguments)
+        )
+
+    def _codes(self, operation: str) -> Integers | None:
+        """Codes of an operation for each product, [N]; None if it needs a subgroup that is not named."""
+        group = named_group(self.group)
+        subgroup = None if self.subgroup is None else group.subgroup(self.subgroup)
+        return OPERATIONS[operation].codes(group, _all_codes(group), Asked(self.point, subgroup))
+
+
+@lru_cache
+def _all_codes(group: Group) -> Codes:
+    return Codes(group)
+
+
+@lru_cache
+def _vocabulary(group: str, elements: Literal["token", "images"]) -> Vocabulary:
+    return Vocabulary(named_group(group), elements)
+
+
+@dataclass(frozen=True)
+class PermutationSettings(TransformerSettings):
+    """Everything but mix, size and seed."""
+
+    task: TaskSettings = field(default_factory=TaskSettings)
+
+
+class Permutations(TransformerFamily):
+    """Transformers that learn products in a permutation group, and what is known of them; the size is ``n_embed``."""
+
+    name = "permutations"
+    version = 1
+    Settings = PermutationSettings
+    words = Words(task="operation", outside_core=OUTSIDE_CORE, item="element token", held="embeddings of the elements")
+    settings: PermutationSettings
+
+    def groupings(self) -> dict[str, tuple[int, ...]]:
+        """Elements that are one token each by their sign, their order and the coset of ``task.subgroup`` they lie in,
+        as far as these differ; none where elements are written as images."""
+        task = self.settings.task
+        return task.groupings() if task.elements == "token" else {}
+
+    def grouping_words(self) -> dict[str, str]:
+        return {name: f"elements of different {name}" for name in self.groupings()}
+
+    def items_in_order(self) -> bool:
+        """Powers of one rotation stand in their order, and so do the points it turns."""
+        return self.settings.task.is_cyclic

@@ -1,0 +1,190 @@
+"""The model on paper: its settings, where its parameters lie, and closed-form counts of them and of its operations.
+
+Needs no torch, so that plans are made and sweeps are read without loading it; model.py is the model itself.
+
+Shape suffixes: S stack, P parameters of one model (padded).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from trainables.base import Parameters, SettingsError
+from trainables.contract.arms import ALL
+from trainables.contract.settings import ADDED_LATER, described_fields
+from trainables.transformer.initialisation import EMBEDDINGS, HEAD, InitSettings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ALIGNMENT = 16
+"""Parameters start at multiples of this many elements inside a model's flat vector: 64 bytes in float32, which every
+vector unit and matrix library is content with."""
+MOST = {"n_layer": 1_024, "n_recurrence": 1_024, "n_head": 4_096, "feed_forward": 1_024, "block": 65_536}
+"""The largest numbers a model may have of these: far above any that are in use."""
+GAIN, BIAS = "norm", "bias"
+"""What the names of norm gains and of biases end with."""
+
+
+PARTS = ("embedding", "positions", "blocks", "head")
+"""The parts of a model that a phase of training may take over or freeze: the token embedding, the positions, everything
+between them and the head with the last norm, and the head."""
+_PART_OF = {"token": "embedding", "position": "positions", HEAD: "head", f"{HEAD}_{BIAS}": "head"}
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """The architecture without its width. ``block`` is the longest sequence in tokens."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    n_layer: int = 1
+    """Blocks with weights of their own."""
+    n_recurrence: int = 4
+    """How often all blocks are applied, one after the other, with the same weights."""
+    n_head: int = 1
+    """Heads of each attention; n_embed is a multiple of it."""
+    feed_forward: int = 4
+    """Feed-forward width as a multiple of n_embed."""
+    activation: Literal["relu", "gelu"] = "relu"
+    """Of the feed-forward layers."""
+    tied: bool = False
+    """Use the token embedding as the output head too."""
+    block: int = 128
+    bias: bool = field(default=False, metadata=ADDED_LATER)
+    """Add a bias in every linear map, the head included, and in the layer norms; they start at 0."""
+    init: InitSettings = field(default_factory=InitSettings)
+
+    def __post_init__(self) -> None:
+        for name, most in MOST.items():
+            given = getattr(self, name)
+            if not 1 <= given <= most:
+                raise SettingsError(f"{name} is {given}; it must be at least 1 and at most {most}", key=f"model.{name}")
+        if self.activation not in ("relu", "gelu"):
+            raise SettingsError(
+                f"activation is {self.activation!r}",
+                key="model.activation",
+                given=self.activation,
+                allowed=("relu", "gelu"),
+            )
+
+    @property
+    def additions(self) -> int:
+        """Number of additions to the residual stream: two a block, each time it is applied."""
+        return 2 * self.n_layer * self.n_recurrence
+
+    def stackable(self) -> dict[str, Any]:
+        """Settings that runs of one stack share: all but the scale of the first weights."""
+        return described_fields(self) | {"init": self.init.kind == "mup" and self.init.described()["base_width"]}
+
+    def described(self) -> dict[str, Any]:
+        """Everything that changes the mathematics, for run keys.
+
+        ``init: {kind: normal, std: x}`` keeps the name ``init_std`` that it had before there were other kinds.
+        """
+        described = described_fields(self)
+        init = described.pop("init")
+        return described | ({"init_std": init["std"]} if self.init.kind == "normal" else {"init": init})
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Places of each parameter of one model in its flat vectorof ``width`` elements."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+    offsets: Mapping[str, int]
+    width: int
+
+    def views(self, flat_SP: Tensor) -> dict[str, Tensor]:
+        """The parameters as views [S, *shape] into ``flat_SP`` [S, P]."""
+        stack = flat_SP.shape[0]
+        return {
+            name: flat_SP[:, offset : offset + math.prod(self.shapes[name])].view(stack, *self.shapes[name])
+            for name, offset in self.offsets.items()
+        }
+
+
+def parameter_shapes(settings: ModelSettings, n_embed: int, vocabulary: int) -> dict[str, tuple[int, ...]]:
+    """Name and shape of every parameter of one model, in the order they lie in its flat vector.
+
+    Weights come as [in, out]; the bias of ``x`` is called ``x_bias`` and follows it.
+    """
+    width, hidden = n_embed, settings.feed_forward * n_embed
+    shapes: dict[str, tuple[int, ...]] = {"token": (vocabulary, width), "position": (settings.block, width)}
+    for layer in range(settings.n_layer):
+        shapes |= {
+            f"{layer}.attention_norm": (width,),
+            f"{layer}.qkv": (width, 3 * width),
+            f"{layer}.attention_out": (width, width),
+            f"{layer}.feed_forward_norm": (width,),
+            f"{layer}.feed_forward_in": (width, hidden),
+            f"{layer}.feed_forward_out": (hidden, width),
+        }
+    shapes["final_norm"] = (width,)
+    if not settings.tied:
+        shapes["head"] = (width, vocabulary)
+    return _with_biases(shapes, vocabulary) if settings.bias else shapes
+
+
+def named(names: Iterable[str], parts: Collection[str]) -> list[str]:
+    """Those of a model's parameters that belong to these parts (:data:`PARTS`, or all)."""
+    return [name for name in names if ALL in parts or _PART_OF.get(name, "blocks") in parts]
+
+
+def _with_biases(shapes: Mapping[str, tuple[int, ...]], vocabulary: int) -> dict[str, tuple[int, ...]]:
+    """The same with a bias after every gain and matrix; a head that is the token embedding has one too."""
+    biased: dict[str, tuple[int, ...]] = {}
+    for name, shape in shapes.items():
+        biased[name] = shape
+        if name not in EMBEDDINGS:
+            biased[f"{name}_{BIAS}"] = shape[-1:]
+    return biased | {f"{HEAD}_{BIAS}": (vocabulary,)}
+
+
+def layout(settings: ModelSettings, n_embed: int, vocabulary: int) -> Layout:
+    """Layout of a model of this width."""
+    shapes = parameter_shapes(settings, n_embed, vocabulary)
+    offsets, end = {}, 0
+    for name, shape in shapes.items():
+        offsets[name] = end
+        end += -(-math.prod(shape) // ALIGNMENT) * ALIGNMENT
+    return Layout(shapes, offsets, end)
+
+
+def count_parameters(settings: ModelSettings, n_embed: float, vocabulary: int) -> Parameters:
+    """Trainable parameters of one model in closed form; ``n_embed`` may be fractional.
+
+    A block holds 3C^2 (query, key, value) + C^2 (output) + 2fC^2 (feed-forward) + 2C (norm gains); biases are as many
+    as the columns of these, (4 + f + 1)C, and as the gains. The head's are no part of the core.
+    """
+    c = n_embed
+    core = settings.n_layer * ((4 + 2 * settings.feed_forward) * c**2 + 2 * c) + c
+    outside = c * (vocabulary + settings.block) + (0 if settings.tied else c * vocabulary)
+    if settings.bias:
+        core += settings.n_layer * (5 + settings.feed_forward + 2) * c + c
+        outside += vocabulary
+    return Parameters(total=core + outside, core=core)
+
+
+def flops_per_token(settings: ModelSettings, n_embed: int, vocabulary: int) -> float:
+    """Floating-point operations of one training step per token: 2 a weight forward and 4 backward, plus attention's
+    two T x T products (half of each, being causal). What is not a product (norms, biases) is not counted."""
+    c, t = n_embed, settings.block
+    weights = (4 + 2 * settings.feed_forward) * c**2 + t * c
+    return 6.0 * (settings.n_layer * settings.n_recurrence * weights + c * vocabulary)
+
+
+def training_bytes(settings: ModelSettings, n_embed: int, vocabulary: int, batch: int, item: int) -> float:
+    """Memory one run's training takes at its peak, about, in bytes; ``item`` is the size of a number in the products.
+
+    Seven float32 copies of the parameters (weights, two moments, the gradient in pieces and as one, two on the way).
+    What a block keeps for its gradient, a token: 2C of sums, 2C of norms, 3C of qkv, 2C of attention, 8C around the
+    activation; a fifth more for what is on the way. Of the logits four copies, float32. Tested within a factor of two.
+    """
+    tokens, blocks = batch * settings.block, settings.n_layer * settings.n_recurrence
+    kept = tokens * blocks * (9 + 2 * settings.feed_forward) * n_embed * item
+    logits = 4 * 4 * tokens * vocabulary
+    return 7 * 4 * count_parameters(settings, n_embed, vocabulary).total + 1.2 * kept + logits

@@ -1,0 +1,194 @@
+"""Transformers of any width on a task that is text: all of a family but the task itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from numpy.typing import NDArray
+
+from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError
+from trainables.contract.settings import described_fields
+from trainables.contract.tables import TaskTables
+from trainables.transformer.architecture import (
+    PARTS,
+    ModelSettings,
+    count_parameters,
+    flops_per_token,
+    named,
+    parameter_shapes,
+    training_bytes,
+)
+from trainables.transformer.datasets import load_dataset
+from trainables.transformer.initialisation import scale_warning
+from trainables.transformer.text_task import Dataset, TextTask
+from trainables.transformer.training import TrainingSettings
+
+if TYPE_CHECKING:
+    from trainables.transformer.generation import TrainedTransformer
+    from trainables.transformer.learner import TransformerLearner
+
+OWN_TRAINING = ("learning_rate", "learning_rate_end", "weight_decay")
+"""Training settings in which the runs of one stack may differ."""
+MOST_BYTES = 1e13
+"""Ten terabytes."""
+OUTSIDE_CORE = "embeddings, positions and head"
+"""What core parameters of a transformer leave out (:class:`trainables.contract.runs.Words`)."""
+
+
+@dataclass(frozen=True)
+class TransformerSettings:
+    """Everything but mix, size and seed. ``model.block`` must hold the longest possible text. A family's own settings
+    say which task theirs is."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    task: TextTask
+    model: ModelSettings = field(default_factory=ModelSettings)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+
+    def __post_init__(self) -> None:
+        needed = self.task.longest_text
+        if self.model.block < needed:
+            raise SettingsError(
+                f"model.block is {self.model.block}, but {self.task.texts()} are up to {needed} tokens long; give at "
+                f"least {needed}",
+                key="model.block",
+                given=str(self.model.block),
+            )
+
+
+class TransformerFamily(Family):
+    """Transformers that learn a task; the size is ``n_embed``.
+
+    A subclass names itself, its version, its words and its ``Settings``: a subclass of :class:`TransformerSettings`
+    with its own task.
+    """
+
+    size_axis = "n_embed"
+    tunable = (
+        "training.learning_rate",
+        "training.learning_rate_end",
+        "training.warmup_steps",
+        "training.weight_decay",
+        "training.beta1",
+        "training.beta2",
+        "training.clip",
+        "model.init.std",
+        "model.init.gain",
+    )
+    scales_with_size = ("training.learning_rate", "training.learning_rate_end")
+    probes = ("similarity",)
+    parts = PARTS
+    resizable = ("embedding",)
+    settings: TransformerSettings
+
+    def tasks(self) -> tuple[str, ...]:
+        return self.settings.task.tasks()
+
+    def check(self, mix: Mix, size: int) -> None:
+        self.settings.task.check_mix(mix)
+        heads = self.settings.model.n_head
+        if size < 1 or size % heads:
+            allowed = "at least 1" if heads == 1 else f"a multiple of n_head ({heads})"
+            raise SettingsError(f"size {size} cannot be trained; it must be {allowed}", key="sizes", given=str(size))
+        if (needed := self.memory(size)) > MOST_BYTES:
+            raise SettingsError(
+                f"a run at size {size} needs {needed:.1e} bytes of memory, more than any machine has: lower the size, "
+                "training.batch or model.block",
+                key="sizes",
+                given=str(size),
+            )
+
+    @classmethod
+    def suited(cls, settings: Mapping[str, Any], *, fast_bf16: bool) -> Mapping[str, Any]:
+        """``training.precision: auto`` is bf16 on a device that is fast in it, else float32."""
+        training = settings.get("training")
+        if not isinstance(training, Mapping) or training.get("precision") != "auto":
+            return {}
+        return {"training.precision": "bf16" if fast_bf16 else "float32"}
+
+    def subject(self) -> str:
+        return self.settings.task.subject()
+
+    def tables(self, tasks: Sequence[str], seed: int) -> TaskTables | None:
+        return self.settings.task.tables(tasks, seed)
+
+    def warnings(self, sizes: Sequence[int]) -> list[str]:
+        start = scale_warning(self.settings.model.init, sizes)
+        return self.settings.task.warnings() + ([start] if start else [])
+
+    def parameters(self, size: float) -> Parameters:
+        return count_parameters(self.settings.model, size, self._vocabulary_size)
+
+    def scaled(self, steps: float, examples: float) -> TransformerSettings:
+        task, training = self.settings.task, self.settings.training
+        if steps != 1:
+            training = replace(training, steps=max(1, round(training.steps * steps)))
+        return replace(self.settings, task=task.with_examples(examples), training=training)
+
+    def adjusted(self, values: Mapping[str, float]) -> Any:
+        """Where the learning rate changes and its end is not given, the end changes with it: the decay stays."""
+        rate, end = "training.learning_rate", "training.learning_rate_end"
+        if rate in values and end not in values:
+            training = self.settings.training
+            values = {**values, end: training.learning_rate_end * values[rate] / training.learning_rate}
+        return super().adjusted(values)
+
+    def steps(self, run: RunConfig) -> int:
+        settings: TransformerSettings = run.settings
+        return settings.training.steps
+
+    def flops(self, run: RunConfig) -> float:
+        settings: TransformerSettings = run.settings
+        tokens = settings.training.steps * settings.training.batch * settings.model.block
+        return tokens * flops_per_token(settings.model, run.size, self._vocabulary_size)
+
+    def shape(self, run: RunConfig) -> str:
+        settings: TransformerSettings = run.settings
+        shared = {
+            name: value for name, value in described_fields(settings.training).items() if name not in OWN_TRAINING
+        }
+        described = [run.size, settings.task.stackable(), settings.model.stackable(), shared]
+        digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:8]
+        return f"{self.size_axis}-{run.size}-{digest}"
+
+    def memory(self, size: int) -> float:
+        model, training = self.settings.model, self.settings.training
+        item = 2 if training.precision == "bf16" else 4
+        return training_bytes(model, size, self._vocabulary_size, training.batch, item)
+
+    def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
+        return self._learner(runs, device, cache)
+
+    def load(self, run: RunConfig, weights: Mapping[str, NDArray[Any]]) -> TrainedTransformer:
+        """The transformer, which gives logits for token ids."""
+        from trainables.transformer.generation import TrainedTransformer
+
+        return TrainedTransformer(run.settings.model, run.size, self._vocabulary_size, weights)
+
+    def data(self, run: RunConfig, cache: Path) -> Dataset:
+        """The run's text and its held-out expressions."""
+        return load_dataset(run.settings.task, run.mix, run.seed, cache)
+
+    def _learner(self, runs: Sequence[RunConfig], device: str, cache: Path) -> TransformerLearner:
+        from trainables.transformer.learner import Job, TransformerLearner  # torch is for training, not for reading
+
+        data = {(run.mix, run.seed): self.data(run, cache) for run in runs}
+        jobs = []
+        for run in runs:
+            settings: TransformerSettings = run.settings
+            names = parameter_shapes(settings.model, run.size, self._vocabulary_size)
+            taken = frozenset(named(names, run.start.takes if run.start is not None else ()))
+            frozen = frozenset(named(names, run.frozen))
+            dataset = data[run.mix, run.seed]
+            jobs.append(Job(self.key(run), run, settings.model, settings.training, dataset, taken, frozen))
+        return TransformerLearner(jobs, self.settings.task.alphabet(), device)
+
+    @property
+    def _vocabulary_size(self) -> int:
+        return self.settings.task.alphabet().size

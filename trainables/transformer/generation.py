@@ -1,0 +1,164 @@
+"""Scoring by greedy generation, for a whole stack at once.
+
+Generation is exact but does not go token by token: the worked solution serves as a draft. One forward pass gives the
+model's own choice at every position; up to and including the first place where it differs from the draft, those
+choices are what greedy generation would have written. The choice replaces the draft there and the next pass goes on
+from it. A model that knows the task needs one pass, one that does not as many as it writes wrong tokens (speculative
+decoding: Leviathan, Kalman and Matias, ICML 2023, with a free draft).
+
+Shape suffixes: S stack, M expressions, W tokens of the longest one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from trainables.transformer.architecture import ModelSettings, parameter_shapes
+from trainables.transformer.model import forward
+from trainables.transformer.text_task import Examples
+
+Forward = Callable[[Tensor], Tensor]
+"""``tokens [S, M, T] -> logits [S, M, T, V]``: every model of the stack on its own expressions."""
+
+TOKENS_A_PASS = 65_536
+"""Upper bound on tokens in one forward pass on a CPU: without a backward pass they need less memory than training."""
+GPU_FACTOR = 4
+"""On a GPU so many times as much, or launching kernels would take longer than running them; some 3 GB at a width of
+256, by estimate."""
+MOST_TEXTS_A_PASS = 65_535
+"""Attention kernels count sequences along a grid dimension of CUDA, which ends here."""
+
+
+@dataclass
+class _Texts:
+    """Texts being written: ``tokens`` [S, M, W] of drafts, final before ``position`` [S, M]; ``done`` [S, M]."""
+
+    tokens: Tensor
+    position: Tensor
+    done: Tensor
+
+
+def accuracies(
+    forward: Forward, questions: Sequence[Sequence[Examples]], *, eos: int, equals: int, device: torch.device
+) -> list[list[float]]:
+    """The share of right answers of every model of the stack on each of its sets of expressions.
+
+    ``questions[s]`` are the sets of stack row s; rows may have different numbers of them. An expression is right when
+    '=', its answer and the first ``<eos>`` end its text; one still going at the longest solution's length is wrong.
+    """
+    texts = _lay_out(questions, eos, device)
+    while not bool(texts.done.all()):
+        _extend(forward, texts, eos)
+    written_SMW = texts.tokens.cpu().numpy()
+    return [_score(written_SMW[row], sets, eos=eos, equals=equals) for row, sets in enumerate(questions)]
+
+
+def _lay_out(questions: Sequence[Sequence[Examples]], eos: int, device: torch.device) -> _Texts:
+    """All sets of a row below one another, rows padded to one height with texts that are done from the start."""
+    height = max(sum(len(one.answers) for one in sets) for sets in questions)
+    width = max(one.tokens.shape[1] for sets in questions for one in sets)
+    tokens = np.full((len(questions), height, width), eos, dtype=np.int64)
+    position = np.full((len(questions), height), width, dtype=np.int64)
+    for row, sets in enumerate(questions):
+        first = 0
+        for one in sets:
+            last = first + len(one.answers)
+            tokens[row, first:last, : one.tokens.shape[1]] = one.tokens
+            position[row, first:last] = one.prompt_lengths
+            first = last
+    done = position == width
+    return _Texts(*(torch.from_numpy(array).to(device) for array in (tokens, position, done)))
+
+
+def _extend(forward: Forward, texts: _Texts, eos: int) -> None:
+    """One forward pass over texts that are not done: accept drafts up to the first disagreement, correct that one."""
+    stack, _, width = texts.tokens.shape
+    unfinished = int((~texts.done).sum(dim=1).max())
+    most_tokens = TOKENS_A_PASS * (GPU_FACTOR if texts.tokens.is_cuda else 1)
+    most_texts = min(most_tokens // width, MOST_TEXTS_A_PASS)
+    count = min(unfinished, max(1, most_texts // stack))
+    chosen_SK = texts.done.to(torch.uint8).argsort(dim=1, stable=True)[:, :count]
+    draft_SKW = texts.tokens.gather(1, chosen_SK.unsqueeze(-1).expand(-1, -1, width))
+    start_SK = texts.position.gather(1, chosen_SK)
+    was_done_SK = texts.done.gather(1, chosen_SK)
+
+    own_SKW = draft_SKW.clone()
+    own_SKW[..., 1:] = forward(draft_SKW[..., :-1]).argmax(dim=-1)
+    index_W = torch.arange(width, device=draft_SKW.device)
+    fresh_SKW = index_W >= start_SK.unsqueeze(-1)
+    differs_SKW = (own_SKW != draft_SKW) & fresh_SKW
+    last_SK = torch.where(differs_SKW, index_W, width - 1).amin(dim=-1)
+    here_SKW = index_W == last_SK.unsqueeze(-1)
+    corrected_SKW = torch.where(here_SKW & ~was_done_SK.unsqueeze(-1), own_SKW, draft_SKW)
+    ended_SK = ((corrected_SKW == eos) & fresh_SKW & (index_W <= last_SK.unsqueeze(-1))).any(dim=-1)
+    done_SK = was_done_SK | ended_SK | (last_SK == width - 1)
+
+    texts.tokens.scatter_(1, chosen_SK.unsqueeze(-1).expand(-1, -1, width), corrected_SKW)
+    texts.position.scatter_(1, chosen_SK, last_SK + 1)
+    texts.done.scatter_(1, chosen_SK, done_SK)
+
+
+def _score(text_MW: NDArray[np.int64], sets: Sequence[Examples], *, eos: int, equals: int) -> list[float]:
+    """The accuracy on each set of one row's texts."""
+    shares, first = [], 0
+    for one in sets:
+        count = len(one.answers)
+        written = text_MW[first : first + count]
+        ends = (written == eos) & (np.arange(written.shape[1]) >= one.prompt_lengths[:, None])
+        end = np.where(ends.any(axis=1), ends.argmax(axis=1), 0)
+        shares.append(float(_end_alike(written, end, one, equals).mean()))
+        first += count
+    return shares
+
+
+def _end_alike(text_MW: NDArray[np.int64], end_M: NDArray[np.int64], one: Examples, equals: int) -> NDArray[np.bool_]:
+    """True for each text that equals its solution from its last '=' to ``end_M`` (the solution's ``<eos>``)."""
+    rows = np.arange(len(text_MW))
+    alike, in_answer = np.ones(len(rows), dtype=np.bool_), np.ones(len(rows), dtype=np.bool_)
+    back = 0
+    while in_answer.any():
+        back += 1
+        right = one.tokens[rows, one.lengths - 1 - back]
+        found = text_MW[rows, np.maximum(end_M - back, 0)]
+        alike &= (found == right) | ~in_answer
+        in_answer &= right != equals
+    return alike
+
+
+class TrainedTransformer:
+    """One model on the CPU, in float32 whatever it was trained in.
+
+    ``parameters`` are its weights by name, without a stack axis; ``vocabulary`` counts its tokens.
+
+    Raises ``ValueError`` where ``weights`` are not those of a model of these settings and width.
+    """
+
+    def __init__(
+        self, settings: ModelSettings, n_embed: int, vocabulary: int, weights: Mapping[str, NDArray[Any]]
+    ) -> None:
+        wanted = parameter_shapes(settings, n_embed, vocabulary)
+        given = {name: weight.shape for name, weight in weights.items()}
+        if differing := sorted(name for name in wanted | given if wanted.get(name) != given.get(name)):
+            name = differing[0]
+            raise ValueError(
+                f"the weights are of another model: {name!r} has shape {given.get(name)}, not {wanted.get(name)}"
+                + (f", and {len(differing) - 1} more differ" if len(differing) > 1 else "")
+            )
+        self.settings = settings
+        self.vocabulary = vocabulary
+        self.parameters = {name: torch.from_numpy(np.array(weights[name], np.float32)) for name in wanted}
+
+    def logits(self, tokens_BT: Tensor) -> Tensor:
+        """Logits [B, T, V] for token ids [B, T], T at most the model's ``block``. Raises ``ValueError`` beyond it."""
+        if tokens_BT.shape[1] > self.settings.block:
+            raise ValueError(f"{tokens_BT.shape[1]} tokens do not fit the model's block of {self.settings.block}")
+        stacked = {name: parameter.unsqueeze(0) for name, parameter in self.parameters.items()}
+        with torch.no_grad():
+            return forward(self.settings, stacked, tokens_BT.long().unsqueeze(0))[0]

@@ -1,0 +1,235 @@
+"""The training step on a GPU: recorded once as a CUDA graph, compiled, and padded to widths that matrix units like.
+
+A graph repeats the same kernels on the same addresses: one launch instead of hundreds. The step it records must keep
+its tensors in place, read nothing from the host that changes, and never wait for the device.
+
+Compiling takes some 20 to 60 s for each width. It fuses the operations between matrix products. On a GPU that pays: a
+run takes many thousand steps, and each such kernel reads and writes device memory. On a CPU it does not (measured in
+tests/bench/results/throughput.md).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import shutil
+import sysconfig
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+import torch
+from filelock import FileLock
+from torch import Tensor
+from torch.nn import functional
+
+from trainables.transformer.architecture import ModelSettings
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+WARM_UP_CALLS = 3
+"""Calls that run without recording first: they compile kernels, and libraries take their workspaces in them."""
+MOST_VERSIONS = 1024
+"""Versions of one function in a process: one for each width, and for stacks of one and of several."""
+CANONICAL_STACK = 8
+"""The stack that a width is compiled at first. Kernels are laid out for the stack they are compiled at and kept for all
+others: compiled at the stack at hand, their bits would depend on which stack came first. Small enough to fit wherever a
+stack does, large enough for layouts that suit large ones."""
+MOST_COMPILERS = 4
+"""Processes that one worker compiles with. torch takes one for each core, which every worker of a node would do at
+once; a step has too few kernels for more."""
+COMPILERS = "TORCHINDUCTOR_COMPILE_THREADS"
+"""The environment variable that sets their number, if given."""
+
+# Deterministic algorithms ask for it, and torch looks once, at a process's first matrix product on a GPU.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+
+class CapturedStep:
+    """Runs a step the first few times, records it then, and replays the recording from there on.
+
+    A tensor that the step touches must not move; if one has to, make a new object.
+    """
+
+    def __init__(self) -> None:
+        self._calls = 0
+        self._side = _side_stream(torch.cuda.current_device())
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    @property
+    def recorded(self) -> bool:
+        """True once calls are replays."""
+        return self._graph is not None
+
+    def run(self, step: Callable[[], None]) -> None:
+        """Do once what ``step`` does; always the same step."""
+        if self._graph is None and self._calls < WARM_UP_CALLS:
+            self._run_aside(step)
+        else:
+            if self._graph is None:
+                self._graph = self._record(step)
+            self._graph.replay()
+        self._calls += 1
+
+    def _run_aside(self, step: Callable[[], None]) -> None:
+        """One step on another stream, which recording requires of the steps before it."""
+        here = torch.cuda.current_stream()
+        self._side.wait_stream(here)
+        with torch.cuda.stream(self._side):
+            step()
+        here.wait_stream(self._side)
+
+    def _record(self, step: Callable[[], None]) -> torch.cuda.CUDAGraph:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=self._side):
+            step()
+        return graph
+
+
+@functools.cache
+def _side_stream(device: int) -> torch.cuda.Stream:
+    """One for all recordings on a device: cuBLAS keeps a workspace for every stream it was ever used on."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def repeatable() -> Iterator[None]:
+    """Kernels that give the same bits each time; an operation without such a kernel raises ``RuntimeError``. A mere
+    warning would not do: the gradient of attention is summed in a fixed order only if the setting is strict."""
+    before = torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    fill = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    torch.use_deterministic_algorithms(True)
+    # Every element is written; filling them first costs a pass.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before, warn_only=warn_only)
+        torch.utils.deterministic.fill_uninitialized_memory = fill  # type: ignore[attr-defined]
+
+
+def can_compile(device: torch.device) -> bool:
+    """True if steps on this device are compiled: a GPU, with Triton and the tools that build its launcher."""
+    return device.type == "cuda" and not lacking()
+
+
+def lacking() -> tuple[str, ...]:
+    """The tools that this machine lacks for compiled steps on a GPU; () if it has them all."""
+    needs = {
+        "Triton": find_spec("triton") is not None,
+        "a C compiler (gcc or clang)": _c_compiler() is not None,
+        "Python's headers (python3-dev)": _python_header().is_file(),
+    }
+    return tuple(name for name, there in needs.items() if not there)
+
+
+@functools.cache
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """``function``, with a compiled version for every shape but the size of the stack (see :func:`let_grow`)."""
+    import torch._dynamo
+    import torch._inductor.config
+
+    if COMPILERS not in os.environ:
+        threads = torch._inductor.config.compile_threads or MOST_COMPILERS
+        torch._inductor.config.compile_threads = min(threads, MOST_COMPILERS)
+    # No kernel is chosen by its timing if that choice changes the bits.
+    torch._inductor.config.deterministic = True
+    # Past its limit torch would go back to the uncompiled function with no more than a warning.
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MOST_VERSIONS)
+    torch._dynamo.config.accumulated_recompile_limit = max(
+        torch._dynamo.config.accumulated_recompile_limit, 4 * MOST_VERSIONS
+    )
+    return torch.compile(function, dynamic=False)
+
+
+def let_grow(*tensors: Tensor) -> None:
+    """Mark the stack axis, the first, of a compiled function's inputs: a stack that loses runs needs no new version."""
+    import torch._dynamo
+
+    for tensor in tensors:
+        torch._dynamo.maybe_mark_dynamic(tensor, 0)
+
+
+@contextmanager
+def compiling(form: Hashable) -> Iterator[None]:
+    """A block in which no other process of this user on this machine compiles the same form. Later processes find it in
+    the compiler's cache, which holds the lock's file too."""
+    from torch._inductor.runtime.cache_dir_utils import cache_dir
+
+    place = Path(cache_dir())
+    place.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.sha256(repr(form).encode()).hexdigest()[:12]
+    with FileLock(place / f"transition-sweeps-{digest}.lock"):
+        yield
+
+
+def _python_header() -> Path:
+    return Path(sysconfig.get_path("include")) / "Python.h"
+
+
+def _c_compiler() -> str | None:
+    return next((path for name in (os.environ.get("CC", "cc"), "gcc", "clang") if (path := shutil.which(name))), None)
+
+
+def pad_parameters(settings: ModelSettings, parameters: Mapping[str, Tensor], multiple: int) -> Mapping[str, Tensor]:
+    """The same stack of models with every inner width, and the head's vocabulary, a multiple of ``multiple``.
+
+    Tensor cores read rows of 16 bytes. Padded with zero columns, a model of another width computes the same: zeros
+    stay zeros forward, get a zero gradient backward, and the layer norm runs over the true width (model.py).
+    Parameters are kept and updated unpadded; padding is a part of each forward pass. Heads are padded one by one. Norm
+    gains and their biases keep the true width, from which the forward pass knows it.
+    """
+    stack, vocabulary, width = parameters["token"].shape
+    depth, hidden = width // settings.n_head, settings.feed_forward * width
+    if not any(_missing(size, multiple) for size in (width, depth, hidden, vocabulary)):
+        return parameters
+    columns, rows = (0, _missing(width, multiple)), (0, 0, 0, _missing(width, multiple))
+    within_head, within_hidden = _missing(depth, multiple), _missing(hidden, multiple)
+    padded = dict(parameters)
+    padded["token"] = functional.pad(parameters["token"], columns)
+    padded["position"] = functional.pad(parameters["position"], columns)
+    for layer in range(settings.n_layer):
+        qkv = parameters[f"{layer}.qkv"].view(stack, width, 3 * settings.n_head, depth)
+        padded[f"{layer}.qkv"] = functional.pad(functional.pad(qkv, (0, within_head)).flatten(2), rows)
+        out = parameters[f"{layer}.attention_out"].view(stack, settings.n_head, depth, width)
+        padded[f"{layer}.attention_out"] = functional.pad(
+            functional.pad(out, (0, 0, 0, within_head)).flatten(1, 2), columns
+        )
+        padded[f"{layer}.feed_forward_in"] = functional.pad(
+            parameters[f"{layer}.feed_forward_in"], (0, within_hidden, *rows[2:])
+        )
+        padded[f"{layer}.feed_forward_out"] = functional.pad(
+            parameters[f"{layer}.feed_forward_out"], (*columns, 0, within_hidden)
+        )
+    if settings.bias:
+        padded |= _padded_biases(settings, parameters, multiple)
+    if not settings.tied:
+        padded["head"] = functional.pad(parameters["head"], (0, _missing(vocabulary, multiple), *rows[2:]))
+    return padded
+
+
+def _padded_biases(settings: ModelSettings, parameters: Mapping[str, Tensor], multiple: int) -> dict[str, Tensor]:
+    """The biases of the linear maps, as wide as the padded maps are."""
+    stack, vocabulary, width = parameters["token"].shape
+    depth = width // settings.n_head
+    padded = {}
+    for layer in range(settings.n_layer):
+        qkv = parameters[f"{layer}.qkv_bias"].view(stack, 3 * settings.n_head, depth)
+        padded[f"{layer}.qkv_bias"] = functional.pad(qkv, (0, _missing(depth, multiple))).flatten(1)
+        for name in (f"{layer}.attention_out_bias", f"{layer}.feed_forward_in_bias", f"{layer}.feed_forward_out_bias"):
+            bias = parameters[name]
+            padded[name] = functional.pad(bias, (0, _missing(bias.shape[1], multiple)))
+    # A head that is the padded token embedding has its true vocabulary still.
+    beyond = 0 if settings.tied else _missing(vocabulary, multiple)
+    padded["head_bias"] = functional.pad(parameters["head_bias"], (0, beyond))
+    return padded
+
+
+def _missing(size: int, multiple: int) -> int:
+    """Columns to add to ``size`` for the next multiple."""
+    return -size % multiple

@@ -1,0 +1,156 @@
+"""First weights, and the learning rate each tensor gets for them.
+
+With widths of 4 to 256 the scale matters: N(0, 0.02), which large models use, is ten times too small at width 16, and
+what is then measured is the time it takes to leave the first plateau rather than what a width can hold.
+
+Needs no torch: model.py draws the numbers, optimizer.py applies the learning rates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainables.base import SettingsError
+
+Kind = Literal["normal", "scaled", "mup"]
+
+DEFAULT_STD = 0.02
+DEFAULT_GAIN = 1.0
+DEFAULT_BASE_WIDTH = 16
+FAR = 3.0
+"""Weights this many times smaller or larger than 1/sqrt(n_embed) are worth a warning."""
+EMBEDDINGS = ("token", "position")
+HEAD = "head"
+INTO_STREAM = ("attention_out", "feed_forward_out")
+OWNERS: dict[str, tuple[Kind, ...]] = {"std": ("normal",), "gain": ("scaled", "mup"), "base_width": ("mup",)}
+"""Which kinds a number belongs to."""
+
+
+@dataclass(frozen=True)
+class InitSettings:
+    """Standard deviations of the first weights, tensor by tensor; norm gains start at 1, biases at 0.
+
+    ``normal``: every matrix and embedding N(0, ``std``) (Radford et al. 2019, GPT-2, and
+    the sibling code of arXiv 2505.18369: 0.02).
+
+    ``scaled``: N(0, ``gain`` / sqrt(fan-in)) (LeCun et al. 1998) for matrices and head; those that write into the
+    residual stream (``attention_out``, ``feed_forward_out``) are divided by sqrt(2 x n_layer x n_recurrence) besides,
+    the number of times a block adds to the stream (GPT-2). Token and position embeddings N(0, ``gain`` /
+    sqrt(n_embed)), as in Vaswani et al. (2017): of length about ``gain``, so that branches can soon outweigh them.
+
+    ``mup``: as ``scaled`` at n_embed ``base_width``, and from there to other widths by the rules of Yang et al. (2022,
+    Tensor Programs V, table 8, Adam), so that one learning rate serves all: embeddings keep their scale, the head's
+    falls with its fan-in and not with the root of it, and the learning rate of matrices and head is the given one times
+    ``base_width`` / n_embed. Attention scores keep 1/sqrt(head width).
+
+    ``std`` belongs to ``normal``, ``gain`` to the other two, ``base_width`` to ``mup``; None stands for 0.02,
+    1 and 16. Raises :class:`SettingsError` with the key ``model.init.<field>``.
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    kind: Kind = "normal"
+    """``normal``: N(0, ``std``) for every matrix and embedding; ``scaled``: by fan-in; ``mup``: learning rates by
+    tensor too."""
+    std: float | None = None
+    gain: float | None = None
+    base_width: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise SettingsError(
+                f"kind is {self.kind!r}", key="model.init.kind", given=str(self.kind), allowed=get_args(Kind)
+            )
+        for name, kinds in OWNERS.items():
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if self.kind not in kinds:
+                raise SettingsError(
+                    f"{name} means nothing to kind {self.kind!r}; it belongs to {' and '.join(kinds)}",
+                    key=f"model.init.{name}",
+                )
+            if not 0 < value < math.inf:
+                raise SettingsError(f"{name} is {value}; it must be positive", key=f"model.init.{name}")
+
+    @property
+    def scale(self) -> float:
+        """The ``std`` or ``gain`` in force."""
+        if self.kind == "normal":
+            return DEFAULT_STD if self.std is None else self.std
+        return DEFAULT_GAIN if self.gain is None else self.gain
+
+    def deviation(self, name: str, shape: tuple[int, ...], additions: int) -> float:
+        """Standard deviation of the first values of the parameter ``name`` of this shape, fan-in first; ``additions``
+        is the number of times the model adds to its residual stream."""
+        if self.kind == "normal":
+            return self.scale
+        base = self._base_width
+        if name in EMBEDDINGS:
+            return self.scale / math.sqrt(base if self.kind == "mup" else shape[1])
+        fan_in = shape[0]
+        if name == HEAD and self.kind == "mup":
+            return self.scale * math.sqrt(base) / fan_in
+        into_stream = name.rpartition(".")[2] in INTO_STREAM
+        return self.scale / math.sqrt(fan_in * (additions if into_stream else 1))
+
+    def rate(self, name: str, n_embed: int) -> float:
+        """Factor of the learning rate of the parameter ``name`` in a model of this width."""
+        if self.kind != "mup" or name in EMBEDDINGS or name.endswith(("norm", "bias")):
+            return 1.0
+        return self._base_width / n_embed
+
+    @property
+    def _base_width(self) -> int:
+        return DEFAULT_BASE_WIDTH if self.base_width is None else self.base_width
+
+    def described(self) -> dict[str, Any]:
+        """Everything that changes the mathematics, with defaults written out: equal for equal initialisations."""
+        own: dict[str, Any] = {"kind": self.kind, "std" if self.kind == "normal" else "gain": self.scale}
+        if self.kind == "mup":
+            own["base_width"] = self._base_width
+        return own
+
+
+def scale_warning(init: InitSettings, sizes: Sequence[int]) -> str:
+    """A sentence where ``normal`` weights are far from 1/sqrt(n_embed) at some of the ``sizes``, else ``""``."""
+    if init.kind != "normal":
+        return ""
+    far = [size for size in sizes if not 1 / FAR <= init.scale * math.sqrt(size) <= FAR]
+    if not far:
+        return ""
+    fitting = (1 / math.sqrt(max(far)), 1 / math.sqrt(min(far)))
+    return (
+        f"weights start as N(0, {init.scale:g}), more than {FAR:g} times away from the 1/sqrt(n_embed) that "
+        f"{'width' if len(far) == 1 else f'{len(far)} of the widths, such as'} {far[0]} asks for "
+        f"({fitting[0]:.2g} to {fitting[1]:.2g}): what fails may be the start and not the size. Compare with "
+        "settings.model.init={kind: scaled}."
+    )
+
+
+Floats = NDArray[np.float32]
+
+
+def resized(table_VC: Floats, width: int, rng: np.random.Generator) -> Floats:
+    """A table [V, width] whose rows have the dot products of those of ``table_VC`` [V, C] as nearly as ``width``
+    columns can: the largest principal directions (Eckart and Young 1936). Equal to them where ``width`` is at least the
+    rank of the table.
+
+    Dot products say nothing of the axes; a random rotation from ``rng`` spreads the directions over all columns, as a
+    model that was trained at this width has them.
+    """
+    u_VK, s_K, _ = np.linalg.svd(table_VC.astype(np.float64), full_matrices=False)
+    # The sign of a direction is nobody's choice: the entry that is largest is positive.
+    signs = np.sign(u_VK[np.abs(u_VK).argmax(axis=0), np.arange(len(s_K))])
+    kept = min(width, len(s_K))
+    coordinates = np.zeros((len(table_VC), width))
+    coordinates[:, :kept] = (u_VK * signs * s_K)[:, :kept]
+    rotation, upper = np.linalg.qr(rng.normal(size=(width, width)))
+    turned: Floats = (coordinates @ (rotation * np.sign(np.diag(upper)))).astype(np.float32)
+    return turned

@@ -1,0 +1,268 @@
+"""Trains a stack of transformers: steps, evaluations, early ends, exact checkpoints."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from trainables.base import Evaluation, Learner, Outcome, Report, RunConfig, Status
+from trainables.torch_learner import computing_s, read_checkpoint, write_checkpoint
+from trainables.transformer.architecture import Layout, ModelSettings, layout
+from trainables.transformer.generation import accuracies
+from trainables.transformer.initialisation import resized
+from trainables.transformer.model import initialise
+from trainables.transformer.sampling import WindowSampler
+from trainables.transformer.stack import StackState, StackTrainer
+from trainables.transformer.text_task import Alphabet, Dataset, Examples
+from trainables.transformer.training import SOLVED, SOLVED_EVALUATIONS, TrainingSettings
+
+CHECKPOINT = "stack.safetensors"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a stack with what it is trained on. ``key`` is its run key; ``model`` may differ from its neighbours'
+    in the first weights alone. ``taken`` are the names of the parameters that it goes on with from another run,
+    ``frozen`` of those that keep their first values."""
+
+    key: str
+    config: RunConfig
+    model: ModelSettings
+    training: TrainingSettings
+    dataset: Dataset
+    taken: frozenset[str] = frozenset()
+    frozen: frozenset[str] = frozenset()
+
+
+@dataclass
+class _Progress:
+    """State of one run so far."""
+
+    curve: list[Evaluation] = field(default_factory=list)
+    solved: int = 0
+    """Evaluations in a row at which every task was solved."""
+    seconds: float = 0.0
+    """This run's share of the time its stack computed (:func:`trainables.torch_learner.computing_s`)."""
+    wall_seconds: float = 0.0
+    """Its share of the time that passed meanwhile: more where other programs had the processor, too."""
+
+
+def run_seed(purpose: str, config: RunConfig) -> int:
+    """A signed 64-bit seed that differs between purposes, mixes, sizes and seeds, and between nothing else."""
+    text = f"{purpose}|{config.mix.name}|{config.size}|{config.seed}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
+
+
+class TransformerLearner(Learner):
+    """Trains a stack of transformers of one width.
+
+    All runs share everything that shapes a step (architecture, batch, steps, schedule of evaluations, betas, clip,
+    what decays, loss, precision); mix, seed, first weights, learning rates and weight decay are each run's own.
+    """
+
+    def __init__(self, jobs: Sequence[Job], alphabet: Alphabet, device: str) -> None:
+        self._jobs = tuple(jobs)
+        self._model = jobs[0].model
+        self._alphabet = alphabet
+        self._device = torch.device(device)
+        self._where: Layout = layout(self._model, jobs[0].config.size, alphabet.size)
+        self._active = list(range(len(jobs)))
+        self._progress = [_Progress() for _ in jobs]
+        self._step = 0
+        self._prepare_gpu(jobs[0].training)
+        parameters = [self._initial_parameters(job) for job in jobs]
+        self._trainer = self._make_trainer(StackState.start(torch.stack(parameters).to(self._device)))
+
+    @property
+    def step(self) -> int:
+        """Optimizer steps taken."""
+        return self._step
+
+    def advance(self) -> list[Report]:
+        if not self._active:
+            return []
+        begun, begun_wall = computing_s(self._device), time.perf_counter()
+        settings = self._jobs[0].training
+        last = min(settings.steps, (self._step // settings.evaluate_every + 1) * settings.evaluate_every)
+        self._trainer.run(self._step, last)
+        self._step = last
+        evaluations = self._evaluate()
+        for index, evaluation in evaluations.items():
+            self._note(index, evaluation)
+        ended = [index for index, evaluation in evaluations.items() if evaluation is None or self._has_ended(index)]
+        scores = self._test_scores(ended)
+        took, took_wall = computing_s(self._device) - begun, time.perf_counter() - begun_wall
+        for index in self._active:
+            self._progress[index].seconds += took / len(self._active)
+            self._progress[index].wall_seconds += took_wall / len(self._active)
+        reports = [
+            self._final_report(index, evaluation, scores[index]) if index in ended else Report(index, evaluation)
+            for index, evaluation in evaluations.items()
+        ]
+        self._keep([index for index in self._active if index not in ended])
+        return reports
+
+    def take_over(self, weights: Mapping[int, Mapping[str, NDArray[Any]]]) -> None:
+        views = self._where.views(self._trainer.state.parameters_SP)
+        for index, theirs in weights.items():
+            for name in self._jobs[index].taken:
+                mine, taken = views[name][index], np.array(theirs[name], np.float32)
+                if taken.shape != tuple(mine.shape):
+                    rng = np.random.default_rng(abs(run_seed("resized", self._jobs[index].config)))
+                    taken = resized(taken, mine.shape[-1], rng)
+                mine.copy_(torch.from_numpy(taken))
+
+    def save(self, directory: Path) -> None:
+        notes = {
+            "keys": [job.key for job in self._jobs],
+            "active": self._active,
+            "step": self._step,
+            "loss_steps": self._trainer.state.loss_steps,
+            "progress": [asdict(progress) for progress in self._progress],
+        }
+        write_checkpoint(directory / CHECKPOINT, self._trainer.state.tensors(), notes)
+
+    def restore(self, directory: Path) -> None:
+        tensors, notes = read_checkpoint(directory / CHECKPOINT)
+        if not {job.key for job in self._jobs} <= set(notes["keys"]):
+            raise ValueError(f"the checkpoint in {directory} belongs to another stack")
+        places = [notes["keys"].index(job.key) for job in self._jobs]
+        progress = [notes["progress"][place] for place in places]
+        self._step = notes["step"]
+        self._active = [index for index, place in enumerate(places) if place in notes["active"]]
+        self._progress = [
+            _Progress(
+                [Evaluation(**point) for point in one["curve"]],
+                one["solved"],
+                one["seconds"],
+                one.get("wall_seconds", one["seconds"]),  # Until November 2026 one clock measured both.
+            )
+            for one in progress
+        ]
+        rows = [notes["active"].index(places[index]) for index in self._active]
+        mine = {name: tensor[rows] for name, tensor in tensors.items()}
+        self._trainer = self._make_trainer(StackState.of(mine, notes["loss_steps"], self._device))
+
+    def _initial_parameters(self, job: Job) -> torch.Tensor:
+        generator = torch.Generator().manual_seed(run_seed("initialisation", job.config))
+        return initialise(job.model, self._where, generator)
+
+    def _make_trainer(self, state: StackState) -> StackTrainer:
+        jobs = [self._jobs[index] for index in self._active]
+        settings = jobs[0].training
+        sampler = WindowSampler(
+            [job.dataset for job in jobs],
+            [run_seed("data order", job.config) for job in jobs],
+            block=self._model.block,
+            batch=settings.batch,
+            windows=settings.windows,
+            device=self._device,
+        )
+        frozen = [job.frozen for job in jobs]
+        return StackTrainer(state, self._model, self._where, [job.training for job in jobs], sampler, frozen=frozen)
+
+    def _prepare_gpu(self, settings: TrainingSettings) -> None:
+        if self._device.type == "cuda":
+            torch.backends.cuda.matmul.allow_tf32 = settings.precision == "tf32"
+            # A weight's gradient sums thousands of tokens: in float32, also where several blocks share the sum.
+            torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+            # cuDNN makes a plan for every new shape of attention, which in evaluation is nearly every pass.
+            torch.backends.cuda.enable_cudnn_sdp(False)
+
+    def _evaluate(self) -> dict[int, Evaluation | None]:
+        """Every active run's point on its learning curve; None for a run whose loss is no longer finite."""
+        losses = self._take_losses()
+        scores = self._accuracies([list(self._jobs[index].dataset.validation.values()) for index in self._active])
+        return {
+            index: Evaluation(self._step, loss, dict(zip(self._jobs[index].dataset.validation, score, strict=True)))
+            if math.isfinite(loss)
+            else None
+            for index, loss, score in zip(self._active, losses, scores, strict=True)
+        }
+
+    def _take_losses(self) -> list[float]:
+        """Every active run's mean training loss since the last evaluation; starts the next sum."""
+        state = self._trainer.state
+        losses = (state.loss_S / max(1, state.loss_steps)).tolist()
+        state.loss_S.zero_()
+        state.loss_steps = 0
+        return [float(loss) for loss in losses]
+
+    def _accuracies(self, questions: Sequence[Sequence[Examples]]) -> list[list[float]]:
+        return accuracies(
+            self._trainer.logits, questions, eos=self._alphabet.eos, equals=self._alphabet.equals, device=self._device
+        )
+
+    def _note(self, index: int, evaluation: Evaluation | None) -> None:
+        if evaluation is not None:
+            progress = self._progress[index]
+            progress.curve.append(evaluation)
+            progress.solved = progress.solved + 1 if min(evaluation.accuracy.values()) >= SOLVED else 0
+
+    def _has_ended(self, index: int) -> bool:
+        settings = self._jobs[index].training
+        solved = settings.stop_when_solved and self._progress[index].solved >= SOLVED_EVALUATIONS
+        return solved or self._step >= settings.steps
+
+    def _test_scores(self, ended: Sequence[int]) -> dict[int, list[float]]:
+        """The test accuracies of runs that end now: each task of the mix, then the mixed expressions if there are."""
+        if not ended:
+            return {}
+        questions = [_test_sets(self._jobs[index].dataset) if index in ended else [] for index in self._active]
+        return dict(zip(self._active, self._accuracies(questions), strict=True))
+
+    def _final_report(self, index: int, evaluation: Evaluation | None, scores: Sequence[float]) -> Report:
+        """Report of an ended run; ``evaluation`` is None if it diverged."""
+        dataset, curve = self._jobs[index].dataset, tuple(self._progress[index].curve)
+        floor = {task: examples.floor for task, examples in dataset.test.items()}
+        measures = self._measures(index)
+        if evaluation is None:
+            outcome = Outcome(Status.DIVERGED, self._step, floor, floor, curve, measures, data=dataset.digest)
+            return Report(index, None, outcome)
+        accuracy = dict(zip(dataset.test, scores, strict=False))
+        if dataset.mixed is not None:
+            measures["accuracy_mixed"] = scores[-1]
+        outcome = Outcome(Status.FINISHED, self._step, accuracy, floor, curve, measures, data=dataset.digest)
+        return Report(index, evaluation, outcome, self._item_embeddings(index), self._weights(index))
+
+    def _measures(self, index: int) -> dict[str, float]:
+        """Numbers worth recording beside the accuracies."""
+        dataset, settings = self._jobs[index].dataset, self._jobs[index].training
+        passes = self._step * settings.batch * self._model.block / len(dataset.tokens)
+        progress = self._progress[index]
+        measures = {"seconds": progress.seconds, "wall_seconds": progress.wall_seconds, "passes_over_data": passes}
+        for task, examples in dataset.test.items():
+            measures[f"test_examples_{task}"] = len(examples.answers)
+            measures[f"test_cases_{task}"] = dataset.cases[task]
+            measures[f"nodes_seen_{task}"] = passes * dataset.nodes[task]
+        return measures
+
+    def _weights(self, index: int) -> dict[str, NDArray[Any]]:
+        """A run's own parameters, float32, by name."""
+        row = self._active.index(index)
+        mine = self._where.views(self._trainer.state.parameters_SP[row : row + 1].cpu())
+        return {name: view[0].numpy().copy() for name, view in mine.items()}
+
+    def _item_embeddings(self, index: int) -> dict[str, NDArray[Any]]:
+        """The items' embeddings [n, C]."""
+        return {"embedding": self._weights(index)["token"][: self._alphabet.items]}
+
+    def _keep(self, indices: Sequence[int]) -> None:
+        """Go on with these runs alone, in a smaller stack."""
+        if len(indices) < len(self._active):
+            rows = [self._active.index(index) for index in indices]
+            self._trainer.keep(torch.tensor(rows, dtype=torch.int64, device=self._device))
+            self._active = list(indices)
+
+
+def _test_sets(dataset: Dataset) -> list[Examples]:
+    return [*dataset.test.values(), *([] if dataset.mixed is None else [dataset.mixed])]

@@ -1,0 +1,181 @@
+"""The model, whole, on one page: a small decoder-only transformer with a leading stack axis.
+
+S models of one shape are trained as one: every parameter has S as its first axis and every matrix product is batched
+over it, so a stack costs far fewer kernel launches than S models and no model sees another's numbers. A single model
+is a stack of 1.
+
+``n_layer`` pre-norm blocks are applied ``n_recurrence`` times with shared weights (arXiv 2505.18369, section 3: one
+block, four times). Linear maps and norms carry biases where ``bias`` says so. Positions are learned.
+
+Shape suffixes: S stack, B rows, T positions, N = B*T, C n_embed, H heads, D = C/H, F feed-forward width, V vocabulary,
+P parameters of one model (padded), X = B*H.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from trainables.transformer.architecture import BIAS, GAIN, Layout, ModelSettings
+
+LARGEST_ONE_HOT = 256
+"""On a GPU, vocabularies up to this size are looked up by a matrix product."""
+SHORT_ROW = 32
+"""On a CPU, rows up to this length attend by matrix products."""
+MOST_ROWS = 65_535
+"""Attention kernels count rows along a grid dimension of CUDA, which ends here."""
+
+
+def initialise(settings: ModelSettings, where: Layout, generator: torch.Generator) -> Tensor:
+    """One model's flat parameter vector [P]: weights as ``settings.init`` says, norm gains 1, biases and padding 0."""
+    flat = torch.zeros(1, where.width)
+    for name, view in where.views(flat).items():
+        if name.endswith(GAIN):
+            view.fill_(1.0)
+        elif not name.endswith(BIAS):
+            deviation = settings.init.deviation(name, where.shapes[name], settings.additions)
+            view.normal_(0.0, deviation, generator=generator)
+    return flat[0]
+
+
+def _norm(x_SNC: Tensor, width: int) -> Tensor:
+    """Layer norm without gains over the true width; what ``x`` has beyond it is padding and stays zero."""
+    normed_SNC = functional.layer_norm(x_SNC[..., :width], (width,))
+    return functional.pad(normed_SNC, (0, x_SNC.shape[-1] - width)) if x_SNC.shape[-1] > width else normed_SNC
+
+
+@dataclass(frozen=True)
+class _Linear:
+    """A map of rows [S, N, C] to [S, N, K], with or without a bias [S, 1, K]."""
+
+    matrix_SCK: Tensor
+    bias_S1K: Tensor | None
+
+    @classmethod
+    def after_norm(cls, parameters: Mapping[str, Tensor], norm: str, name: str, matrix_SCK: Tensor) -> _Linear:
+        """The map that makes of a norm without gain g and bias b what ``name`` makes of one with them:
+        (n g + b) W + c = n (g W) + (b W + c). Two small products a step instead of passes over every token."""
+        gain_SC = parameters[norm]
+        padding = matrix_SCK.shape[1] - gain_SC.shape[1]
+        folded_SCK = functional.pad(gain_SC, (0, padding)).unsqueeze(-1) * matrix_SCK
+        if f"{norm}_{BIAS}" not in parameters:
+            return cls(folded_SCK, None)
+        shift_S1C = functional.pad(parameters[f"{norm}_{BIAS}"], (0, padding)).unsqueeze(1)
+        return cls(folded_SCK, torch.baddbmm(parameters[f"{name}_{BIAS}"].unsqueeze(1), shift_S1C, matrix_SCK))
+
+    def __call__(self, x_SNC: Tensor) -> Tensor:
+        if self.bias_S1K is None:
+            return torch.bmm(x_SNC, self.matrix_SCK)
+        return torch.baddbmm(self.bias_S1K, x_SNC, self.matrix_SCK)
+
+
+def _add(stream_SNC: Tensor, x_SNK: Tensor, parameters: Mapping[str, Tensor], name: str) -> Tensor:
+    """The residual stream plus the map ``name`` of ``x``, with its bias if it has one."""
+    if f"{name}_{BIAS}" in parameters:
+        stream_SNC = stream_SNC + parameters[f"{name}_{BIAS}"].unsqueeze(1)
+    return torch.baddbmm(stream_SNC, x_SNK, parameters[name])
+
+
+def _feed_forward(
+    stream_SNC: Tensor,
+    normed_SNC: Tensor,
+    into: _Linear,
+    parameters: Mapping[str, Tensor],
+    layer: int,
+    activation: str,
+) -> Tensor:
+    """The residual stream with a layer's feed-forward of ``normed`` added."""
+    act = functional.relu if activation == "relu" else functional.gelu
+    return _add(stream_SNC, act(into(normed_SNC)), parameters, f"{layer}.feed_forward_out")
+
+
+def _attention(qkv_SNK: Tensor, rows: int, n_head: int, scale: float) -> Tensor:
+    """Causal attention within each row; [S, N, 3C] -> [S, N, C]."""
+    stack, tokens, width3 = qkv_SNK.shape
+    # Split before anything is folded: compiled with the stack axis free, the gradient is then written once, by one
+    # kernel a block instead of two.
+    q_BHTD, k_BHTD, v_BHTD = (
+        each_SNC.view(stack, rows, tokens // rows, n_head, -1).flatten(0, 1).transpose(1, 2)
+        for each_SNC in qkv_SNK.chunk(3, dim=-1)
+    )
+    if qkv_SNK.is_cpu and tokens // rows <= SHORT_ROW:
+        mixed_BHTD = _attention_by_products(q_BHTD, k_BHTD, v_BHTD, scale)
+    else:
+        mixed_BHTD = _attention_by_kernel(q_BHTD, k_BHTD, v_BHTD, scale)
+    return mixed_BHTD.transpose(1, 2).reshape(stack, tokens, width3 // 3)
+
+
+def _attention_by_kernel(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, scale: float) -> Tensor:
+    """By torch's own kernel, on halves where it takes no more rows at once."""
+    rows = q_BHTD.shape[0]
+    if rows > MOST_ROWS:
+        half = rows // 2
+        first_BHTD = _attention_by_kernel(q_BHTD[:half], k_BHTD[:half], v_BHTD[:half], scale)
+        second_BHTD = _attention_by_kernel(q_BHTD[half:], k_BHTD[half:], v_BHTD[half:], scale)
+        return torch.cat((first_BHTD, second_BHTD))
+    return functional.scaled_dot_product_attention(q_BHTD, k_BHTD, v_BHTD, is_causal=True, scale=scale)
+
+
+def _attention_by_products(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, scale: float) -> Tensor:
+    """The same with every score written out. A core does that sooner for short rows, backward most of all: torch's
+    kernel works in blocks, which such rows do not fill."""
+    batch, heads, positions, _ = q_BHTD.shape
+    q_XTD, k_XTD, v_XTD = (each.flatten(0, 1) for each in (q_BHTD, k_BHTD, v_BHTD))
+    future_TT = q_XTD.new_full((positions, positions), -math.inf).triu(1)
+    score_XTT = torch.baddbmm(future_TT, q_XTD, k_XTD.transpose(1, 2), alpha=scale)
+    return torch.bmm(score_XTT.softmax(dim=-1), v_XTD).view(batch, heads, positions, -1)
+
+
+def _embed(table_SVC: Tensor, tokens_SN: Tensor) -> Tensor:
+    """Look up each stack member's own table; [S, V, C], [S, N] -> [S, N, C]."""
+    stack, vocabulary, width = table_SVC.shape
+    if table_SVC.is_cuda and vocabulary <= LARGEST_ONE_HOT:
+        return _embed_by_product(table_SVC, tokens_SN)
+    first_S1 = torch.arange(stack, device=tokens_SN.device).unsqueeze(1) * vocabulary
+    return functional.embedding(tokens_SN + first_S1, table_SVC.reshape(stack * vocabulary, width))
+
+
+def _embed_by_product(table_SVC: Tensor, tokens_SN: Tensor) -> Tensor:
+    """The same as a product with one-hot rows. On a GPU a look-up's gradient is a sum in no fixed order, in the table's
+    precision; a product's is repeatable and summed in float32."""
+    vocabulary = table_SVC.shape[1]
+    more = -vocabulary % 8  # An inner width that tensor cores like.
+    chosen_SNV = tokens_SN.unsqueeze(-1) == torch.arange(vocabulary + more, device=tokens_SN.device)
+    return torch.bmm(chosen_SNV.to(table_SVC.dtype), functional.pad(table_SVC, (0, 0, 0, more)))
+
+
+def _steps(settings: ModelSettings) -> Iterator[int]:
+    for _ in range(settings.n_recurrence):
+        yield from range(settings.n_layer)
+
+
+def forward(settings: ModelSettings, parameters: Mapping[str, Tensor], tokens_SBT: Tensor) -> Tensor:
+    """Logits [S, B, T, V] of a stack of models on their own rows of tokens, T <= block.
+
+    ``parameters`` may be padded (gpu_step.py): C, D, F and the head's V are then wider than the model's own.
+    """
+    stack, rows, positions = tokens_SBT.shape
+    p = parameters
+    vocabulary, n_embed = p["token"].shape[1], p["final_norm"].shape[1]
+    x_SNC = _embed(p["token"], tokens_SBT.reshape(stack, rows * positions))
+    x_SNC = (x_SNC.view(stack, rows, positions, -1) + p["position"][:, None, :positions]).view_as(x_SNC)
+    scale = 1 / math.sqrt(n_embed // settings.n_head)
+    layers = range(settings.n_layer)
+    into_attention = [_Linear.after_norm(p, f"{i}.attention_norm", f"{i}.qkv", p[f"{i}.qkv"]) for i in layers]
+    into_hidden = [
+        _Linear.after_norm(p, f"{i}.feed_forward_norm", f"{i}.feed_forward_in", p[f"{i}.feed_forward_in"])
+        for i in layers
+    ]
+    for layer in _steps(settings):
+        qkv_SNK = into_attention[layer](_norm(x_SNC, n_embed))
+        mixed_SNC = _attention(qkv_SNK, rows, settings.n_head, scale)
+        x_SNC = _add(x_SNC, mixed_SNC, p, f"{layer}.attention_out")
+        x_SNC = _feed_forward(x_SNC, _norm(x_SNC, n_embed), into_hidden[layer], p, layer, settings.activation)
+    head = _Linear.after_norm(p, "final_norm", "head", p["token"].transpose(1, 2) if settings.tied else p["head"])
+    logits_SNV = head(_norm(x_SNC, n_embed))[..., :vocabulary]
+    return logits_SNV.reshape(stack, rows, positions, vocabulary)

@@ -1,0 +1,65 @@
+"""AdamW over a stack, on one flat matrix of parameters [S, P]: each row is one run and is clipped, scheduled and
+decayed by itself (Loshchilov and Hutter 2019, algorithm 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainables.transformer.training import TrainingSettings
+
+EPSILON = 1e-8
+
+
+@dataclass
+class AdamState:
+    """First and second moments of the gradient, float32 [S, P] each."""
+
+    first_SP: Tensor
+    second_SP: Tensor
+
+
+def step_sizes(settings: Sequence[TrainingSettings], first: int, last: int) -> Tensor:
+    """Factors that depend on the step alone, for steps ``first`` .. ``last - 1`` of a stack's runs: float32 [K, 3, S].
+
+    The three rows of a step are the learning rate with the first moment's bias correction, the weight decay factor
+    (learning rate x weight decay) and the square root of the second moment's bias correction. The betas are shared
+    by the stack.
+    """
+    rates_KS = np.stack([one.learning_rates(first, last) for one in settings], axis=1)
+    count_K1 = np.arange(first, last)[:, None] + 1.0
+    beta1, beta2 = settings[0].beta1, settings[0].beta2
+    decay_S = np.array([one.weight_decay for one in settings])
+    root_KS = np.broadcast_to(np.sqrt(1 - beta2**count_K1), rates_KS.shape)
+    table = np.stack((rates_KS / (1 - beta1**count_K1), rates_KS * decay_S, root_KS), axis=1)
+    return torch.from_numpy(table.astype(np.float32))
+
+
+def adamw_step(
+    parameters_SP: Tensor,
+    gradient_SP: Tensor,
+    state: AdamState,
+    settings: TrainingSettings,
+    sizes_3S: Tensor,
+    decayed_P: Tensor,
+    rates_P: Tensor | None = None,
+) -> None:
+    """One step in place. ``sizes_3S`` is the step's entry in :func:`step_sizes`; ``decayed_P`` is 1 where weight decay
+    applies and 0 elsewhere, for all runs or a row for each; ``rates_P`` multiplies the learning rate element by
+    element, decay included; ``gradient_SP`` is used up."""
+    rate_S1, decay_S1, root_S1 = sizes_3S.unsqueeze(-1).unbind(0)
+    norm_S = gradient_SP.norm(dim=1)
+    gradient_SP.mul_((settings.clip / (norm_S + 1e-6)).clamp_(max=1.0).unsqueeze(1))
+    state.first_SP.lerp_(gradient_SP, 1 - settings.beta1)
+    state.second_SP.mul_(settings.beta2).addcmul_(gradient_SP, gradient_SP, value=1 - settings.beta2)
+    denominator_SP = state.second_SP.sqrt().div_(root_S1).add_(EPSILON)
+    step_SP = state.first_SP / denominator_SP * rate_S1
+    if rates_P is not None:
+        step_SP.mul_(rates_P)
+        decayed_P = decayed_P * rates_P
+    parameters_SP.mul_(1 - decay_S1 * decayed_P)
+    parameters_SP.sub_(step_SP)

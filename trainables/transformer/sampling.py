@@ -1,0 +1,96 @@
+"""Training windows drawn by a counter-based generator (in the manner of Salmon et al., SC 2011): the draw of a row is
+a hash of (run, step, row), so it is the same alone and in a stack, on a CPU and on a GPU, and resuming needs no state
+but the step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from trainables.transformer.text_task import Dataset
+from trainables.transformer.training import Windows
+
+_GOLDEN = -7046029254386353131  # 2^64 / golden ratio as a signed 64-bit number
+_MIX1 = -4658895280553007687  # the two multipliers of the splitmix64 finaliser (Steele, Lea and Flood 2014)
+_MIX2 = -7723592293110705685
+
+
+def _shift(x: Tensor, bits: int) -> Tensor:
+    """Logical right shift of signed 64-bit numbers."""
+    return (x >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def random_bits(key_S1: Tensor, counter_B: Tensor) -> Tensor:
+    """62 random bits [S, B] for each run's key (int64) and counter: splitmix64, which wraps in int64 as it should."""
+    x = key_S1 + (counter_B + 1) * _GOLDEN
+    x = (x ^ _shift(x, 30)) * _MIX1
+    x = (x ^ _shift(x, 27)) * _MIX2
+    return _shift(x ^ _shift(x, 31), 2)
+
+
+def _fitting_starts(text: Dataset, block: int) -> NDArray[np.int64]:
+    """The expression starts with a whole window after them. Raises ``ValueError`` where there is none."""
+    fitting = np.asarray(text.starts)[np.asarray(text.starts) + block < len(text.tokens)]
+    if len(fitting) == 0:
+        raise ValueError(f"a text of {len(text.tokens)} tokens holds no window of {block + 1}")
+    return fitting
+
+
+class WindowSampler:
+    """Draws windows of ``block + 1`` tokens for every run of a stack from that run's own text, on the device.
+
+    Runs that share a text (the same object) share its memory.
+    """
+
+    def __init__(
+        self,
+        texts: Sequence[Dataset],
+        keys: Sequence[int],
+        *,
+        block: int,
+        batch: int,
+        windows: Windows,
+        device: torch.device,
+    ) -> None:
+        self._batch = batch
+        self._span = torch.arange(block + 1, device=device)
+        self._keys_S1 = torch.tensor(keys, dtype=torch.int64, device=device).unsqueeze(1)
+        distinct = list({id(text): text for text in texts}.values())
+        tokens = np.concatenate([text.tokens for text in distinct])
+        # Signed: not every device indexes unsigned numbers of 16 bits.
+        narrow = np.int16 if tokens.max() <= np.iinfo(np.int16).max else np.int32
+        self._tokens = torch.from_numpy(tokens.astype(narrow)).to(device)
+        self._answer = torch.from_numpy(np.concatenate([text.answer for text in distinct])).to(device)
+        first_tokens = np.cumsum([0] + [len(text.tokens) for text in distinct])
+        fitting = [_fitting_starts(text, block) for text in distinct]
+        self._begins: Tensor | None = None
+        if windows == "expression":
+            begins = [starts + first for starts, first in zip(fitting, first_tokens, strict=False)]
+            self._begins = torch.from_numpy(np.concatenate(begins)).to(device)
+            counts = [len(starts) for starts in fitting]
+            firsts = np.cumsum([0, *counts])
+        else:
+            counts = [len(text.tokens) - block for text in distinct]
+            firsts = first_tokens
+        place = {id(text): i for i, text in enumerate(distinct)}
+        which = [place[id(text)] for text in texts]
+        self._first_S1 = torch.tensor([int(firsts[i]) for i in which], device=device).unsqueeze(1)
+        self._count_S1 = torch.tensor([counts[i] for i in which], device=device).unsqueeze(1)
+
+    def draw(self, step: Tensor) -> tuple[Tensor, Tensor]:
+        """Tokens [S, B, block + 1] (int64) and answer mask of the same shape for ``step`` (0-based, a 0-d tensor)."""
+        counter_B = step * self._batch + torch.arange(self._batch, device=self._keys_S1.device)
+        chosen_SB = self._first_S1 + random_bits(self._keys_S1, counter_B) % self._count_S1
+        begin_SB = chosen_SB if self._begins is None else self._begins[chosen_SB]
+        where_SBT = begin_SB.unsqueeze(-1) + self._span
+        return self._tokens[where_SBT].long(), self._answer[where_SBT]
+
+    def keep(self, rows: Tensor) -> None:
+        """Forget every run of the stack but ``rows`` (ascending indices)."""
+        self._keys_S1 = self._keys_S1[rows]
+        self._first_S1 = self._first_S1[rows]
+        self._count_S1 = self._count_S1[rows]
