@@ -55,7 +55,7 @@ def smoke(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 def test_the_answer_is_printed_as_plain_lines(smoke: tuple[Path, str]) -> None:
     _, printed = smoke
-    assert "target add, modulus 4" in printed
+    assert "add, modulus 4: size at" in printed
     assert "add 8 seed 1" in printed
     assert "90% intervals" in printed
     assert "\x1b" not in printed
@@ -179,4 +179,4 @@ def test_a_family_that_raises_is_retried_alone_and_named(tmp_path: Path) -> None
         (16, 1): "failed",
     }
     assert "seed 1 is cursed" in runs[16, 1].outcome.error
-    assert "1 runs failed" in done.stdout
+    assert "1 run failed and counts as no evidence." in done.stdout

@@ -1,4 +1,4 @@
-"""What a sweep leaves in its directory and says at the terminal: as each run ends, and once it has its answer."""
+"""Words and files of a sweep: a line for each run that ends, then the answer, its figure and its page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from trainables.base import Status
 
 
 def ended_words(entry: Ended, target: str) -> str:
-    """How a run ended: ``add 0.95, finished, 400 steps``. Of a phase all its tasks are said, else the ``target``."""
+    """End of a run: ``add 0.95, finished, 400 steps``. A phase names all its tasks, a run the ``target``."""
     outcome = entry.outcome
     if outcome.status is Status.FAILED:
         lines = outcome.error.strip().splitlines()
@@ -58,7 +58,8 @@ def print_answer(found: Answer, console: Console) -> None:
 def remarks(
     sweep: Sweep, found: Answer, ended: Sequence[Ended], runs: Sequence[RunRecord], again: Command
 ) -> Iterator[str]:
-    """What to know beside an answer, and what to ask next, a line each. ``again`` is what began the sweep."""
+    """Remarks on an answer and the next step, a line each. ``again`` is the command that began the sweep."""
+    yield from found.tuned
     if there := [entry.reused_from for entry in ended if entry.reused_from]:
         yield f"{found_runs(there)}."
     if failed := sum(entry.outcome.status is Status.FAILED for entry in ended):

@@ -201,7 +201,7 @@ def test_the_driver_dies_with_its_supervisor_and_resume_goes_on_and_later_prints
     [sweep_id] = Home(program.home).sweep_ids()
     assert f"{sweep_id} has its answer already" in again.log.read_text()
     said = first.log.read_text()
-    table = said[said.index("target add") :].partition("figure ")[0]
+    table = said[said.index(": size at") :].partition("figure ")[0]
     assert table in again.log.read_text()
     assert len(journalled(program.home)) == RUNS
 
