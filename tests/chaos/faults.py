@@ -162,7 +162,7 @@ FAULTS: dict[str, Fault] = {
     "preemption: SIGTERM to all, 30 s": Fault(preempt, STOPPED, own=True),
     "all stand still for 5 s": Fault(stand_still, any_time=True),
     "disk full": Fault(fill_the_disk, FULL, disk=True),
-    "truncated checkpoint": Fault(truncate_checkpoint, r"the checkpoint .* cannot be read"),
+    "truncated checkpoint": Fault(truncate_checkpoint, r"the checkpoint .* is damaged"),
     "damaged journal line": Fault(damage_journal, "is no journal entry", any_time=True),
     "empty outcome, journal's end lost": Fault(empty_outcome, r"is damaged \(outcome\.json.* the run is trained again"),
 }
