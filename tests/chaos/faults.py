@@ -163,7 +163,7 @@ FAULTS: dict[str, Fault] = {
     "all stand still for 5 s": Fault(stand_still, any_time=True),
     "disk full": Fault(fill_the_disk, FULL, disk=True),
     "truncated checkpoint": Fault(truncate_checkpoint, r"the checkpoint .* is damaged"),
-    "damaged journal line": Fault(damage_journal, "is no journal entry", any_time=True),
+    "damaged journal line": Fault(damage_journal, r", line \d+, is damaged", any_time=True),
     "empty outcome, journal's end lost": Fault(empty_outcome, r"is damaged \(outcome\.json.* the run is trained again"),
 }
 
