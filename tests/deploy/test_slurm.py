@@ -104,7 +104,7 @@ def test_a_preempted_job_leaves_checkpoints_and_resumes(slurm: dict[str, str], t
     until(lambda: told("runs are kept"))
     (sweep,) = home.sweep_ids()
     kept = {entry.key for entry in ended(home.root, sweep)}
-    until(lambda: told("target add, modulus"))
+    until(lambda: told("add, modulus"))
     assert home.sweep_ids() == [sweep]
     keys = [entry.key for entry in ended(home.root, sweep)]
     assert kept < set(keys)
