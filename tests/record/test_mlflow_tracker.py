@@ -119,7 +119,7 @@ def test_the_sweep_says_what_it_asked_and_found(kept: Record) -> None:
     assert kept.text(sweep, "answer.txt").startswith("add: size at 80% of the asymptote")
     note = sweep.data.tags["mlflow.note.content"]
     assert make_spec().question in note
-    assert "target add" in note
+    assert "add: size at" in note
     for mix in kept.finished.answer.mixes:
         name = mix.mix.replace("+", ".")
         assert sweep.data.metrics[f"runs/{name}"] == mix.runs
