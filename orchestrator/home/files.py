@@ -1,4 +1,4 @@
-"""Where everything lies: all paths of a home directory in one place."""
+"""Paths of a home directory, all in one place."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ class SweepFiles:
 
     @property
     def journal(self) -> Path:
-        """What has happened, a JSON line each."""
+        """Journal of the sweep, a JSON line an event."""
         return self.directory / "journal.jsonl"
 
     @property
     def notes(self) -> Path:
-        """What a person wrote about the sweep (JSON); absent where nobody did."""
+        """Notes and tags of the sweep (JSON); absent if there are none."""
         return self.directory / "notes.json"
 
     @property
     def stop_requests(self) -> Path:
-        """What people ask its driver to stop, a JSON line each; absent where nobody did."""
+        """Requests to stop, a JSON line each; absent if there are none."""
         return self.directory / "stop.jsonl"
 
     @property
     def resumed_log(self) -> Path:
-        """What processes said that went on with the sweep for somebody at the page; absent where none did."""
+        """Output of drivers that the page started; absent if there was none."""
         return self.directory / "resumed.log"
 
     @property
@@ -78,11 +78,11 @@ class SweepFiles:
 
     @property
     def stacks(self) -> Path:
-        """What stacks in training have to show: a directory each."""
+        """Progress of stacks in training: a directory each."""
         return self.directory / "stacks"
 
     def stack(self, stack_id: str) -> Path:
-        """What a stack in training has to show."""
+        """Progress of a stack in training."""
         return self.stacks / stack_id
 
 
@@ -122,7 +122,7 @@ def _holds_a_sweep(path: Path) -> bool:
 
 
 def _age(sweep_id: str) -> tuple[bool, list[str]]:
-    """What sweeps are sorted by."""
+    """Sort key of sweeps."""
     return ID.search(sweep_id) is not None, sweep_id.rsplit("-", 3)[1:]
 
 

@@ -71,7 +71,7 @@ class EndedLine:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What tuning found for each mix before the sweep's first run."""
+    """Results of tuning for each mix, before the sweep's first run."""
 
     tunings: tuple[Tuning, ...]
     at: str = field(default_factory=_now, compare=False)
@@ -167,7 +167,7 @@ def read_journal(path: Path) -> Iterator[Line | BadLine]:
 
 
 def recall(files: SweepFiles, *, runs: bool = True) -> Memory:
-    """What a sweep's journal and the directories of its runs hold. Damaged lines and runs are left out and named.
+    """Content of a sweep's journal and run directories. Damaged lines and runs are left out and named.
     Without ``runs`` no outcome is read, and ``ended`` and ``trials`` are empty."""
     kept, damaged, lost = kept_runs(files), [], []
     last: dict[tuple[str, Request], Ended] = {}

@@ -1,4 +1,4 @@
-"""How a sweep begins: new, resumed where it stopped, or as an extension of another one."""
+"""Beginning of a sweep: new, resumed where it stopped, or as an extension of another one."""
 
 from __future__ import annotations
 

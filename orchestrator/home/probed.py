@@ -1,4 +1,4 @@
-"""What probes found in a run, beside its other files, and every array there is of it. Read without torch."""
+"""Results of probes on a run, and all its arrays. Read without torch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DAMAGED_ARRAYS = (ValueError, OSError, EOFError, zipfile.BadZipFile)
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """What the probe ``name`` found in a run, or the ``error`` that kept it from it (``""`` where all went well)."""
+    """Result of the probe ``name`` on a run, or its ``error`` (``""`` if there was none)."""
 
     name: str
     version: int
@@ -110,7 +110,7 @@ def read_arrays(directory: Path) -> dict[str, NDArray[Any]]:
 
 
 def is_due(probe: Probe, directory: Path) -> bool:
-    """Whether a run lacks this probe's result, or has one of another version or with an error."""
+    """True if a run lacks this probe's result, or has one of another version or with an error."""
     result = read_results(directory).get(probe.name)
     return result is None or result.version != probe.version or bool(result.error)
 

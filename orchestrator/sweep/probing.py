@@ -15,7 +15,7 @@ from trainables.probes.base import Probe
 
 @dataclass
 class Probings:
-    """How a probe went over the runs of a sweep: how many of which kind, and every error with its run's key."""
+    """Results of a probe over the runs of a sweep: how many of which kind, and every error with its run's key."""
 
     counts: Counter[str] = field(default_factory=Counter)
     errors: list[str] = field(default_factory=list)
