@@ -68,6 +68,11 @@ class Disturbed:
         answered by then."""
         self._until(lambda: self.runs >= count and self.program.process.poll() is None, f"sweep with {count} runs")
 
+    def go_on_for_a_run(self) -> None:
+        """Until a further run is journalled, or the sweep is answered. Raises :class:`LostError`."""
+        wanted = self.runs + 1
+        self._until(lambda: self.runs >= wanted or self.program.process.poll() == 0, f"sweep with {wanted} runs")
+
     def go_on_to_the_answer(self) -> None:
         """Until it has printed its answer and its program has ended. Raises :class:`LostError`."""
         self._until(lambda: self.program.process.poll() == 0, "an answer")

@@ -162,7 +162,7 @@ def _make(faults: Sequence[str], sweep: Disturbed, rng: np.random.Generator) -> 
             made.append(_Made(fault, FAULTS[fault].make(sweep, rng), *before))
         except psutil.NoSuchProcess:  # It had ended by itself before anything could be done to it.
             made.append(_Made(fault, False, *before))
-    sweep.go_on_until(sweep.runs + 1)
+    sweep.go_on_for_a_run()
     ended, resumes = time.monotonic(), [*(each.resumes for each in made[1:]), sweep.resumes]
     return [
         Round(
