@@ -27,7 +27,9 @@ def test_a_server_that_does_not_end_by_itself_is_ended(empty: Path, tmp_path: Pa
     words = [sys.executable, "-c", SCRIPT, f"sqlite:///{empty}", "1"]
     with subprocess.Popen(words, cwd=ROOT, start_new_session=True) as page:
         until = time.monotonic() + 60
-        while not (servers := [each for each in psutil.Process(page.pid).children() if os.getpgid(each.pid) == each.pid]):
+        while not (
+            servers := [each for each in psutil.Process(page.pid).children() if os.getpgid(each.pid) == each.pid]
+        ):
             assert time.monotonic() < until
             time.sleep(0.05)
         (server,) = servers  # A child that has not got its own group yet would be missed by a signal to the group.
