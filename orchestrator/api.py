@@ -12,7 +12,7 @@ s = o.run("add_vs_add_prod", profile="smoke")
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -32,14 +32,13 @@ from orchestrator.home.records import Sweep
 from orchestrator.report.answer import Answer
 from orchestrator.report.words.numbers import moment
 from orchestrator.space.spec import SweepSpec
+from orchestrator.sweep.options import HOME, RunOptions
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
     from rich.console import Console
 
-HOME = Path("results")
-"""Where sweeps lie unless ``home`` says otherwise: as on the command line, a directory or ``s3://BUCKET/PREFIX``."""
 FIGURES = ("curves", "embeddings", "learning", "transitions")
 """What :meth:`SweepResults.figure` draws."""
 
@@ -220,52 +219,29 @@ def _listed(found: StoredSweep | Outline | Unreadable) -> tuple[object, ...]:
     return (*asked, found.counted, sweep_words(found), found.disk_bytes, found.begun, "")
 
 
-def run(
-    space: SweepSpec | str | Path,
-    *,
-    profile: str | None = None,
-    variant: str | None = None,
-    overrides: Sequence[str] = (),
-    home: str | Path = HOME,
-    address: str | None = None,
-    resume: str | None = None,
-    retry_failed: bool = False,
-    extend: str | None = None,
-    fresh: bool = False,
-    local_debug: bool = False,
-    console: Console | None = None,
-) -> SweepResults:
+def run(space: SweepSpec | str | Path, *, console: Console | None = None, **options: Any) -> SweepResults:
     """Run a sweep with the progress the command line shows, and return what it found.
 
-    ``space`` is a search space's name, a YAML file or a specification; ``variant`` is one of the space's variants,
-    where it has some; ``overrides`` are ``key.path=value`` texts. The other arguments are those of the command line:
-    ``resume`` is an id, or ``""`` for the newest unfinished sweep of the same settings; ``retry_failed`` trains those
-    of its runs again that failed. Runs that lie in the home already are taken from there, unless ``fresh``;
-    ``local_debug`` trains in this process, without Ray. Interrupting the cell leaves a sweep that can be resumed.
-    Raises ``UserError`` for what was asked wrongly, ``SweepError`` where a part fails.
+    ``space`` is a search space's name, a YAML file or a specification. ``options`` are those of the command `run`,
+    with underscores (:class:`orchestrator.sweep.options.RunOptions`): ``profile="smoke"``, ``overrides=["seeds=5"]``,
+    ``home``, ``local_debug=True``; ``resume=""`` continues the newest unfinished sweep of the same settings.
+    Interrupting the cell leaves a sweep that can be resumed. Raises ``UserError`` for what was asked wrongly,
+    ``SweepError`` where a part fails.
     """
     from rich.console import Console
 
     from orchestrator.space.spaces import load_space
-    from orchestrator.sweep.run import RunOptions, run_sweep
+    from orchestrator.sweep.run import run_sweep
 
+    home = options.get("home", HOME)
+    asked = RunOptions.of(options | {"home": _home(home).root}).started()
     if isinstance(space, SweepSpec):
-        if profile is not None or variant is not None or overrides:
+        if asked.profile is not None or asked.variant is not None or asked.assignments:
             said = "profile, variant and overrides go with a search space's name or file"
             raise UserError(f"a specification is complete: {said}")
         spec = space
     else:
-        spec = load_space(str(space), profile, overrides, variant=variant)
+        spec = load_space(str(space), asked.profile, asked.assignments, variant=asked.variant)
     begun: list[Sweep] = []
-    options = RunOptions(
-        home=_home(home).root,
-        address=address,
-        resume=resume,
-        retry_failed=retry_failed,
-        extend=extend,
-        fresh=fresh,
-        local_debug=local_debug,
-        begun=begun.append,
-    )
-    run_sweep(spec, options, console or Console())
+    run_sweep(spec, replace(asked, begun=begun.append), console or Console(quiet=asked.quiet))
     return load(begun[0].id, home)

@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.options import Debug, Override, Profile, VariantOption, load
+from orchestrator.cli.options import Debug, resolve, with_options
 from orchestrator.errors import SweepError, UserError, unknown
+from orchestrator.sweep.options import SpaceOptions
 
 if TYPE_CHECKING:
     from trainables.base import Family
 
 
+@with_options(SpaceOptions)
 def check_family_command(
+    options: SpaceOptions,
     family: Annotated[
         str,
         typer.Argument(
@@ -26,9 +29,6 @@ def check_family_command(
     size: Annotated[
         list[int] | None, typer.Option(min=1, help="Train at this size (repeatable); by default at two that it takes.")
     ] = None,
-    profile: Profile = None,
-    variant: VariantOption = None,
-    override: Override = None,
     device: Annotated[str, typer.Option(help="The torch device to train on: cpu, cuda.")] = "cpu",
     debug: Debug = False,
 ) -> None:
@@ -46,7 +46,7 @@ def check_family_command(
     from trainables.contract.conformance import case_of, findings
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # As a stack has by default: small models are slower with more.
-    made = _family(family, profile, variant, override)
+    made = _family(family, options)
     failed = passed = 0
     with tempfile.TemporaryDirectory(prefix="check-family-") as directory:
         try:
@@ -67,7 +67,7 @@ def check_family_command(
     typer.echo(f"the family {made.name!r} keeps its contract, as far as these {passed} checks look")
 
 
-def _family(name: str, profile: str | None, variant: str | None, override: list[str] | None) -> Family:
+def _family(name: str, options: SpaceOptions) -> Family:
     from orchestrator.space.files import is_path, names
     from orchestrator.space.validation import InvalidDataError, dotted, explain, parse
     from trainables.base import SettingsError
@@ -76,8 +76,8 @@ def _family(name: str, profile: str | None, variant: str | None, override: list[
     if ":" not in name and name not in BUILT_IN:
         if not is_path(name) and name not in names():
             raise unknown("family or search space", name, [*BUILT_IN, *names()])
-        return load(name, profile, override, variant)[0].make_family()
-    if profile or variant or override:
+        return resolve(name, options).spec.make_family()
+    if options.words():
         raise UserError("--profile, --variant and --set are about a search space: name one instead of the class")
     try:
         kind = load_family(name)

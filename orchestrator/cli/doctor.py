@@ -10,17 +10,18 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from orchestrator.cli.options import DEFAULT_HOME, Debug, HomeOption
+from orchestrator.cli.options import Debug, HomeOption
 from orchestrator.cli.status import wide_console
 from orchestrator.doctor.checkup import NAME, Finding, Verdict, check_up
 from orchestrator.space import hardware
+from orchestrator.sweep.options import HOME
 
 COLOURS = {Verdict.OK: "green", Verdict.SLOW: "yellow", Verdict.WRONG: "bold red", Verdict.SKIPPED: "dim"}
 NAME_WIDTH = 14
 
 
 def doctor_command(
-    home: HomeOption = DEFAULT_HOME,
+    home: HomeOption = HOME,
     gpu: Annotated[bool, typer.Option("--gpu/--no-gpu", help="Check the GPU too, if there is one.")] = True,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False,
     debug: Debug = False,

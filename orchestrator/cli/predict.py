@@ -5,22 +5,18 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.cli.options import Debug, Override, Profile, SpaceName, VariantOption, load_variants
+from orchestrator.cli.options import Debug, SpaceName, hardware_at, load_variants, with_options
 from orchestrator.cli.status import wide_console
 from orchestrator.errors import UserError
+from orchestrator.sweep.options import SpaceOptions
 
 
-def predict_command(
-    space: SpaceName,
-    profile: Profile = None,
-    variant: VariantOption = None,
-    override: Override = None,
-    debug: Debug = False,
-) -> None:
+@with_options(SpaceOptions)
+def predict_command(space: SpaceName, options: SpaceOptions, debug: Debug = False) -> None:
     """Print scores of the mixes from the tables of their tasks alone: which partner should help the target?"""
     from orchestrator.prediction import SCORES, predicted
 
-    specs, _ = load_variants(space, profile, override or [], variant, None)
+    specs = load_variants(space, options, hardware_at(None))
     rows = {
         f"{mix} ({spec.variant})" if spec.variant else mix: scores
         for spec in specs

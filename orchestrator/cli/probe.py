@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.options import DEFAULT_HOME, Debug, HomeOption, OneSweep
+from orchestrator.cli.options import Debug, HomeOption, OneSweep
 from orchestrator.cli.status import open_sweep
 from orchestrator.errors import SweepError, UserError
+from orchestrator.sweep.options import HOME
 
 if TYPE_CHECKING:
     from orchestrator.catalogue.reading import StoredSweep
@@ -23,7 +24,7 @@ def probe_command(
         typer.Argument(metavar="[NAME]...", help="Probes, or package.module:Class; by default the sweep's own."),
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Also where there is a result already.")] = False,
-    home: HomeOption = DEFAULT_HOME,
+    home: HomeOption = HOME,
     debug: Debug = False,
 ) -> None:
     """Run probes on the trained models of a sweep, from what its runs left."""

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.options import DEFAULT_HOME, SWEEP_HELP, Debug, HomeOption, OneSweep
+from orchestrator.cli.options import SWEEP_HELP, Debug, HomeOption, OneSweep
 from orchestrator.cli.status import open_sweep, wide_console
 from orchestrator.errors import UserError
+from orchestrator.sweep.options import HOME
 
 if TYPE_CHECKING:
     from orchestrator.catalogue.reading import StoredSweep
@@ -24,7 +25,7 @@ def report_command(
     output: Annotated[
         Path | None, typer.Option(help="The HTML file to write; by default report.html in the sweep's directory.")
     ] = None,
-    home: HomeOption = DEFAULT_HOME,
+    home: HomeOption = HOME,
     debug: Debug = False,
 ) -> None:
     """Write what a sweep found as one self-contained HTML file."""
@@ -34,7 +35,7 @@ def report_command(
     typer.echo(f"report  {kept_report(stored) if output is None else write_report(stored, output)}")
 
 
-def explain_command(sweep: OneSweep, home: HomeOption = DEFAULT_HOME, debug: Debug = False) -> None:
+def explain_command(sweep: OneSweep, home: HomeOption = HOME, debug: Debug = False) -> None:
     """Explain a sweep in plain words: the question, the finding, how sure it is, what to run next."""
     from rich.text import Text
 
@@ -65,7 +66,7 @@ def figure_command(
     ] = None,
     style: Annotated[Style, typer.Option(help="paper: fonts inside, with a caption and BibTeX.")] = Style.PAPER,
     width: Annotated[str, typer.Option(help="How wide, in in, cm, mm or pt; a paper's column is often 3.3in.")] = "7in",
-    home: HomeOption = DEFAULT_HOME,
+    home: HomeOption = HOME,
     debug: Debug = False,
 ) -> None:
     """Draw a sweep's figure into a file, for a screen or a paper; of a search space with variants one figure of all.
@@ -130,7 +131,7 @@ def compare_command(
     output: Annotated[
         Path | None, typer.Option(help=f"Draw the comparison into this file ({', '.join(PICTURES)}).")
     ] = None,
-    home: HomeOption = DEFAULT_HOME,
+    home: HomeOption = HOME,
     debug: Debug = False,
 ) -> None:
     """Compare the transitions of sweeps, of one search space or of several; of one with variants, those of each.
@@ -182,7 +183,7 @@ def print_comparison(sweeps: Sequence[StoredSweep], output: Path | None = None) 
 def export_command(
     sweep: OneSweep,
     output: Annotated[Path, typer.Option(help="The directory to create.")],
-    home: HomeOption = DEFAULT_HOME,
+    home: HomeOption = HOME,
     debug: Debug = False,
 ) -> None:
     """Write a sweep's runs, learning curves and transitions as Parquet and CSV."""

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from orchestrator.cli.options import DEFAULT_HOME, Debug, HomeOption, hardware_at, load_variants, seconds_of
+from orchestrator.cli.options import Debug, HomeOption, hardware_at, load_variants
 from orchestrator.cli.status import wide_console
 from orchestrator.errors import UserError, unknown
+from orchestrator.sweep.options import HOME, RunOptions, SpaceOptions, seconds_of
 
 if TYPE_CHECKING:
     from orchestrator.sweep.reproduce import Experiment, Reproduction
@@ -30,7 +31,7 @@ def reproduce_command(
     output: Annotated[
         Path | None, typer.Option(help="Where table.md, table.csv and index.html go; by default into the home.")
     ] = None,
-    home: HomeOption = DEFAULT_HOME,
+    home: HomeOption = HOME,
     address: Annotated[str | None, typer.Option(help="Use the Ray cluster at this address.")] = None,
     local_debug: Annotated[
         bool, typer.Option("--local-debug", help="Train in this process, without Ray, to step through in a debugger.")
@@ -43,7 +44,6 @@ def reproduce_command(
     """
     from orchestrator.home.files import Home
     from orchestrator.sweep.reproduce import Reproduction
-    from orchestrator.sweep.run import RunOptions
 
     seconds = None if budget is None else seconds_of("--budget", budget)
     place, hardware, console = Home(home.resolve()), hardware_at(address), Console()
@@ -85,7 +85,7 @@ def _experiment(name: str, profile: str, address: str | None) -> Experiment:
     expected = expectations_of(file)
     if not expected:
         raise UserError(f"{file.source} expects nothing (`expects:`), so there is nothing to set its answer beside")
-    specs, _ = load_variants(name, profile, None, address=address)
+    specs = load_variants(name, SpaceOptions(profile=profile), hardware_at(address))
     for each in expected:
         mixes = specs[0].plain_mixes
         if each.mix != "*" and not any(each.mix in spec.plain_mixes for spec in specs):

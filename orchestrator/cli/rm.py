@@ -8,14 +8,15 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli.options import DEFAULT_HOME, Debug, HomeOption, OneSweep
+from orchestrator.cli.options import Debug, HomeOption, OneSweep
 from orchestrator.cli.status import open_sweep
 from orchestrator.errors import SweepError, UserError
+from orchestrator.sweep.options import HOME
 
 
 def rm_command(
     sweep: OneSweep,
-    home: HomeOption = DEFAULT_HOME,
+    home: HomeOption = HOME,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -60,7 +61,7 @@ def note_command(
     ] = None,
     tag: Annotated[list[str] | None, typer.Option(help="Add this tag (repeatable).")] = None,
     untag: Annotated[list[str] | None, typer.Option(help="Drop this tag (repeatable).")] = None,
-    home: HomeOption = DEFAULT_HOME,
+    home: HomeOption = HOME,
     debug: Debug = False,
 ) -> None:
     """Write a note and tags for a sweep, which `sweeps` and `status` show; without any, print what is there.

@@ -4,71 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 
 from orchestrator.cli.options import (
-    DEFAULT_HOME,
-    Address,
-    Dashboard,
     Debug,
-    Extend,
-    Fresh,
-    GpuFraction,
     HomeOption,
-    LocalDebug,
-    MaxTime,
-    Override,
-    Profile,
-    Quiet,
-    Resume,
-    RetryFailed,
-    ScratchOption,
     SpaceName,
-    StackOption,
-    VariantOption,
-    Watch,
-    load_resolved,
+    hardware_at,
     load_variants,
-    repeated,
-    seconds_of,
-    with_sizes,
-    words_of,
+    resolve,
+    with_options,
 )
 from orchestrator.errors import UserError
+from orchestrator.sweep.options import HOME, RunOptions, SizedOptions
 
 if TYPE_CHECKING:
     from orchestrator.cost import Plan
     from orchestrator.space.hardware import Hardware
     from orchestrator.space.spec import SweepSpec
-    from orchestrator.sweep.run import RunOptions
 
 
-def run_command(
-    space: SpaceName,
-    profile: Profile = None,
-    variant: VariantOption = None,
-    override: Override = None,
-    stack: StackOption = None,
-    gpu_fraction: GpuFraction = None,
-    home: HomeOption = DEFAULT_HOME,
-    scratch: ScratchOption = None,
-    address: Address = None,
-    resume: Resume = None,
-    retry_failed: RetryFailed = False,
-    extend: Extend = None,
-    fresh: Fresh = False,
-    local_debug: LocalDebug = False,
-    dashboard: Dashboard = False,
-    watch: Watch = False,
-    max_time: MaxTime = None,
-    quiet: Quiet = False,
-    debug: Debug = False,
-) -> None:
+@with_options(RunOptions, home=HomeOption)
+def run_command(space: SpaceName, options: RunOptions, debug: Debug = False) -> None:
     """Run a sweep and print the transitions it finds; a space of several variants is a sweep for each.
 
     Examples:
@@ -79,74 +42,42 @@ def run_command(
 
       run my_space.yaml --resume
     """
-    _check_options(
-        resume=resume, extend=extend, fresh=fresh, retry_failed=retry_failed,
-        address=address, local_debug=local_debug, dashboard=dashboard, quiet_watch=quiet and watch,
-    )  # fmt: skip
-    seconds = _time_given(max_time)
-    asked = with_sizes(override, stack, gpu_fraction, scratch)
-    specs, hardware = load_variants(space, profile, asked, variant, address)
-    several = len(specs) > 1
-    if several and (resume or extend is not None):
-        _refuse_several(specs, space, "--resume" if resume else "--extend")
-    for spec in specs:
-        _check_gpus(spec, hardware, address)
-    from orchestrator.home.bucket_home import home_words
-    from orchestrator.home.files import Home
-    from orchestrator.sweep.beginning import check_begin
-    from orchestrator.sweep.run import RunOptions
-    from orchestrator.sweep.stopping import Command, TimeLimit
-
-    for spec in specs:
-        check_begin(spec, Home(home.resolve()), hardware, resume=None if several else resume, extend=extend)
-    if dashboard:
-        from orchestrator.engine.ray.session import check_dashboard  # Ray takes a second.
-
-        check_dashboard(address)
-    again = repeated(
-        ["run", space],
-        {"--profile": profile, "--variant": variant, "--set": override, "--stack": stack},
-        {"--gpu-fraction": gpu_fraction, "--scratch": scratch, "--address": address, "--max-time": max_time},
-        {
-            "--home": None if home == DEFAULT_HOME else home_words(home),
-            "--local-debug": local_debug,
-            "--dashboard": dashboard,
-        },
-        {"--watch": watch},
-    )
-    options = RunOptions(
-        home=home,
-        address=address,
-        hardware=hardware,
-        resume=resume,
-        retry_failed=retry_failed,
-        extend=extend,
-        fresh=fresh,
-        local_debug=local_debug,
-        dashboard=dashboard,
-        limit=TimeLimit(seconds),
-        again=Command(again, several=several),
-    )
-    console = Console(quiet=quiet)
-    if address is None and any(spec.resources.gpu_per_stack for spec in specs):
-        _ask_for_a_doctor(home, hardware, console)
-    kept = {"--address": address, "--local-debug": local_debug}
-    page = _watched(home, console, words_of(kept)) if watch else nullcontext()
-    if several:
+    options = options.started(space)
+    hardware = hardware_at(options.address)
+    specs = load_variants(space, options, hardware)
+    options = replace(options, hardware=hardware, several=len(specs) > 1)
+    _check_begin(specs, options, hardware)
+    console = Console(quiet=options.quiet)
+    if options.address is None and any(spec.resources.gpu_per_stack for spec in specs):
+        _ask_for_a_doctor(options.home, hardware, console)
+    page = _watched(options, console) if options.watch else nullcontext()
+    if options.several:
         with page:
             _run_variants(specs, options, hardware, console)
         return
-    _brief(specs[0], hardware, home, console)
+    _brief(specs[0], hardware, options.home, console)
     with page:
         _run_one(specs[0], options, console)
 
 
-def _time_given(max_time: str | None) -> float | None:
-    """Seconds, None for as many as it takes. Raises :class:`UserError`, for no time at all too."""
-    seconds = None if max_time is None else seconds_of("--max-time", max_time)
-    if seconds == 0:
-        raise UserError(f"--max-time {max_time!r}: no time is too little for any run; leave it out, or write 2h, say")
-    return seconds
+def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hardware) -> None:
+    """Report invalid requests before anything starts. Raises ``UserError``."""
+    from orchestrator.home.files import Home
+    from orchestrator.sweep.beginning import check_begin
+
+    if options.several and (options.resume or options.extend is not None):
+        names = ", ".join(spec.variant for spec in specs)
+        named = "--resume" if options.resume else "--extend"
+        raise UserError(f"{named} names one sweep and {options.space} asks several: give --variant, too ({names})")
+    for spec in specs:
+        _check_gpus(spec, hardware, options.address)
+    resume = None if options.several else options.resume
+    for spec in specs:
+        check_begin(spec, Home(options.home.resolve()), hardware, resume=resume, extend=options.extend)
+    if options.dashboard:
+        from orchestrator.engine.ray.session import check_dashboard  # Ray takes a second.
+
+        check_dashboard(options.address)
 
 
 def _run_one(spec: SweepSpec, options: RunOptions, console: Console) -> None:
@@ -172,38 +103,6 @@ def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Har
     print_comparison(stored, stored[-1].sweep.directory / "variants.png")
 
 
-def _refuse_several(specs: Sequence[SweepSpec], space: str, option: str) -> NoReturn:
-    names = ", ".join(spec.variant for spec in specs)
-    raise UserError(f"{option} names one sweep and {space} asks several: give --variant, too ({names})")
-
-
-def _check_options(
-    *,
-    resume: str | None,
-    extend: str | None,
-    fresh: bool,
-    retry_failed: bool,
-    address: str | None,
-    local_debug: bool,
-    dashboard: bool,
-    quiet_watch: bool,
-) -> None:
-    """Raise ``UserError`` for options of ``run`` that exclude one another."""
-    if quiet_watch:
-        raise UserError("--quiet prints the answer alone and --watch an address to open: give one of them")
-    if resume is not None and extend is not None:
-        raise UserError("--resume continues a sweep and --extend starts a new one: give one of them")
-    if fresh and (resume is not None or extend is not None):
-        other = "--extend" if resume is None else "--resume"
-        raise UserError(f"--fresh trains every run anew and {other} begins with what is there: give one of them")
-    if retry_failed and resume is None:
-        raise UserError("--retry-failed trains runs of a sweep again that failed: say which with --resume [SWEEP]")
-    if dashboard and local_debug:
-        raise UserError("--local-debug trains without Ray, so there is no --dashboard: give one of them")
-    if address is not None and local_debug:
-        raise UserError("--local-debug trains in this process, without Ray, so there is no --address: give one of them")
-
-
 def list_command(debug: Debug = False) -> None:
     """List the search spaces that come with the project."""
     from orchestrator.space.files import names
@@ -213,32 +112,16 @@ def list_command(debug: Debug = False) -> None:
     print_spaces([open_space(name) for name in names()], Console())
 
 
-def show_command(
-    space: SpaceName,
-    profile: Profile = None,
-    variant: VariantOption = None,
-    override: Override = None,
-    stack: StackOption = None,
-    gpu_fraction: GpuFraction = None,
-    debug: Debug = False,
-) -> None:
+@with_options(SizedOptions)
+def show_command(space: SpaceName, options: SizedOptions, debug: Debug = False) -> None:
     """Print a resolved search space as YAML that can be run, with a comment beside each value: where it is written."""
     from orchestrator.space.sources import with_sources
 
-    resolved, _ = load_resolved(space, profile, with_sizes(override, stack, gpu_fraction), variant)
-    typer.echo(with_sources(resolved), nl=False)
+    typer.echo(with_sources(resolve(space, options)), nl=False)
 
 
-def plan_command(
-    space: SpaceName,
-    profile: Profile = None,
-    variant: VariantOption = None,
-    override: Override = None,
-    stack: StackOption = None,
-    gpu_fraction: GpuFraction = None,
-    home: HomeOption = DEFAULT_HOME,
-    debug: Debug = False,
-) -> None:
+@with_options(SizedOptions)
+def plan_command(space: SpaceName, options: SizedOptions, home: HomeOption = HOME, debug: Debug = False) -> None:
     """Print what a sweep would cost, without starting it.
 
     Example:
@@ -247,9 +130,8 @@ def plan_command(
     """
     from orchestrator.terminal.briefing import print_plan
 
-    specs, hardware = load_variants(space, profile, with_sizes(override, stack, gpu_fraction), variant)
-    console = Console()
-    for spec in specs:
+    hardware, console = hardware_at(None), Console()
+    for spec in load_variants(space, options, hardware):
         print_plan(spec, _brief(spec, hardware, home, console), console)
 
 
@@ -266,11 +148,12 @@ def _brief(spec: SweepSpec, hardware: Hardware, home: Path, console: Console) ->
     return plan
 
 
-def _watched(home: Path, console: Console, options: Sequence[str]) -> AbstractContextManager[object]:
-    """The page of all sweeps, served as long as a sweep runs; with these options it goes on with others."""
+def _watched(options: RunOptions, console: Console) -> AbstractContextManager[object]:
+    """The page of all sweeps, served as long as a sweep runs; it resumes others with the same engine."""
     from orchestrator.site.server import watched  # Figures take a second to import.
 
-    return watched(home, partial(console.print, markup=False, highlight=False, soft_wrap=True), options)
+    say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+    return watched(options.home, say, options.words("address", "local_debug"))
 
 
 def _check_gpus(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:

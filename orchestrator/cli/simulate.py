@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.cli.options import Debug, Override, Profile, VariantOption, load
+from orchestrator.cli.options import Debug, resolve, with_options
 from orchestrator.errors import UserError, unknown
+from orchestrator.sweep.options import SpaceOptions
 
 if TYPE_CHECKING:
     from orchestrator.search.base import Problem
@@ -24,14 +25,13 @@ NOTE = (
 )
 
 
+@with_options(SpaceOptions)
 def simulate_command(
+    options: SpaceOptions,
     space: Annotated[
         str | None,
         typer.Argument(metavar="[NAME_OR_FILE]", help="A search space; without one, 46 sizes from 8 to 256, one mix."),
     ] = None,
-    profile: Profile = None,
-    variant: VariantOption = None,
-    override: Override = None,
     truths: Annotated[int, typer.Option(min=1, max=10_000, help="Sweeps to simulate, each with new transitions.")] = 40,
     method: Annotated[
         list[str] | None, typer.Option(help="Try this method (repeatable); by default all of them.")
@@ -52,7 +52,7 @@ def simulate_command(
     cluster = Cluster(
         workers, stack, even=False, latency=latency, jitter=jitter, stragglers=stragglers, failures=failures
     )
-    problem, methods, costs = _asked(space, profile, variant, override, method, stack)
+    problem, methods, costs = _asked(space, options, method, stack)
     console = Console()
     with console.status("simulating"):
         found = compare(problem, methods, costs, cluster, sweeps=truths, seed=seed)
@@ -69,12 +69,7 @@ def simulate_command(
 
 
 def _asked(
-    space: str | None,
-    profile: str | None,
-    variant: str | None,
-    override: list[str] | None,
-    names: list[str] | None,
-    stack: int,
+    space: str | None, options: SpaceOptions, names: list[str] | None, stack: int
 ) -> tuple[Problem, Mapping[str, Mapping[str, Any]], Mapping[int, float]]:
     """The problem of a search space, or a general one; the methods to try with their settings, and costs by size."""
     import numpy as np
@@ -88,12 +83,12 @@ def _asked(
             raise unknown("search method", name, METHODS, where="--method")
     methods: dict[str, Mapping[str, Any]] = {name: {"stack": stack} for name in names or METHODS}
     if space is None:
-        if profile or variant or override:
+        if options.words():
             raise UserError("--profile, --variant and --set are about a search space: name one")
         sizes = tuple(int(size) for size in np.unique(np.geomspace(8, 256, GENERIC_SIZES).round().astype(int)))
         costs = {size: float(size) ** GENERIC_EXPONENT for size in sizes}
         return Problem(("mix",), sizes, tuple(range(GENERIC_SEEDS))), methods, costs
-    spec, _ = load(space, profile, override, variant)
+    spec = resolve(space, options).spec
     if spec.search.method in methods:
         methods[spec.search.method] = spec.search.with_stack(stack).settings
     return Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.seed_list), methods, run_seconds(spec)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from orchestrator.cli.options import DEFAULT_HOME, Debug, HomeOption, SweepName
+from orchestrator.cli.options import Debug, HomeOption, SweepName
 from orchestrator.errors import SweepError, UserError, unknown
+from orchestrator.sweep.options import HOME
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,7 +28,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for other program
 
 
 def sweeps_command(
-    home: HomeOption = DEFAULT_HOME,
+    home: HomeOption = HOME,
     tag: Annotated[
         str | None, typer.Option(help="Only sweeps with this tag: `note SWEEP --tag TAG` gives one.")
     ] = None,
@@ -67,7 +68,7 @@ def sweeps_command(
 
 def status_command(
     sweep: SweepName = None,
-    home: HomeOption = DEFAULT_HOME,
+    home: HomeOption = HOME,
     runs: Annotated[bool, typer.Option("--runs", help="List every run, with the keys `logs` takes.")] = False,
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Show it again every few seconds, until the sweep is over.")
@@ -133,7 +134,7 @@ def _watch(status: SweepStatus, home: Path, *, runs: bool) -> None:
 
 def logs_command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's key, or the beginning of it.")],
-    home: HomeOption = DEFAULT_HOME,
+    home: HomeOption = HOME,
     debug: Debug = False,
 ) -> None:
     """Show one run: its settings, its learning curve, and why it failed if it did."""

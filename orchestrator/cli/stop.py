@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.options import DEFAULT_HOME, Debug, HomeOption, OneSweep
+from orchestrator.cli.options import Debug, HomeOption, OneSweep
 from orchestrator.cli.status import open_sweep
 from orchestrator.errors import UserError
+from orchestrator.sweep.options import HOME
 
 if TYPE_CHECKING:
     from orchestrator.catalogue.reading import StoredSweep
@@ -21,7 +22,7 @@ def stop_command(
         str | None,
         typer.Option(metavar="KEY", help="Stop this run alone (its key or the beginning of it): it has failed."),
     ] = None,
-    home: HomeOption = DEFAULT_HOME,
+    home: HomeOption = HOME,
     debug: Debug = False,
 ) -> None:
     """Stop a sweep that runs elsewhere, as Ctrl-C there would, or one of its mixes or runs; what ended of it stays.

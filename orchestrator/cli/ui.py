@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from orchestrator.cli.options import DEFAULT_HOME, Debug, HomeOption
+from orchestrator.cli.options import Debug, HomeOption
 from orchestrator.errors import UserError
+from orchestrator.sweep.options import HOME
 
 
 def ui_command(
-    home: HomeOption = DEFAULT_HOME,
+    home: HomeOption = HOME,
     port: Annotated[
         int, typer.Option(min=1, max=65535, help="Port on this machine; not reachable from others.")
     ] = 5000,
@@ -75,7 +76,7 @@ def sync_command(
     sweeps: Annotated[
         list[str] | None, typer.Argument(help="Ids of sweeps; without any, all sweeps of the home.")
     ] = None,
-    home: HomeOption = DEFAULT_HOME,
+    home: HomeOption = HOME,
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Make the home's store again from the logs; the former one is kept.")
     ] = False,

@@ -19,7 +19,7 @@ from orchestrator.report.page.probe_tables import probe_notes
 from orchestrator.report.page.report import PageContent, page
 from orchestrator.report.words.advice import next_step
 from orchestrator.report.words.numbers import counted, found_runs
-from orchestrator.sweep.stopping import Command
+from orchestrator.sweep.options import RunOptions
 from trainables.base import Status
 
 
@@ -56,17 +56,17 @@ def print_answer(found: Answer, console: Console) -> None:
 
 
 def remarks(
-    sweep: Sweep, found: Answer, ended: Sequence[Ended], runs: Sequence[RunRecord], again: Command
+    sweep: Sweep, found: Answer, ended: Sequence[Ended], runs: Sequence[RunRecord], options: RunOptions
 ) -> Iterator[str]:
-    """Remarks on an answer and the next step, a line each. ``again`` is the command that began the sweep."""
+    """Remarks on an answer and the next step, a line each. ``options`` are those it was run with."""
     yield from found.tuned
     if there := [entry.reused_from for entry in ended if entry.reused_from]:
         yield f"{found_runs(there)}."
     if failed := sum(entry.outcome.status is Status.FAILED for entry in ended):
-        yield f"retry   {counted(failed, 'run')} that failed\n  {again.resumed(sweep.id)} --retry-failed"
+        yield f"retry   {counted(failed, 'run')} that failed\n  {options.resumed(sweep.id)} --retry-failed"
     if (step := next_step(sweep.spec, found)) is not None:
         yield f"next    {step.why}"
         if step.overrides:
             extended = sweep.id if step.extends else ""
-            yield f"  {again.asking(sweep.spec.variant, step.overrides, extended)}"
+            yield f"  {options.asking(sweep.spec.variant, step.overrides, extended)}"
     yield from probe_notes(sweep.spec, runs)

@@ -29,8 +29,9 @@ from orchestrator.space.hardware import Hardware
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import settled
 from orchestrator.sweep.beginning import one_ray
+from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.probing import probe_runs
-from orchestrator.sweep.run import RunOptions, run_sweep
+from orchestrator.sweep.run import run_sweep
 from trainables.probes.base import load_probe
 
 

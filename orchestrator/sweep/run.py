@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -28,7 +25,6 @@ from orchestrator.report.answer import Answer, answer
 from orchestrator.search.base import BY_HAND
 from orchestrator.space import hardware
 from orchestrator.space.evidence import searcher_of
-from orchestrator.space.hardware import Hardware
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes, settled
 from orchestrator.sweep import tuning
@@ -42,10 +38,9 @@ from orchestrator.sweep.beginning import (
     resumed_sweep,
 )
 from orchestrator.sweep.monitor import Monitor
+from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.stopping import (
-    Command,
     StopRequests,
-    TimeLimit,
     stop_on_interrupt,
     stop_on_trouble,
     stopped_words,
@@ -54,43 +49,8 @@ from orchestrator.sweep.stopping import (
 from orchestrator.terminal.live import LiveView
 from trainables.base import Outcome, RunConfig, Status
 
-if TYPE_CHECKING:
-    from orchestrator.engine.ray.session import RaySession
-
 RECORD_TIMEOUT_S, INTERRUPTED_TIMEOUT_S = 60.0, 10.0
 """Seconds that the end of a sweep, and an interruption, wait for the record; the rest stays in the journal."""
-
-
-def _ignore(sweep: Sweep) -> None:
-    """The sweep is of no interest."""
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """Options of a run, in addition to the specification.
-
-    ``resume`` is the id of a sweep to continue, or the beginning of it, ``""`` for the newest unfinished one of the
-    same specification, None for a new sweep; ``retry_failed`` trains those of its runs again that failed. ``extend`` is
-    the id of one with whose finished runs a new sweep begins. A new sweep takes every run it wants that lies in the
-    home already; a ``fresh`` one trains all of its runs. Stacks are sized for ``hardware``, where it is not given for
-    this machine. ``dashboard`` starts Ray's, too; ``session`` is the Ray that several sweeps share (:func:`one_ray`).
-    At the end of its time ``limit`` it stops, to be resumed. ``begun`` is called with the sweep as soon as it has its
-    id. ``again`` is what began it, for a person to repeat.
-    """
-
-    home: Path
-    address: str | None = None
-    hardware: Hardware | None = None
-    resume: str | None = None
-    retry_failed: bool = False
-    extend: str | None = None
-    fresh: bool = False
-    local_debug: bool = False
-    dashboard: bool = False
-    limit: TimeLimit = field(default_factory=TimeLimit)
-    session: RaySession | None = None
-    begun: Callable[[Sweep], object] = _ignore
-    again: Command = field(default_factory=Command)
 
 
 def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
@@ -130,19 +90,19 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
             sweep = lifecycle.create(spec, home, fresh=options.fresh)
         else:
             sweep = on_these_devices(resumed, spec)
-        options.begun(sweep)
-        supervisor.tell("sweep", "" if options.again.several else sweep.id)
+        options.sweep_begun(sweep)
+        supervisor.tell("sweep", "" if options.several else sweep.id)
         files = home.sweep(sweep.id)
         anew = ", every run trained anew" if sweep.fresh else ""
         console.print(f"sweep {sweep.id}{anew}", highlight=False, soft_wrap=True)
         with (
-            stop_on_trouble(files, options.again),
+            stop_on_trouble(files, options),
             lifecycle.driving(files),
             Journal(files.journal) as journal,
         ):
             forget_stop_requests(files)
             memory = lifecycle.whole_runs(files, say)
-            sweep = tuning.tuned(sweep, memory, journal, engine, sizing, say, options.again, options.limit)
+            sweep = tuning.tuned(sweep, memory, journal, engine, sizing, say, options)
             known = known_runs(sweep, home, memory, extended, journal, say, retry_failed=options.retry_failed)
             recorder = recorder_of(store)
             recorder.begin(sweep)
@@ -162,7 +122,7 @@ class _Drive(Observer):
         console: Console,
         options: RunOptions,
     ) -> None:
-        self._again, self._limit = options.again, options.limit
+        self._options = options
         self._sweep = sweep
         self._files = files
         self._journal = journal
@@ -183,14 +143,14 @@ class _Drive(Observer):
         self._stop_requests = StopRequests(campaign, stop, self._say)
         campaign.observer = self
         monitor.refresh()
-        with stop_on_interrupt(stop, self._limit):
+        with stop_on_interrupt(stop, self._options.limit):
             if not campaign.done:
                 with view, engine.exporting(self._sweep.id, monitor.snapshot):
                     with suppress(MachineError):  # It is said when all that finished is in the record.
                         engine.execute(campaign)
                     monitor.refresh()
             if campaign.stopping:
-                self._leave_resumable(campaign.machine_error or self._limit.said)
+                self._leave_resumable(campaign.machine_error or self._options.limit.said)
             return self._finish()
 
     @property
@@ -240,10 +200,10 @@ class _Drive(Observer):
         left = self._close_record(INTERRUPTED_TIMEOUT_S)
         if why:
             raise SweepError(
-                stopped_words(self._sweep.id, f"{why}. {len(self._ended)} runs are kept{left}", self._again)
+                stopped_words(self._sweep.id, f"{why}. {len(self._ended)} runs are kept{left}", self._options)
             )
         self._say(f"Stopped; {len(self._ended)} runs are kept{left}. Continue with")
-        self._say(self._again.resumed(self._sweep.id))
+        self._say(self._options.resumed(self._sweep.id))
         raise KeyboardInterrupt
 
     def _finish(self) -> Answer:
@@ -258,7 +218,7 @@ class _Drive(Observer):
         self._journal.append(Answered())
         lifecycle.drop_checkpoints(self._files)
         print_answer(found, self._console)
-        for said in remarks(self._sweep, found, self._ended, records, self._again):
+        for said in remarks(self._sweep, found, self._ended, records, self._options):
             self._say(said)
         left = self._close_record(RECORD_TIMEOUT_S)
         self._say(f"figure  {self._files.directory / FIGURE}")

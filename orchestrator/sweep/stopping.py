@@ -4,13 +4,11 @@ elsewhere, a machine error."""
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FrameType
 
 from orchestrator.engine.base import Engine, MachineError
@@ -20,40 +18,12 @@ from orchestrator.home.driving import check_held
 from orchestrator.home.files import SweepFiles
 from orchestrator.home.machine import trouble_words
 from orchestrator.home.notes import StopRequest, asked_to_stop
-from orchestrator.report.words.numbers import duration
 from orchestrator.search.base import BY_HAND
 from orchestrator.supervisor import INTERRUPTED
+from orchestrator.sweep.options import RunOptions, TimeLimit
 
 AT_ONCE_S = 1.0
 """A signal that is sent to all processes comes twice: directly, and through the parent."""
-
-
-class TimeLimit:
-    """The time that a sweep may take from now on: ``seconds``, or None without a limit."""
-
-    def __init__(self, seconds: float | None = None) -> None:
-        self._seconds = seconds
-        self._end = None if seconds is None else time.monotonic() + seconds
-        self.reached = False
-
-    @property
-    def said(self) -> str:
-        """A sentence if the sweep has stopped for this, else ``""``."""
-        return f"the {duration(self._seconds)} that it was given are over" if self.reached and self._seconds else ""
-
-    def timer(self) -> threading.Timer | None:
-        """A timer that sends this process SIGTERM, for the main thread to handle, when the time is over."""
-        if self._end is None:
-            return None
-
-        def over() -> None:
-            self.reached = True
-            os.kill(os.getpid(), signal.SIGTERM)
-
-        timer = threading.Timer(max(0.0, self._end - time.monotonic()), over)
-        timer.daemon = True
-        timer.start()
-        return timer
 
 
 @contextmanager
@@ -108,43 +78,23 @@ def _stopping_words(stacks: int) -> str:
 
 
 @contextmanager
-def stop_on_trouble(files: SweepFiles, again: Command) -> Iterator[None]:
+def stop_on_trouble(files: SweepFiles, options: RunOptions) -> Iterator[None]:
     """A block that turns a machine error, of the driver or of an engine, into a :class:`SweepError` with the command
     that resumes the sweep."""
     try:
         yield
     except MachineError as error:
-        raise SweepError(stopped_words(files.directory.name, f"{error}. What finished is kept", again)) from error
+        raise SweepError(stopped_words(files.directory.name, f"{error}. What finished is kept", options)) from error
     except OSError as error:
         trouble = trouble_words(error, files.directory)
         if not trouble:
             raise
-        raise SweepError(stopped_words(files.directory.name, f"{trouble}. What finished is kept", again)) from error
+        raise SweepError(stopped_words(files.directory.name, f"{trouble}. What finished is kept", options)) from error
 
 
-@dataclass(frozen=True)
-class Command:
-    """The command that began a sweep, for a person to repeat: its line, or words in its place. ``several``: it asks for
-    the variants of a space, which are resumed together."""
-
-    line: str = "the same command and"
-    several: bool = False
-
-    def resumed(self, sweep_id: str) -> str:
-        """The command that continues the sweep."""
-        return f"{self.line} --resume" if self.several else f"{self.line} --resume {sweep_id}"
-
-    def asking(self, variant: str, overrides: Sequence[str], extended: str = "") -> str:
-        """The same with other values; with the id of a sweep it begins with that sweep's runs."""
-        chosen = ["--variant", variant] if self.several else []
-        changed = [word for override in overrides for word in ("--set", override)]
-        reused = ["--extend", extended] if extended else []
-        return f"{self.line} {shlex.join([*chosen, *changed, *reused])}"
-
-
-def stopped_words(sweep_id: str, why: str, again: Command) -> str:
+def stopped_words(sweep_id: str, why: str, options: RunOptions) -> str:
     """A sentence that a sweep has stopped, with the reason and the command that resumes it."""
-    return f"{sweep_id} has stopped: {why}; continue then with\n{again.resumed(sweep_id)}"
+    return f"{sweep_id} has stopped: {why}; continue then with\n{options.resumed(sweep_id)}"
 
 
 LOOK_EVERY_S = 0.5

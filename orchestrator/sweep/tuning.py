@@ -18,7 +18,8 @@ from orchestrator.home.journal import Ended, Journal, Memory, Tuned
 from orchestrator.home.records import Sweep
 from orchestrator.search.base import Request
 from orchestrator.stacks import StackSizes
-from orchestrator.sweep.stopping import Command, StopRequests, TimeLimit, stop_on_interrupt, stopped_words, stopper
+from orchestrator.sweep.options import RunOptions
+from orchestrator.sweep.stopping import StopRequests, stop_on_interrupt, stopped_words, stopper
 from orchestrator.tuning.objective import observe_learning
 from orchestrator.tuning.study import Tuner, Tuning
 from orchestrator.tuning.words import chosen_text, trial_text
@@ -32,11 +33,10 @@ def tuned(
     engine: Engine,
     sizing: StackSizes,
     say: Callable[[str], object],
-    again: Command | None = None,
-    limit: TimeLimit | None = None,
+    options: RunOptions,
 ) -> Sweep:
     """The sweep with tuned settings, also in its ``journal``. One that asks for no tuning, or is tuned, stays as it is.
-    ``again`` is the command that began it; at the end of its ``limit`` it stops. Called under its lock.
+    At the end of its ``options.limit`` it stops. Called under its lock.
 
     Raises :class:`SweepError` where a run fails or the machine is in trouble, and ``KeyboardInterrupt`` after an
     interruption; finished runs are kept, and a resumed sweep goes on from there.
@@ -63,16 +63,15 @@ def tuned(
     stop = stopper(campaign, engine, say)
     teller = _Teller(sweep, tuner, campaign, StopRequests(campaign, stop, say, whole=True), say)
     campaign.observer = teller
-    with stop_on_interrupt(stop, limit or TimeLimit()):
+    with stop_on_interrupt(stop, options.limit):
         if not campaign.done:
             engine.execute(campaign)
-    begun = again or Command()
     if teller.failure:
         raise SweepError(teller.failure)
-    if campaign.stopping and limit is not None and limit.said:
-        raise SweepError(stopped_words(sweep.id, f"{limit.said}. The trials that ended are kept", begun))
+    if campaign.stopping and options.limit.said:
+        raise SweepError(stopped_words(sweep.id, f"{options.limit.said}. The trials that ended are kept", options))
     if campaign.stopping:
-        say(f"Stopped while tuning; what finished is kept. Continue with\n{begun.resumed(sweep.id)}")
+        say(f"Stopped while tuning; what finished is kept. Continue with\n{options.resumed(sweep.id)}")
         raise KeyboardInterrupt
     lifecycle.drop_checkpoints(files)
     found = tuple(tuner.study(mix.name).result() for mix in sweep.spec.mixes)

@@ -14,7 +14,8 @@ from orchestrator.home.journal import recall
 from orchestrator.home.records import Sweep
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.beginning import one_ray
-from orchestrator.sweep.run import RunOptions, run_sweep
+from orchestrator.sweep.options import RunOptions
+from orchestrator.sweep.run import run_sweep
 
 
 def run_variants(

@@ -28,7 +28,8 @@ import numpy as np
 from rich.console import Console
 
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.run import RunOptions, run_sweep
+from orchestrator.sweep.options import RunOptions
+from orchestrator.sweep.run import run_sweep
 from tests.bench.machine import describe, write_json
 from tests.families import FLOOR, LogisticFamily, LogisticLearner
 from trainables.base import Evaluation, Learner, Report, RunConfig

@@ -31,7 +31,8 @@ from rich.console import Console
 
 from orchestrator.engine.campaign import Campaign
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.run import RunOptions, run_sweep
+from orchestrator.sweep.options import RunOptions
+from orchestrator.sweep.run import run_sweep
 from tests.bench.machine import describe, write_json
 from tests.bench.overhead import SIZES, resident_mb
 from tests.record.team import ADMIN, ADMIN_PASSWORD, serving_team

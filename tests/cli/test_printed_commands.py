@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from orchestrator import api
+from orchestrator.cli.main import with_bare_resume
+from orchestrator.cli.run import run_command
+from orchestrator.errors import UserError
 from orchestrator.home.files import Home
+from orchestrator.sweep.options import EXCLUDED, RunOptions
 from tests.cli.program import Ended, Program, program
 from tests.sweep.sweeps import ended, spec
 
@@ -74,3 +82,53 @@ def test_explain_prints_the_same_step_as_a_command_of_its_own(run: Program, tmp_
     done = run(*shlex.split(line), "--local-debug")
     assert done.code == 0, done.err
     assert trained(home) > 0
+
+
+OPTIONS = {each.name: each for each in fields(RunOptions) if "option" in each.metadata}
+GIVEN: list[dict[str, Any]] = [
+    {},
+    {"profile": "smoke", "variant": "odd", "overrides": ["seeds=5", "mixes=[add, 'add x2']"], "max_time": "2h"},
+    {"stack": "auto", "gpu_fraction": "0.5", "scratch": Path("/tmp/a b"), "address": "10.0.0.1:6379"},
+    {"home": Path("else where").absolute(), "local_debug": True, "watch": True},
+    {"dashboard": True, "quiet": True, "fresh": True, "extend": "other-1"},
+    {"resume": "other-1", "retry_failed": True},
+]
+
+
+def values(options: RunOptions) -> dict[str, object]:
+    return {name: getattr(options, name) for name in OPTIONS}
+
+
+@pytest.mark.parametrize("given", GIVEN)
+def test_a_printed_resume_line_is_read_as_the_same_options(given: dict[str, Any]) -> None:
+    asked = RunOptions(space="my space.yaml", **given)
+    assert shlex.split(asked.resumed("asked-1"))[:4] == ["python", "-m", "orchestrator", "run"]
+    words = with_bare_resume(shlex.split(asked.resumed("asked-1"))[3:])
+    program = typer.Typer()
+    program.command()(run_command)
+    params = typer.main.get_command(program).make_context("run", words[1:]).params
+    assert params["space"] == "my space.yaml"
+    again = RunOptions.of({name: params[name] for name in OPTIONS})
+    once = {name: each.default for name, each in OPTIONS.items() if each.metadata["once"]}
+    wanted = {"overrides": []} | given | once | {"resume": "asked-1"}
+    assert values(again) == values(RunOptions(**wanted))
+
+
+def test_every_option_is_in_one_of_these_lines() -> None:
+    assert {name for given in GIVEN for name in given} == set(OPTIONS)
+
+
+@pytest.mark.parametrize(("one", "other"), [pair[:2] for pair in EXCLUDED])
+def test_options_that_exclude_each_other_are_refused(run: Program, one: str, other: str) -> None:
+    words = {"resume": ["--resume"], "extend": ["--extend", "x"], "address": ["--address", "x"]}
+    given = [word for name in (one, other) for word in words.get(name, [f"--{name.replace('_', '-')}"])]
+    ended = run("run", "add_vs_add_prod", *given)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.rstrip().endswith(": give one of them")
+
+
+def test_python_takes_the_same_options(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"unknown option 'profil'\. Did you mean 'profile'"):
+        api.run("add_vs_add_prod", profil="smoke")
+    with pytest.raises(UserError, match="no --dashboard: give one of them"):
+        api.run("add_vs_add_prod", home=tmp_path, local_debug=True, dashboard=True)

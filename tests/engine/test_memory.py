@@ -13,7 +13,8 @@ from orchestrator.engine.device import is_out_of_memory
 from orchestrator.errors import SweepError
 from orchestrator.home.files import Home
 from orchestrator.space.resources import Resources
-from orchestrator.sweep.run import RunOptions, run_sweep
+from orchestrator.sweep.options import RunOptions
+from orchestrator.sweep.run import run_sweep
 from tests.engine.hungry import FAMILY
 from tests.sweep.sweeps import ended, printed, quiet, spec
 from trainables.base import Status

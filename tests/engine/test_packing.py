@@ -21,7 +21,8 @@ from orchestrator.home.files import Home
 from orchestrator.space.resources import Resources
 from orchestrator.space.spaces import load_space
 from orchestrator.stacks import settled
-from orchestrator.sweep.run import RunOptions, run_sweep
+from orchestrator.sweep.options import RunOptions
+from orchestrator.sweep.run import run_sweep
 from tests.engine.sleepers import FAMILY, Turn, occupancy, turns
 from tests.sweep.sweeps import ended, printed, quiet, spec
 

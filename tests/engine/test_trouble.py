@@ -24,7 +24,8 @@ from orchestrator.home.journal import Ended, Journal, to_line
 from orchestrator.home.machine import trouble_in
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.run import RunOptions, run_sweep
+from orchestrator.sweep.options import RunOptions
+from orchestrator.sweep.run import run_sweep
 from tests.engine.test_campaign import GOOD, make
 from tests.engine.test_worker import job_for
 from tests.engine.troubled import FAMILY, fill
@@ -162,10 +163,8 @@ def test_runs_that_failed_are_trained_again_when_that_is_asked(tmp_path: Path) -
 
 
 def test_retry_failed_needs_a_sweep(tmp_path: Path) -> None:
-    from orchestrator.cli.run import run_command
-
     with pytest.raises(UserError, match="--resume"):
-        run_command("add_vs_add_prod", home=tmp_path, retry_failed=True)
+        RunOptions(home=tmp_path, retry_failed=True).started()
 
 
 @pytest.mark.parametrize("spoil", ["torn", "gone", "no members"])

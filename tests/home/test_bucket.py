@@ -19,7 +19,8 @@ from orchestrator.home.files import Home
 from orchestrator.home.journal import Journal, Stopped
 from orchestrator.home.machine import REMOTE, trouble_in
 from orchestrator.home.notes import Notes, read_notes, write_notes
-from orchestrator.sweep.run import RunOptions, run_sweep
+from orchestrator.sweep.options import RunOptions
+from orchestrator.sweep.run import run_sweep
 from tests.chaos.program import LOOK_EVERY_S, journalled
 from tests.home.counting import trained
 from tests.home.machines import Machine, write_space

@@ -17,7 +17,8 @@ from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
 from orchestrator.home.run_files import Storage
 from orchestrator.home.runs import SweepRuns, removable
-from orchestrator.sweep.run import RunOptions, run_sweep
+from orchestrator.sweep.options import RunOptions
+from orchestrator.sweep.run import run_sweep
 from tests.cli.program import command
 from tests.home.counting import trained
 from tests.sweep.sweeps import ended, quiet, spec

@@ -27,8 +27,8 @@ from orchestrator.report.words import numbers
 from orchestrator.report.words.advice import next_step
 from orchestrator.report.words.findings import caveats, saving, sentences, verdict_line
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.run import RunOptions, run_sweep
-from orchestrator.sweep.stopping import Command
+from orchestrator.sweep.options import RunOptions
+from orchestrator.sweep.run import run_sweep
 from orchestrator.transition.transition import synergy as ratio
 from orchestrator.transition.types import Doubt, Estimate, Synergy, Verdict
 from tests.golden.test_answers import LEARNED, SMALLER, SYNERGIES, VERDICTS
@@ -163,7 +163,7 @@ def test_the_next_step(found: Answer, asked: SweepSpec, overrides: tuple[str, ..
 
 
 def test_the_command_can_be_pasted() -> None:
-    command = Command("python -m orchestrator run x.yaml --set seeds=2")
+    command = RunOptions(space="x.yaml", overrides=["seeds=2"])
     assert command.resumed("x-1") == "python -m orchestrator run x.yaml --set seeds=2 --resume x-1"
     longer = command.asking("n5", ["mixes=[add x2]"])
     assert longer == "python -m orchestrator run x.yaml --set seeds=2 --set 'mixes=[add x2]'"

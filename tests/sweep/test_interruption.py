@@ -16,8 +16,8 @@ import pytest
 from orchestrator.errors import SweepError
 from orchestrator.home.files import Home
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.run import RunOptions, run_sweep
-from orchestrator.sweep.stopping import TimeLimit
+from orchestrator.sweep.options import RunOptions, TimeLimit
+from orchestrator.sweep.run import run_sweep
 from tests.sweep.sweeps import printed, quiet, spec
 from tests.sweep.unhurried import FAMILY, lines
 

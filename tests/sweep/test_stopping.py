@@ -18,7 +18,8 @@ from orchestrator.report.words.findings import verdict_line
 from orchestrator.site.sweeps import SweepPages
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.run import RunOptions, run_sweep
+from orchestrator.sweep.options import RunOptions
+from orchestrator.sweep.run import run_sweep
 from tests.cli.program import Program, program
 from tests.sweep.sweeps import ended, printed, quiet, spec
 from tests.sweep.unhurried import FAMILY, lines

@@ -53,7 +53,8 @@ plan.write_text(" ".join(later))
 if now != "fails":
     supervisor.tell("sweep", "ID")
 if now == "drives":
-    from orchestrator.sweep.stopping import TimeLimit, stop_on_interrupt
+    from orchestrator.sweep.options import TimeLimit
+    from orchestrator.sweep.stopping import stop_on_interrupt
     with stop_on_interrupt(lambda: os.write(1, b"stopping\\n"), TimeLimit()):
         os.write(1, b"driver %d\\n" % os.getpid())
         while True:

@@ -27,7 +27,8 @@ from orchestrator.space.plain import differences
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes
-from orchestrator.sweep.run import RunOptions, run_sweep
+from orchestrator.sweep.options import RunOptions
+from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.tuning import tuned
 from orchestrator.tuning.objective import LEARNED, learned_at
 from tests.engine import hungry, troubled
@@ -96,7 +97,8 @@ def test_a_kill_in_the_middle_loses_no_finished_run(tmp_path: Path, dies: int) -
     wanted = logged(tmp_path)
     (tmp_path / "log.dies").write_text(str(dies))
     code = (
-        "import sys\nfrom pathlib import Path\nfrom orchestrator.sweep.run import RunOptions, run_sweep\n"
+        "import sys\nfrom pathlib import Path\nfrom orchestrator.sweep.run import run_sweep\n"
+        "from orchestrator.sweep.options import RunOptions\n"
         "from orchestrator.space.spaces import load_space\nfrom tests.sweep.sweeps import quiet\n"
         "run_sweep(load_space(sys.argv[1]), RunOptions(home=Path(sys.argv[2]), local_debug=True), quiet())"
     )
@@ -252,7 +254,9 @@ def test_optuna_tunes_under_ray_and_a_second_sweep_reuses_it(tmp_path: Path) -> 
     sizing = StackSizes(wanted, hardware.detect())
     files = home.sweep(sweep.id)
     with RayEngine(wanted.resources) as engine, lifecycle.driving(files), Journal(files.journal) as journal:
-        tunings = tuned(sweep, Memory(), journal, engine, sizing, lambda text: print(text, file=said)).tunings
+        tunings = tuned(
+            sweep, Memory(), journal, engine, sizing, lambda text: print(text, file=said), RunOptions()
+        ).tunings
     assert len(re.findall(r"tuning \S+, trial \d of 4: ", said.getvalue())) == sum(
         len(tuning.trials) for tuning in tunings
     )

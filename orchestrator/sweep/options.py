@@ -1,0 +1,249 @@
+"""Options of `run`, stated once: the command line, the arguments of ``orchestrator.run``, the line that resumes a sweep
+and what excludes what are made from them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from orchestrator.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from orchestrator.engine.ray.session import RaySession
+    from orchestrator.home.records import Sweep
+    from orchestrator.space.hardware import Hardware
+    from orchestrator.space.layers import Assignment
+
+PROGRAM = "python -m orchestrator"
+HOME = Path("results")
+"""The home without ``--home``."""
+UNITS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(h|min|m|s)")
+
+
+def seconds_of(option: str, text: str) -> float:
+    """``2h``, ``45min``, ``90s`` in seconds. Raises ``UserError``."""
+    found = TIME.fullmatch(text.strip())
+    if found is None:
+        raise UserError(f"{option} {text!r}: write a time such as 2h, 45min or 90s")
+    return float(found[1]) * UNITS[found[2]]
+
+
+class TimeLimit:
+    """The time that a sweep may take from now on: ``seconds``, or None without a limit."""
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self._seconds = seconds
+        self._end = None if seconds is None else time.monotonic() + seconds
+        self.reached = False
+
+    @property
+    def said(self) -> str:
+        """A sentence if the sweep has stopped for this, else ``""``."""
+        from orchestrator.report.words.numbers import duration
+
+        return f"the {duration(self._seconds)} that it was given are over" if self.reached and self._seconds else ""
+
+    def timer(self) -> threading.Timer | None:
+        """A timer that sends this process SIGTERM, for the main thread to handle, when the time is over."""
+        if self._end is None:
+            return None
+
+        def over() -> None:
+            self.reached = True
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        timer = threading.Timer(max(0.0, self._end - time.monotonic()), over)
+        timer.daemon = True
+        timer.start()
+        return timer
+
+
+def option(default: Any, *names: str, help: str, metavar: str | None = None, once: bool = False) -> Any:
+    """A field that is an option of the command line, by default ``--field-name``. One that is meant ``once`` is left
+    out of the line that resumes a sweep."""
+    command_line = {"names": names, "help": help, "metavar": metavar}
+    return field(default=default, metadata={"option": command_line, "once": once})
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpaceOptions:
+    """Options that choose one sweep of a search space."""
+
+    profile: str | None = option(
+        None, help="Take this profile; by default the largest that the machine or cluster can finish."
+    )
+    variant: str | None = option(None, metavar="NAME", help="Take this one of the search space's variants.")
+    overrides: list[str] = option(
+        (), "--set", metavar="KEY=VALUE", help="Override a field by its path: --set search.method=grid."
+    )
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """The options of these names. Raises ``UserError`` for a name that is none."""
+        known = [each.name for each in fields(cls) if "option" in each.metadata]
+        for name in given:
+            if name not in known:
+                raise unknown("option", name, known)
+        return cls(**given)
+
+    def words(self, *names: str) -> list[str]:
+        """Options as words of a command: those of these names, by default all that are not meant once. A default is
+        left out."""
+        from orchestrator.home.bucket_home import home_words
+
+        found: list[str] = []
+        for each in fields(self):
+            value = getattr(self, each.name)
+            kept = each.name in names if names else "option" in each.metadata and not each.metadata["once"]
+            if not kept or value == each.default:
+                continue
+            name = (*each.metadata["option"]["names"], f"--{each.name.replace('_', '-')}")[0]
+            if value is True:
+                found.append(name)
+                continue
+            for word in value if isinstance(value, list | tuple) else [value]:
+                found += [name, home_words(word) if each.name == "home" else str(word)]
+        return found
+
+    @property
+    def assignments(self) -> list[str | Assignment]:
+        """Values that the options set in the search space."""
+        return list(self.overrides)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizedOptions(SpaceOptions):
+    """The same with short names for some values of ``resources``."""
+
+    stack: str | None = option(
+        None,
+        metavar="N|auto",
+        help="Train at most this many runs as one batched model; auto: by a rule from memory and width.",
+    )
+    gpu_fraction: str | None = option(
+        None, metavar="SHARE|auto", help="Give each stack this share of a GPU, such as 0.5; 0 trains on the CPU."
+    )
+    scratch: Path | None = option(
+        None,
+        metavar="DIR",
+        help="Keep training data here, on each machine; by default in a private temporary directory.",
+    )
+
+    @property
+    def assignments(self) -> list[str | Assignment]:
+        from orchestrator.space.layers import Assignment
+
+        place = None if self.scratch is None else json.dumps(str(Path(self.scratch).absolute()))  # For YAML, a text.
+        short = (
+            ("resources.max_stack", "--stack", self.stack),
+            ("resources.gpu_per_stack", "--gpu-fraction", self.gpu_fraction),
+            ("resources.scratch", "--scratch", place),
+        )
+        given = [Assignment(path, str(value), f"{name} {value}") for path, name, value in short if value is not None]
+        return [*self.overrides, *given]
+
+
+def _ignore(sweep: Sweep) -> None:
+    """The sweep is of no interest."""
+
+
+EXCLUDED = (
+    ("quiet", "watch", "--quiet prints the answer alone and --watch an address to open"),
+    ("resume", "extend", "--resume continues a sweep and --extend starts a new one"),
+    ("fresh", "resume", "--fresh trains every run and --resume begins with what is there"),
+    ("fresh", "extend", "--fresh trains every run and --extend begins with what is there"),
+    ("local_debug", "dashboard", "--local-debug trains without Ray, so there is no --dashboard"),
+    ("local_debug", "address", "--local-debug trains in this process, without Ray, so there is no --address"),
+)
+"""Pairs of options that exclude each other, and the reason."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(SizedOptions):
+    """Options of a run: of the command line, and below them what only the program itself gives.
+
+    ``space`` is the name or file that was asked for, ``""`` for a specification; ``several`` is true if it asks for all
+    variants of a space. Stacks are sized for ``hardware``, by default this machine. ``session`` is the Ray that several
+    sweeps share, ``limit`` the time that runs since the command began. ``begun`` is called with the sweep as soon as it
+    has its id.
+    """
+
+    home: Path = option(
+        HOME,
+        metavar="DIR|s3://...",
+        help="The directory of the sweeps and of the default MLflow store, or s3://BUCKET/PREFIX.",
+    )
+    address: str | None = option(None, help="Use the Ray cluster at this address.")
+    resume: str | None = option(
+        None, metavar="[SWEEP]", once=True, help="Continue a sweep; without an id, the newest unfinished one."
+    )
+    retry_failed: bool = option(False, "--retry-failed", once=True, help="With --resume: train runs that failed again.")
+    extend: str | None = option(
+        None, metavar="SWEEP", once=True, help="Start a new sweep that begins with this one's finished runs."
+    )
+    fresh: bool = option(False, "--fresh", once=True, help="Train every run, also those that are in the home already.")
+    local_debug: bool = option(
+        False, "--local-debug", help="Train in this process, without Ray, to step through in a debugger."
+    )
+    dashboard: bool = option(
+        False, "--dashboard", help="Start Ray's dashboard as well, reachable from this machine only."
+    )
+    watch: bool = option(
+        False, "--watch", help="Serve the page of all sweeps while this runs, for a browser on this machine."
+    )
+    max_time: str | None = option(
+        None, metavar="TIME", help="Stop after this time, 2h or 45min, as Ctrl-C does: --resume goes on."
+    )
+    quiet: bool = option(False, "--quiet", "-q", once=True, help="Print the answer alone, when it is there.")
+
+    space: str = ""
+    several: bool = False
+    hardware: Hardware | None = None
+    session: RaySession | None = None
+    limit: TimeLimit = field(default_factory=TimeLimit)
+    begun: Callable[[Sweep], object] = _ignore
+
+    def started(self, space: str = "") -> Self:
+        """The same for a command that begins now. Raises ``UserError`` for options that exclude each other, and for no
+        time at all."""
+        for one, other, why in EXCLUDED:
+            if {getattr(self, one), getattr(self, other)}.isdisjoint({None, False}):
+                raise UserError(f"{why}: give one of them")
+        if self.retry_failed and self.resume is None:
+            raise UserError("--retry-failed trains runs of a sweep again that failed: say which with --resume [SWEEP]")
+        seconds = None if self.max_time is None else seconds_of("--max-time", self.max_time)
+        if seconds == 0:
+            raise UserError(f"--max-time {self.max_time!r}: no run ends in no time; leave it out, or write 2h, say")
+        return replace(self, space=space, limit=TimeLimit(seconds))
+
+    def sweep_begun(self, sweep: Sweep) -> None:
+        """Called as soon as the sweep has its id and its directory."""
+        self.begun(sweep)
+
+    @property
+    def line(self) -> str:
+        """The command that begins the same sweep, for a person to paste."""
+        return (
+            shlex.join([*PROGRAM.split(), "run", self.space, *self.words()]) if self.space else "the same command and"
+        )
+
+    def resumed(self, sweep_id: str) -> str:
+        """The command that continues the sweep; variants are resumed together."""
+        return f"{self.line} --resume" if self.several else f"{self.line} --resume {sweep_id}"
+
+    def asking(self, variant: str, overrides: Sequence[str], extended: str = "") -> str:
+        """The command with other values; with the id of a sweep it begins with that sweep's runs."""
+        chosen = ["--variant", variant] if self.several else []
+        changed = [word for override in overrides for word in ("--set", override)]
+        reused = ["--extend", extended] if extended else []
+        return f"{self.line} {shlex.join([*chosen, *changed, *reused])}"
