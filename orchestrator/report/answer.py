@@ -13,7 +13,8 @@ from pydantic import TypeAdapter
 from orchestrator.space.evidence import is_evidence, point_of
 from orchestrator.space.recipes import difference
 from orchestrator.space.spec import SweepSpec
-from orchestrator.transition.transition import synergy, transition
+from orchestrator.transition.comparison import synergy
+from orchestrator.transition.transition import transition
 from orchestrator.transition.types import LEVEL, Estimate, Point, Synergy, Transition, Verdict
 from orchestrator.tuning.words import found_text
 from trainables.base import Outcome, RunConfig, Status, Words

@@ -11,8 +11,9 @@ from orchestrator.search.audit import CONFIRMATIONS, audits, climb, longer_run, 
 from orchestrator.search.base import Problem, Request, Results, SearchSettings
 from orchestrator.search.belief import Belief, MixView, best_choice
 from orchestrator.search.evidence import CostModel, has_free, missing_runs, stack_cost
-from orchestrator.transition.fit import contested
-from orchestrator.transition.transition import FEWEST, SURE
+from orchestrator.transition.comparison import FEWEST
+from orchestrator.transition.plateau import contested
+from orchestrator.transition.transition import SURE
 
 LEAST_PRECISION = 0.05
 MOST_RUNS = 1_000_000

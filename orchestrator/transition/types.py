@@ -43,7 +43,8 @@ class Verdict(StrEnum):
     largest", as for :attr:`ABOVE`, unless some smaller size may be learned by most seeds: then they say nothing."""
     FALLS = "falls again"
     """Sizes that learn are followed by larger ones that fail, beyond chance: see
-    :func:`orchestrator.transition.fit.falls`. An estimate is that of the first rise; nothing is compared with it."""
+    :func:`orchestrator.transition.plateau.falls`. An estimate is that of the first rise, and is compared with
+    nothing."""
     NEAR_FLOOR = "near floor"
     """The best constant answer scores within :data:`NEAR_LEVEL` of the level that counts as learned, or above it: where
     accuracy passes that level is noise. Estimates say nothing."""

@@ -29,7 +29,8 @@ from orchestrator.simulation.simulator import Cluster, simulate
 from orchestrator.space.evidence import searcher_of
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
-from orchestrator.transition.transition import synergy, transition
+from orchestrator.transition.comparison import synergy
+from orchestrator.transition.transition import transition
 from orchestrator.transition.types import LEVEL, Doubt, Verdict
 from tests.bench.machine import describe, write_json
 from tests.bench.pool import Pool, recipes_of

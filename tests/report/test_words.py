@@ -29,7 +29,7 @@ from orchestrator.report.words.findings import caveats, saving, sentences, verdi
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
-from orchestrator.transition.transition import synergy as ratio
+from orchestrator.transition.comparison import synergy as ratio
 from orchestrator.transition.types import Doubt, Estimate, Synergy, Verdict
 from tests.golden.test_answers import LEARNED, SMALLER, SYNERGIES, VERDICTS
 from tests.report.samples import SIZES, bracketed, config, make_answer, make_spec

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.transition.fit import fit
+from orchestrator.transition.logistic import fit
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Point, Verdict
 from tests.simulation.truths import Truth, TruthKind

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from orchestrator.transition.comparison import synergy
 from orchestrator.transition.curves import SPLIT, Evidence, curves_for
 from orchestrator.transition.posterior import Posterior, posterior_of
-from orchestrator.transition.transition import synergy, transition
+from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Between, Density, Doubt, Estimate, Point, SizeShare, Transition, Verdict
 
 SIZES = (8, 12, 16, 24, 32, 48, 64, 96, 128)

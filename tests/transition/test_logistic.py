@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.transition.fit import fit
+from orchestrator.transition.logistic import fit
 from orchestrator.transition.types import Fit, Point
 
 SIZES = (8, 12, 16, 24, 32, 48, 64, 96, 128)
