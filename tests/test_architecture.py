@@ -178,11 +178,13 @@ def test_the_contract_needs_no_torch() -> None:
     assert offences("trainables/base", ("torch",)) == []
 
 
-@pytest.mark.parametrize("space", ["add_vs_add_prod", "permutations"])
-def test_sweeps_are_planned_and_read_without_torch(space: str) -> None:
+@pytest.mark.parametrize(
+    ("space", "variant"), [("add_vs_add_prod", None), ("permutations", None), ("reparametrization_heat", "work")]
+)
+def test_sweeps_are_planned_and_read_without_torch(space: str, variant: str | None) -> None:
     code = (
         "import sys\nfrom orchestrator.space.spaces import load_space\nimport orchestrator.home.lifecycle\n"
-        f"load_space({space!r}, 'smoke').make_family().parameters(8)\n"
+        f"load_space({space!r}, 'smoke', variant={variant!r}).make_family().parameters(16)\n"
         "print([name for name in ('torch', 'ray', 'mlflow', 'matplotlib') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -12,16 +12,17 @@ neither weights nor a readout to multiply with, unless it has more features than
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError, Words
 from trainables.contract.settings import described_fields
+from trainables.reparametrization.methods import Price, method_of
+from trainables.reparametrization.problems import CloudProblem, HeatProblem, PhaseProblem, Problem
 from trainables.reparametrization.settings import (
     FEWEST,
     HISTORY,
@@ -34,10 +35,6 @@ from trainables.reparametrization.settings import (
     ReparametrizationSettings,
     SynchronizationSettings,
 )
-
-if TYPE_CHECKING:
-    from trainables.reparametrization.methods import Price
-    from trainables.reparametrization.problems import Instance, Problem
 
 SINE = 10
 UPDATE = {"momentum": 4, "adam": 13}
@@ -68,8 +65,7 @@ class RaceFamily(Family):
     """Unknowns of a node."""
     quadratic: ClassVar[bool] = False
     """True if the loss is quadratic: the gradient then follows from products with the Hessian."""
-    problem_at: ClassVar[str]
-    """``module:Class`` of its :class:`Problem`, imported for a race only: planning needs no torch."""
+    problem_class: ClassVar[type[Problem]]
 
     @abstractmethod
     def graphs(self) -> str:
@@ -96,15 +92,9 @@ class RaceFamily(Family):
         """Entries in a row of a graph's matrices: the mean."""
         return self.neighbours() + 1
 
-    def instance(self, nodes: int, seed: int) -> Instance:
+    def problem(self, nodes: int, seed: int) -> Problem:
         """The problem of one run: the same for every mix."""
-        return self._problem_class().drawn(self.settings, nodes, seed)
-
-    def problem(self, instances: Sequence[Any], device: str) -> Problem:
-        """The losses of a stack."""
-        import torch
-
-        return self._problem_class()(instances, torch.device(device))
+        return self.problem_class.drawn(self.settings, nodes, seed)
 
     def tasks(self) -> tuple[str, ...]:
         return METHODS
@@ -154,8 +144,7 @@ class RaceFamily(Family):
         return f"{self.size_axis}-{run.size}-{digest}"
 
     def memory(self, size: int) -> float:
-        """Matrices three times over while they are joined, pairs of L-BFGS, features of every layer and their
-        gradients."""
+        """Matrices three times over, pairs of L-BFGS, features of every layer and their gradients."""
         network = self.settings.network
         matrices = 3 * 20 * self.entries
         pairs = 8 * 2 * 2 * HISTORY * self.numbers
@@ -163,19 +152,21 @@ class RaceFamily(Family):
         return size * (2 * matrices + pairs + features)
 
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
-        from trainables.reparametrization.learner import Entry, RaceLearner, method_of
+        from trainables.reparametrization.learner import (
+            Race,
+            RaceLearner,
+        )  # torch writes checkpoints, and plans nothing
 
-        instances = [self.instance(run.size, run.seed) for run in runs]
-        entries = [Entry(self.key(run), run, instance.digest()) for run, instance in zip(runs, instances, strict=True)]
-        problem = self.problem(instances, device)
-        methods = {name: method_of(name, problem, runs, self.price) for name in runs[0].mix.tasks}
-        return RaceLearner(entries, self.settings.race, methods)
+        races = []
+        for run in runs:
+            problem = self.problem(run.size, run.seed)
+            methods = {name: method_of(name, problem, run, self.price(name)) for name in run.mix.tasks}
+            races.append(Race(self.key(run), problem.digest(), methods))
+        return RaceLearner(races, self.settings.race)
 
     def price(self, method: str) -> Price:
         """A method's prices, in units of the race. On a quadratic loss conjugate gradients need no look: the product
         that makes their step moves the gradient, too."""
-        from trainables.reparametrization.methods import Price
-
         known = method == "cg" and self.quadratic
         if self.settings.race.counted == "steps":
             return Price(0.0, 0.0 if known else 1.0, 0.0, 1.0)
@@ -217,11 +208,6 @@ class RaceFamily(Family):
         reads = network.train_weights or width > self.numbers
         return network.depth * layer + (2 * width * self.numbers if reads else 0)
 
-    def _problem_class(self) -> type[Problem]:
-        module, _, name = self.problem_at.partition(":")
-        found: type[Problem] = getattr(importlib.import_module(module), name)
-        return found
-
 
 class GraphRaceFamily(RaceFamily):
     """Races on a problem whose graph is given."""
@@ -236,12 +222,12 @@ class GraphRaceFamily(RaceFamily):
 
 
 class HeatDiffusion(GraphRaceFamily):
-    """Races to the temperatures at which heat stands still (heat.py)."""
+    """Races to the temperatures at which heat stands still (problems.py)."""
 
     name = "heat_diffusion"
     version = 2
     quadratic = True
-    problem_at = "trainables.reparametrization.heat:HeatProblem"
+    problem_class = HeatProblem
     Settings = DiffusionSettings
     settings: DiffusionSettings
 
@@ -259,11 +245,11 @@ class HeatDiffusion(GraphRaceFamily):
 
 
 class Synchronization(GraphRaceFamily):
-    """Races to one common phase (phases.py)."""
+    """Races to one common phase (problems.py)."""
 
     name = "synchronization"
     version = 2
-    problem_at = "trainables.reparametrization.phases:PhaseProblem"
+    problem_class = PhaseProblem
     Settings = SynchronizationSettings
     settings: SynchronizationSettings
 
@@ -295,12 +281,12 @@ TRIANGULATION_BYTES = 1000
 
 
 class PersistentHomology(RaceFamily):
-    """Races to a cloud of points with the persistence diagram that is asked for (clouds.py)."""
+    """Races to a cloud of points with the persistence diagram that is asked for (problems.py)."""
 
     name = "persistent_homology"
     version = 2
     numbers = PLANE
-    problem_at = "trainables.reparametrization.clouds:CloudProblem"
+    problem_class = CloudProblem
     Settings = HomologySettings
     settings: HomologySettings
 

@@ -1,26 +1,40 @@
-"""A method at work on a stack: where each run is, and steps until it has spent its budget. First-order methods.
+"""The methods that race, each a loop of steps on one problem.
 
-Shapes: S runs at work, N nodes, D numbers a node, P parameters of a method's own.
+First-order methods (SGD with momentum, Adam) move the unknowns or a network's parameters by a fixed rate. Conjugate
+gradients, L-BFGS and Newton's method search along a line. Shapes: N nodes, D numbers a node, P parameters, M pairs.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-from trainables.reparametrization.network import Network
+from trainables.base import RunConfig
+from trainables.reparametrization.graphs import Floats, rng_of
+from trainables.reparametrization.network import Network, initial, propagation
 from trainables.reparametrization.problems import Problem
+from trainables.reparametrization.settings import HISTORY, REPARAMETRIZED, ReparametrizationSettings
 
 MOMENTUM = 0.9
 BETAS = (0.9, 0.999)
 EPSILON = 1e-8
 """Constants of torch.optim. Only the learning rate is chosen."""
-MOMENTS = {"momentum": 1, "adam": 2}
-"""Numbers that each optimiser keeps for a parameter."""
+SUFFICIENT = 1e-4
+"""Armijo: a step is taken if the loss falls by this share of what its slope promises."""
+SHRINK = 0.5
+HALVINGS = 30
+"""A line search that fails so often has met the limits of float64: the method stays where it is."""
+LOOSE = 0.5
+"""The largest residual of Newton's system that is left, as a share of the gradient."""
+MOST_PRODUCTS = 200
+"""In one of Newton's directions. Conjugate gradients go downhill from their first product on, so that fewer than it
+takes to solve the system cost steps and nothing else."""
 
 
 @dataclass(frozen=True)
@@ -34,65 +48,78 @@ class Price:
     product: float = 0.0
 
 
+@dataclass
+class Standing:
+    """One method in one race: what it has ``spent``, in units of the race, its ``steps``, its last ``gap`` (the loss
+    above the solution's, as a share of that at the start), whether it has ``arrived``, and whether it is ``broken``:
+    its loss was no longer finite. ``seconds`` is the time it took."""
+
+    spent: float = 0.0
+    steps: int = 0
+    gap: float = 1.0
+    arrived: bool = False
+    broken: bool = False
+    seconds: float = 0.0
+
+    @property
+    def ended(self) -> bool:
+        """True if the method takes no more steps."""
+        return self.arrived or self.broken
+
+    def arrives_within(self, budget: float) -> bool:
+        """True if it arrived for no more than ``budget``: a line search, or one of Newton's directions, may end beyond
+        one."""
+        return self.arrived and self.spent <= budget
+
+
 class Method(ABC):
-    """One method on a stack of runs. A run that has arrived, or broken down, stays where it is."""
+    """One method on one problem, from the problem's start, with its :class:`Standing`."""
+
+    kept: ClassVar[tuple[str, ...]] = ("x", "first")
+    """The attributes that a checkpoint holds, besides the standing."""
 
     def __init__(self, problem: Problem, price: Price, tolerance: float) -> None:
         self.problem = problem
         self.price = price
         self.tolerance = tolerance
-        self.x_SND = problem.start()
-        self.first_S = problem.evaluate(self.x_SND)[0]
-        device = problem.device
-        stack = len(self.x_SND)
-        self.spent_S = torch.full((stack,), price.setup, dtype=torch.float64, device=device)
-        self.steps_S = torch.zeros(stack, dtype=torch.int64, device=device)
-        self.gap_S = torch.ones(stack, dtype=torch.float64, device=device)
-        self.arrived_S = torch.zeros(stack, dtype=torch.bool, device=device)
-        self.broken_S = torch.zeros(stack, dtype=torch.bool, device=device)
+        self.standing = Standing(spent=price.setup)
+        self.x = problem.start
+        self.first = problem.evaluate(self.x)[0]
+
+    def run(self, until: float) -> None:
+        """Step until the next step would spend more than ``until`` at the least, or until the method has ended."""
+        standing, least = self.standing, self.price.look + self.price.step
+        # Where a method diverges, squares overflow, and it is broken.
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            while not standing.ended and standing.spent + least <= until:
+                self._step()
 
     @abstractmethod
-    def run(self, until: float) -> None:
-        """Step every run until its next step would spend more than ``until``, or until it has arrived."""
+    def _step(self) -> None:
+        """One step: paid, counted and noted."""
 
-    def tensors(self) -> dict[str, Tensor]:
-        """The whole state, by name, the runs along the first axis."""
-        return {
-            "x": self.x_SND,
-            "first": self.first_S,
-            "spent": self.spent_S,
-            "steps": self.steps_S,
-            "gap": self.gap_S,
-            "arrived": self.arrived_S,
-            "broken": self.broken_S,
-        }
+    def _note(self, loss: float) -> None:
+        """Take down the loss above the solution's."""
+        standing = self.standing
+        standing.gap = loss / self.first
+        standing.arrived = standing.gap <= self.tolerance
+        standing.broken = not math.isfinite(standing.gap)
 
-    def load(self, tensors: dict[str, Tensor]) -> None:
-        """The inverse of :meth:`tensors`."""
-        self.x_SND, self.first_S = tensors["x"], tensors["first"]
-        self.spent_S, self.steps_S, self.gap_S = tensors["spent"], tensors["steps"], tensors["gap"]
-        self.arrived_S, self.broken_S = tensors["arrived"], tensors["broken"]
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The state without the standing, by name."""
+        return {name: np.asarray(getattr(self, name)) for name in self.kept}
 
-    def keep(self, rows: Sequence[int]) -> None:
-        """Go on with these rows alone, in a smaller stack."""
-        index = torch.tensor(rows, dtype=torch.int64, device=self.problem.device)
-        self.problem = self.problem.take(rows)
-        self.load({name: tensor[index].clone() for name, tensor in self.tensors().items()})
-
-    def _note(self, excess_S: Tensor, seen_S: Tensor) -> None:
-        """Take down the losses of the runs that looked, ``seen_S``."""
-        gap_S = excess_S / self.first_S
-        self.gap_S = torch.where(seen_S, gap_S, self.gap_S)
-        self.arrived_S |= seen_S & (gap_S <= self.tolerance)
-        self.broken_S |= seen_S & ~gap_S.isfinite()
-
-    def _going(self) -> Tensor:
-        """The runs that have neither arrived nor broken down."""
-        return ~(self.arrived_S | self.broken_S)
+    def load(self, arrays: Mapping[str, NDArray[Any]], standing: Standing) -> None:
+        """Go on from the state and the standing of the same method."""
+        self.standing = standing
+        for name in self.kept:
+            setattr(self, name, arrays[name][()])
 
 
 class Descent(Method):
-    """SGD with momentum or Adam, with a learning rate a run, on the unknowns or on a network's parameters."""
+    """SGD with momentum or Adam, on the unknowns or on a network's parameters."""
+
+    kept = (*Method.kept, "parameters", "moments")
 
     def __init__(
         self,
@@ -100,70 +127,208 @@ class Descent(Method):
         price: Price,
         tolerance: float,
         optimizer: str,
-        rates: Sequence[float],
+        rate: float,
         network: Network | None = None,
-        parameters_SP: Tensor | None = None,
+        parameters_P: Floats | None = None,
     ) -> None:
         super().__init__(problem, price, tolerance)
-        self._optimizer = optimizer
-        self._network = network
-        self._parameters_SP = self.x_SND.flatten(1).clone() if parameters_SP is None else parameters_SP
-        self._rate_S1 = torch.tensor(rates, dtype=torch.float64, device=problem.device)[:, None]
-        self._moments = [torch.zeros_like(self._parameters_SP) for _ in range(MOMENTS[optimizer])]
+        self._optimizer, self._rate, self._network = optimizer, rate, network
+        self.parameters = self.x.ravel() if parameters_P is None else parameters_P
+        self.moments = np.zeros((1 if optimizer == "momentum" else 2, len(self.parameters)))
         # The difference between the start of the problem and the network's first output.
-        self._offset_SND = torch.zeros_like(self.x_SND)
-        if network is not None:
-            self._offset_SND = self.x_SND - network(self._parameters_SP)
+        self._offset = 0.0 if network is None else self.x - network(self.parameters)
 
-    def run(self, until: float) -> None:
-        while True:
-            going_S = self._going() & (self.spent_S + (self.price.look + self.price.step) <= until)
-            if not going_S.any():
-                return
-            if self._network is None:
-                x_SND, pullback = self._parameters_SP.view_as(self.x_SND), None
-            else:
-                output_SND, pullback = self._network.output_and_pullback(self._parameters_SP)
-                x_SND = output_SND + self._offset_SND
-            self.x_SND = torch.where(going_S[:, None, None], x_SND, self.x_SND)
-            excess_S, gradient_SND = self.problem.evaluate(self.x_SND)
-            self._note(excess_S, going_S)
-            # A run that has arrived has paid for this look, and takes no step.
-            stepping_S = going_S & self._going()
-            self.spent_S += going_S * self.price.look + stepping_S * self.price.step
-            self.steps_S += stepping_S
-            gradient_SP = gradient_SND.flatten(1) if pullback is None else pullback(gradient_SND)
-            moved_SP = self._parameters_SP - self._move(gradient_SP)
-            self._parameters_SP = torch.where(stepping_S[:, None], moved_SP, self._parameters_SP)
+    def _step(self) -> None:
+        network, standing = self._network, self.standing
+        self.x = self.parameters.reshape(self.x.shape) if network is None else network(self.parameters) + self._offset
+        loss, gradient_ND = self.problem.evaluate(self.x)
+        self._note(loss)
+        # A method that has arrived has paid for this look, and takes no step.
+        standing.spent += self.price.look + (0.0 if standing.ended else self.price.step)
+        if not standing.ended:
+            standing.steps += 1
+            gradient_P = gradient_ND.ravel() if network is None else network.pullback(self.parameters, gradient_ND)
+            self.parameters = self.parameters - self._move(gradient_P)
 
-    def _move(self, gradient_SP: Tensor) -> Tensor:
-        """The optimiser's step, to be taken off the parameters, [S, P]."""
+    def _move(self, gradient_P: Floats) -> Floats:
+        """The optimiser's step, to be taken off the parameters, [P]."""
         if self._optimizer == "momentum":
-            (velocity,) = self._moments
-            return self._rate_S1 * velocity.mul_(MOMENTUM).add_(gradient_SP)
-        first, second = self._moments
-        first.mul_(BETAS[0]).add_(gradient_SP, alpha=1 - BETAS[0])
-        second.mul_(BETAS[1]).addcmul_(gradient_SP, gradient_SP, value=1 - BETAS[1])
-        size_S1, root_S1 = self._rate_S1 / self._unbias(BETAS[0]), self._unbias(BETAS[1]).sqrt()
-        return size_S1 * first / (second.sqrt() / root_S1 + EPSILON)
+            self.moments = MOMENTUM * self.moments + gradient_P
+            moved_P: Floats = self._rate * self.moments[0]
+            return moved_P
+        first, second = self.moments
+        first *= BETAS[0]
+        first += (1 - BETAS[0]) * gradient_P
+        second *= BETAS[1]
+        second += (1 - BETAS[1]) * gradient_P * gradient_P
+        unbias, root = (1 - beta**self.standing.steps for beta in BETAS)
+        moved_P = self._rate / unbias * first / (np.sqrt(second) / math.sqrt(root) + EPSILON)
+        return moved_P
 
-    def _unbias(self, beta: float) -> Tensor:
-        """``1 - beta^steps``, [S, 1]; of a run that has taken no step as after its first."""
-        shares = [1 - beta ** max(steps, 1) for steps in self.steps_S.tolist()]
-        return torch.tensor(shares, dtype=torch.float64, device=self.problem.device)[:, None]
 
-    def tensors(self) -> dict[str, Tensor]:
-        moments = {f"moment{place}": moment for place, moment in enumerate(self._moments)}
-        own = {"parameters": self._parameters_SP, "offset": self._offset_SND, "rate": self._rate_S1}
-        return super().tensors() | own | moments
+class LineSearch(Method):
+    """A direction, then a line search that begins with all of it and halves until the loss falls enough."""
 
-    def load(self, tensors: dict[str, Tensor]) -> None:
-        super().load(tensors)
-        self._parameters_SP, self._offset_SND = tensors["parameters"], tensors["offset"]
-        self._rate_S1 = tensors["rate"]
-        self._moments = [tensors[f"moment{place}"] for place in range(len(self._moments))]
+    kept = (*Method.kept, "loss", "gradient")
 
-    def keep(self, rows: Sequence[int]) -> None:
-        super().keep(rows)
-        if self._network is not None:
-            self._network = self._network.take(rows)
+    def __init__(self, problem: Problem, price: Price, tolerance: float) -> None:
+        super().__init__(problem, price, tolerance)
+        self.loss, self.gradient = problem.evaluate(self.x)
+        self.standing.spent += price.look
+
+    @abstractmethod
+    def _direction(self) -> Floats:
+        """A direction downhill, [N, D]. Its cost beyond a step's price is paid here."""
+
+    def _moved(self, step_ND: Floats, change_ND: Floats) -> None:
+        """Learn from a move and its change of the gradient."""
+
+    def _failed(self) -> None:
+        """Learn from a search that found nothing lower."""
+
+    def _step(self) -> None:
+        direction_ND, standing = self._direction(), self.standing
+        slope, length = float(np.vdot(direction_ND, self.gradient)), 1.0
+        standing.spent += self.price.step
+        standing.steps += 1
+        for _ in range(HALVINGS):
+            tried_ND = self.x + length * direction_ND
+            loss, gradient_ND = self.problem.evaluate(tried_ND)
+            standing.spent += self.price.look
+            if loss <= self.loss + SUFFICIENT * length * slope:
+                self._moved(tried_ND - self.x, gradient_ND - self.gradient)
+                self.x, self.loss, self.gradient = tried_ND, loss, gradient_ND
+                break
+            length *= SHRINK
+        else:
+            self._failed()
+        self._note(self.loss)
+
+
+class ConjugateGradients(LineSearch):
+    """Conjugate gradients with Jacobi's preconditioner (Nocedal and Wright 2006, sections 5.1 and 5.2): Polak and
+    Ribiere's directions, none with a negative share of the last, and the step that is least on the line by one product
+    with the Hessian. On a quadratic these are the linear method's. If curvature is not positive, the step is the
+    direction itself, which the preconditioner has scaled."""
+
+    kept = (*LineSearch.kept, "search", "last", "square")
+
+    def __init__(self, problem: Problem, price: Price, tolerance: float) -> None:
+        super().__init__(problem, price, tolerance)
+        self.search, self.last, self.square = np.zeros_like(self.x), np.zeros_like(self.x), 0.0
+
+    def _direction(self) -> Floats:
+        gradient_ND = self.gradient
+        scaled_ND = gradient_ND / self.problem.diagonal(self.x)
+        change = float(np.vdot(scaled_ND, gradient_ND - self.last))
+        share = max(0.0, change / self.square) if self.square > 0 else 0.0
+        search_ND, square = share * self.search - scaled_ND, float(np.vdot(scaled_ND, gradient_ND))
+        if not (slope := float(np.vdot(search_ND, gradient_ND))) < 0:
+            search_ND, slope = -scaled_ND, -square
+        curvature = float(np.vdot(search_ND, self.problem.curvature(self.x)(search_ND)))
+        self.standing.spent += self.price.product
+        self.search, self.last, self.square = search_ND, gradient_ND, square
+        return (-slope / curvature if curvature > 0 else 1.0) * search_ND
+
+    def _failed(self) -> None:
+        """The preconditioned gradient is next."""
+        self.square = 0.0
+
+
+class Lbfgs(LineSearch):
+    """L-BFGS (Nocedal and Wright 2006, section 7.2). It keeps the last :data:`HISTORY` moves and changes of the
+    gradient, as ``pairs`` [M, 2, P], the newest last. After a line search that fails it forgets its pairs and goes on
+    downhill."""
+
+    kept = (*LineSearch.kept, "pairs")
+
+    def __init__(self, problem: Problem, price: Price, tolerance: float) -> None:
+        super().__init__(problem, price, tolerance)
+        self.pairs = np.empty((0, 2, self.x.size))
+
+    def _direction(self) -> Floats:
+        """Minus the inverse Hessian these pairs imply times the gradient; without pairs a step of length 1 down the
+        gradient."""
+        q_P = self.gradient.ravel().copy()
+        scale, alphas = 1 / float(np.linalg.norm(q_P)), []
+        for step_P, change_P in self.pairs[::-1]:
+            alphas.append(float(step_P @ q_P) / float(step_P @ change_P))
+            q_P -= alphas[-1] * change_P
+        if len(self.pairs):
+            step_P, change_P = self.pairs[-1]
+            scale = float(step_P @ change_P) / float(change_P @ change_P)
+        q_P *= scale
+        for (step_P, change_P), alpha in zip(self.pairs, reversed(alphas), strict=True):
+            q_P += (alpha - float(change_P @ q_P) / float(step_P @ change_P)) * step_P
+        return -q_P.reshape(self.x.shape)
+
+    def _moved(self, step_ND: Floats, change_ND: Floats) -> None:
+        """A pair without curvature is left out, so that directions go down."""
+        if np.vdot(step_ND, change_ND) > 1e-12 * np.linalg.norm(step_ND) * np.linalg.norm(change_ND):
+            new = np.stack([step_ND.ravel(), change_ND.ravel()])[None]
+            self.pairs = np.concatenate([self.pairs, new])[-HISTORY:]
+
+    def _failed(self) -> None:
+        self.pairs = self.pairs[:0]
+
+
+class Newton(LineSearch):
+    """Newton's method, its directions by conjugate gradients from products with the Hessian. Each product is paid. A
+    step's products end before the step does: one may end beyond what may be spent."""
+
+    kept = (*LineSearch.kept, "first_norm")
+
+    def __init__(self, problem: Problem, price: Price, tolerance: float) -> None:
+        super().__init__(problem, price, tolerance)
+        self.first_norm = float(np.linalg.norm(self.gradient))
+
+    def _direction(self) -> Floats:
+        direction_ND, products = newton_direction(self.problem.curvature(self.x), self.gradient, self.first_norm)
+        self.standing.spent += products * self.price.product
+        return direction_ND
+
+
+def newton_direction(product: Callable[[Floats], Floats], gradient_ND: Floats, first: float) -> tuple[Floats, int]:
+    """A direction d [N, D] with ``H d`` near minus the gradient, and the products it took (Nocedal and Wright 2006,
+    algorithm 7.1).
+
+    ``product`` is the Hessian's; ``first`` is the length of the first gradient. The residual left is the gradient's
+    length times the root of its share of the first, and at most :data:`LOOSE` of it, so that Newton's steps converge
+    faster than linearly. If curvature is not positive the direction stays; as the first, it is down the gradient.
+    """
+    length = float(np.linalg.norm(gradient_ND))
+    enough = min(math.sqrt(length / first), LOOSE) * length
+    direction_ND, residual_ND, search_ND = np.zeros_like(gradient_ND), gradient_ND, -gradient_ND
+    square = length**2
+    for count in range(1, MOST_PRODUCTS + 1):
+        bent_ND = product(search_ND)
+        curvature = float(np.vdot(search_ND, bent_ND))
+        if not curvature > 0:
+            return (search_ND if count == 1 else direction_ND), count
+        direction_ND = direction_ND + square / curvature * search_ND
+        residual_ND = residual_ND + square / curvature * bent_ND
+        left = float(np.vdot(residual_ND, residual_ND))
+        if math.sqrt(left) <= enough:
+            return direction_ND, count
+        search_ND = left / square * search_ND - residual_ND
+        square = left
+    return direction_ND, MOST_PRODUCTS
+
+
+SEARCHING: dict[str, type[LineSearch]] = {"cg": ConjugateGradients, "lbfgs": Lbfgs, "newton": Newton}
+
+
+def method_of(name: str, problem: Problem, run: RunConfig, price: Price) -> Method:
+    """The method ``name`` at the start of a run's problem. A network's first parameters do not depend on its rule."""
+    settings: ReparametrizationSettings = run.settings
+    tolerance = settings.race.tolerance
+    if name in SEARCHING:
+        return SEARCHING[name](problem, price, tolerance)
+    rate = settings.rates.of(name)
+    if name not in REPARAMETRIZED:
+        return Descent(problem, price, tolerance, name, rate)
+    nodes, numbers = problem.start.shape
+    matrix = propagation(name, problem, settings.network, rng_of("shuffle", nodes, run.seed))
+    parameters_P = initial(settings.network, nodes, numbers, rng_of("network", nodes, run.seed))
+    network = Network(settings.network, matrix, numbers)
+    return Descent(problem, price, tolerance, "adam", rate, network, parameters_P)

@@ -9,31 +9,30 @@ off at the depth, is ``residual: series`` (M is P), but for a factor that makes 
 ``(1 + P) / 2``, and the last layer is read out.
 
 The network's first output is taken off and the start of the problem put in its place, so that all methods begin at the
-same state. Shapes as in problems.py; P parameters of one network.
+same state. Shapes: N nodes, C features a node, D numbers a node, P parameters, L layers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sparse
-import torch
-from torch import Tensor
 
-from trainables.reparametrization.problems import Floats, Instance, SparseStack
+from trainables.reparametrization.graphs import Floats
+from trainables.reparametrization.problems import Problem
 from trainables.reparametrization.settings import NetworkSettings
 
 
-def propagation(rule: str, instance: Instance, settings: NetworkSettings, rng: np.random.Generator) -> Any:
+def propagation(rule: str, problem: Problem, settings: NetworkSettings, rng: np.random.Generator) -> Any:
     """The matrix M [N, N] by its rule, scipy CSR.
 
     ``hessian`` is made from the Hessian at the start, ``laplacian`` from the Laplacian of the bare graph; ``random``
     is the Hessian's with its nodes shuffled: the same spectrum and the same cost, about another graph.
     """
-    matrix = instance.laplacian if rule == "laplacian" else instance.hessian
+    matrix = problem.laplacian if rule == "laplacian" else problem.hessian
     if rule == "random":
         shuffled = rng.permutation(matrix.shape[0])
         matrix = matrix[shuffled][:, shuffled]
@@ -68,46 +67,59 @@ def series(depth: int) -> list[float]:
 
 
 class Network:
-    """The networks of a stack, as one."""
+    """The network of one problem."""
 
-    def __init__(self, settings: NetworkSettings, matrices: Sequence[Any], numbers: int, device: torch.device) -> None:
+    def __init__(self, settings: NetworkSettings, matrix: Any, numbers: int) -> None:
         self._settings = settings
-        self._numbers = numbers
-        self._nodes = matrices[0].shape[0]
-        self._propagate = SparseStack(matrices, device)
-        self._readout_CD = torch.from_numpy(readout(settings.width, numbers)).to(device)
+        self._matrix = matrix
+        self._nodes = matrix.shape[0]
+        self._readout_CD = readout(settings.width, numbers)
+        depth = settings.depth
+        self._shares = series(depth) if settings.residual == "series" else [0.0] * depth + [1.0]
 
-    def __call__(self, parameters_SP: Tensor) -> Tensor:
-        """The output [S, N, D]."""
-        settings = self._settings
-        width, features = settings.width, self._nodes * settings.width
-        h_SNC = parameters_SP[:, :features].reshape(-1, self._nodes, width)
-        shares = series(settings.depth)
-        sum_SNC = shares[0] * h_SNC
-        for layer in range(settings.depth):
-            h_SNC = self._propagate(h_SNC)
-            if settings.train_weights:
-                first = features + layer * width**2
-                h_SNC = h_SNC @ parameters_SP[:, first : first + width**2].reshape(-1, width, width)
-            sum_SNC = sum_SNC + shares[layer + 1] * h_SNC
-        read_SNC = sum_SNC if settings.residual == "series" else h_SNC
-        if settings.train_weights:
-            return read_SNC @ parameters_SP[:, -width * self._numbers :].reshape(-1, width, self._numbers)
-        return read_SNC if width == self._numbers else read_SNC @ self._readout_CD
+    def __call__(self, parameters_P: Floats) -> Floats:
+        """The output [N, D]."""
+        h_NC, weights_LCC, readout_CD = self._parts(parameters_P)
+        return self._read(self._layers(h_NC, weights_LCC)) @ readout_CD
 
-    def output_and_pullback(self, parameters_SP: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-        """The output without gradients, and a function from a gradient [S, N, D] to that of the parameters [S, P]."""
-        leaf_SP = parameters_SP.detach().requires_grad_()
-        output_SND = self(leaf_SP)
+    def pullback(self, parameters_P: Floats, gradient_ND: Floats) -> Floats:
+        """The gradient of the parameters [P] from that of the output."""
+        h_NC, weights_LCC, readout_CD = self._parts(parameters_P)
+        read_NC = gradient_ND @ readout_CD.T
+        back_NC = self._shares[-1] * read_NC
+        if weights_LCC is None:
+            for share in self._shares[-2::-1]:
+                back_NC = self._matrix @ back_NC + share * read_NC  # The matrix is symmetric.
+            return back_NC.ravel()
+        layers = self._layers(h_NC, weights_LCC)
+        pieces = [self._read(layers).T @ gradient_ND]
+        for share, h_NC, weights_CC in zip(self._shares[-2::-1], layers[-2::-1], weights_LCC[::-1], strict=True):
+            pieces.append((self._matrix @ h_NC).T @ back_NC)
+            back_NC = self._matrix @ (back_NC @ weights_CC.T) + share * read_NC
+        return np.concatenate([piece.ravel() for piece in (back_NC, *reversed(pieces))])
 
-        def pullback(gradient_SND: Tensor) -> Tensor:
-            # A run's output depends on its own parameters alone, so each row holds its run's own gradient.
-            return torch.autograd.grad(output_SND, leaf_SP, gradient_SND)[0]
+    def _parts(self, parameters_P: Floats) -> tuple[Floats, Floats | None, Floats]:
+        """Features [N, C], the layers' weights [L, C, C] (None if they are not trained), and the readout [C, D]."""
+        width, depth = self._settings.width, self._settings.depth
+        features = self._nodes * width
+        h_NC = parameters_P[:features].reshape(self._nodes, width)
+        if not self._settings.train_weights:
+            return h_NC, None, self._readout_CD
+        weights_LCC = parameters_P[features : features + depth * width**2].reshape(depth, width, width)
+        return h_NC, weights_LCC, parameters_P[features + depth * width**2 :].reshape(self._readout_CD.shape)
 
-        return output_SND.detach(), pullback
+    def _layers(self, h_NC: Floats, weights_LCC: Floats | None) -> list[Floats]:
+        """The features before and after every layer, [L + 1] of [N, C]."""
+        found = [h_NC]
+        for layer in range(self._settings.depth):
+            h_NC = self._matrix @ h_NC if weights_LCC is None else self._matrix @ h_NC @ weights_LCC[layer]
+            found.append(h_NC)
+        return found
 
-    def take(self, rows: Sequence[int]) -> Network:
-        """The networks of some of the runs."""
-        mine = Network.__new__(Network)
-        vars(mine).update(vars(self) | {"_propagate": self._propagate.take(rows)})
-        return mine
+    def _read(self, layers: Sequence[Floats]) -> Floats:
+        """The layers' sum that is read out, [N, C]."""
+        read_NC = np.zeros_like(layers[0])
+        for share, h_NC in zip(self._shares, layers, strict=True):
+            if share:
+                read_NC += share * h_NC
+        return read_NC

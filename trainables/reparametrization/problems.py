@@ -1,45 +1,90 @@
-"""The contract of a problem on a sparse graph, the graphs, and sparse matrices of a stack.
+"""The problems that are raced on: heat diffusion, synchronization and persistent homology, and their graphs.
 
-Shapes: S runs of the stack, N nodes of each graph, D numbers a node has, C features a node has.
+**Heat diffusion.** The Dirichlet energy ``1/2 sum_ij c_ij (x_i - x_j)^2`` over edges with conductances c is least where
+every free node has the mean temperature of its neighbours, weighted by conductance. With F the free nodes, B the held
+ones and L the Laplacian of the conductances it is ``1/2 x_F' L_FF x_F + x_F' L_FB t_B`` but for a constant: a linear
+system with a positive definite matrix, which a sparse factorisation solves.
+
+**Synchronization.** In the frame that turns with Kuramoto's oscillators of one frequency, the flow ``dx_i/dt = sum_j
+k_ij sin(x_j - x_i)`` goes down the gradient of ``sum_ij k_ij (1 - cos(x_i - x_j))`` over edges with couplings k
+(Kuramoto 1975; Acebron et al. 2005, Rev. Mod. Phys. 77, 137). It is 0 where a connected graph has one phase, and
+nowhere less.
+
+**Persistent homology.** All classes of H0 of a cloud of points are to die at one scale t: the loss is ``1/2 sum_d (d -
+t)^2`` over the deaths d, which are the lengths of the minimum spanning tree's edges (graphs.py). Its gradient is
+that of springs of length t along the tree, which changes as points move (Gabrielsson et al. 2020, AISTATS, PMLR 108,
+1553; Carriere et al. 2021, ICML, PMLR 139, 1294). Where the tree changes two edges are equally long, and the loss is
+continuous. It is 0 where all deaths are t, as for points t apart on a line. As long as a tree stays, nothing else is
+stationary: the one edge of a leaf pulls at it unless it is t long, then that of a leaf of the rest does, and so on.
+Loops (H1) have no such solution.
+
+Shapes: N nodes of a graph, D numbers a node has, E edges.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sparse
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
+import scipy.sparse.linalg as linear
 
-from trainables.reparametrization.settings import FEWEST, GraphSettings
+from trainables.reparametrization.graphs import (
+    Edges,
+    Floats,
+    across,
+    adjacency,
+    deaths,
+    edges,
+    gathered,
+    laplacian,
+    rng_of,
+    spanning_tree,
+    weighted,
+)
+from trainables.reparametrization.settings import PLANE, DiffusionSettings, HomologySettings, SynchronizationSettings
 
-Floats = NDArray[np.float64]
-Edges = NDArray[np.int64]
-"""[E, 2], both ends of every edge."""
-Curvature = Callable[[Tensor], Tensor]
-"""The Hessian's product with a direction of each run, [S, N, D] to [S, N, D]."""
+Curvature = Callable[[Floats], Floats]
+"""The Hessian's product with a direction, [N, D] to [N, D]."""
 
 
-@dataclass(frozen=True)
-class Instance:
-    """The problem of one run, the same for every method: made from (nodes, seed) and the settings alone.
+@dataclass(eq=False)
+class Problem(ABC):
+    """A loss on a sparse graph, made from (settings, nodes, seed) alone: the same for every method. Float64 throughout.
 
     ``start`` and ``solution`` are [N, D]; ``hessian`` is that of the loss at the start, ``laplacian`` that of the bare
-    graph without its weights: both scipy CSR [N, N]. Subclasses add the loss.
+    graph without its weights: both scipy CSR [N, N].
+
+    A gradient that is 0 by the mathematics is exactly 0: Adam divides a gradient by its own size, so that rounding
+    would become a full step.
     """
 
     start: Floats
     solution: Floats
     hessian: Any
     laplacian: Any
+
+    @classmethod
+    @abstractmethod
+    def drawn(cls, settings: Any, nodes: int, seed: int) -> Self:
+        """The problem of a graph with so many nodes, from its family's settings."""
+
+    @abstractmethod
+    def evaluate(self, x_ND: Floats) -> tuple[float, Floats]:
+        """The loss above that of the solution, and its gradient [N, D]."""
+
+    @abstractmethod
+    def curvature(self, x_ND: Floats) -> Curvature:
+        """Products with the Hessian at ``x_ND``."""
+
+    @abstractmethod
+    def diagonal(self, x_ND: Floats) -> Floats:
+        """Jacobi's preconditioner at ``x_ND``, [N, 1]: the Hessian's diagonal, or a positive bound of it."""
 
     def digest(self) -> str:
         """A hash of the problem."""
@@ -52,171 +97,188 @@ class Instance:
         return found.hexdigest()[:32]
 
 
-class Problem(ABC):
-    """The losses of a stack of runs, on their own graphs. Float64 throughout.
+@dataclass(eq=False)
+class HeatProblem(Problem):
+    """The energy ``1/2 x' hessian x - source' x``, with ``source`` [N, 1], N the free nodes. ``held_at`` holds the
+    temperatures of the held nodes.
 
-    A gradient that is 0 by the mathematics is exactly 0: Adam divides a gradient by its own size, so that rounding
-    would become a full step.
+    Every free node begins at a temperature of its own, from N(0, 1). From one common temperature all gradients but
+    those next to held nodes are 0 at first; Adam makes full steps of rounding errors there, so that its steps are
+    chaotic.
     """
 
-    def __init__(self, instances: Sequence[Instance], device: torch.device) -> None:
-        self.instances = tuple(instances)
-        self.device = device
+    source: Floats
+    held_at: Floats
 
     @classmethod
-    @abstractmethod
-    def drawn(cls, settings: Any, nodes: int, seed: int) -> Instance:
-        """The problem of one run, from its family's settings."""
-
-    @abstractmethod
-    def evaluate(self, x_SND: Tensor) -> tuple[Tensor, Tensor]:
-        """Each run's loss above that of its solution, [S], and the gradient [S, N, D]."""
-
-    @abstractmethod
-    def curvature(self, x_SND: Tensor) -> Curvature:
-        """Products with the Hessian where each run is."""
-
-    @abstractmethod
-    def diagonal(self, x_SND: Tensor) -> Tensor:
-        """Jacobi's preconditioner where each run is, [S, N, D]: the Hessian's diagonal, or a positive bound of it."""
-
-    def start(self) -> Tensor:
-        """The state every method begins at, [S, N, D]."""
-        return self.stacked([one.start for one in self.instances])
-
-    def take(self, rows: Sequence[int]) -> Problem:
-        """The problem of some of the runs."""
-        return type(self)([self.instances[row] for row in rows], self.device)
-
-    def stacked(self, arrays: Sequence[Floats]) -> Tensor:
-        """An array of each run as one tensor on the device."""
-        return torch.from_numpy(np.stack(arrays)).to(self.device)
-
-
-def inner(x_SND: Tensor, y_SND: Tensor) -> Tensor:
-    """The inner product of each run's parts, [S]."""
-    return (x_SND * y_SND).flatten(1).sum(dim=1)
-
-
-def rng_of(purpose: str, nodes: int, seed: int) -> np.random.Generator:
-    """The generator for one purpose on a graph of this size and seed. Neither mix nor method enters it."""
-    digest = hashlib.sha256(f"{purpose}|{nodes}|{seed}".encode()).digest()
-    return np.random.default_rng(int.from_bytes(digest[:16], "big"))
-
-
-# Graphs: symmetric adjacency matrices of zeros and ones, without loops or double edges.
-
-
-def adjacency(settings: GraphSettings, nodes: int, rng: np.random.Generator) -> Any:
-    """The adjacency matrix [nodes, nodes] of a graph: scipy CSR, float64, sorted indices.
-
-    Raises ``ValueError`` for fewer than :data:`FEWEST` nodes.
-    """
-    if nodes < FEWEST:
-        raise ValueError(f"a graph has at least {FEWEST} nodes, got {nodes}")
-    ends = _grid(nodes) if settings.kind == "grid" else _small_world(settings, nodes, rng)
-    ends = ends[ends[:, 0] != ends[:, 1]]
-    matrix = weighted(ends, np.ones(len(ends)), nodes)
-    matrix.data[:] = 1.0  # An edge drawn twice was summed.
-    return matrix
-
-
-def weighted(ends: Edges, weights: Floats, nodes: int) -> Any:
-    """The symmetric matrix [nodes, nodes] of edges with weights: scipy CSR, sorted indices."""
-    rows, columns = np.concatenate([ends, ends[:, ::-1]]).T
-    matrix = sparse.coo_matrix((np.tile(weights, 2), (rows, columns)), shape=(nodes, nodes)).tocsr()
-    matrix.sort_indices()
-    return matrix
-
-
-def laplacian(weights: Any) -> Any:
-    """``D - W`` of a symmetric matrix of edge weights; scipy CSR with sorted indices."""
-    found = (sparse.diags(np.asarray(weights.sum(axis=1)).ravel()) - weights).tocsr()
-    found.sort_indices()
-    return found
-
-
-def edges(matrix: Any) -> Edges:
-    """Every edge of a symmetric matrix once, the smaller end first, in order."""
-    upper = sparse.triu(matrix, k=1).tocoo()
-    found: Edges = np.stack([upper.row, upper.col], axis=1).astype(np.int64)
-    return found[np.lexsort((found[:, 1], found[:, 0]))]
-
-
-def _grid(nodes: int) -> Edges:
-    """Row by row, as square as can be; the last row may be short."""
-    across = math.isqrt(nodes - 1) + 1
-    node = np.arange(nodes)
-    right = node[(node % across != across - 1) & (node + 1 < nodes)]
-    down = node[node + across < nodes]
-    return np.concatenate([np.stack([right, right + 1], 1), np.stack([down, down + across], 1)])
-
-
-def _small_world(settings: GraphSettings, nodes: int, rng: np.random.Generator) -> Edges:
-    node = np.arange(nodes)
-    ends = np.concatenate([np.stack([node, (node + far) % nodes], 1) for far in range(1, settings.degree // 2 + 1)])
-    moved = rng.random(len(ends)) < settings.rewired
-    ends[moved, 1] = rng.integers(nodes, size=int(moved.sum()))
-    return ends
-
-
-# Sparse matrices of a stack as one, block by block along the diagonal.
-
-
-class SparseStack:
-    """S symmetric sparse matrices [N, N], float64, each applied to its own run's part of ``[S, N, D]``.
-
-    The rows of a product are summed one after the other, so a run's numbers do not depend on its neighbours.
-    """
-
-    def __init__(self, matrices: Sequence[Any], device: torch.device) -> None:
-        self._matrices = tuple(matrices)
-        self._device = device
-        self._joined = joined(matrices, device)
-
-    def __call__(self, x_SND: Tensor) -> Tensor:
-        """Each run's matrix times its part, with gradients."""
-        product: Tensor = _Product.apply(self._joined, x_SND)  # type: ignore[no-untyped-call]
-        return product
-
-    def take(self, rows: Sequence[int]) -> SparseStack:
-        """The matrices of some of the runs."""
-        return SparseStack([self._matrices[row] for row in rows], self._device)
-
-
-def joined(matrices: Sequence[Any], device: torch.device) -> Tensor:
-    """Sparse matrices block by block along the diagonal, as one sparse CSR tensor in float64."""
-    whole = sparse.block_diag(matrices, format="csr")
-    whole.sort_indices()
-    index = np.int32 if whole.nnz < 2**31 else np.int64
-    with warnings.catch_warnings():
-        # torch warns once that sparse CSR is in beta.
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support", category=UserWarning)
-        return torch.sparse_csr_tensor(
-            torch.from_numpy(whole.indptr.astype(index)),
-            torch.from_numpy(whole.indices.astype(index)),
-            torch.from_numpy(whole.data.astype(np.float64)),
-            size=whole.shape,
-            device=device,
-            check_invariants=False,
+    def drawn(cls, settings: DiffusionSettings, nodes: int, seed: int) -> HeatProblem:
+        """``nodes`` counts the held nodes too."""
+        heat, bare = settings.heat, adjacency(settings.graph, nodes, rng_of("graph", nodes, seed))
+        rng = rng_of("heat", nodes, seed)
+        ends = edges(bare)
+        whole = laplacian(weighted(ends, np.exp(heat.spread * rng.standard_normal(len(ends))), nodes))
+        held = np.sort(rng.choice(nodes, heat.held, replace=False))
+        held_at = rng.standard_normal(heat.held)
+        free = np.setdiff1d(np.arange(nodes), held)
+        # A part of the graph without a held node has no one solution: its first node leaks towards 0.
+        parts, part = sparse.csgraph.connected_components(bare, directed=False)
+        leak = np.zeros(nodes)
+        leak[[int(np.argmax(part == one)) for one in np.setdiff1d(np.arange(parts), part[held])]] = 1.0
+        hessian = (whole + sparse.diags(leak)).tocsr()[free][:, free].tocsr()
+        hessian.sort_indices()
+        source = -(whole[free][:, held] @ held_at)
+        return cls(
+            start=rng.standard_normal((len(free), 1)),
+            solution=solve(hessian, source)[:, None],
+            hessian=hessian,
+            laplacian=laplacian(bare)[free][:, free].tocsr(),
+            source=source[:, None],
+            held_at=held_at,
         )
 
+    def evaluate(self, x_ND: Floats) -> tuple[float, Floats]:
+        """The gradient is ``H x - source``, as one without the solution computes it: exactly 0 wherever both are. With
+        e the error the energy is ``1/2 e' H e`` above the least one."""
+        gradient_ND = self.hessian @ x_ND - self.source
+        return float(np.vdot(x_ND - self.solution, gradient_ND)) / 2, gradient_ND
 
-class _Product(torch.autograd.Function):
-    """The product with a symmetric sparse matrix, whose gradient is the same product again."""
+    def curvature(self, x_ND: Floats) -> Curvature:
+        """The same everywhere."""
+        return lambda v_ND: self.hessian @ v_ND
 
-    @staticmethod
-    def forward(ctx: Any, joined: Tensor, x_SND: Tensor) -> Tensor:
-        ctx.joined = joined
-        return _product(joined, x_SND)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
-        return None, _product(ctx.joined, gradients[0])
+    def diagonal(self, x_ND: Floats) -> Floats:
+        found: Floats = self.hessian.diagonal()[:, None]
+        return found
 
 
-def _product(joined: Tensor, x_SND: Tensor) -> Tensor:
-    flat = x_SND.reshape(-1, x_SND.shape[-1])
-    if flat.shape[1] == 1:
-        return torch.mv(joined, flat[:, 0]).reshape(x_SND.shape)
-    return torch.mm(joined, flat).reshape(x_SND.shape)
+def solve(matrix: Any, source: Floats) -> Floats:
+    """The solution of ``matrix x = source`` by a sparse factorisation, independent of every method that races."""
+    # Symmetric and positive definite: no pivots are needed, and an ordering of A + A' keeps the factors sparse.
+    factors = linear.splu(
+        matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+    )
+    found = factors.solve(source)
+    refined: Floats = found + factors.solve(source - matrix @ found)
+    return refined
+
+
+@dataclass(eq=False)
+class PhaseProblem(Problem):
+    """Phases on a graph, the ``ends`` of its edges and their couplings. ``solution`` is one of all that are alike."""
+
+    ends: Edges
+    coupling: Floats
+
+    @classmethod
+    def drawn(cls, settings: SynchronizationSettings, nodes: int, seed: int) -> PhaseProblem:
+        oscillators, bare = settings.oscillators, adjacency(settings.graph, nodes, rng_of("graph", nodes, seed))
+        rng = rng_of("phases", nodes, seed)
+        ends = edges(bare)
+        coupling = np.exp(oscillators.spread * rng.standard_normal(len(ends)))
+        start = oscillators.arc * rng.random(nodes)
+        # An edge that spans more than a quarter circle bends the other way: the Hessian at the start has both signs.
+        bent = coupling * np.cos(start[ends[:, 0]] - start[ends[:, 1]])
+        solution = np.full((nodes, 1), start.mean())
+        hessian = laplacian(weighted(ends, bent, nodes))
+        return cls(start[:, None], solution, hessian, laplacian(bare), ends, coupling)
+
+    def evaluate(self, x_ND: Floats) -> tuple[float, Floats]:
+        """With d the difference across an edge, ``1 - cos d`` is ``2 sin(d/2)^2``, in which nothing cancels."""
+        half_ED = across(self.ends, x_ND) / 2
+        sine_ED, coupling_ED = np.sin(half_ED), self.coupling[:, None]
+        loss = float((2 * coupling_ED * np.square(sine_ED)).sum())
+        return loss, gathered(self.ends, 2 * coupling_ED * sine_ED * np.cos(half_ED), len(x_ND))
+
+    def curvature(self, x_ND: Floats) -> Curvature:
+        bent_ED = self.coupling[:, None] * np.cos(across(self.ends, x_ND))
+        return lambda v_ND: gathered(self.ends, bent_ED * across(self.ends, v_ND), len(v_ND))
+
+    def diagonal(self, x_ND: Floats) -> Floats:
+        """Sums of a node's couplings: the diagonal where all phases are alike, and nowhere more."""
+        found: Floats = np.bincount(self.ends.ravel(), np.repeat(self.coupling, 2), len(x_ND))[:, None].astype(
+            np.float64
+        )
+        return found
+
+
+@dataclass(eq=False)
+class CloudProblem(Problem):
+    """A cloud of points whose classes of H0 are to die at ``scale``. ``solution`` is one of many: points on a line.
+
+    ``hessian`` and ``laplacian`` are about the tree at the start. The Hessian's entry for two points is a 2 x 2 block;
+    here it is half of the block's trace, its mean over all directions, as a network moves points in all directions
+    alike.
+    """
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        self._seen: tuple[Floats, Springs] | None = None
+
+    @classmethod
+    def drawn(cls, settings: HomologySettings, nodes: int, seed: int) -> CloudProblem:
+        start = math.sqrt(nodes) * rng_of("cloud", nodes, seed).random((nodes, PLANE))
+        scale = settings.diagram.deaths * float(deaths(start).mean())
+        tree = spanning_tree(start)
+        springs = Springs(start, tree, scale)
+        # Along an edge its block of the Hessian is 1, across it ``1 - t / length``.
+        return cls(
+            start=start,
+            solution=np.stack([scale * np.arange(nodes), np.zeros(nodes)], axis=1),
+            hessian=laplacian(weighted(tree, (1 + springs.across) / 2, nodes)),
+            laplacian=laplacian(weighted(tree, np.ones(len(tree)), nodes)),
+            scale=scale,
+        )
+
+    def evaluate(self, x_ND: Floats) -> tuple[float, Floats]:
+        """Points that are no longer finite have an infinite loss and no gradient."""
+        if not np.isfinite(x_ND).all():
+            return math.inf, np.zeros_like(x_ND)
+        springs = self._springs(x_ND)
+        return springs.loss(), springs.gradient()
+
+    def curvature(self, x_ND: Floats) -> Curvature:
+        return self._springs(x_ND).product
+
+    def diagonal(self, x_ND: Floats) -> Floats:
+        """Numbers of a point's edges: along an edge its block of the Hessian is 1, across it never more."""
+        return self._springs(x_ND).degrees()[:, None]
+
+    def _springs(self, points: Floats) -> Springs:
+        """The springs at these points; the last found are kept, for a method that stays where it is."""
+        if self._seen is None or not np.array_equal(self._seen[0], points):
+            self._seen = (points.copy(), Springs(points, spanning_tree(points), self.scale))
+        return self._seen[1]
+
+
+class Springs:
+    """The loss of a cloud whose tree is known, with its derivatives. ``across`` [E] is each edge's curvature across
+    itself."""
+
+    def __init__(self, points: Floats, tree: Edges, scale: float) -> None:
+        self._tree, self._nodes = tree, len(points)
+        far_ED = across(tree, points)
+        length_E = np.hypot(far_ED[:, 0], far_ED[:, 1])
+        self._over_E = length_E - scale
+        # Points in one place have no direction, and are left where they are.
+        inverse_E = np.divide(1.0, length_E, out=np.zeros_like(length_E), where=length_E > 0)
+        self._along_ED = far_ED * inverse_E[:, None]
+        self.across = np.where(length_E > 0, 1 - scale * inverse_E, 0.0)
+
+    def loss(self) -> float:
+        """Half of the sum of squares by which deaths miss the scale."""
+        return float(np.square(self._over_E).sum() / 2)
+
+    def gradient(self) -> Floats:
+        """Of the loss, [N, 2]."""
+        return gathered(self._tree, self._over_E[:, None] * self._along_ED, self._nodes)
+
+    def product(self, v_ND: Floats) -> Floats:
+        """The Hessian's with a direction, [N, 2]."""
+        apart_ED = across(self._tree, v_ND)
+        along_ED = (apart_ED * self._along_ED).sum(axis=1, keepdims=True) * self._along_ED
+        return gathered(self._tree, along_ED + self.across[:, None] * (apart_ED - along_ED), self._nodes)
+
+    def degrees(self) -> Floats:
+        """Edges of each point, [N]."""
+        return np.bincount(self._tree.ravel(), minlength=self._nodes).astype(np.float64)

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import networkx
 import numpy as np
 import pytest
 import scipy.sparse as sparse
-import torch
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import linkage
 from scipy.optimize import minimize
 
-from tests.trainables.reparametrization.racing import families
 from trainables.contract.settings import SettingsError
-from trainables.reparametrization.clouds import CloudInstance, CloudProblem, cloud_instance, deaths, spanning_tree
-from trainables.reparametrization.heat import HeatInstance, HeatProblem, heat_instance
-from trainables.reparametrization.phases import PhaseInstance, PhaseProblem, phase_instance
-from trainables.reparametrization.problems import Instance, adjacency, laplacian
+from trainables.reparametrization.graphs import adjacency, deaths, laplacian, spanning_tree
+from trainables.reparametrization.problems import CloudProblem, HeatProblem, PhaseProblem, Problem
 from trainables.reparametrization.settings import (
     DiagramSettings,
+    DiffusionSettings,
     GraphSettings,
-    HeatSettings,
+    HomologySettings,
     Kind,
-    OscillatorSettings,
+    SynchronizationSettings,
 )
 
 Array = NDArray[np.float64]
-CPU = torch.device("cpu")
-PROBLEMS = {"heat": HeatProblem, "phases": PhaseProblem, "clouds": CloudProblem}
 
 
 def of(kind: Kind, nodes: int = 200, seed: int = 0, **settings: float) -> sparse.csr_matrix:
@@ -77,16 +73,19 @@ def test_mistakes_are_refused() -> None:
         of("grid", 15)
 
 
-def heat(nodes: int = 100, seed: int = 0) -> HeatInstance:
-    return heat_instance(GraphSettings(), HeatSettings(), nodes, seed)
+def heat(kind: Kind = "grid", nodes: int = 100, seed: int = 0) -> HeatProblem:
+    return HeatProblem.drawn(DiffusionSettings(graph=GraphSettings(kind)), nodes, seed)
 
 
-def phases(nodes: int = 49, seed: int = 0) -> PhaseInstance:
-    return phase_instance(GraphSettings(), OscillatorSettings(), nodes, seed)
+def phases(nodes: int = 49, seed: int = 0) -> PhaseProblem:
+    return PhaseProblem.drawn(SynchronizationSettings(), nodes, seed)
 
 
-def cloud(nodes: int = 40, seed: int = 0) -> CloudInstance:
-    return cloud_instance(DiagramSettings(), nodes, seed)
+def cloud(nodes: int = 40, seed: int = 0, share: float = 0.5) -> CloudProblem:
+    return CloudProblem.drawn(HomologySettings(diagram=DiagramSettings(share)), nodes, seed)
+
+
+MADE: dict[str, Callable[..., Problem]] = {"heat": heat, "phases": phases, "clouds": cloud}
 
 
 def heights(points: Array) -> Array:
@@ -94,80 +93,70 @@ def heights(points: Array) -> Array:
     return np.asarray(linkage(points, "single")[:, 2])
 
 
-def energy(one: HeatInstance, x: Array) -> float:
+def energy(one: HeatProblem, x: Array) -> float:
     return float((x.T @ (one.hessian @ x) / 2 - one.source.T @ x)[0, 0])
 
 
-def loss(one: Instance, x: Array) -> float:
+def loss(one: Problem, x: Array) -> float:
     """By the formula, without the problem's code."""
-    if isinstance(one, HeatInstance):
+    if isinstance(one, HeatProblem):
         return energy(one, x) - energy(one, one.solution)
-    if isinstance(one, PhaseInstance):
+    if isinstance(one, PhaseProblem):
         pairs = zip(one.ends, one.coupling, strict=True)
         return float(sum(coupling * (1 - np.cos(x[i, 0] - x[j, 0])) for (i, j), coupling in pairs))
-    assert isinstance(one, CloudInstance)
+    assert isinstance(one, CloudProblem)
     return float(((heights(x) - one.scale) ** 2).sum() / 2)
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_loss_gradient_and_curvature_are_the_formulas(name: str) -> None:
-    made = {"heat": heat, "phases": phases, "clouds": cloud}[name]
-    found = [made(seed=seed) for seed in range(2)]
-    problem = PROBLEMS[name](found, CPU)
-    excess, gradient = problem.evaluate(problem.start())
-    direction = np.random.default_rng(0).standard_normal(found[0].start.shape)
-    directions = problem.stacked([direction, direction])
-    bent = problem.curvature(problem.start())(directions)
-    for row, one in enumerate(found):
-        assert float(excess[row]) == pytest.approx(loss(one, one.start), rel=1e-9)
-        step = 1e-4  # Small enough for a tree to stay.
-        ahead, behind = loss(one, one.start + step * direction), loss(one, one.start - step * direction)
-        slope = float((gradient[row].numpy() * direction).sum())
-        assert slope == pytest.approx((ahead - behind) / (2 * step), rel=1e-4)
-        curvature = (ahead - 2 * loss(one, one.start) + behind) / step**2
-        assert float((bent[row].numpy() * direction).sum()) == pytest.approx(curvature, rel=1e-3)
-        if name != "clouds":  # There the instance has one number for a block of two by two.
-            assert bent[row].numpy() == pytest.approx(one.hessian @ direction, rel=1e-9)
-    at_solution = problem.evaluate(problem.stacked([one.solution for one in found]))
-    assert float(at_solution[0].abs().max()) < 1e-20
-    assert float(at_solution[1].abs().max()) < 1e-12
+@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_loss_gradient_and_curvature_are_the_formulas(name: str, seed: int) -> None:
+    one = MADE[name](seed=seed)
+    excess, gradient = one.evaluate(one.start)
+    direction = np.random.default_rng(0).standard_normal(one.start.shape)
+    bent = one.curvature(one.start)(direction)
+    assert excess == pytest.approx(loss(one, one.start), rel=1e-9)
+    step = 1e-4  # Small enough for a tree to stay.
+    ahead, behind = loss(one, one.start + step * direction), loss(one, one.start - step * direction)
+    assert np.vdot(gradient, direction) == pytest.approx((ahead - behind) / (2 * step), rel=1e-4)
+    curvature = (ahead - 2 * loss(one, one.start) + behind) / step**2
+    assert np.vdot(bent, direction) == pytest.approx(curvature, rel=1e-3)
+    if name != "clouds":  # There the Hessian has one number for a block of two by two.
+        assert bent == pytest.approx(one.hessian @ direction, rel=1e-9)
+    at_solution = one.evaluate(one.solution)
+    assert abs(at_solution[0]) < 1e-20
+    assert np.abs(at_solution[1]).max() < 1e-12
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", MADE)
 def test_the_preconditioner_is_the_diagonal_or_bounds_it(name: str) -> None:
-    problem = families()[name].problem([families()[name].instance(16, 0)], "cpu")
-    x = problem.start()
-    product, found = problem.curvature(x), problem.diagonal(x).flatten()
-    units = torch.eye(found.numel(), dtype=torch.float64)
-    exact = torch.stack([product(unit.view_as(x)).flatten() @ unit for unit in units])
+    one = MADE[name](nodes=16)
+    shape = one.start.shape
+    product, found = one.curvature(one.start), np.broadcast_to(one.diagonal(one.start), shape).ravel()
+    exact = np.array([product(unit.reshape(shape)).ravel() @ unit for unit in np.eye(len(found))])
     assert (found > 0).all()
     assert (found >= exact - 1e-12).all()
     if name == "heat":
-        torch.testing.assert_close(found, exact)
+        assert found == pytest.approx(exact, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", MADE)
 def test_a_seed_decides_the_problem(name: str) -> None:
-    family = families()[name]
-    assert family.instance(36, 1).digest() == family.instance(36, 1).digest()
-    assert family.instance(36, 1).digest() != family.instance(36, 2).digest()
+    made = MADE[name]
+    assert made(seed=1).digest() == made(seed=1).digest() != made(seed=2).digest()
 
 
 def test_gradients_are_exactly_zero_where_nothing_pulls() -> None:
     """Rounding would become full steps of Adam. At a common temperature only neighbours of held nodes feel a pull."""
     one = heat(nodes=512)
-    flat = torch.zeros(1, *one.start.shape, dtype=torch.float64)
-    gradient = HeatProblem([one], CPU).evaluate(flat)[1]
-    assert int(gradient.count_nonzero()) == np.count_nonzero(one.source)
-    assert np.count_nonzero(one.source) <= 16
-    still = PhaseProblem([phases()], CPU)
-    alike = torch.full((1, 49, 1), 1.234, dtype=torch.float64)
-    assert not still.evaluate(alike)[1].any()
+    gradient = one.evaluate(np.zeros_like(one.start))[1]
+    assert np.count_nonzero(gradient) == np.count_nonzero(one.source) <= 16
+    assert not phases().evaluate(np.full((49, 1), 1.234))[1].any()
 
 
 @pytest.mark.parametrize("kind", ["grid", "small_world"])
 def test_heat_stands_still_as_a_dense_solver_says(kind: Kind) -> None:
-    found = heat_instance(GraphSettings(kind), HeatSettings(), 100, 0)
+    found = heat(kind)
     exact = np.linalg.solve(found.hessian.toarray(), found.source[:, 0])
     assert found.solution[:, 0] == pytest.approx(exact, rel=1e-9, abs=1e-12)
     # The maximum principle: no node is hotter or colder than all that are held.
@@ -177,11 +166,10 @@ def test_heat_stands_still_as_a_dense_solver_says(kind: Kind) -> None:
 def test_a_long_run_of_another_lbfgs_comes_to_one_phase() -> None:
     """scipy's, on the loss alone, from the same start: the solution is reached, and nothing lies below it."""
     one = phases()
-    problem = PhaseProblem([one], CPU)
 
     def both(at: Array) -> tuple[float, Array]:
-        excess, gradient = problem.evaluate(torch.from_numpy(at)[None, :, None])
-        return float(excess[0]), gradient[0, :, 0].numpy()
+        excess, gradient = one.evaluate(at[:, None])
+        return excess, gradient[:, 0]
 
     limits = {"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-10}
     found = minimize(both, one.start[:, 0], jac=True, method="L-BFGS-B", options=limits)
@@ -192,16 +180,15 @@ def test_a_long_run_of_another_lbfgs_comes_to_one_phase() -> None:
 
 def test_the_hessian_of_a_cloud_is_its_mean_over_directions() -> None:
     one = cloud(nodes=16)
-    product = CloudProblem([one], CPU).curvature(torch.from_numpy(one.start)[None])
-    units = torch.eye(32, dtype=torch.float64).reshape(32, 1, 16, 2)
-    whole = torch.stack([product(unit).flatten() for unit in units]).numpy().reshape(16, 2, 16, 2)
+    product = one.curvature(one.start)
+    whole = np.stack([product(unit.reshape(16, 2)).ravel() for unit in np.eye(32)]).reshape(16, 2, 16, 2)
     assert one.hessian.toarray() == pytest.approx((whole[:, 0, :, 0] + whole[:, 1, :, 1]) / 2, rel=1e-12, abs=1e-12)
     assert one.laplacian.diagonal().sum() == 2 * 15
     assert one.hessian.nnz <= 16 + 2 * 15
 
 
 def test_what_is_asked_of_a_cloud_is_a_share_of_what_is_there() -> None:
-    one = cloud_instance(DiagramSettings(0.3), 40, 0)
+    one = cloud(share=0.3)
     assert one.scale == pytest.approx(0.3 * heights(one.start).mean(), rel=1e-9)
     assert heights(one.solution) == pytest.approx(np.full(39, one.scale), rel=1e-9)
 

@@ -1,0 +1,157 @@
+"""Graphs as sparse matrices, sums over their edges, and minimum spanning trees of points in the plane.
+
+Adjacency matrices are symmetric, of zeros and ones, without loops or double edges. Shapes: N nodes of a graph, D
+numbers a node has, E edges.
+
+The Vietoris-Rips filtration joins two points at the scale of their distance. Every class of H0 is born at scale 0, with
+a point of its own, and dies where an edge joins its component to an older one: the deaths are the lengths of the
+minimum spanning tree's edges (Edelsbrunner and Harer 2010, Computational Topology, chapter VII). The tree is a part of
+the Delaunay triangulation (Shamos and Hoey 1975, FOCS, p. 151), which has at most three edges a point: all is sparse.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sparse
+from numpy.typing import NDArray
+from scipy.spatial import Delaunay, QhullError
+
+from trainables.reparametrization.settings import FEWEST, GraphSettings
+
+Floats = NDArray[np.float64]
+Edges = NDArray[np.int64]
+"""[E, 2], both ends of every edge."""
+
+
+def rng_of(purpose: str, nodes: int, seed: int) -> np.random.Generator:
+    """The generator for one purpose on a graph of this size and seed. Neither mix nor method enters it."""
+    digest = hashlib.sha256(f"{purpose}|{nodes}|{seed}".encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest[:16], "big"))
+
+
+def adjacency(settings: GraphSettings, nodes: int, rng: np.random.Generator) -> Any:
+    """The adjacency matrix [nodes, nodes] of a graph: scipy CSR, float64, sorted indices.
+
+    Raises ``ValueError`` for fewer than :data:`FEWEST` nodes.
+    """
+    if nodes < FEWEST:
+        raise ValueError(f"a graph has at least {FEWEST} nodes, got {nodes}")
+    ends = _grid(nodes) if settings.kind == "grid" else _small_world(settings, nodes, rng)
+    ends = ends[ends[:, 0] != ends[:, 1]]
+    matrix = weighted(ends, np.ones(len(ends)), nodes)
+    matrix.data[:] = 1.0  # An edge drawn twice was summed.
+    return matrix
+
+
+def weighted(ends: Edges, weights: Floats, nodes: int) -> Any:
+    """The symmetric matrix [nodes, nodes] of edges with weights: scipy CSR, sorted indices."""
+    rows, columns = np.concatenate([ends, ends[:, ::-1]]).T
+    matrix = sparse.coo_matrix((np.tile(weights, 2), (rows, columns)), shape=(nodes, nodes)).tocsr()
+    matrix.sort_indices()
+    return matrix
+
+
+def laplacian(weights: Any) -> Any:
+    """``D - W`` of a symmetric matrix of edge weights; scipy CSR with sorted indices."""
+    found = (sparse.diags(np.asarray(weights.sum(axis=1)).ravel()) - weights).tocsr()
+    found.sort_indices()
+    return found
+
+
+def edges(matrix: Any) -> Edges:
+    """Every edge of a symmetric matrix once, the smaller end first, in order."""
+    upper = sparse.triu(matrix, k=1).tocoo()
+    found: Edges = np.stack([upper.row, upper.col], axis=1).astype(np.int64)
+    return found[np.lexsort((found[:, 1], found[:, 0]))]
+
+
+def _grid(nodes: int) -> Edges:
+    """Row by row, as square as can be; the last row may be short."""
+    across = math.isqrt(nodes - 1) + 1
+    node = np.arange(nodes)
+    right = node[(node % across != across - 1) & (node + 1 < nodes)]
+    down = node[node + across < nodes]
+    return np.concatenate([np.stack([right, right + 1], 1), np.stack([down, down + across], 1)])
+
+
+def _small_world(settings: GraphSettings, nodes: int, rng: np.random.Generator) -> Edges:
+    node = np.arange(nodes)
+    ends = np.concatenate([np.stack([node, (node + far) % nodes], 1) for far in range(1, settings.degree // 2 + 1)])
+    moved = rng.random(len(ends)) < settings.rewired
+    ends[moved, 1] = rng.integers(nodes, size=int(moved.sum()))
+    return ends
+
+
+def across(ends: Edges, x_ND: Floats) -> Floats:
+    """Differences across edges, [E, D]."""
+    return x_ND[ends[:, 0]] - x_ND[ends[:, 1]]
+
+
+def gathered(ends: Edges, edge_ED: Floats, nodes: int) -> Floats:
+    """Sums over edges [N, D], in their order: added to the first end, taken off the second."""
+    first, second = ends.T
+    columns = [np.bincount(first, column, nodes) - np.bincount(second, column, nodes) for column in edge_ED.T]
+    return np.stack(columns, axis=1)
+
+
+def spanning_tree(points: Floats) -> Edges:
+    """The minimum spanning tree of points in the plane, [N - 1, 2], the smaller end first, in order.
+
+    Of lengths that are equal the edge with the smaller ends counts as the shorter. Raises ``ValueError`` for fewer than
+    two points, other than two coordinates, or coordinates that are not finite.
+    """
+    if points.ndim != 2 or points.shape[1] != 2 or len(points) < 2:
+        raise ValueError(f"a tree needs at least two points of the plane, [N, 2]; got an array {points.shape}")
+    if not np.isfinite(points).all():
+        raise ValueError("a tree needs points whose coordinates are finite")
+    candidates = _candidates(points)
+    far = points[candidates[:, 0]] - points[candidates[:, 1]]
+    # Ranks in place of lengths: scipy takes an edge of length 0 for none.
+    rank = np.empty(len(candidates))
+    rank[np.argsort(np.hypot(far[:, 0], far[:, 1]), kind="stable")] = np.arange(1, len(candidates) + 1)
+    begin = np.searchsorted(candidates[:, 0], np.arange(len(points) + 1))
+    graph = sparse.csr_matrix((rank, candidates[:, 1], begin), shape=(len(points), len(points)))
+    tree = sparse.csgraph.minimum_spanning_tree(graph).tocoo()
+    return _once(np.stack([tree.row, tree.col], axis=1), len(points))
+
+
+def deaths(points: Floats) -> NDArray[np.float64]:
+    """The scales at which the classes of H0 of a cloud die, ascending, [N - 1]; one class never does."""
+    tree = spanning_tree(points)
+    far = points[tree[:, 0]] - points[tree[:, 1]]
+    return np.sort(np.hypot(far[:, 0], far[:, 1]))
+
+
+def _candidates(points: Floats) -> Edges:
+    """Edges that hold the minimum spanning tree, each once, in order: those of the Delaunay triangulation."""
+    try:
+        # Qhull loses what is small beside the distance from the origin.
+        made = Delaunay(points - points.mean(axis=0))
+    except QhullError:
+        # All on one line, as far as float64 can tell, or too few for a triangle: neighbours along the line.
+        return _along_a_line(points)
+    ends = made.simplices[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
+    # A point that lies on another, or on an edge, as far as float64 can tell, is left out of the triangulation.
+    for left_out, triangle, nearest in made.coplanar:
+        ends = np.concatenate(
+            [ends, [(left_out, nearest), *((left_out, corner) for corner in made.simplices[triangle])]]
+        )
+    return _once(ends[ends[:, 0] != ends[:, 1]], len(points))
+
+
+def _along_a_line(points: Floats) -> Edges:
+    centred = points - points.mean(axis=0)
+    spread = np.abs(centred).max()
+    direction = np.linalg.svd(centred / spread if spread > 0 else centred, full_matrices=False)[2][0]
+    order = np.argsort(centred @ direction, kind="stable")
+    return _once(np.stack([order[:-1], order[1:]], axis=1), len(points))
+
+
+def _once(ends: NDArray[Any], nodes: int) -> Edges:
+    """Every edge once, the smaller end first, in order."""
+    numbers = np.unique(ends.min(axis=1).astype(np.int64) * nodes + ends.max(axis=1))
+    return np.stack(np.divmod(numbers, nodes), axis=1)
