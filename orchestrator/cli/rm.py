@@ -22,7 +22,7 @@ def rm_command(
 ) -> None:
     """Delete a sweep and the runs that no other sweep refers to, after asking.
 
-    Its records in MLflow are marked as deleted; `mlflow gc` removes them and their artifacts for good.
+    Its records in MLflow and their artifacts go too. An MLflow server keeps records in its trash until `mlflow gc`.
     """
     from orchestrator.catalogue.lookup import space_of
     from orchestrator.catalogue.reading import State

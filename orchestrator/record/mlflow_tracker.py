@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -20,6 +20,7 @@ from mlflow.entities import Metric, Param, Run, RunTag, ViewType
 from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+from mlflow.utils import get_results_from_paginated_fn
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from orchestrator.home.records import FIGURE, RunRecord, Sweep
@@ -230,15 +231,7 @@ class MlflowTracker(Tracker):
     def _find(self, sweep: Sweep, tags: dict[str, str]) -> list[Run]:
         """The sweep's records with these tags."""
         conditions = " and ".join(f"tags.`{key}` = '{value}'" for key, value in {"sweep": sweep.id, **tags}.items())
-        return list(self._pages(self._experiment(sweep), conditions))
-
-    def _pages(self, experiment: str, conditions: str) -> Iterator[Run]:
-        token = None
-        while True:
-            page = self._client.search_runs([experiment], conditions, max_results=ROWS_A_PAGE, page_token=token)
-            yield from page
-            if not (token := page.token):
-                return
+        return _all_runs(self._client, [self._experiment(sweep)], conditions)
 
     def _sweep_run(self, sweep: Sweep) -> str:
         return self._sweeps.get(sweep.id) or self._begin(sweep)
@@ -282,27 +275,37 @@ class MlflowTracker(Tracker):
 
 
 def remove_sweep(store: Store, experiment: str, sweep_id: str) -> int:
-    """Delete a sweep's records and their artifacts; returns the number of records, those deleted before included.
+    """Delete a sweep's records and their artifacts for good; returns the number of records.
 
-    MLflow keeps deleted records, without their artifacts, until its trash is emptied (``mlflow gc``).
+    A server cannot be asked for more than MLflow's trash: there the records stay, without artifacts, until `mlflow gc`.
     """
-    runs: list[Run] = []
     with store_errors(store):
-        client, token = MlflowClient(store.uri), None
+        client = MlflowClient(store.uri)
         found = client.get_experiment_by_name(experiment)
-        while found is not None:
-            page = client.search_runs(
-                [found.experiment_id], f"tags.sweep = '{sweep_id}'", ViewType.ALL, ROWS_A_PAGE, page_token=token
-            )
-            runs += page
-            if not (token := page.token):
-                break
+        if found is None:
+            return 0
+        runs = _all_runs(client, [found.experiment_id], f"tags.sweep = '{sweep_id}'", ViewType.ALL)
+        # The step of `mlflow gc` for one run. The command itself would empty the whole trash of experiments.
+        for_good = getattr(client._tracking_client.store, "_hard_delete_run", None)
         for run in runs:
             if run.info.lifecycle_stage == "active":
                 client.delete_run(run.info.run_id)
             files = get_artifact_repository(run.info.artifact_uri, store.uri)
             files.delete_artifacts()  # type: ignore[no-untyped-call]
-    return len(runs)
+            if for_good is not None:
+                for_good(run.info.run_id)
+        return len(runs)
+
+
+def _all_runs(
+    client: MlflowClient, experiments: Sequence[str], conditions: str, view: int = ViewType.ACTIVE_ONLY
+) -> list[Run]:
+    """The runs of these experiments that meet the conditions, of all of MLflow's pages."""
+
+    def page(most: int, token: str | None) -> Sequence[Run]:
+        return client.search_runs(list(experiments), conditions, view, most, page_token=token)
+
+    return list(get_results_from_paginated_fn(page, ROWS_A_PAGE))
 
 
 def _ended(run: Run) -> bool:

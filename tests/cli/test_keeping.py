@@ -29,10 +29,14 @@ def records(home: Path) -> dict[str, int]:
     client = MlflowClient(choose(home, {}).uri)
     experiments = [each.experiment_id for each in client.search_experiments()]
     counts: dict[str, int] = {}
-    for run in client.search_runs(experiments, run_view_type=ViewType.ACTIVE_ONLY):
+    for run in client.search_runs(experiments, run_view_type=ViewType.ALL):
         sweep = run.data.tags["sweep"]
         counts[sweep] = counts.get(sweep, 0) + 1
     return counts
+
+
+def artifacts(home: Path) -> int:
+    return sum(path.is_file() for path in (home / "artifacts").rglob("*"))
 
 
 def test_a_sweep_is_deleted_from_everywhere_and_another_one_stays(run: Program, tmp_path: Path) -> None:
@@ -40,13 +44,14 @@ def test_a_sweep_is_deleted_from_everywhere_and_another_one_stays(run: Program, 
     for _ in range(2):
         run_sweep(small, RunOptions(home=tmp_path, local_debug=True), quiet())
     kept, gone = Home(tmp_path).sweep_ids()
-    before = records(tmp_path)
+    before, files = records(tmp_path), artifacts(tmp_path)
     assert before[kept] == before[gone] > 4
     ended = run("rm", gone, "--home", tmp_path, "--yes")
     assert ended.code == 0, ended.err
     assert f"{before[gone]} records in MLflow" in ended.out
     assert Home(tmp_path).sweep_ids() == [kept]
     assert records(tmp_path) == {kept: before[kept]}
+    assert artifacts(tmp_path) == files // 2 > 0
     assert not list((tmp_path / "sweeps").glob(".*"))
 
 

@@ -428,7 +428,7 @@ def test_a_deleted_sweep_leaves_no_record_and_no_artifact(empty: Path, tmp_path:
     assert remove_sweep(store, finished.sweep.spec.name, finished.sweep.id) == count
     assert kept.runs() == []
     assert not any(path.is_file() for path in (tmp_path / "artifacts").rglob("*"))
-    assert remove_sweep(store, finished.sweep.spec.name, finished.sweep.id) == count  # Again, without harm.
+    assert remove_sweep(store, finished.sweep.spec.name, finished.sweep.id) == 0  # Again, without harm.
     assert remove_sweep(store, "no_such_space", finished.sweep.id) == 0
 
 
