@@ -27,6 +27,7 @@ from orchestrator.errors import SweepError, UserError
 from orchestrator.space import strict_yaml
 from orchestrator.space.spaces import load_space
 from orchestrator.terminal.error_output import describe, exit_code_of
+from tests.record.servers import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -286,17 +287,10 @@ def test_the_program_exits_2_on_stderr_alone() -> None:
 # -- failures: exit code 1 ------------------------------------------------------------------------------------------
 
 
-def closed_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def test_an_unreachable_tracking_server_stops_a_sweep_before_it_begins(
     run: Run, units: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    uri = f"http://user:secret@127.0.0.1:{closed_port()}"
+    uri = f"http://user:secret@127.0.0.1:{free_port()}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     ended = run("run", units, "--local-debug")
     assert ended.code == 1
@@ -307,7 +301,7 @@ def test_an_unreachable_tracking_server_stops_a_sweep_before_it_begins(
 
 
 def test_an_unreachable_ray_address_stops_a_sweep_before_it_begins(run: Run, units: str) -> None:
-    address = f"127.0.0.1:{closed_port()}"
+    address = f"127.0.0.1:{free_port()}"
     ended = run("run", units, "--address", address)
     assert ended.code == 1
     assert is_one_clear_message(ended.err)
@@ -455,7 +449,7 @@ def test_a_wheel_away_from_the_clone_knows_its_search_spaces(tmp_path: Path) -> 
 @pytest.mark.slow
 def test_ui_serves_the_record_on_loopback_and_leaves_nothing_behind(run: Run, units: str, tmp_path: Path) -> None:
     assert run("run", units, "--local-debug").code == 0
-    port, own = closed_port(), closed_port()
+    port, own = free_port(), free_port()
     ports = ["--port", str(own), "--mlflow-port", str(port)]
     command = [sys.executable, "-m", "orchestrator", "ui", "--steer", "--home", str(tmp_path / "results"), *ports]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:

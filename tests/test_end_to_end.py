@@ -129,24 +129,6 @@ def test_a_killed_driver_resumes_to_the_same_set_of_runs(smoke: tuple[Path, str]
 
 
 @pytest.mark.slow
-def test_ctrl_c_stops_cleanly_and_says_how_to_go_on(tmp_path: Path) -> None:
-    # So many steps that it cannot be over before it is asked to stop.
-    longer = ["--set", "settings.training.steps=4000", "--set", "sizes=[4, 16]"]
-    driver = subprocess.Popen(
-        [*COMMAND, *GRID, *longer, "--home", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    deadline = time.monotonic() + 200
-    while not entries(tmp_path) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    os.kill(driver.pid, signal.SIGINT)
-    said, _ = driver.communicate(timeout=120)
-    assert driver.returncode == 130, said
-    [sweep_id] = Home(tmp_path).sweep_ids()
-    assert f"--resume {sweep_id}" in said
-    assert "Traceback" not in said
-
-
-@pytest.mark.slow
 def test_a_family_that_raises_is_retried_alone_and_named(tmp_path: Path) -> None:
     """A family from outside, in a module of the user's directory, that breaks on one seed."""
     (tmp_path / "brittle.py").write_text(

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.home.files import Home
+from tests.record.servers import free_port
 from tests.sweep.sweeps import ended
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,12 +29,6 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can start Slurm's daemons"),
     pytest.mark.skipif(not all(map(shutil.which, NEEDED)), reason="needs slurm-wlm and munge"),
 ]
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 @pytest.fixture

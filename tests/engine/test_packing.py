@@ -89,14 +89,10 @@ def test_without_an_address_a_cluster_that_happens_to_run_here_is_left_alone(
         assert "GPU" not in engine.describe()
 
 
-def test_a_stack_without_a_gpu_sees_none(cluster: MakeCluster, tmp_path: Path) -> None:
-    address = cluster({"num_cpus": 2, "num_gpus": 4})
-    said = sweep(address, tmp_path, sizes=[8, 16], seeds=1, settings={"sleep_s": 0.05})
-    assert {turn.gpus for turn in said} == {""}
-
-
-def test_four_stacks_share_two_gpus_and_each_sees_its_own(cluster: MakeCluster, tmp_path: Path) -> None:
+def test_four_stacks_share_two_gpus_and_each_sees_its_own_and_others_none(cluster: MakeCluster, tmp_path: Path) -> None:
     address = cluster({"num_cpus": 4, "num_gpus": 2})
+    said = sweep(address, tmp_path / "without", sizes=[8], seeds=1, settings={"sleep_s": 0.05})
+    assert {turn.gpus for turn in said} == {""}
     resources = {"gpu_per_stack": 0.5, "max_stack": 1}
     said = sweep(address, tmp_path, sizes=[8, 16, 32, 64], seeds=3, resources=resources, settings={"sleep_s": 0.4})
     seen = {turn.process: turn.gpus for turn in said}

@@ -18,6 +18,7 @@ from orchestrator.engine.ray.engine import RayEngine
 from orchestrator.engine.ray.session import PATIENT
 from orchestrator.space.resources import Resources
 from tests.engine.nodes import RAY
+from tests.record.servers import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -49,12 +50,6 @@ def test_a_plain_run_listens_on_loopback_alone_and_is_patient(tmp_path: Path) ->
     assert at["gcs_server"]
     assert at["raylet"]
     assert {address.removeprefix("::ffff:") for addresses in at.values() for address in addresses} == {"127.0.0.1"}
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("", 0))
-        return int(taken.getsockname()[1])
 
 
 @pytest.fixture(scope="module")

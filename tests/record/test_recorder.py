@@ -68,9 +68,9 @@ def queue(recorder: Recorder, finished: Finished) -> list[str]:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while not condition():
-        assert time.monotonic() < until, "waited 10 s in vain"
+        assert time.monotonic() < until, "waited 60 s in vain"
         time.sleep(0.005)
 
 
@@ -89,16 +89,15 @@ def test_the_sweep_never_waits_and_hears_of_a_slow_store(finished: Finished) -> 
     gate = threading.Event()
 
     def before() -> None:
-        assert gate.wait(10)
+        assert gate.wait(60)
 
     notebook = Notebook(before)
     recorder = Recorder(lambda: notebook)
-    started = time.monotonic()
     expected = queue(recorder, finished)
     assert not recorder.behind
     for _ in range(MOST_WAITING):
         recorder.begin(finished.sweep)
-    assert time.monotonic() - started < 1
+    assert not notebook.lines  # All are queued, and none is written.
     assert recorder.waiting == len(expected) + MOST_WAITING
     assert recorder.behind
     assert recorder.close(0.05) == len(expected) + MOST_WAITING
@@ -139,7 +138,7 @@ def test_closing_in_an_outage_tries_once_more_and_counts_what_is_left(finished: 
     outage.lasts = lasts
     started = time.monotonic()
     assert recorder.close(20) == (len(expected) if lasts else 0)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
     assert notebook.lines == ([] if lasts else expected)
 
 
@@ -159,11 +158,13 @@ def test_a_tracker_that_cannot_be_opened_is_opened_again(finished: Finished) -> 
 
 
 def test_provisional_answers_are_recorded_now_and_then(finished: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder_module, "SO_FAR_EVERY_S", 0.2)
+    monkeypatch.setattr(recorder_module, "SO_FAR_EVERY_S", 600.0)
     notebook, outcomes = Notebook(), [(run.config, run.outcome) for run in finished.runs]
     recorder = Recorder(lambda: notebook)
     recorder.so_far(finished.sweep, lambda: outcomes)  # Too early: the sweep has just begun.
-    time.sleep(0.25)
+    with monkeypatch.context() as later:
+        later.setattr(recorder_module, "SO_FAR_EVERY_S", 0.0)
+        recorder.so_far(finished.sweep, lambda: outcomes)
     for _ in range(5):
         recorder.so_far(finished.sweep, lambda: outcomes)
     assert recorder.close(30) == 0

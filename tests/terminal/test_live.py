@@ -154,7 +154,9 @@ def test_a_log_file_gets_plain_lines_once_each() -> None:
     file = io.StringIO()
     with LiveView(Console(file=file, width=40), lambda: SNAPSHOT, status_every_s=0.05) as view:
         view.run_ended("add", 24, 0, "accuracy 0.31 [not markup] after 40 s")
-        time.sleep(0.4)
+        until = time.monotonic() + 60
+        while file.getvalue().count(status_line(SNAPSHOT)) < 2 and time.monotonic() < until:
+            time.sleep(0.01)
     lines = untimed(file.getvalue())
     assert lines[0] == "add 24 seed 0: accuracy 0.31 [not markup] after 40 s"
     assert sum(line.startswith("warning: the MLflow store") for line in lines) == 1
