@@ -305,7 +305,7 @@ def _all_runs(
     def page(most: int, token: str | None) -> Sequence[Run]:
         return client.search_runs(list(experiments), conditions, view, most, page_token=token)
 
-    return list(get_results_from_paginated_fn(page, ROWS_A_PAGE))
+    return list(get_results_from_paginated_fn(page, ROWS_A_PAGE))  # type: ignore[no-untyped-call]
 
 
 def _ended(run: Run) -> bool:
