@@ -125,8 +125,10 @@ class SweepResults:
         """A figure: ``curves`` (accuracy against size; of every task of one ``mix`` where one is given),
         ``embeddings`` (their similarities below and above each transition), ``learning`` (accuracy over steps) or
         ``transitions`` (in parameters, as ``compare`` draws them). Save it with ``.savefig``. Raises ``UserError``."""
-        from orchestrator.report import learning, panels, side_by_side
         from orchestrator.report.figures import comparisons, transitions
+        from orchestrator.report.figures.learning import learning_figure
+        from orchestrator.report.figures.similarity import similarities_figure
+        from orchestrator.report.side_by_side import Compared
 
         answer, spec, runs = self.answer, self.spec, self._stored.runs
         if mix is not None and (kind != "curves" or mix not in spec.mix_named):
@@ -138,11 +140,11 @@ class SweepResults:
         if kind == "curves":
             return transitions.curve_figure(spec, answer, mix) if mix else comparisons.main_figure(spec, answer)
         if kind == "learning":
-            return learning.learning_figure(spec, runs, spec.question)
+            return learning_figure(spec, runs, spec.question)
         if kind == "transitions":
-            return comparisons.forest_figure([side_by_side.Compared(self.id, answer)], spec.question)
+            return comparisons.forest_figure([Compared(self.id, answer)], spec.question)
         if kind == "embeddings":
-            drawn = panels.similarities_figure(answer, runs, spec.question)
+            drawn = similarities_figure(answer, runs, spec.question)
             if drawn is None:
                 raise UserError(f"no run of {self.id} left an array 'similarity' yet")
             return drawn

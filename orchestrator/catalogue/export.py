@@ -1,13 +1,5 @@
 """Sweeps as files that others read: tables, a report, comparisons. Column names never change: notebooks rest on them.
 
-``runs``, one row a run:
-    ``sweep``, ``space``, ``variant``, ``profile``; ``key``, ``mix``, ``size``, ``seed``, ``steps_factor`` (above 1: an
-    audit of the budget, no evidence); ``status`` (finished, diverged, failed), ``steps``, ``seconds``; ``accuracy`` and
-    ``floor`` (of the target; the floor is the best constant answer's), ``parameters``, ``core_parameters``;
-    ``reused_from``; then for every task ``test_accuracy/TASK`` and ``floor/TASK``, ``probe/PROBE/NUMBER`` for what
-    probes found in its model, and the run's further measures by their own names (``measure/NAME`` where a column above
-    has that name).
-
 ``curves``, one row an evaluation and task:
     ``sweep``, ``key``, ``mix``, ``size``, ``seed``, ``steps_factor``; ``step``, ``loss`` (in the family's unit),
     ``task``, ``accuracy`` (validation); then ``measure/NAME`` for what else was measured at that evaluation.
@@ -27,74 +19,33 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from orchestrator.catalogue.reading import State, StoredSweep
 from orchestrator.errors import UserError
 from orchestrator.home.files import whole_directory, write_whole
-from orchestrator.home.probed import numbers_of
 from orchestrator.home.records import REPORT
 from orchestrator.report.rows import rows
+from orchestrator.report.run_table import EXPORTED, MEASURE, columns_text, run_values
 from orchestrator.report.side_by_side import Compared
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MEASURE = "measure/"
-"""Prefix of the columns of measures, against name clashes."""
-RUN_COLUMNS = (
-    *("sweep", "space", "variant", "profile", "key", "mix", "size", "seed", "steps_factor", "status", "steps"),
-    *("seconds", "accuracy", "floor", "parameters", "core_parameters", "reused_from"),
-)
 CURVE_COLUMNS = ("sweep", "key", "mix", "size", "seed", "steps_factor", "step", "loss", "task", "accuracy")
-TRANSITION_COLUMNS = (
-    *("sweep", "space", "variant", "profile", "size_axis", "mix", "recipe", "task", "is_target", "verdict"),
-    *("transition", "low", "high"),
-    *("transition_parameters", "low_parameters", "high_parameters"),
-    *("transition_core_parameters", "low_core_parameters", "high_core_parameters"),
-    *("transition_absolute", "low_absolute", "high_absolute"),
-    *("p_above", "p_below", "tested_from", "tested_to", "runs", "diverged", "failed"),
-    *("synergy", "synergy_low", "synergy_high", "synergy_decided"),
-    *("synergy_core", "synergy_core_low", "synergy_core_high", "synergy_core_decided"),
-    *("budget_limited", "words"),
-)
+COLUMNS = "columns.txt"
+"""In the exported directory: the meaning of each column."""
 
 
 def runs_frame(stored: StoredSweep) -> pd.DataFrame:
     """The runs that ended, in the order they did."""
     import pandas as pd
 
-    spec = stored.spec
-    family = spec.make_family()
-    counts = {size: family.parameters(size) for size in {run.config.size for run in stored.runs}}
-    found: list[dict[str, Any]] = []
-    for run in stored.runs:
-        config, outcome = run.config, run.outcome
-        found.append(
-            {
-                **_sweep_columns(stored),
-                "key": run.key,
-                "mix": config.label,
-                "size": config.size,
-                "seed": config.seed,
-                "steps_factor": config.steps_factor,
-                "status": outcome.status.value,
-                "steps": outcome.steps,
-                "seconds": outcome.measures.get("seconds"),
-                "accuracy": outcome.accuracy.get(spec.target),
-                "floor": outcome.floor.get(spec.target),
-                "parameters": counts[config.size].total,
-                "core_parameters": counts[config.size].core,
-                "reused_from": run.found_in,
-                **{f"test_accuracy/{task}": accuracy for task, accuracy in outcome.accuracy.items()},
-                **{f"floor/{task}": floor for task, floor in outcome.floor.items()},
-                **numbers_of(run.directory),
-                **{_measure(name): value for name, value in outcome.measures.items() if name != "seconds"},
-            }
-        )
-    further = sorted({name for row in found for name in row} - set(RUN_COLUMNS))
-    numbers = ["seconds", "accuracy", "floor", "parameters", "core_parameters", *further]
-    return pd.DataFrame(found, columns=[*RUN_COLUMNS, *further]).astype(dict.fromkeys(numbers, float))
+    found = run_values(stored.sweep, stored.runs)
+    columns = [column.name for column in EXPORTED]
+    further = sorted({name for row in found for name in row} - set(columns))
+    numbers = [*(column.name for column in EXPORTED if column.number), *further]
+    return pd.DataFrame(found, columns=[*columns, *further]).astype(dict.fromkeys(numbers, float))
 
 
 def curves_frame(stored: StoredSweep) -> pd.DataFrame:
@@ -118,30 +69,16 @@ def transitions_frame(stored: StoredSweep) -> pd.DataFrame:
     """The table of results, the target of each mix first."""
     import pandas as pd
 
-    found = stored.answer
-    values = [{**_sweep_columns(stored), "size_axis": found.size_axis, **row.columns()} for row in rows(found)]
-    frame = pd.DataFrame(values, columns=list(TRANSITION_COLUMNS))
+    spec = stored.spec
+    about = {"sweep": stored.id, "space": spec.name, "variant": spec.variant, "profile": spec.profile}
+    values = [{**about, "size_axis": spec.size_axis, **row.columns()} for row in rows(stored.answer)]
     flags = ["synergy_decided", "synergy_core_decided", "budget_limited"]
     numbers = [
         name
-        for name in TRANSITION_COLUMNS
+        for name in values[0]
         if name.startswith(("transition", "low", "high", "p_", "synergy")) and name not in flags
     ]
-    return frame.astype({**dict.fromkeys(numbers, float), **dict.fromkeys(flags, "boolean")})
-
-
-def _measure(name: str) -> str:
-    """The column of a run's own measure."""
-    return f"{MEASURE}{name}" if name in RUN_COLUMNS or "/" in name else name
-
-
-def _sweep_columns(stored: StoredSweep) -> dict[str, str]:
-    spec = stored.spec
-    return {"sweep": stored.id, "space": spec.name, "variant": spec.variant, "profile": spec.profile}
-
-
-COLUMNS = "columns.txt"
-"""Beside the tables: what each column means."""
+    return pd.DataFrame(values).astype({**dict.fromkeys(numbers, float), **dict.fromkeys(flags, "boolean")})
 
 
 def export(stored: StoredSweep, directory: Path) -> list[Path]:
@@ -159,7 +96,7 @@ def export(stored: StoredSweep, directory: Path) -> list[Path]:
         for name, table in tables.items():
             table.to_parquet(aside / f"{name}.parquet", index=False)
             table.to_csv(aside / f"{name}.csv", index=False)
-        (aside / COLUMNS).write_text((__doc__ or "").strip() + "\n", encoding="utf-8")
+        (aside / COLUMNS).write_text(f"{(__doc__ or '').strip()}\n\n{columns_text()}\n", encoding="utf-8")
     return sorted(directory.iterdir())
 
 

@@ -23,7 +23,7 @@ from orchestrator.home.reading import Unreadable, UnreadableError
 from orchestrator.home.records import RunRecord, Sweep
 from orchestrator.home.run_files import directory_bytes
 from orchestrator.report.answer import Answer, answer
-from orchestrator.report.words.advice import NextStep
+from orchestrator.report.words.next_step import NextStep
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.validation import explain
 from trainables.base import SettingsError, Status

@@ -10,7 +10,7 @@ from orchestrator.cost import Cost, cost_of
 from orchestrator.home.reading import Unreadable
 from orchestrator.report.answer import MixAnswer
 from orchestrator.report.rows import Row, targets
-from orchestrator.report.words.findings import verdict_line
+from orchestrator.report.words.verdicts import verdict_line
 from orchestrator.search.base import MixProgress, Request
 from orchestrator.space.evidence import is_evidence, searcher_of
 from orchestrator.terminal.snapshot import by_size

@@ -39,7 +39,7 @@ def explain_command(sweep: OneSweep, home: HomeOption = HOME, debug: Debug = Fal
     """Explain a sweep in plain words: the question, the finding, how sure it is, what to run next."""
     from rich.text import Text
 
-    from orchestrator.report.words.advice import explain, next_step
+    from orchestrator.report.words.next_step import explain, next_step
 
     stored, console = open_sweep(sweep, home), wide_console()
     for paragraph in explain(stored.spec, stored.answer, stored.state.value):
@@ -152,7 +152,9 @@ def compare_command(
         output_path(output)
 
     place = Home(home.resolve())
-    ids = dict.fromkeys(each for given in sweeps for each in find_variants(place, given))
+    ids = [each for given in sweeps for each in find_variants(place, given)]
+    if twice := [each for each in dict.fromkeys(ids) if ids.count(each) > 1]:
+        raise UserError(f"{twice[0]} was named twice: a sweep is not compared with itself")
     print_comparison([open_sweep(each, home) for each in ids], output)
 
 
@@ -160,7 +162,7 @@ def print_comparison(sweeps: Sequence[StoredSweep], output: Path | None = None) 
     """Print transitions side by side, and how they move where the sweeps are variants that differ in a number. The
     figure goes to ``output``, where one is given."""
     from orchestrator.catalogue.export import compared
-    from orchestrator.report.scaling import can_scale, scaling_figure, scaling_words
+    from orchestrator.report.side_by_side import can_scale, scaling_words
     from orchestrator.report.table import comparison_view
 
     found = compared(sweeps)
@@ -173,10 +175,7 @@ def print_comparison(sweeps: Sequence[StoredSweep], output: Path | None = None) 
         from orchestrator.report.figures.comparisons import can_compare, forest_figure, variants_figure
         from orchestrator.report.figures.style import save
 
-        if can_compare(found):
-            figure = variants_figure(found, sweeps[0].spec.question)
-        else:
-            figure = scaling_figure(found, sweeps[0].spec.question) if can_scale(found) else forest_figure(found)
+        figure = variants_figure(found, sweeps[0].spec.question) if can_compare(found) else forest_figure(found)
         typer.echo(f"figure  {save(figure, output)}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,7 +28,7 @@ def reproduce_command(
         typer.Option(metavar="TIME", help="Begin no sweep that is expected to end later: 2h, 45min; 0s runs nothing."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(help="Where table.md, table.csv and index.html go; by default into the home.")
+        Path | None, typer.Option(help="Where table.md and table.csv go; by default into the home.")
     ] = None,
     home: HomeOption = HOME,
     address: Annotated[str | None, typer.Option(help="Use the Ray cluster at this address.")] = None,
@@ -52,12 +51,11 @@ def reproduce_command(
     folder = (output or place.root / "reproduce" / profile).resolve()
     options = RunOptions(home=home, address=address, hardware=hardware, local_debug=local_debug)
     try:
-        found.run(options, seconds, lambda: _write(found, profile, folder, place.root))
+        found.run(options, seconds, lambda: _write(found, folder))
     finally:
         _show(found)
-        _write(found, profile, folder, place.root)
+        _write(found, folder)
         typer.echo(f"table   {folder / 'table.md'}")
-        typer.echo(f"page    {folder / 'index.html'}")
 
 
 def _all(profile: str) -> list[str]:
@@ -97,32 +95,23 @@ def _show(found: Reproduction) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from orchestrator.report.reproduction import HEADER, cells, summary
+    from orchestrator.report.statements import HEADER, summary
 
     table = Table(box=None, pad_edge=False)
     for header in HEADER:
         table.add_column(header, overflow="fold")
     rows = found.rows()
     for row in rows:
-        table.add_row(*map(Text, cells(row)))
+        table.add_row(*map(Text, row.cells))
     wide_console().print(table)
     typer.echo(summary(rows))
 
 
-def _write(found: Reproduction, profile: str, folder: Path, home: Path) -> None:
+def _write(found: Reproduction, folder: Path) -> None:
     from orchestrator.home.files import write_whole
-    from orchestrator.home.records import REPORT
-    from orchestrator.report import reproduction
-    from orchestrator.report.words.numbers import duration
+    from orchestrator.report.statements import as_csv, markdown
+    from orchestrator.report.words.numbers import counted, duration
 
-    count = len(found.sweeps)
-    cost = f"{count} sweep{'' if count == 1 else 's'}, {duration(found.seconds)} of training."
-    there = [(each.id, each.sweep.directory / REPORT) for each in found.sweeps]
-    links = {sweep: os.path.relpath(path, folder) for sweep, path in there if path.is_file()}
-    content = reproduction.Reproduction(profile, tuple(found.rows()), cost, links)
-    for name, text in (
-        ("table.md", reproduction.markdown(content)),
-        ("table.csv", reproduction.as_csv(content)),
-        ("index.html", reproduction.reproduction_page(content)),
-    ):
-        write_whole(folder / name, text)
+    rows, cost = found.rows(), f"{counted(len(found.sweeps), 'sweep')}, {duration(found.seconds)} of training."
+    write_whole(folder / "table.md", markdown(rows, cost))
+    write_whole(folder / "table.csv", as_csv(rows))

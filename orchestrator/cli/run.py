@@ -87,7 +87,7 @@ def _run_one(spec: SweepSpec, options: RunOptions, console: Console) -> None:
     found = run_sweep(spec, options, console)
     if console.quiet:
         from orchestrator.report import table
-        from orchestrator.report.words.advice import next_step
+        from orchestrator.report.words.next_step import next_step
 
         typer.echo(table.plain(table.answer_table(found), next_step(spec, found)))
 

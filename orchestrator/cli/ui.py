@@ -33,9 +33,8 @@ def ui_command(
     from orchestrator.home.files import Home
     from orchestrator.record import store
     from orchestrator.record.page import address, serve
-    from orchestrator.report.page.index import REFRESH_S
     from orchestrator.site.server import WATCH_REFRESH_S, free_port, new_token, serving
-    from orchestrator.site.sweeps import SweepPages, record_links
+    from orchestrator.site.sweeps import REFRESH_S, SweepPages, record_links
 
     chosen = store.choose(home)
     if chosen.artifacts is None and chosen.uri.startswith("http"):

@@ -12,11 +12,18 @@ from typing import Any
 from orchestrator.home.records import Sweep
 from orchestrator.record.content import Content, Sample, finite, metric_name, sweep_note, with_settings
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.page.index import headline
 from orchestrator.report.rows import Row, named, rows
 from orchestrator.report.table import answer_table, plain
-from orchestrator.report.words.advice import next_step
-from orchestrator.report.words.findings import count_words, saving, sentence, size_words, verdict_line
+from orchestrator.report.words.next_step import next_step
+from orchestrator.report.words.verdicts import (
+    count_words,
+    saving,
+    sentence,
+    sentences,
+    size_words,
+    verdict_line,
+    verdict_lines,
+)
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import LEVEL, Transition
@@ -106,7 +113,7 @@ def _saving(answer: Answer, mix: MixAnswer) -> str:
 
 def answer_words(answer: Answer) -> str:
     """An answer in one line: its headline, then every mix's verdict."""
-    first, verdicts = headline(answer)
+    first, verdicts = sentences(answer)[0], verdict_lines(answer)
     return "; ".join((first, *verdicts))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.report.answer import Answer, Count, MixAnswer, TaskAnswer
-from orchestrator.report.words.findings import count_words, saving, size_words
+from orchestrator.report.words.verdicts import count_words, saving, size_words
 from orchestrator.transition.types import Estimate, SizeShare, Synergy, Verdict
 
 
@@ -143,6 +143,5 @@ def _estimate(unit: str, found: Estimate) -> dict[str, float | None]:
 
 
 def _synergy(name: str, found: Synergy | None) -> dict[str, Any]:
-    if found is None:
-        return {}
-    return {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high, f"{name}_decided": found.decided}
+    sides = (None,) * 4 if found is None else (found.value, found.low, found.high, found.decided)
+    return dict(zip((name, f"{name}_low", f"{name}_high", f"{name}_decided"), sides, strict=True))

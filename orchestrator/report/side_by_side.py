@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from orchestrator.report.answer import Answer
 from orchestrator.report.rows import Row, targets
-from orchestrator.report.words.findings import sentences
-from orchestrator.transition.scaling import Share, variation
+from orchestrator.report.words.verdicts import sentences
+from orchestrator.transition.scaling import Place, Scaling, Share, scaling, variation
 from orchestrator.transition.types import Synergy, Verdict
 
 SEED = 0
-"""Of the generator for intervals of variance shares: the same answer gives the same text."""
+"""Of the generator for intervals of variance shares and exponents: the same answer gives the same text."""
+KNOWN = (Verdict.FOUND, Verdict.ABOVE, Verdict.BELOW, Verdict.UNDECIDED)
+"""Verdicts with a posterior that a law may rest on; a plateau is no transition."""
 
 
 @dataclass(frozen=True)
@@ -131,3 +133,54 @@ def _sign(synergy: Synergy) -> int:
 
 def _percent(share: Share) -> str:
     return f"{share.value:.0%} [{share.low:.0%}, {share.high:.0%}]"
+
+
+@dataclass(frozen=True)
+class MixScaling:
+    """How the transition of one mix moves along the setting; ``law`` is None where too little is known."""
+
+    mix: str
+    law: Scaling | None
+
+
+def can_scale(compared: Sequence[Compared]) -> bool:
+    """Whether these are variants of one space that differ in a number."""
+    return len(compared) > 1 and len({(each.space, each.along) for each in compared}) == 1 and bool(compared[0].along)
+
+
+def mix_scalings(compared: Sequence[Compared]) -> list[MixScaling]:
+    """A law for each mix that every variant has, in the order of the first."""
+    shared = [
+        mix.mix
+        for mix in compared[0].answer.mixes
+        if all(mix.mix in {other.mix for other in each.answer.mixes} for each in compared)
+    ]
+    rng = np.random.default_rng(SEED)
+    return [MixScaling(mix, _law(compared, mix, rng)) for mix in shared]
+
+
+def scaling_words(compared: Sequence[Compared]) -> Iterator[str]:
+    """A sentence for each mix: ``add: n_embed at the transition goes as modulus^0.6 [0.2, 1.1], over 4 values``."""
+    name = compared[0].along.rpartition(".")[2]
+    axis = compared[0].answer.size_axis
+    for each in mix_scalings(compared):
+        law = each.law
+        if law is None:
+            yield f"{each.mix}: too little is known to say how {axis} at the transition moves with {name}"
+            continue
+        span = f"{law.exponent:.2f} [{law.low:.2f}, {law.high:.2f}]"
+        said = f"{each.mix}: {axis} at the transition goes as {name}^{span}, over {law.places} values"
+        if law.bounded:
+            said += f"; transitions beyond the sizes are counted at the largest {axis}"
+        yield said
+
+
+def _law(compared: Sequence[Compared], mix: str, rng: np.random.Generator) -> Scaling | None:
+    places = []
+    for each in compared:
+        found = each.answer.mix(mix).target.transition
+        if found.density is None or found.verdict not in KNOWN or each.place is None:
+            return None
+        largest, beyond = float(each.answer.counts[-1].size), found.verdict is Verdict.ABOVE
+        places.append(Place(each.place, found.density, largest, beyond))
+    return scaling(places, compared[0].answer.confidence, rng)

@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.files import Home
-from orchestrator.report.page.templates import render
+from orchestrator.report.page import render
 from orchestrator.site.resuming import Resuming
 from orchestrator.site.sweeps import SweepPages
 

@@ -1,4 +1,5 @@
-"""The sweeps of a home as pages; an unchanged sweep is read and drawn once."""
+"""The pages of a home: all sweeps with question, answer, figure, state and age, and the report of each. An unchanged
+sweep is read and drawn once."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -19,17 +20,68 @@ from orchestrator.home.notes import StopRequest, ask_to_stop, asked_to_stop
 from orchestrator.home.reading import Unreadable
 from orchestrator.record.page import places
 from orchestrator.record.store import Store, StoreError
+from orchestrator.report.answer import CONFIDENCE
 from orchestrator.report.figures.comparisons import main_figure, narrow_figure
 from orchestrator.report.figures.style import inline_svg
-from orchestrator.report.page.index import REFRESH_S, Entry, Link, headline, index_page
+from orchestrator.report.page import render
 from orchestrator.report.page.report import PageContent, Served, page
-from orchestrator.report.page.templates import render
-from orchestrator.report.structure import structures, told
-from orchestrator.report.words.advice import Paragraph, in_short
+from orchestrator.report.probed import structures, told
+from orchestrator.report.words.next_step import Paragraph, in_short
+from orchestrator.report.words.verdicts import sentences, verdict_lines
 from orchestrator.site.resuming import Resuming
+from orchestrator.transition.types import LEVEL
+
+REFRESH_S = 30
+"""Seconds between reloads of the page while a sweep runs."""
+HOW_TO_READ = (
+    f"Transition: the size at which the mean score reaches {LEVEL:.0%} of its asymptote, with its {CONFIDENCE:.0%} "
+    "interval in brackets. 3/5 at 12: three of the five seeds tried at size 12 learned."
+)
+
 
 SHOWN = 30
 """Sweeps with answer and figure on the page; a figure takes half a second to draw. Older ones have links only."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """An address with more about a sweep."""
+
+    name: str
+    address: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One sweep. ``about`` tells it from others of the same question. ``headline`` is its answer in a sentence,
+    ``verdicts`` a line a mix, ``told`` says more; ``why`` is the reason it cannot be read. ``figure``, ``narrow`` (for
+    a phone) and ``report`` are addresses, ``""`` for none. Of one that runs: ``training`` now, ``stoppable`` mixes and
+    requests to stop, ``asked``. Of an interrupted one: ``again``, the command that resumes it, ``resumable`` by a
+    button, and ``resuming``, the state of a process that did."""
+
+    id: str
+    question: str
+    profile: str
+    state: str
+    runs: int
+    begun: datetime
+    changed: datetime
+    headline: str = ""
+    verdicts: tuple[str, ...] = ()
+    told: tuple[Paragraph, ...] = ()
+    why: str = ""
+    figure: str = ""
+    narrow: str = ""
+    about: str = ""
+    report: str = ""
+    links: tuple[Link, ...] = ()
+    training: tuple[str, ...] = ()
+    stoppable: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
+    again: str = ""
+    resumable: bool = False
+    resuming: str = ""
+
 
 Links = Callable[[], tuple[Mapping[str, tuple[Link, ...]], str]]
 """Each sweep's addresses in the record, by its id, and an error (``""`` for none)."""
@@ -94,14 +146,17 @@ class SweepPages:
                 self._entry(sweep_id, links.get(sweep_id, ()), place < SHOWN)
                 for place, sweep_id in enumerate(self._home.sweep_ids())
             ]
-        notes = [f"MLflow's record does not answer: {out}"] if out else []
-        return index_page(
-            entries,
-            datetime.now(UTC),
-            home=str(self._home.root),
-            notes=notes,
-            refresh_s=self._refresh_s,
+        running = any(entry.state == "running" for entry in entries)
+        now = datetime.now(UTC)
+        return render(
+            "index.html.j2",
+            entries=entries,
+            home=self._home.root,
+            notes=[f"MLflow's record does not answer: {out}"] if out else [],
+            told=HOW_TO_READ if any(entry.verdicts for entry in entries) else "",
+            refresh=self._refresh_s if running or may_steer else None,
             may_steer=may_steer,
+            age=lambda when: age(now, when),
         )
 
     def report(self, sweep_id: str) -> str:
@@ -185,12 +240,12 @@ class SweepPages:
         )
         if isinstance(found, Outline):
             return replace(known, why=str(found.unreadable))
-        said, verdicts = headline(found.answer) if shown else ("see its report for the answer", ())
+        said = sentences(found.answer)[0] if shown else "see its report for the answer"
         known = replace(
             known,
             about=", ".join(filter(None, (found.spec.variant, found.answer.subject))),
             headline=said,
-            verdicts=verdicts,
+            verdicts=verdict_lines(found.answer) if shown else (),
             told=self._once("told", found.id, self._signature(found.id), lambda: _told_of(found)) if shown else (),
             figure=f"figure/{found.id}.svg?{len(found.runs)}" if shown and found.runs else "",
             narrow=f"narrow/{found.id}.svg?{len(found.runs)}" if shown and found.runs else "",
@@ -249,3 +304,13 @@ def _training_words(run: Unfinished, axis: str, target: str) -> str:
 
 def _say_nothing(said: str) -> None:
     """A stack whose files are being written is on the next page."""
+
+
+def age(now: datetime, then: datetime) -> str:
+    """``just now``, ``12 min ago``, ``5 h ago``, ``3 days ago``."""
+    seconds = max(0.0, (now - then).total_seconds())
+    for unit, word in ((86400, "day"), (3600, "h"), (60, "min")):
+        if count := int(seconds // unit):
+            plural = "s" if word == "day" and count > 1 else ""
+            return f"{count} {word}{plural} ago"
+    return "just now"

@@ -1,7 +1,7 @@
 """Statements about a search space, with their sources, that finished sweeps are held against.
 
 They stand in the file of the space itself, under ``expects:``; a space that is ``like`` another takes none over. The
-rule of the verdicts: :mod:`orchestrator.report.verdicts`.
+rule of the verdicts: :mod:`orchestrator.report.statements`.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ from orchestrator.report import table
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.style import save_both
-from orchestrator.report.page.probe_tables import probe_notes
 from orchestrator.report.page.report import PageContent, page
-from orchestrator.report.words.advice import next_step
+from orchestrator.report.probed import probe_notes
+from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.numbers import counted, found_runs
 from orchestrator.sweep.options import RunOptions
 from trainables.base import Status

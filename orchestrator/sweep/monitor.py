@@ -14,7 +14,7 @@ from orchestrator.home.files import SweepFiles
 from orchestrator.home.journal import Ended
 from orchestrator.home.lifecycle import record_of
 from orchestrator.home.records import RunRecord
-from orchestrator.report.words import findings
+from orchestrator.report.words import verdicts
 from orchestrator.search.base import Request
 from orchestrator.simulation.remaining import Running
 from orchestrator.space.evidence import scores
@@ -216,7 +216,7 @@ class Monitor:
         if known != len(points):
             told = transition(points, spec.sizes)
             tested = [point.size for point in points] or spec.sizes
-            words = findings.between(told, min(tested), max(tested))
+            words = verdicts.between(told, min(tested), max(tested))
             posterior = () if told.density is None else by_size(told.density, spec.sizes)
             verdict = Verdict(words, told.verdict is transition_types.Verdict.FOUND)
             self._judged[mix] = (len(points), posterior, verdict)

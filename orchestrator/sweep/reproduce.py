@@ -16,14 +16,10 @@ from orchestrator.errors import SweepError
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
 from orchestrator.home.journal import recall
-from orchestrator.home.probed import numbers_of
 from orchestrator.home.records import Sweep
 from orchestrator.prediction import entropies
-from orchestrator.report.inside import Seen, judge_inside
-from orchestrator.report.learning_order import Learned, judge_order, learned_at
-from orchestrator.report.scaling import can_scale
-from orchestrator.report.verdicts import Row, judge, judge_law, not_run
-from orchestrator.space.evidence import stands_for_its_size
+from orchestrator.report.side_by_side import can_scale
+from orchestrator.report.statements import Row, judge, judge_law, not_run
 from orchestrator.space.expected import LAW, ORDER, Expectation, about
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spec import SweepSpec
@@ -114,12 +110,8 @@ class Reproduction:
             there = self._answered.get(self._place(spec))
             asked = about(experiment.expected, spec.variant)
             if there is not None:
-                yield from judge(spec.name, spec.variant, asked, there.answer, there.id)
-                yield from judge_inside(spec.name, spec.variant, asked, there.answer, _seen(there), there.id)
-                if any(each.finds in ORDER for each in asked):
-                    yield from judge_order(
-                        spec.name, spec.variant, asked, there.answer, _learned(there), entropies(spec), there.id
-                    )
+                entropy = entropies(spec) if any(each.finds in ORDER for each in asked) else {}
+                yield from judge(spec.name, spec.variant, asked, there.answer, there.id, there.runs, entropy)
             else:
                 for each in asked:
                     yield from not_run(spec.name, spec.variant, each, spec.plain_mixes, self._why(spec))
@@ -187,28 +179,6 @@ class Reproduction:
 
     def _place(self, spec: SweepSpec) -> tuple[str, str]:
         return spec.name, spec.variant
-
-
-def _seen(sweep: StoredSweep) -> dict[str, list[Seen]]:
-    """The numbers of probes in the finished runs of each mix, in the budget asked for; without first phases."""
-    levels = {mix.mix: mix.target.transition.level for mix in sweep.answer.mixes}
-    found: dict[str, list[Seen]] = {mix: [] for mix in levels}
-    for run in sweep.runs:
-        config, outcome = run.config, run.outcome
-        if config.label in found and stands_for_its_size(config, outcome):
-            level = levels[config.label]
-            learned = level is not None and outcome.accuracy[sweep.answer.target] >= level
-            found[config.label].append(Seen(config.size, learned, numbers_of(run.directory)))
-    return found
-
-
-def _learned(sweep: StoredSweep) -> dict[str, list[Learned]]:
-    """When the finished runs of each mix learned their tasks, in the budget that was asked for."""
-    found: dict[str, list[Learned]] = {mix.mix: [] for mix in sweep.answer.mixes}
-    for run in sweep.runs:
-        if run.config.label in found and stands_for_its_size(run.config, run.outcome):
-            found[run.config.label].append(learned_at(run.outcome))
-    return found
 
 
 def _named(spec: SweepSpec) -> str:

@@ -46,7 +46,7 @@ from orchestrator.sweep.stopping import (
     stopped_words,
     stopper,
 )
-from orchestrator.terminal.live import LiveView
+from orchestrator.terminal.live_view import LiveView
 from trainables.base import Outcome, RunConfig, Status
 
 RECORD_TIMEOUT_S, INTERRUPTED_TIMEOUT_S = 60.0, 10.0

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.stats import hypergeom
 
 from orchestrator.transition.transition import SURE
 from orchestrator.transition.types import Between, Density, Doubt, Estimate, Synergy, Transition, Verdict
@@ -62,6 +61,8 @@ def _between(baseline: Transition, mix: Transition, sign: int) -> Between | None
         return None
     (mix_learned, mix_tried), (baseline_learned, baseline_tried) = counts
     learned, tried = counts[0] if sign > 0 else counts[1]
+    from scipy.stats import hypergeom  # Takes .8 s to import.
+
     p = float(hypergeom.sf(learned - 1, mix_tried + baseline_tried, mix_learned + baseline_learned, tried))
     return Between(min(sizes), max(sizes), mix_learned, mix_tried, baseline_learned, baseline_tried, p)
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import bdtr, bdtrc
-from scipy.stats import hypergeom
 
 from orchestrator.transition.curves import LAPSES
 from orchestrator.transition.logistic import MIN_RISE
@@ -119,5 +118,7 @@ def falls(points: Sequence[Point], level: float) -> bool:
     i, j, k = i[ordered], j[ordered], k[ordered]
     if not len(i):
         return False
+    from scipy.stats import hypergeom  # Takes .8 s to import.
+
     p = hypergeom.sf(good[j] - good[i] - 1, tried[k] - tried[i], good[k] - good[i], tried[j] - tried[i])
     return bool(p.min() <= FALL)

@@ -16,7 +16,6 @@ from functools import cached_property, partial
 from typing import Any, ClassVar
 
 from pydantic import TypeAdapter
-from scipy.stats.qmc import LatinHypercube
 
 from orchestrator.search.base import MixProgress, Problem, Request, Results, Searcher, SearchSettings
 from orchestrator.space.plain import plain_settings
@@ -245,6 +244,8 @@ def propose(asked: Tune, trials: Sequence[TuningTrial], wanted: int) -> list[dic
     }
     study = optuna.create_study(direction="minimize", sampler=sampler)
     if len(trials) == 1:
+        from scipy.stats.qmc import LatinHypercube  # Takes .8 s to import.
+
         for places in LatinHypercube(len(spans), seed=asked.seed).random(wanted):
             named = zip(asked.settings.items(), places, strict=True)
             study.enqueue_trial({path: _at(span, float(place)) for (path, span), place in named})

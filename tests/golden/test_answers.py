@@ -13,7 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 from orchestrator.report.answer import Answer, MixAnswer, answer
 from orchestrator.report.side_by_side import Compared
 from orchestrator.report.table import answer_table, comparison_view, plain
-from orchestrator.report.words.advice import explain, next_step
+from orchestrator.report.words.next_step import explain, next_step
 from orchestrator.transition.comparison import synergy as ratio
 from orchestrator.transition.types import Estimate, SizeShare, Synergy, Transition, Verdict
 from tests.report.samples import FOUND, NOWHERE, bracketed, called, make_answer, make_spec, train, transition

@@ -15,13 +15,13 @@ import pytest
 from orchestrator.catalogue.reading import read_sweep
 from orchestrator.home.files import Home
 from orchestrator.report import table
+from orchestrator.report.figures.similarity import similarity_of
 from orchestrator.report.page import explorer
 from orchestrator.report.page.report import PageContent, page
-from orchestrator.report.panels import similarity_of
-from orchestrator.report.thresholds import threshold_table
+from orchestrator.report.table import threshold_table
 from orchestrator.report.words import numbers
-from orchestrator.report.words.advice import judged
-from orchestrator.report.words.findings import size_words
+from orchestrator.report.words.next_step import judged
+from orchestrator.report.words.verdicts import size_words
 from orchestrator.space.spec import SweepSpec
 from tests.catalogue.fabricated import diverged, failed, runs_of, write_sweep
 from tests.sweep.sweeps import spec

@@ -12,8 +12,8 @@ from orchestrator.home.files import Home
 from orchestrator.home.probed import ProbeResult, write_result
 from orchestrator.home.records import RunRecord
 from orchestrator.report.figures.probes import MOST, shared_out
-from orchestrator.report.page.probe_tables import ProbeTable, probe_notes, probe_tables, probe_texts
 from orchestrator.report.page.report import PageContent, page
+from orchestrator.report.probed import probe_notes, probe_tables
 from tests.catalogue.fabricated import write_sweep
 from tests.sweep.sweeps import spec
 from trainables.probes.base import BUILT_IN
@@ -38,15 +38,15 @@ def test_means_are_over_seeds_of_the_usual_steps(stored: StoredSweep) -> None:
     leave(cells["add", 8, 0], ends=-0.125)
     run = cells["add", 16, 1]
     write_result(run.runs, run.key, ProbeResult("mistakes", 1, {"mod2": 0.75}), {})
-    expected = (
-        ProbeTable("mistakes", ("mix", "units", "runs", "mod2"), (("add", "16", "1", "0.75"),)),
-        ProbeTable(
+    expected = probe_tables("units", stored.runs)
+    assert [(each.probe, each.header, each.rows) for each in expected] == [
+        ("mistakes", ("mix", "units", "runs", "mod2"), (("add", "16", "1", "0.75"),)),
+        (
             "similarity",
             ("mix", "units", "runs", "ends", "ring"),
             (("add", "8", "1", "-0.125", ""), ("add+prod", "16", "2", "", "0.375")),
         ),
-    )
-    assert probe_tables("units", stored.runs) == expected
+    ]
     longer = [replace(run, config=replace(run.config, steps_factor=2)) for run in stored.runs]
     assert probe_tables("units", [*stored.runs, *longer]) == expected
 
@@ -84,13 +84,9 @@ def test_what_each_number_is_stands_by_its_table(stored: StoredSweep) -> None:
     ):
         write_result(run.runs, run.key, ProbeResult(name, 1, {**numbers, "more": 1.0}), {})
     tables = probe_tables("units", stored.runs)
-    assert [(table.probe, table.has_chances) for table in tables] == [
-        ("own", False),
-        ("separation", True),
-        ("similarity", False),
-    ]
-    texts = probe_texts(tables)
-    assert texts.keys() == {"separation", "similarity"}  # Of a probe from outside the project nothing is known.
+    texts = {table.probe: table.text for table in tables}
+    assert {name for name, text in texts.items() if text} == {"separation", "similarity"}
+    assert texts["own"] == ""  # A probe from outside the project.
     assert "`ring`: the mean cosine of neighbours on the ring" in texts["similarity"]
     html = page(PageContent(stored.sweep, stored.state.value, stored.answer, stored.runs))
     assert "What each number is" in html

@@ -10,7 +10,7 @@ import pytest
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.home.files import Home
 from orchestrator.home.probed import ProbeResult, write_result
-from orchestrator.report.structure import smallest_chance, structures, told
+from orchestrator.report.probed import smallest_chance, structures, told
 from orchestrator.space.spaces import load_space
 from orchestrator.transition.types import Verdict
 from tests.catalogue.fabricated import write_sweep
@@ -45,7 +45,7 @@ def test_a_structure_is_counted_over_all_runs_on_each_side(stored: StoredSweep) 
     below, above = (sum(size in side for size in sizes) for side in ((8, 12), (64, 96)))
     half = sum(size == 12 for size in sizes)
     assert one.said == f"add: even and odd numbers apart in {half} of {below} runs below, {above} of {above} above"
-    assert one.sides[0].runs[0].detail in ("mod2 0.61 (p 0.4), order -0.20 (p 0.7)",)
+    assert list(map(str, one.sides["below"][0].scores)) == ["mod2 0.61 (p 0.4)", "order -0.20 (p 0.7)"]
     write(stored, "add", {12: chance, 64: chance, 96: chance})
     (one,) = structures(stored.answer, stored.runs, family)
     assert one.said == "add: no structure beyond chance"

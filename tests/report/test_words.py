@@ -24,8 +24,8 @@ from orchestrator.report.side_by_side import (
 )
 from orchestrator.report.table import answer_table, plain
 from orchestrator.report.words import numbers
-from orchestrator.report.words.advice import next_step
-from orchestrator.report.words.findings import caveats, saving, sentences, verdict_line
+from orchestrator.report.words.next_step import next_step
+from orchestrator.report.words.verdicts import caveats, saving, sentences, verdict_line
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep

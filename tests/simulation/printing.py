@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.report.words import findings, numbers
+from orchestrator.report.words import numbers, verdicts
 from tests.simulation.study import Reference, Replayed, Tried
 
 COSTS = ("runs", "cost", "wall", "busy")
@@ -48,7 +48,7 @@ def _said(reference: Reference) -> str:
     found = reference.transition
     sizes = [point.size for point in found.points]
     asymptote = found.fit.asymptote if found.fit else None
-    said = findings.estimate(found.relative, min(sizes), max(sizes), found.verdict, asymptote)
+    said = verdicts.estimate(found.relative, min(sizes), max(sizes), found.verdict, asymptote)
     if reference.low is None or reference.high is None:
         return said
     return f"{said}; resampled [{numbers.number(reference.low)}, {numbers.number(reference.high)}]"

@@ -15,10 +15,9 @@ from orchestrator.home.files import Home
 from orchestrator.home.journal import Answered, Journal
 from orchestrator.home.lifecycle import driving
 from orchestrator.home.notes import StopRequest, asked_to_stop
-from orchestrator.report.page.index import Link, age
 from orchestrator.report.table import answer_table
 from orchestrator.site.server import free_port, serving
-from orchestrator.site.sweeps import SweepPages
+from orchestrator.site.sweeps import Link, SweepPages, age
 from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
 from tests.site.asking import get, post
 from tests.sweep.sweeps import spec

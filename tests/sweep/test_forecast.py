@@ -16,7 +16,7 @@ from orchestrator.simulation.remaining import Running
 from orchestrator.sweep import forecast
 from orchestrator.sweep.forecast import Forecast, Forecaster, Promise
 from orchestrator.sweep.monitor import Monitor
-from orchestrator.terminal.live import status_line
+from orchestrator.terminal.live_view import status_line
 from tests.engine.test_campaign import GOOD
 from tests.engine.test_campaign import make as campaign_of
 from trainables.base import Evaluation

@@ -22,7 +22,7 @@ from rich.console import Console
 
 from orchestrator.search.base import MixProgress
 from orchestrator.simulation.remaining import Remaining
-from orchestrator.terminal.live import LiveView, render, status_line
+from orchestrator.terminal.live_view import LiveView, render, status_line
 from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot, Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -192,7 +192,7 @@ def test_runs_may_end_in_many_threads() -> None:
 SCRIPT = """
 import time
 from rich.console import Console
-from orchestrator.terminal.live import LiveView
+from orchestrator.terminal.live_view import LiveView
 from tests.terminal.test_live import SNAPSHOT
 with LiveView(Console(), lambda: SNAPSHOT) as view:
     view.run_ended("add", 24, 0, "accuracy 0.31")

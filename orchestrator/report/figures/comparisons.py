@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
-from orchestrator.report.answer import Answer
+from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.figures import style
 from orchestrator.report.figures.rows import (
     draw_interval,
@@ -27,13 +27,12 @@ from orchestrator.report.figures.transitions import (
     transitions_figure,
 )
 from orchestrator.report.rows import Row, targets
-from orchestrator.report.scaling import can_scale, draw_scaling
-from orchestrator.report.side_by_side import Compared, Finding, recipes_of
+from orchestrator.report.side_by_side import Compared, Finding, can_scale, mix_scalings, recipes_of
 from orchestrator.report.side_by_side import findings as findings_of
 from orchestrator.report.words import numbers
-from orchestrator.report.words.findings import saving
+from orchestrator.report.words.verdicts import saving
 from orchestrator.space.spec import SweepSpec
-from orchestrator.transition.types import Estimate, Synergy
+from orchestrator.transition.types import Estimate, Synergy, Verdict
 
 PHONE_IN = 3.4
 """Width of a figure for a phone: its type is then as large as the page's."""
@@ -45,6 +44,8 @@ BAR_DROP = 0.09
 """Distance between the bars of transitions under the curves, in accuracy."""
 LEAST_SPAN = 4.0
 """The ratio axis reaches at least from 1/4 to 4."""
+NUDGE = 0.012
+"""Mixes stand side by side at one value of a law, this share of the axis apart."""
 FOREST_ROW_IN, FOREST_HEAD_IN, FOREST_EDGE = 0.27, 1.1, 1.25
 """Inches of a row and of all besides; room outside the smallest and largest number, as a factor."""
 
@@ -84,7 +85,7 @@ def variants_figure(compared: Sequence[Compared], title: str = "", width_in: flo
     scales = can_scale(compared)
     figure, law = _grid(named, findings_of(compared), title, span, width_in, law=scales, names=[*map(_name, compared)])
     if law is not None:
-        draw_scaling(law, compared)
+        _draw_scaling(law, compared)
     return figure
 
 
@@ -236,3 +237,49 @@ def _draw_forest_row(axes: Axes, row: Row, place: int, colour: str, span: tuple[
     if bar is not None and row.runs:
         draw_interval(axes, bar, place, colour, span)
     return row.size_words if bar is None else row.count_words
+
+
+def _draw_scaling(axes: Axes, compared: Sequence[Compared]) -> None:
+    """The same into a panel."""
+    placed = [(each, each.place) for each in compared if each.place is not None]
+    values = sorted({place for _, place in placed})
+    reach = (values[-1] / values[0]) ** NUDGE
+    sizes = [count.size for each in compared for count in each.answer.counts]
+    edges = (min(sizes) / 1.1, max(sizes) * 1.1)
+    for number, scaled in enumerate(mix_scalings(compared)):
+        colour, marker = style.COLOURS[number % len(style.COLOURS)], style.MARKERS[number % len(style.MARKERS)]
+        for each, place in placed:
+            _draw_placed(axes, each.answer.mix(scaled.mix), place * reach**number, (colour, marker), edges)
+        axes.plot([], [], color=colour, marker=marker, linewidth=2, label=scaled.mix)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_ylim(*edges)
+    axes.set_xlim(values[0] / 1.15, values[-1] * 1.15)
+    axes.xaxis.set_major_locator(FixedLocator(values))
+    axes.yaxis.set_major_locator(FixedLocator(sorted(set(sizes))[:: max(1, len(set(sizes)) // 8)]))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(FuncFormatter(lambda value, _: numbers.exact(value)))
+        axis.set_minor_formatter(NullFormatter())
+    answer = compared[0].answer
+    axes.set_xlabel(compared[0].along.rpartition(".")[2])
+    axes.set_ylabel(f"{answer.size_axis} at the transition of {answer.target}\n({answer.confidence:.0%} intervals)")
+    axes.legend(frameon=False, fontsize=style.SMALL)
+    style.dress(axes)
+
+
+def _draw_placed(axes: Axes, mix: MixAnswer, x: float, look: tuple[str, str], edges: tuple[float, float]) -> None:
+    """One transition: its interval, its value, and an arrow towards where an open side goes on."""
+    colour, marker = look
+    found = mix.target.transition
+    low, high = found.relative.low, found.relative.high
+    if found.verdict is Verdict.ABOVE and found.points:
+        low = float(max(point.size for point in found.points))
+    if found.verdict in (Verdict.PLATEAU, Verdict.NEAR_FLOOR) or (low is None and high is None):
+        return
+    axes.plot([x, x], [low or edges[0], high or edges[1]], color=colour, linewidth=2, solid_capstyle="butt", zorder=2)
+    for end, edge, arrow in ((low, edges[0], "v"), (high, edges[1], "^")):
+        if end is None:
+            axes.plot(x, edge, marker=arrow, color=colour, markersize=6, clip_on=False, zorder=3)
+    if found.relative.value is not None:
+        axes.plot(x, found.relative.value, marker=marker, color=colour, markersize=6, zorder=4)

@@ -16,9 +16,8 @@ from orchestrator.report.answer import Answer
 from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.style import NARROW_IN
 from orchestrator.report.figures.transitions import transitions_figure
-from orchestrator.report.scaling import can_scale, scaling_words
-from orchestrator.report.side_by_side import Compared
-from orchestrator.report.words.findings import sentences
+from orchestrator.report.side_by_side import Compared, can_scale, scaling_words
+from orchestrator.report.words.verdicts import sentences
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import LEVEL
 

@@ -20,7 +20,7 @@ from orchestrator.report.answer import Answer
 from orchestrator.report.figures import style
 from orchestrator.report.figures.rows import mix_styles
 from orchestrator.report.figures.similarity import draw_items, is_similarity, similarity_figure
-from orchestrator.report.page.probe_tables import CHANCE, PREFIX
+from orchestrator.report.probed import CHANCE, PREFIX
 from orchestrator.space.evidence import stands_for_its_size
 from trainables.base import Words
 

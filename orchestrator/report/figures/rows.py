@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 
 from orchestrator.report.answer import Answer, MixAnswer, TaskAnswer
 from orchestrator.report.figures import style
-from orchestrator.report.words import findings
-from orchestrator.report.words.findings import size_words
+from orchestrator.report.words import verdicts
+from orchestrator.report.words.verdicts import size_words
 from orchestrator.transition.types import LEVEL, Estimate, Synergy, Transition, Verdict
 
 ROW_IN, NARROW_ROW_IN, EDGES_IN = 0.4, 0.46, 0.12
@@ -85,7 +85,7 @@ def styles_of(names: Iterable[str]) -> dict[str, SeriesStyle]:
 def drawn_estimate(found: Estimate, verdict: Verdict, smallest: float, largest: float) -> Estimate | None:
     """Value and ends of a bar for a transition tested from ``smallest`` to ``largest``; an end is None if it is open.
     None for a verdict without a size."""
-    if verdict in (*findings.NO_SIZE, Verdict.FALLS):
+    if verdict in (*verdicts.NO_SIZE, Verdict.FALLS):
         return None
     if verdict is Verdict.ABOVE:
         return Estimate(None, largest, None)
@@ -148,7 +148,7 @@ def draw_rows(axes: Axes, shown: Sequence[Row], answer: Answer, span: tuple[floa
     for place, row in enumerate(shown):
         if isinstance(row, Ratio):
             _draw_ratio(axes, row, answer, place)
-            said = findings.saving(row.found)
+            said = verdicts.saving(row.found)
         else:
             found, (smallest, largest) = row.transition, answer.tested(row.transition)
             _draw_posterior(axes, row, place)

@@ -1,0 +1,17 @@
+"""HTML from the templates of this package."""
+
+from __future__ import annotations
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+
+def render(template: str, **values: object) -> str:
+    """A template with its values, escaped; a missing value is an error."""
+    environment = Environment(
+        loader=PackageLoader("orchestrator.report.page", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(template).render(**values)

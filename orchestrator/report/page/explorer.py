@@ -16,8 +16,7 @@ from orchestrator.home.probed import numbers_of
 from orchestrator.home.records import RunRecord
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.figures.rows import mix_styles, points_id
-from orchestrator.report.figures.similarity import principal_components
-from orchestrator.report.panels import kept_similarity
+from orchestrator.report.figures.similarity import kept_similarity, principal_components
 from orchestrator.space.evidence import is_evidence, point_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.posterior import narrowed, steps_shown

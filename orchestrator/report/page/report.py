@@ -15,19 +15,18 @@ from orchestrator.home.records import RunRecord, Sweep
 from orchestrator.report import table
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures.comparisons import main_figure, narrow_figure
+from orchestrator.report.figures.learning import learning_figure
 from orchestrator.report.figures.probes import probe_figure
+from orchestrator.report.figures.similarity import similarities_figure
 from orchestrator.report.figures.style import inline_svg
-from orchestrator.report.learning import learning_figure
+from orchestrator.report.page import render
 from orchestrator.report.page.explorer import explorer_data
-from orchestrator.report.page.index import headline
-from orchestrator.report.page.probe_tables import probe_notes, probe_tables, probe_texts
-from orchestrator.report.page.templates import render
-from orchestrator.report.panels import similarities_figure
+from orchestrator.report.probed import probe_notes, probe_tables, structures, told
 from orchestrator.report.races import SpeedUp, race_figure, speed_ups
-from orchestrator.report.structure import structures, told
-from orchestrator.report.thresholds import threshold_table
+from orchestrator.report.run_table import page_table
 from orchestrator.report.words import numbers
-from orchestrator.report.words.advice import judged
+from orchestrator.report.words.next_step import judged
+from orchestrator.report.words.verdicts import sentences
 from orchestrator.space.plain import flatten
 from orchestrator.space.recipes import difference
 from orchestrator.space.spec import SweepSpec
@@ -65,7 +64,6 @@ def page(content: PageContent) -> str:
     spec = content.sweep.spec
     said = table.answer_table(content.answer)
     held = structures(content.answer, content.runs, spec.make_family())
-    tables = probe_tables(spec.size_axis, content.runs)
     return render(
         TEMPLATE,
         sweep=content.sweep,
@@ -82,7 +80,7 @@ def page(content: PageContent) -> str:
         structures=held,
         held_words=told(held, content.answer.words),
         explorer=explorer_data(spec, content.answer, content.runs),
-        thresholds=threshold_table(content.answer, spec.make_family()),
+        thresholds=table.threshold_table(content.answer, spec.make_family()),
         compared=any(mix.synergy_total is not None for mix in content.answer.mixes),
         races=[_race_row(found) for found in speed_ups(spec, content.runs)],
         verdicts={verdict.value: text for verdict, text in _verdicts(content.answer.words).items()},
@@ -90,12 +88,11 @@ def page(content: PageContent) -> str:
         level=LEVEL,
         cost=numbers.cost(cost_of(spec, content.runs)),
         fresh=content.sweep.fresh,
-        probes=tables,
-        probe_texts=probe_texts(tables),
+        probes=probe_tables(spec.size_axis, content.runs),
         warnings=[*said.caveats, *probe_notes(spec, content.runs)],
         asked=_asked(spec),
         settings=flatten(spec.to_dict()["settings"]),
-        runs=_run_rows(content),
+        runs=page_table(content.sweep, content.runs),
         versions=content.sweep.environment.get("versions", {}),
         source=_source(content.sweep.environment),
         hardware=content.sweep.environment.get("hardware", "unknown"),
@@ -106,7 +103,7 @@ def page(content: PageContent) -> str:
 def _figures(content: PageContent) -> dict[str, Markup | None]:
     """The figures as elements, None for those with nothing to draw."""
     spec, answer, runs = content.sweep.spec, content.answer, content.runs
-    first, _ = headline(answer)
+    first = sentences(answer)[0]
     axis, size = f"{answer.words.score} of {answer.target}", answer.size_axis
     drawn = {
         "curves": (main_figure(spec, answer, title=""), f"{axis} against {size}, every run a point. {first}"),
@@ -155,30 +152,6 @@ def _asked(spec: SweepSpec) -> dict[str, str]:
         "family": spec.family,
         "profile": spec.profile or "none",
     }
-
-
-def _run_rows(content: PageContent) -> list[dict[str, Any]]:
-    family = content.sweep.spec.make_family()
-    target = content.answer.target
-    ordered = sorted(content.runs, key=lambda run: (run.config.label, run.config.size, run.config.seed))
-    return [
-        {
-            "key": run.key,
-            "mix": run.config.label,
-            "size": run.config.size,
-            "parameters": numbers.exact(family.parameters(run.config.size).total),
-            "seed": run.config.seed,
-            "status": run.outcome.status.value,
-            "steps": f"{run.outcome.steps}" + (f" (x{run.config.steps_factor})" if run.config.steps_factor > 1 else ""),
-            "target": f"{run.outcome.accuracy[target]:.3f}" if target in run.outcome.accuracy else "",
-            "others": ", ".join(
-                f"{task} {accuracy:.3f}" for task, accuracy in run.outcome.accuracy.items() if task != target
-            ),
-            "seconds": f"{run.outcome.measures.get('seconds', 0.0):.0f}",
-            "from": run.found_in,
-        }
-        for run in ordered
-    ]
 
 
 def _source(environment: dict[str, Any]) -> str:

@@ -1,7 +1,8 @@
-"""Verdicts on statements about what probes see inside trained models. Pure: numbers of runs in, rows out.
+"""Verdicts on statements about numbers of probes: a claim agrees, or is contradicted, if an exact or random permutation
+of its runs is as extreme with probability .05 at most. Pure: numbers of runs in, words and verdicts out.
 
 Only runs that learned the target count, unless a statement says otherwise: what a failed model looks like says nothing
-of how the task is done. What its mistakes look like may.
+of how the task is done.
 """
 
 from __future__ import annotations
@@ -10,20 +11,36 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
-from orchestrator.report.answer import Answer
-from orchestrator.report.verdicts import Agreement, Row, about_words
-from orchestrator.space.expected import INSIDE, Expectation
+from orchestrator.home.probed import numbers_of
+from orchestrator.home.records import RunRecord
+from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.space.expected import Expectation
 
+PREFIX = "probe/"
 FEWEST = 4
-"""Runs on each side below which nothing is said."""
+"""Runs on each side below which nothing is said: three cannot reach .05."""
 SHUFFLES, ALL_SIGNS = 4999, 12
 """Random permutations behind a p; the gaps of up to so many runs have all their signs tried."""
-PREFIX = "probe/"
+
+
+class Agreement(StrEnum):
+    """A finding's relation to a statement (statements.py)."""
+
+    AGREES = "agrees"
+    SMALLER = "smaller than claimed"
+    LARGER = "larger than claimed"
+    CONTRADICTED = "contradicted"
+    UNDECIDED = "undecided at this scale"
+    NOT_RUN = "not run"
+
+
+Judged = tuple[str, str, Agreement]
+"""A mix, the finding in words, and the verdict."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +50,13 @@ class Seen:
     size: int
     learned: bool
     numbers: Mapping[str, float]
+
+    @classmethod
+    def of(cls, run: RunRecord, mix: MixAnswer, target: str) -> Seen:
+        """Those of a finished run of this mix."""
+        level = mix.target.transition.level
+        learned = level is not None and run.outcome.accuracy[target] >= level
+        return cls(run.config.size, learned, numbers_of(run.directory))
 
 
 @dataclass(frozen=True)
@@ -47,28 +71,15 @@ class Difference:
     below: float
 
 
-def judge_inside(
-    space: str,
-    variant: str,
-    expected: Sequence[Expectation],
-    answer: Answer,
-    seen: Mapping[str, Sequence[Seen]],
-    sweep: str,
-) -> list[Row]:
-    """The statements about numbers of probes, a row for each mix they are about. ``seen`` has the finished runs of
-    each mix."""
-    rows = []
-    for each in expected:
-        if each.finds not in INSIDE:
-            continue
-        for mix in answer.mixes:
-            baseline = answer.baseline_of(mix)
-            wanted = mix.mix != baseline if each.mix == "*" else each.mix in (mix.mix, mix.plain)
-            if wanted and (each.than or mix.mix != baseline):
-                found, agreement = _compare(each, answer, mix.mix, baseline, seen)
-                about = about_words(mix.mix, variant)
-                rows.append(Row(space, about, each.claim, each.source, found, agreement, (sweep,)))
-    return rows
+def compare(expected: Expectation, answer: Answer, seen: Mapping[str, Sequence[Seen]]) -> list[Judged]:
+    """The verdict for each mix that a statement is about. ``seen`` has the finished runs of each mix."""
+    judged = []
+    for mix in answer.mixes:
+        baseline = answer.baseline_of(mix)
+        wanted = mix.mix != baseline if expected.mix == "*" else expected.mix in (mix.mix, mix.plain)
+        if wanted and (expected.than or mix.mix != baseline):
+            judged.append((mix.mix, *_compare(expected, answer, mix.mix, baseline, seen)))
+    return judged
 
 
 def _compare(
@@ -155,6 +166,8 @@ def at_equal_size(
 
 def _around(value: float, error: float, freedom: int, confidence: float, null: NDArray[np.float64]) -> Difference:
     """The difference with Student's interval and its place among those of permuted runs, itself counted in."""
+    from scipy import stats
+
     reach = float(stats.t.ppf(0.5 + confidence / 2, freedom)) * error
     above, below = float((null >= value - 1e-12).mean()), float((null <= value + 1e-12).mean())
     return Difference(value, value - reach, value + reach, above, below)

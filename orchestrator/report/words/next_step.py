@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.words.findings import (
+from orchestrator.report.words.numbers import counted, exact, listed, number, probability
+from orchestrator.report.words.verdicts import (
     budget_words,
     called,
     caveats,
@@ -18,7 +19,6 @@ from orchestrator.report.words.findings import (
     size_words,
     verdict_line,
 )
-from orchestrator.report.words.numbers import counted, exact, listed, number, probability
 from orchestrator.search.base import BY_HAND
 from orchestrator.search.stopping import LEAST_PRECISION
 from orchestrator.space.spec import SweepSpec

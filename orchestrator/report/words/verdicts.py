@@ -1,4 +1,4 @@
-"""Findings in words: estimates, verdicts, comparisons, and the caveats that belong under them.
+"""Verdicts in words: estimates, plateaus and censored sizes, comparisons, and the caveats under them.
 
 A sentence claims no more than the runs show, and never mixes sizes with parameters."""
 
@@ -92,6 +92,11 @@ def verdict_line(answer: Answer, mix: MixAnswer) -> str:
     found = mix.target.transition
     said = line(mix.mix, answer.size_axis, size_words(answer, found), found, answer.words)
     return f"{said}; {BY_HAND}" if mix.stopped else said
+
+
+def verdict_lines(answer: Answer) -> tuple[str, ...]:
+    """The verdicts of all mixes with runs at some size."""
+    return tuple(verdict_line(answer, mix) for mix in answer.mixes if mix.target.transition.shares)
 
 
 def line(name: str, size_axis: str, where: str, found: Transition, words: Words = COMMON) -> str:

@@ -1,0 +1,254 @@
+"""Verdicts on statements: transitions, claimed factors, controls, numbers of probes, and the order of learning."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from orchestrator.prediction import entropies
+from orchestrator.report.answer import answer
+from orchestrator.report.probe_statements import Agreement, Seen, at_equal_size, compare, paired
+from orchestrator.report.statements import halfway_steps, judge, judge_order, peaked_first
+from orchestrator.space.expected import Expectation
+from orchestrator.space.spaces import load_space
+from orchestrator.space.validation import InvalidDataError, parse
+from orchestrator.transition.types import Doubt, Synergy
+from tests.report.samples import bracketed, make_spec, train
+from trainables.base import Evaluation, Outcome, Status
+
+ANSWER = answer(make_spec(), bracketed())
+ENTROPY = {"add": math.log(6), "prod": 1.4, "max": 1.3}
+PROD_FIRST, ADD_FIRST, TOGETHER = ({"add": a, "prod": p} for a, p in ((500, 250), (250, None), (250, 250)))
+
+
+def about(mix: str) -> Expectation:
+    return Expectation(claim="it is learned", source="a test", finds="transition", mix=mix)
+
+
+@pytest.mark.parametrize(("mix", "named"), [("*", ["add+prod"]), ("add", ["add"])])
+def test_a_transition_that_was_found_agrees_also_for_the_baseline(mix: str, named: list[str]) -> None:
+    rows = judge("space", "", [about(mix)], answer(make_spec(), bracketed()), "id")
+    assert [row.about for row in rows] == named
+    assert {row.agreement for row in rows} == {Agreement.AGREES}
+    assert rows[0].found.startswith("units ")
+
+
+def test_one_beyond_the_sizes_disagrees_and_none_is_undecided() -> None:
+    spec = make_spec(sizes=(8, 12, 16))
+    above = answer(spec, train(spec, [("add", 16), ("add", 12)], seeds=3))
+    assert judge("space", "", [about("add")], above, "id")[0].agreement is Agreement.CONTRADICTED
+    assert judge("space", "", [about("add")], above, "id")[0].found == "units above 16"
+    assert judge("space", "", [about("add+prod")], above, "id")[0].agreement is Agreement.UNDECIDED
+
+
+def verdict(found: Synergy, **asked: Any) -> Agreement:
+    real = answer(make_spec(), bracketed())
+    given = replace(real, mixes=(real.mixes[0], replace(real.mixes[1], synergy_total=found)))
+    statement = Expectation.model_validate({"claim": "A", "source": "B", "finds": "fewer"} | asked)
+    return judge("space", "", [statement], given, "id")[0].agreement
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "factor", "agreement"),
+    [
+        (1.05, 1.25, 7.0, Agreement.SMALLER),
+        (1.6, 5.0, 3.6, Agreement.AGREES),
+        (4.2, None, 3.6, Agreement.LARGER),
+        (1.4, None, 3.6, Agreement.AGREES),
+        (1.5, 1.9, (2.0, 7.0), Agreement.SMALLER),
+        (1.5, 2.1, (2.0, 7.0), Agreement.AGREES),
+        (0.5, 0.9, 3.6, Agreement.CONTRADICTED),
+    ],
+)
+def test_a_claim_of_a_factor_is_compared_with_that_factor(
+    low: float, high: float | None, factor: float | tuple[float, float], agreement: Agreement
+) -> None:
+    assert verdict(Synergy(None, low, high, decided=True), factor=factor) is agreement
+
+
+@pytest.mark.parametrize("finds", ["fewer", "no fewer"])
+@pytest.mark.parametrize("doubt", [Doubt.LEVELS_OFF, Doubt.FALLS])
+def test_nothing_rests_on_a_curve_that_levels_off_or_falls_again(finds: str, doubt: Doubt) -> None:
+    for low, high in ((2.0, 4.0), (0.5, 0.9), (1.0, 1.2)):
+        assert verdict(Synergy(None, low, high, decided=False, doubt=doubt), finds=finds) is Agreement.UNDECIDED
+
+
+def test_a_failed_control_leaves_a_statement_undecided() -> None:
+    spec = make_spec(sizes=(8, 12, 16))
+    above = answer(spec, train(spec, [("add", 16), ("add", 12)], seeds=3))
+    given = replace(
+        above, mixes=(above.mixes[0], replace(above.mixes[1], synergy_total=Synergy(None, 2.0, None, True)))
+    )
+    asked = {"claim": "A", "source": "B", "finds": "fewer"}
+    assert judge("space", "", [Expectation.model_validate(asked)], given, "id")[0].agreement is Agreement.AGREES
+    (row,) = judge("space", "", [Expectation.model_validate(asked | {"control": "add"})], given, "id")
+    assert row.agreement is Agreement.UNDECIDED
+    assert row.found.endswith("; its control, add, is not learned: above 16")
+
+
+@pytest.mark.parametrize("wrong", [{"factor": 0.5}, {"factor": (7, 2)}, {"finds": "no fewer", "factor": 2}])
+def test_a_factor_that_claims_no_saving_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidDataError, match="factor"):
+        parse(Expectation, {"claim": "A", "source": "B", "finds": "fewer"} | wrong)
+
+
+def expected(finds: str, **more: str) -> Expectation:
+    written = {"claim": "C", "source": "S", "mix": "add+prod", "finds": finds, "number": "separation/mod2"}
+    return parse(Expectation, written | more)
+
+
+def seen(values: Sequence[float], sizes: Sequence[int] = (), name: str = "separation/mod2") -> list[Seen]:
+    return [
+        Seen(size, True, {f"probe/{name}": value})
+        for value, size in zip(values, sizes or [16] * len(values), strict=True)
+    ]
+
+
+def judged(asked: Expectation, alone: list[Seen], joint: list[Seen]) -> tuple[str, Agreement]:
+    ((mix, found, agreement),) = compare(asked, ANSWER, {"add": alone, "add+prod": joint})
+    assert mix == "add+prod"
+    return found, agreement
+
+
+LOW, HIGH = [0.10, 0.12, 0.11, 0.09], [0.50, 0.52, 0.51, 0.49]
+
+
+@pytest.mark.parametrize(
+    ("finds", "alone", "joint", "agreement"),
+    [
+        ("higher", LOW, HIGH, Agreement.AGREES),
+        ("higher", HIGH, LOW, Agreement.CONTRADICTED),
+        ("lower", HIGH, LOW, Agreement.AGREES),
+        ("lower", LOW, HIGH, Agreement.CONTRADICTED),
+        ("higher", LOW, LOW[::-1], Agreement.UNDECIDED),
+        ("higher", LOW[:3], HIGH, Agreement.UNDECIDED),
+        ("higher", LOW, [], Agreement.UNDECIDED),
+    ],
+)
+def test_a_number_is_compared_with_the_baselines(
+    finds: str, alone: list[float], joint: list[float], agreement: Agreement
+) -> None:
+    found, told = judged(expected(finds), seen(alone), seen(joint))
+    assert told is agreement
+    assert "separation/mod2" in found
+    assert ("too few" in found) == (len(alone) < 4 or len(joint) < 4)
+
+
+def test_a_number_is_compared_with_another_of_the_same_runs() -> None:
+    runs = [
+        Seen(16, True, {"probe/separation/mod2": low, "probe/separation/mod3": low + 0.1})
+        for low in (0.1, 0.5, 0.9, 0.3, 0.2)
+    ]
+    # Equal gaps have no spread, and in four runs all go one way by chance too often (1/16).
+    assert judged(expected("lower", than="separation/mod3"), [], runs[:4])[1] is Agreement.UNDECIDED
+    found, told = judged(expected("lower", than="separation/mod3"), [], runs)
+    assert told is Agreement.AGREES
+    assert "-0.10 [-0.10, -0.10]" in found
+    assert judged(expected("lower", than="separation/order"), [], runs)[1] is Agreement.UNDECIDED
+
+
+def test_runs_that_did_not_learn_count_where_a_statement_says_so() -> None:
+    runs = [Seen(16, place > 4, {"probe/a/kept": 0.9, "probe/a/kept.chance": 0.4 + place / 100}) for place in range(6)]
+    asked = {"number": "a/kept", "than": "a/kept.chance"}
+    assert judged(expected("higher", **asked), [], runs)[1] is Agreement.UNDECIDED
+    found, told = judged(expected("higher", **asked, among="all"), [], runs)
+    assert told is Agreement.AGREES
+    assert "in 6 runs, against" in found
+
+
+def test_a_difference_that_size_explains_is_none() -> None:
+    rng = np.random.default_rng(0)
+    sizes = [8, 10, 12, 14], [24, 28, 32, 36]
+    number = [(np.log(each) + rng.normal(0, 0.02, 4)).tolist() for each in sizes]
+    plain = at_equal_size(number[0], number[1], [1] * 4, [1] * 4, 0.9)
+    fair = at_equal_size(number[0], number[1], *sizes, 0.9)
+    assert plain.high < 0
+    assert fair.low < 0 < fair.high
+
+
+def test_intervals_are_those_of_the_textbook() -> None:
+    own, other = [1.0, 2.0, 4.0, 5.0], [0.5, 1.0, 3.5, 3.0]
+    found = paired(own, other, 0.9)
+    known = stats.ttest_rel(own, other).confidence_interval(0.9)
+    assert (found.low, found.high) == pytest.approx((known.low, known.high))
+    found = at_equal_size(own, other, [8] * 4, [8] * 4, 0.9)
+    known = stats.ttest_ind(own, other).confidence_interval(0.9)
+    assert (found.low, found.high) == pytest.approx((known.low, known.high))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"finds": "higher", "number": ""},
+        {"finds": "fewer"},
+        {"finds": "fewer", "number": "", "than": "a/b"},
+        {"number": "mod2"},
+    ],
+)
+def test_statements_about_numbers_name_one(wrong: dict[str, str]) -> None:
+    with pytest.raises(InvalidDataError):
+        expected(**{"finds": "higher", **wrong})
+
+
+def ordered(runs: list[Mapping[str, int | None]], entropy: Mapping[str, float] = ENTROPY) -> tuple[str, Agreement]:
+    return judge_order(runs, entropy, 0.9)
+
+
+def test_a_task_is_learned_halfway_between_its_constant_answer_and_one() -> None:
+    curve = tuple(
+        Evaluation(step, 1.0, {"add": add, "prod": prod})
+        for step, add, prod in ((100, 0.2, 0.69), (200, 0.59, 0.71), (300, 0.61, 0.70), (400, 0.5, 1.0))
+    )
+    run = Outcome(Status.FINISHED, 400, {"add": 0.5, "prod": 1.0}, {"add": 0.2, "prod": 0.4}, curve)
+    assert halfway_steps(run) == {"add": 300, "prod": 200}
+    never = Outcome(Status.FINISHED, 400, {"add": 0.5}, {"add": 0.3}, curve[:2])
+    assert halfway_steps(never) == {"add": None}
+
+
+@pytest.mark.parametrize(
+    ("steps", "order"),
+    [
+        (PROD_FIRST, 1.0),
+        (ADD_FIRST, -1.0),
+        ({"add": None, "prod": 250}, 1.0),
+        (TOGETHER, None),
+        ({"add": None, "prod": None}, None),
+        ({"add": 500, "prod": 250, "max": 500}, 0.0),  # PROD before ADD as expected, and before MAX, which is not.
+        ({"add": 500, "prod": 250, "max": 100}, 1.0),
+    ],
+)
+def test_pairs_of_tasks_that_end_together_say_nothing(steps: dict[str, int | None], order: float | None) -> None:
+    assert peaked_first(steps, ENTROPY) == order
+
+
+def test_tasks_as_peaked_as_each_other_say_nothing() -> None:
+    assert peaked_first({"min": 100, "max": 200}, {"min": 1.3, "max": 1.3}) is None
+
+
+def test_an_order_in_five_runs_of_five_is_more_than_chance_and_in_four_it_is_not() -> None:
+    assert ordered([PROD_FIRST] * 5)[1] is Agreement.AGREES
+    assert ordered([PROD_FIRST] * 4)[1] is Agreement.UNDECIDED
+    assert ordered([ADD_FIRST] * 5)[1] is Agreement.CONTRADICTED
+    assert ordered([ADD_FIRST, *[PROD_FIRST] * 4])[1] is Agreement.UNDECIDED
+    assert ordered([TOGETHER] * 9)[1] is Agreement.UNDECIDED
+
+
+def test_what_was_found_is_said_with_its_interval_and_entropies() -> None:
+    assert ordered([PROD_FIRST] * 5)[0] == (
+        "peaked tasks first in 5 of 5 runs in which an order shows, 1.00 [0.55, 1.00]; "
+        "entropy of the answers: prod 1.40, add 1.79"
+    )
+    assert ordered([PROD_FIRST] * 5, {}) == ("the family has no tables of its tasks", Agreement.UNDECIDED)
+
+
+def test_the_answers_of_a_sum_are_evenly_spread_and_a_products_are_not() -> None:
+    found = entropies(load_space("add_vs_add_prod", profile="laptop"))
+    assert found["add"] == pytest.approx(math.log(6))
+    assert 0 < found["prod"] < found["add"] - 0.1
+    assert entropies(make_spec()) == {}  # A family without tables.
