@@ -22,8 +22,8 @@ from orchestrator.prediction import (
 )
 from tests.cli.program import command
 from trainables.contract.tables import TaskTables
-from trainables.tasks.listops.family import TaskSettings as ListOps
-from trainables.tasks.permutations.family import TaskSettings as Permutations
+from trainables.tasks.listops import TaskSettings as ListOps
+from trainables.tasks.permutations import TaskSettings as Permutations
 
 TASKS = ("add", "prod", "max", "med", "nadd", "relabelled_add", "shuffled_add")
 

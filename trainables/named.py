@@ -31,8 +31,8 @@ def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> obje
 
 
 BUILT_IN = {
-    "listops": "trainables.tasks.listops.family:ListOps",
-    "permutations": "trainables.tasks.permutations.family:Permutations",
+    "listops": "trainables.tasks.listops:ListOps",
+    "permutations": "trainables.tasks.permutations:Permutations",
     "heat_diffusion": "trainables.reparametrization.family:HeatDiffusion",
     "synchronization": "trainables.reparametrization.family:Synchronization",
     "persistent_homology": "trainables.reparametrization.family:PersistentHomology",

@@ -14,7 +14,7 @@ import torch
 
 from tests.trainables.stacks import family_of, make_learner
 from trainables.base import Arm, Outcome, Report, RunConfig, SettingsError, Status
-from trainables.tasks.expressions.heldout import HeldOut, Part
+from trainables.tasks.held_out_tuples import HeldOut, Part
 from trainables.transformer.family import TransformerFamily, TransformerSettings
 from trainables.transformer.generation import accuracies
 from trainables.transformer.text_task import Examples

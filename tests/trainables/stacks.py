@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from trainables.base import Mix, RunConfig
-from trainables.tasks.listops.family import ListOps, ListOpsSettings, TaskSettings
-from trainables.tasks.permutations.family import Permutations, PermutationSettings
-from trainables.tasks.permutations.family import TaskSettings as PermutationTask
+from trainables.tasks.listops import ListOps, ListOpsSettings, TaskSettings
+from trainables.tasks.permutations import Permutations, PermutationSettings
+from trainables.tasks.permutations import TaskSettings as PermutationTask
 from trainables.transformer.architecture import ModelSettings
 from trainables.transformer.family import TransformerFamily, TransformerSettings
 from trainables.transformer.learner import TransformerLearner

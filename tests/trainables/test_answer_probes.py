@@ -19,8 +19,8 @@ from trainables.contract.arms import Arm, Mix
 from trainables.probes.asking import LastSteps, last_steps
 from trainables.probes.base import Probed, load_probe
 from trainables.probes.mistakes import FEWEST, kept
-from trainables.tasks.listops.family import ListOps
-from trainables.tasks.permutations.family import Permutations, PermutationSettings, TaskSettings
+from trainables.tasks.listops import ListOps
+from trainables.tasks.permutations import Permutations, PermutationSettings, TaskSettings
 from trainables.transformer.architecture import parameter_shapes
 from trainables.transformer.generation import TrainedTransformer
 

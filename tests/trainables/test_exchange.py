@@ -30,8 +30,8 @@ from trainables.base import RunConfig, Words
 from trainables.probes.asking import answers, last_steps
 from trainables.probes.base import Probed, load_probe
 from trainables.probes.exchange import answers_after, drawn, independent
-from trainables.tasks.listops.family import ListOps, Vocabulary
-from trainables.tasks.permutations.family import Permutations
+from trainables.tasks.listops import ListOps, Vocabulary
+from trainables.tasks.permutations import Permutations
 from trainables.transformer.architecture import parameter_shapes
 from trainables.transformer.family import TransformerFamily
 from trainables.transformer.generation import TrainedTransformer

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from trainables.base import Mix
-from trainables.tasks.expressions.data import make_dataset
-from trainables.tasks.listops.family import TaskSettings, Vocabulary
+from trainables.tasks.listops import TaskSettings, Vocabulary
+from trainables.tasks.texts import make_dataset
 from trainables.transformer import generation
 from trainables.transformer.architecture import ModelSettings, layout
 from trainables.transformer.initialisation import InitSettings

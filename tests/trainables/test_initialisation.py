@@ -15,7 +15,7 @@ from orchestrator.space.spaces import load_space
 from tests.trainables.stacks import SETTINGS, config, make_learner
 from tests.trainables.trainers import VOCABULARY, losses, make_trainer
 from trainables.base import Arm, RunConfig, SettingsError
-from trainables.tasks.listops.family import ListOps
+from trainables.tasks.listops import ListOps
 from trainables.transformer.architecture import ModelSettings, layout
 from trainables.transformer.initialisation import InitSettings, scale_warning
 from trainables.transformer.model import initialise

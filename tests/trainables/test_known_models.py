@@ -8,7 +8,7 @@ import pytest
 from tests.trainables.built_by_hand import PARITY, THIRD, by_remainders, every_pair, made, one_application
 from tests.trainables.stacks import SETTINGS
 from trainables.probes.base import Probed, load_probe
-from trainables.tasks.listops.family import ListOps
+from trainables.tasks.listops import ListOps
 
 FAMILY = ListOps(one_application(SETTINGS))
 

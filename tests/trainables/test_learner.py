@@ -13,7 +13,7 @@ import torch
 
 from tests.trainables.stacks import SETTINGS, TRAINING, config, make_learner
 from trainables.base import Arm, Outcome, RunConfig, SettingsError, Status
-from trainables.tasks.listops.family import ListOps
+from trainables.tasks.listops import ListOps
 from trainables.transformer.learner import TransformerLearner, run_seed
 from trainables.transformer.training import TrainingSettings
 

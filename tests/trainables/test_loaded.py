@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 from tests.families import LogisticFamily, LogisticSettings
 from tests.trainables.stacks import SETTINGS, config, make_learner
 from trainables.base import Arm, Report, RunConfig
-from trainables.tasks.listops.family import ListOps, Vocabulary
+from trainables.tasks.listops import ListOps, Vocabulary
 from trainables.transformer.generation import TrainedTransformer, accuracies
 
 EASY = config("max", 24, 100, steps=300, evaluate_every=100, batch=32)

@@ -18,7 +18,7 @@ from trainables.base import RunConfig
 from trainables.probes.asking import OTHERS, other_groupings, traced
 from trainables.probes.base import Probed, load_probe
 from trainables.probes.destruction import separating
-from trainables.tasks.listops.family import ListOps
+from trainables.tasks.listops import ListOps
 from trainables.transformer.architecture import ModelSettings, parameter_shapes
 from trainables.transformer.generation import TrainedTransformer
 

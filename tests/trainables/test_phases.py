@@ -14,7 +14,7 @@ from orchestrator.space.checks import check_parts
 from tests.trainables.stacks import SETTINGS, config, make_learner
 from trainables.base import RunConfig, SettingsError, Until
 from trainables.contract.arms import Arm, Mix, Phase
-from trainables.tasks.listops.family import ListOps
+from trainables.tasks.listops import ListOps
 from trainables.transformer.architecture import PARTS
 from trainables.transformer.learner import TransformerLearner
 

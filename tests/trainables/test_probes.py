@@ -12,7 +12,7 @@ from tests.trainables.stacks import SETTINGS, config
 from trainables.base import SettingsError
 from trainables.probes.base import Probed, load_probe
 from trainables.probes.embeddings import Similarity, ring_numbers
-from trainables.tasks.listops.family import ListOps
+from trainables.tasks.listops import ListOps
 
 COUNT = 20
 

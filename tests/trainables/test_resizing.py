@@ -12,7 +12,7 @@ from orchestrator.space.checks import check_parts
 from tests.trainables.stacks import SETTINGS, make_learner
 from trainables.base import RunConfig, SettingsError
 from trainables.contract.arms import Arm, Mix, Phase
-from trainables.tasks.listops.family import ListOps
+from trainables.tasks.listops import ListOps
 from trainables.transformer.initialisation import resized
 
 MAX, ADD = Mix.parse("max"), Mix.parse("add")

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from tests.trainables.stacks import SETTINGS, config
 from trainables.base import Family
 from trainables.probes.base import Probed, load_probe
-from trainables.tasks.listops.family import ListOps
-from trainables.tasks.permutations.family import Permutations, PermutationSettings, TaskSettings
+from trainables.tasks.listops import ListOps
+from trainables.tasks.permutations import Permutations, PermutationSettings, TaskSettings
 
 Embedding = NDArray[np.float64]
 MODULUS = 12

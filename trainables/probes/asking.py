@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from trainables.base import Family, RunConfig
-from trainables.tasks.expressions.task import ExpressionTask
+from trainables.tasks.expressions import ExpressionTask
 from trainables.transformer.architecture import ModelSettings
 from trainables.transformer.generation import TrainedTransformer
 from trainables.transformer.text_task import Dataset, Examples

@@ -15,7 +15,7 @@ from trainables.base import Family, RunConfig
 from trainables.contract.tables import group_of, respects
 from trainables.probes.asking import ASKED, LastSteps, answers, last_steps, other_groupings, traced, transformer_of
 from trainables.probes.base import Probe, Probed
-from trainables.tasks.expressions.trees import Function
+from trainables.tasks.trees import Function
 from trainables.transformer.generation import TrainedTransformer
 
 Floats = NDArray[np.float64]

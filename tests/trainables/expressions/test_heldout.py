@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from trainables.tasks.expressions.heldout import LARGEST_TABLE, HeldOut, Part
-from trainables.tasks.listops.family import TaskSettings
+from trainables.tasks.held_out_tuples import LARGEST_TABLE, HeldOut, Part
+from trainables.tasks.listops import TaskSettings
 
 
 def multisets_of(tuples: np.ndarray[Any, np.dtype[np.int64]]) -> set[tuple[int, ...]]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from trainables.tasks.expressions.multisets import (
+from trainables.tasks.held_out_tuples import (
     MultisetNumbering,
     _sum_of_squares,
     multiset_count,

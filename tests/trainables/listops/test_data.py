@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import trainables.tasks.texts as data
 from tests.trainables.listops import naive
+from tests.trainables.spelling import spelt
 from trainables.base import Arm, Mix, SettingsError
-from trainables.tasks.expressions import data
-from trainables.tasks.expressions.data import make_dataset
-from trainables.tasks.expressions.heldout import HeldOut, Part
-from trainables.tasks.expressions.text import Expressions
-from trainables.tasks.listops.family import TaskSettings, Vocabulary
+from trainables.tasks.held_out_tuples import HeldOut, Part
+from trainables.tasks.listops import TaskSettings, Vocabulary
+from trainables.tasks.texts import Expressions, make_dataset
 from trainables.transformer import datasets
 from trainables.transformer.datasets import load_dataset
 from trainables.transformer.text_task import Dataset, Examples
@@ -32,7 +32,7 @@ def equal(left: Examples, right: Examples) -> bool:
 
 
 def lines(examples: Examples, vocabulary: Vocabulary) -> list[str]:
-    return [vocabulary.decode(row[:length]) for row, length in zip(examples.tokens, examples.lengths, strict=True)]
+    return [spelt(vocabulary, row[:length]) for row, length in zip(examples.tokens, examples.lengths, strict=True)]
 
 
 def digest(dataset: Dataset) -> str:
@@ -85,10 +85,10 @@ def test_training_stream() -> None:
     answers = np.split(dataset.answer, dataset.starts[1:])
     names: list[str] = []
     for tokens, answer in zip(expressions, answers, strict=True):
-        text = vocabulary.decode(tokens)
+        text = spelt(vocabulary, tokens)
         prompt, solution = text.split("=", 1)
         assert text == naive.solution(prompt, lambda name, numbers: naive.value(name, numbers, 6))
-        assert vocabulary.decode(tokens[answer]) == solution
+        assert spelt(vocabulary, tokens[answer]) == solution
         names += [name for name, _ in naive.operations(naive.parse(prompt))]
     assert dataset.nodes == {"add": names.count("add"), "prod": names.count("prod")}
 
@@ -120,7 +120,7 @@ def test_held_out_sets_are_of_one_operation_and_of_their_part() -> None:
             ):
                 prompt = text.split("=")[0]
                 assert {name for name, _ in naive.operations(naive.parse(prompt))} == {task}
-                assert vocabulary.decode(row[:prompt_length]) == prompt + "="
+                assert spelt(vocabulary, row[:prompt_length]) == prompt + "="
                 assert row[length - 2] == answer
                 assert (row[length - 1 :] == vocabulary.eos).all()
                 parts = [int(held_out.part(np.array(window))) for window in naive.windows(text, 3)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from typing import Any
 
@@ -13,13 +12,14 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from tests.trainables.listops import naive
+from tests.trainables.spelling import spelt, tokens
 from trainables.base import Mix, SettingsError
-from trainables.tasks.expressions.heldout import Part
-from trainables.tasks.expressions.text import Expressions, Texts
-from trainables.tasks.expressions.trees import Draw, evaluate, grow, part_of
-from trainables.tasks.expressions.vocabulary import ExpressionVocabulary
-from trainables.tasks.listops.family import TaskSettings
-from trainables.tasks.listops.operations import OPERATIONS, build_function
+from trainables.tasks.held_out_tuples import Part
+from trainables.tasks.listops import TaskSettings
+from trainables.tasks.operations import OPERATIONS, build_function
+from trainables.tasks.texts import Expressions, Texts
+from trainables.tasks.trees import Draw, evaluate, grow, part_of
+from trainables.tasks.vocabulary import ExpressionVocabulary
 
 SHAPES: list[dict[str, Any]] = [
     {"modulus": 20},
@@ -36,7 +36,7 @@ SHAPES: list[dict[str, Any]] = [
 
 def lines(texts: Texts, vocabulary: ExpressionVocabulary) -> list[str]:
     ends = np.cumsum(texts.lengths)
-    return [vocabulary.decode(tokens) for tokens in np.split(texts.tokens, ends[:-1])]
+    return [spelt(vocabulary, tokens) for tokens in np.split(texts.tokens, ends[:-1])]
 
 
 def evaluator(modulus: int, seed: int) -> naive.Evaluate:
@@ -72,8 +72,8 @@ def test_every_step_is_right_and_every_window_belongs(
         prompt = line.split("=")[0]
         assert line == naive.solution(prompt, evaluator(settings.modulus, seed))
         assert line.endswith(f"={answer}<eos>")
-        assert length <= settings.longest_expression
-        assert prompt_length == len(expressions.vocabulary.encode(prompt + "="))
+        assert length <= settings.longest_text
+        assert prompt_length == len(tokens(expressions.vocabulary, prompt + "="))
         tree = naive.parse(prompt)
         assert 1 <= naive.depth(tree) <= settings.levels
         assert all(2 <= arity <= k for _, arity in naive.operations(tree))
@@ -87,7 +87,7 @@ def test_training_text_as_one_stream_has_no_held_out_window() -> None:
     settings = TaskSettings(modulus=6, held_out_fraction=0.2)
     expressions = Expressions(settings, Mix.parse("add+prod"), 0)
     texts, _ = expressions.sample(Part.TRAINED, 10_000, np.random.default_rng(1))
-    seen = naive.windows(expressions.vocabulary.decode(texts.tokens), 3)
+    seen = naive.windows(spelt(expressions.vocabulary, texts.tokens), 3)
     held_out = {
         tuple(row)
         for part in (Part.VALIDATION, Part.TEST)
@@ -98,13 +98,13 @@ def test_training_text_as_one_stream_has_no_held_out_window() -> None:
     assert len(seen) == 6**3 - 43, "everything else is trained on, permutations of held-out tuples too"
 
 
-def test_longest_expression_is_reached_and_not_passed() -> None:
+def test_longest_text_is_reached_and_not_passed() -> None:
     settings = TaskSettings(modulus=20, nesting=1.0)
     texts, _ = Expressions(settings, Mix.parse("max"), 0).sample(Part.TRAINED, 3_000, np.random.default_rng(0))
-    assert texts.lengths.max() == settings.longest_expression == 60
+    assert texts.lengths.max() == settings.longest_text == 60
     deep = TaskSettings(modulus=20, nesting=1.0, depth=3)
     texts, _ = Expressions(deep, Mix.parse("add"), 0).sample(Part.TRAINED, 20_000, np.random.default_rng(0))
-    assert 400 < texts.lengths.max() <= deep.longest_expression == 483
+    assert 400 < texts.lengths.max() <= deep.longest_text == 483
 
 
 def test_shares_nesting_and_numbers_are_as_asked() -> None:
@@ -164,17 +164,9 @@ def test_a_yield_too_low_to_wait_for_is_an_error(monkeypatch: pytest.MonkeyPatch
     # that pair out, and then there is nothing to train on: without an end, the search for it would never stop.
     settings = TaskSettings(modulus=16, depth=6, max_arguments=2, nesting=1.0, held_out_fraction=0.07)
     prod = Mix.parse("prod")
-    monkeypatch.setattr("trainables.tasks.expressions.text.GIVE_UP_AFTER", 3)
+    monkeypatch.setattr("trainables.tasks.texts.GIVE_UP_AFTER", 3)
     zeros = np.array([0, 0])
     seed = next(seed for seed in range(200) if Expressions(settings, prod, seed).held_out.part(zeros))
     with pytest.raises(SettingsError, match="random expressions of prod only") as caught:
         Expressions(settings, prod, seed).sample(Part.TRAINED, 1_000, np.random.default_rng(0))
     assert caught.value.key == "task.held_out_fraction"
-
-
-def test_time_of_50_000_expressions() -> None:
-    expressions = Expressions(TaskSettings(), Mix.parse("add+prod"), 0)
-    start = time.perf_counter()
-    texts, _ = expressions.sample(Part.TRAINED, 50_000, np.random.default_rng(0))
-    print(f"50 000 expressions ({len(texts.tokens)} tokens) in {time.perf_counter() - start:.2f} s")
-    assert len(texts.lengths) == 50_000

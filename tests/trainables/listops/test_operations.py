@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.trainables.listops import naive
 from trainables.base import Mix, SettingsError
-from trainables.tasks.listops.family import TaskSettings
-from trainables.tasks.listops.operations import OPERATIONS, build_function
+from trainables.tasks.listops import TaskSettings
+from trainables.tasks.operations import OPERATIONS, build_function
 
 PLAIN = tuple(name for name in OPERATIONS if name not in ("shuffled_add", "relabelled_add"))
 

@@ -9,9 +9,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from trainables.base import SettingsError
 from trainables.contract.settings import described_fields
-from trainables.tasks.expressions.shape import LONGEST_TEXT_TOKENS
-from trainables.tasks.listops.family import TaskSettings
-from trainables.tasks.listops.operations import FIRST_OPERATIONS
+from trainables.tasks.expressions import LONGEST_TEXT_TOKENS
+from trainables.tasks.listops import TaskSettings
+from trainables.tasks.operations import FIRST_OPERATIONS
 
 
 @pytest.mark.parametrize(
@@ -46,13 +46,13 @@ def test_refusals_name_key_and_value(field: str, value: Any) -> None:
 
 def test_paper_numbers() -> None:
     paper = TaskSettings()
-    assert paper.longest_expression == 60
+    assert paper.longest_text == 60
     assert paper.held_out_tuples == 400
     assert paper.training_examples == 100_000
     assert TaskSettings(modulus=10).training_examples == 50_000
     assert TaskSettings(train_examples=7).training_examples == 7
-    assert TaskSettings(depth=3).longest_expression == 483
-    assert TaskSettings(depth=1).longest_expression == 9
+    assert TaskSettings(depth=3).longest_text == 483
+    assert TaskSettings(depth=1).longest_text == 9
     assert TaskSettings(modulus=6).held_out_tuples == 10
     assert TaskSettings(modulus=6, held_out_fraction=0.2).held_out_tuples == 43
     assert TaskSettings(modulus=43).training_examples == 215_000
@@ -63,7 +63,7 @@ def test_paper_numbers() -> None:
 def test_without_nesting_depth_is_one() -> None:
     settings = TaskSettings(depth=3, nesting=0.0)
     assert settings.levels == 1
-    assert settings.longest_expression == 9
+    assert settings.longest_text == 9
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,12 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from tests.trainables.permutations.oracle import Oracle, sympy_group, within
+from tests.trainables.spelling import spelt, tokens
 from trainables.base import Mix
-from trainables.tasks.expressions.heldout import HeldOut, Part
-from trainables.tasks.expressions.text import Expressions
-from trainables.tasks.permutations.family import TaskSettings
-from trainables.tasks.permutations.groups import named_group
+from trainables.tasks.held_out_tuples import HeldOut, Part
+from trainables.tasks.permutation_groups import named_group
+from trainables.tasks.permutations import TaskSettings
+from trainables.tasks.texts import Expressions
 
 SHAPES: list[dict[str, Any]] = [
     {"group": "S3", "held_out_fraction": 0.2, "subgroup": "C3"},
@@ -43,10 +44,10 @@ def oracle(settings: TaskSettings) -> Oracle:
 def texts_of(settings: TaskSettings, mix: str, part: Part, count: int, seed: int) -> list[str]:
     expressions = Expressions(settings, Mix.parse(mix), seed)
     texts, _ = expressions.sample(part, count, np.random.default_rng(seed))
-    assert texts.lengths.max() <= settings.longest_expression
+    assert texts.lengths.max() <= settings.longest_text
     pieces = np.split(texts.tokens, np.cumsum(texts.lengths)[:-1])
-    found = [expressions.vocabulary.decode(tokens) for tokens in pieces]
-    prompts = [expressions.vocabulary.encode(text.split("=")[0] + "=") for text in found]
+    found = [spelt(expressions.vocabulary, tokens) for tokens in pieces]
+    prompts = [tokens(expressions.vocabulary, text.split("=")[0] + "=") for text in found]
     assert [len(prompt) for prompt in prompts] == texts.prompt_lengths.tolist()
     return found
 
@@ -85,7 +86,7 @@ def test_no_held_out_tuple_stands_anywhere_in_the_training_text(elements: Any) -
     known, images = oracle(TaskSettings(**SHAPES[0])), named_group("S3").images
     known.images = elements == "images"
     # The stream as one text: an expression ends with <eos>, so nothing reaches from one into the next.
-    seen = known.argument_lists(settings.vocabulary().decode(dataset.tokens))
+    seen = known.argument_lists(spelt(settings.vocabulary(), dataset.tokens))
     held_out = HeldOut(settings, 0)
     forbidden = {
         tuple(tuple(images[element].tolist()) for element in row)
@@ -98,11 +99,11 @@ def test_no_held_out_tuple_stands_anywhere_in_the_training_text(elements: Any) -
 
 
 @pytest.mark.parametrize(("elements", "longest"), [("token", 60), ("images", 135)])
-def test_longest_expression_is_reached_and_not_passed(elements: Any, longest: int) -> None:
+def test_longest_text_is_reached_and_not_passed(elements: Any, longest: int) -> None:
     """Of images: 4 operations in steps of 4 + 11 j tokens for j = 4..0, four ``=`` and ``<eos>``."""
     settings = TaskSettings(group="S4", nesting=1.0, elements=elements)
     texts, _ = Expressions(settings, Mix.parse("product"), 0).sample(Part.TRAINED, 3_000, np.random.default_rng(0))
-    assert texts.lengths.max() == settings.longest_expression == longest
+    assert texts.lengths.max() == settings.longest_text == longest
 
 
 def test_reports_alone_are_flat_whatever_the_depth() -> None:
@@ -110,14 +111,14 @@ def test_reports_alone_are_flat_whatever_the_depth() -> None:
     settings = TaskSettings(group="S3", held_out_fraction=0.2, train_examples=200)
     dataset = settings.make_dataset(Mix.parse("sign+order"), 0)
     assert dataset.mixed is None
-    assert settings.vocabulary().decode(dataset.tokens).count("=") == 200
+    assert spelt(settings.vocabulary(), dataset.tokens).count("=") == 200
     assert len(dataset.test["sign"].answers) == 22, "every held-out tuple once"
 
 
 def test_inner_operations_have_their_shares_among_those_that_may_stand_inside() -> None:
     settings = TaskSettings(group="S4", nesting=0.5, subgroup="D4", train_examples=20_000)
     dataset = settings.make_dataset(Mix.parse("product+coset:3+sign:4"), 0)
-    prompts = re.findall(r"(?:^|<eos>)([^=]+)=", settings.vocabulary().decode(dataset.tokens))
+    prompts = re.findall(r"(?:^|<eos>)([^=]+)=", spelt(settings.vocabulary(), dataset.tokens))
     names = [re.findall(r"[a-z]+(?=\()", prompt) for prompt in prompts]
     outer = [found[0] for found in names]
     inner = [name for found in names for name in found[1:]]

@@ -8,7 +8,7 @@ from sympy.combinatorics import Permutation
 
 from tests.trainables.permutations.oracle import sympy_group, within
 from trainables.base import SettingsError
-from trainables.tasks.permutations.groups import named_group
+from trainables.tasks.permutation_groups import named_group
 
 NAMES = ("S2", "S3", "S4", "S5", "A3", "A4", "A5", "C2", "C6", "D3", "D4", "D5", "C2xC3", "S3xC2", "C2xC2xC2", "D4xC3")
 

@@ -9,9 +9,8 @@ import pytest
 from sympy.combinatorics import Permutation
 
 from tests.trainables.permutations.oracle import Oracle, sympy_group, within
-from trainables.tasks.permutations.family import Vocabulary
-from trainables.tasks.permutations.groups import Group, named_group
-from trainables.tasks.permutations.operations import OPERATIONS, Asked, Codes, ignores_order, product
+from trainables.tasks.permutation_groups import OPERATIONS, Asked, Codes, Group, ignores_order, named_group, product
+from trainables.tasks.permutations import Vocabulary
 
 CASES = {"S4": "D4", "A5": "A4", "D4": "C4", "S3xC2": "C3", "C6": None}
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from trainables.base import Mix, SettingsError
-from trainables.tasks.permutations.family import Permutations, PermutationSettings, TaskSettings
+from trainables.tasks.permutations import Permutations, PermutationSettings, TaskSettings
 
 
 @pytest.mark.parametrize(

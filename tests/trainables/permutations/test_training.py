@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from trainables.base import Mix, Outcome, RunConfig
-from trainables.tasks.permutations.family import Permutations, PermutationSettings, TaskSettings
+from trainables.tasks.permutations import Permutations, PermutationSettings, TaskSettings
 from trainables.transformer.architecture import ModelSettings
 from trainables.transformer.generation import accuracies
 from trainables.transformer.initialisation import InitSettings

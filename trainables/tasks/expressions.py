@@ -1,14 +1,22 @@
-"""Shape of expressions and what is held out: the settings that every family of expressions has."""
+"""Nested expressions as a task: their settings, and what a family adds: values, operations and words."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
 
-from trainables.base import SettingsError
+import numpy as np
+
+from trainables.base import Mix, SettingsError
 from trainables.contract.settings import described_fields
-from trainables.tasks.expressions.multisets import multiset_count, tuple_share
+from trainables.contract.tables import TaskTables
+from trainables.tasks.held_out_tuples import RAREST_HELD_OUT, multiset_count, tuple_share
+from trainables.tasks.texts import make_dataset
+from trainables.tasks.trees import Function
+from trainables.tasks.vocabulary import ExpressionVocabulary
+from trainables.transformer.text_task import Alphabet, Dataset, TextTask
 
 MOST_ARGUMENTS = 32
 DEEPEST = 64
@@ -21,15 +29,17 @@ FEW_HELD_OUT = 40
 """Below the first the settings are refused, below the second the user is warned (SCIENCE.md, "Held-out tuples")."""
 HELD_OUT_RANGE = (0.001, 0.5)
 RAREST_TRAINED = 1e-2
-RAREST_HELD_OUT = 1e-4
-"""Smallest shares of random expressions that may end up in training and in the test set (see ``share_clean``)."""
+"""Smallest share of random expressions that may end up in training (see ``share_clean``)."""
 TRAIN_EXAMPLES_PER_VALUE = 5_000
 """The sibling code trains on 50 000 expressions at modulus 10 and scales them linearly."""
+TABLE_ENTRIES = 2_000_000
+"""A table of three arguments holds S5, of 120 elements, and not much more."""
 
 
 @dataclass(frozen=True)
-class ExpressionShape(ABC):
-    """Expressions of operations on values, of which there are ``value_count``.
+class ExpressionTask(TextTask):
+    """Expressions of operations on values, of which there are ``value_count``. Two equal objects, a mix and a seed give
+    the same data.
 
     ``depth``
         Levels of operations: 1 is flat (``add(3,1,2)``), 2 lets an argument be a flat expression, and so on.
@@ -52,6 +62,7 @@ class ExpressionShape(ABC):
     Raises :class:`SettingsError` with the key ``task.<field>``.
     """
 
+    generator_version: ClassVar[int] = 2
     value_word: ClassVar[str]
     """What a value is: a number, an element."""
     values_setting: ClassVar[str]
@@ -95,7 +106,7 @@ class ExpressionShape(ABC):
         return self.depth if self.nesting > 0 else 1
 
     @property
-    def longest_expression(self) -> int:
+    def longest_text(self) -> int:
         """Tokens of the longest possible text from prompt to ``<eos>``: 60 for depth 2 and 3 arguments of one token.
 
         The largest tree has N = 1 + k + ... + k**(levels-1) operations. Reducing one replaces its k w + 3 tokens (name,
@@ -154,7 +165,7 @@ class ExpressionShape(ABC):
 
     def _check_length(self) -> None:
         # A tree of depth 14 has at least 2**14 - 1 operations: refuse it before computing k**depth.
-        if self.levels < 14 and self.longest_expression <= LONGEST_TEXT_TOKENS:
+        if self.levels < 14 and self.longest_text <= LONGEST_TEXT_TOKENS:
             return
         key = "task.depth" if self.levels > 1 else "task.max_arguments"
         raise SettingsError(
@@ -190,6 +201,85 @@ class ExpressionShape(ABC):
                 key=key,
                 given=given,
             )
+
+    @abstractmethod
+    def vocabulary(self) -> ExpressionVocabulary:
+        """The tokens of its texts, whatever the mix."""
+
+    @abstractmethod
+    def function(self, operation: str, seed: int) -> Function:
+        """Function of an operation; random tables depend on the seed. Raises ``KeyError`` for an unknown one."""
+
+    @abstractmethod
+    def blind(self) -> tuple[str, ...]:
+        """The operations whose value does not depend on the order of their arguments."""
+
+    def groupings(self) -> dict[str, tuple[int, ...]]:
+        """Ways to divide the values into groups that the operations know: by name, a label a value."""
+        return {}
+
+    def values_in_order(self) -> bool:
+        """True if the values are the numbers modulo their count, in their order."""
+        return False
+
+    def tables(self, tasks: Sequence[str], seed: int) -> TaskTables:
+        """What each operation makes of every ordered tuple of values, of at most three and so few that a table has at
+        most :data:`TABLE_ENTRIES` entries (of two in any case)."""
+        most = min(self.max_arguments, 3)
+        count = most if self.value_count**most <= TABLE_ENTRIES else 2
+        every = np.stack(np.meshgrid(*[np.arange(self.value_count)] * count, indexing="ij"), axis=-1)
+        values = {task: self.function(task, seed)(every) for task in tasks}
+        return TaskTables(values, self.groupings(), self.values_in_order())
+
+    def gives_values(self, operation: str) -> bool:
+        """True if an operation gives a value again, so that it may be an argument of another."""
+        return True
+
+    def check_mix(self, mix: Mix) -> None:
+        for task in mix.tasks:
+            if task not in self.tasks():
+                raise SettingsError(
+                    f"there is no operation {task!r}", key="mixes", given=task, allowed=tuple(self.tasks())
+                )
+
+    def texts(self) -> str:
+        return f"expressions of depth {self.depth} with up to {self.max_arguments} arguments"
+
+    def words(self) -> tuple[str, ...]:
+        return self.vocabulary().words
+
+    def alphabet(self) -> Alphabet:
+        vocabulary = self.vocabulary()
+        return Alphabet(len(vocabulary), vocabulary.items, vocabulary.eos, vocabulary.equals)
+
+    def stackable(self) -> Any:
+        return self.value_count
+
+    def with_examples(self, factor: float) -> Self:
+        if factor == 1:
+            return self
+        return replace(self, train_examples=max(1, round(self.training_examples * factor)))
+
+    def make_dataset(self, mix: Mix, seed: int) -> Dataset:
+        return make_dataset(self, mix, seed)
+
+    def warnings(self) -> list[str]:
+        said = []
+        count = self.held_out_tuples
+        if count < FEW_HELD_OUT:
+            what = f"multisets of {self.max_arguments} {self.value_word}s"
+            what = what if self.held_out == "unordered" else f"{self.value_word} tuples"
+            scored = count - count // 2
+            said.append(
+                f"Few test cases: {scored} {what}, so accuracy moves in steps of {1 / scored:.2g} "
+                "(raise task.held_out_fraction)."
+            )
+        if self.held_out == "ordered" and self.blind():
+            said.append(
+                f"Leak: held_out is 'ordered' and {', '.join(self.blind())} ignore the order of their arguments "
+                "(task.held_out=unordered closes it)."
+            )
+        return said
 
 
 def check_whole(name: str, value: object, least: int, most: int | None = None) -> None:

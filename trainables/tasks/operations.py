@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainables.tasks.expressions.trees import Function, Integers
-from trainables.tasks.streams import stream
+from trainables.tasks import stream
+from trainables.tasks.trees import Function, Integers
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,18 @@ Shape legend: B expressions, S = k**level slots of a level.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainables.tasks.expressions.heldout import HeldOut
-from trainables.tasks.expressions.shape import ExpressionShape
+from trainables.tasks.held_out_tuples import HeldOut
+
+if TYPE_CHECKING:
+    from trainables.tasks.expressions import ExpressionTask
+
 
 Integers = NDArray[np.int64]
 Function = Callable[[Integers], Integers]
@@ -38,16 +42,6 @@ class Level:
     arity: NDArray[np.int64]
     value: NDArray[np.int64]
 
-    def select(self, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> Level:
-        """The level of the chosen expressions."""
-        return Level(
-            self.present[chosen],
-            self.nested[chosen],
-            self.operation[chosen],
-            self.arity[chosen],
-            self.value[chosen],
-        )
-
 
 Trees = tuple[Level, ...]
 """The levels from the root (one slot) to the last, which holds plain values only."""
@@ -55,7 +49,7 @@ Trees = tuple[Level, ...]
 
 def select(trees: Trees, chosen: NDArray[np.intp] | NDArray[np.bool_]) -> Trees:
     """The chosen expressions of a batch."""
-    return tuple(level.select(chosen) for level in trees)
+    return tuple(Level(**{one.name: getattr(level, one.name)[chosen] for one in fields(Level)}) for level in trees)
 
 
 @dataclass(frozen=True)
@@ -78,7 +72,7 @@ class Draw:
         return np.array(self.inner)[_draw(shares / shares.sum(), where, rng)]
 
 
-def grow(settings: ExpressionShape, draw: Draw, count: int, rng: np.random.Generator) -> Trees:
+def grow(settings: ExpressionTask, draw: Draw, count: int, rng: np.random.Generator) -> Trees:
     """``count`` random expressions, not yet evaluated: values of operations are 0.
 
     Every operation is drawn with its share, argument counts and values uniformly.
@@ -103,13 +97,13 @@ def grow(settings: ExpressionShape, draw: Draw, count: int, rng: np.random.Gener
     return tuple(levels)
 
 
-def flat(arguments: NDArray[np.int64], operation: int = 0) -> Trees:
-    """One operation on each of the given argument lists [B, k], not yet evaluated."""
+def flat(arguments: NDArray[np.int64]) -> Trees:
+    """The mix's first operation on each of the given argument lists [B, k], not yet evaluated."""
     count, k = arguments.shape
     one = np.ones((count, 1), dtype=np.bool_)
     zero = np.zeros((count, 1), dtype=np.int64)
     none = np.zeros((count, k), dtype=np.int64)
-    root = Level(one, one, zero + operation, zero + k, zero)
+    root = Level(one, one, zero, zero + k, zero.copy())
     return root, Level(none == 0, none != 0, none, none, arguments)
 
 

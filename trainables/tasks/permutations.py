@@ -10,12 +10,19 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from trainables.base import Mix, SettingsError, Words
-from trainables.tasks.expressions.shape import check_whole, check_word
-from trainables.tasks.expressions.task import ExpressionTask
-from trainables.tasks.expressions.trees import Function, Integers
-from trainables.tasks.expressions.vocabulary import ExpressionVocabulary
-from trainables.tasks.permutations.groups import Group, named_group
-from trainables.tasks.permutations.operations import OPERATIONS, SIGNS, Asked, Codes, ignores_order, product
+from trainables.tasks.expressions import ExpressionTask, check_whole, check_word
+from trainables.tasks.permutation_groups import (
+    OPERATIONS,
+    SIGNS,
+    Asked,
+    Codes,
+    Group,
+    ignores_order,
+    named_group,
+    product,
+)
+from trainables.tasks.trees import Function, Integers
+from trainables.tasks.vocabulary import ExpressionVocabulary
 from trainables.transformer.family import OUTSIDE_CORE, TransformerFamily, TransformerSettings
 
 ELEMENTS = ("token", "images")
@@ -33,15 +40,14 @@ class Vocabulary(ExpressionVocabulary):
         codes = Codes(group)
         points = tuple(map(str, range(group.points)))
         reports = (*SIGNS, *(f"#{order}" for order in codes.orders.tolist()))
-        of = f"the group {group.name}"
         if elements == "token":
             words = tuple(f"[{' '.join(map(str, row))}]" for row in group.images.tolist())
-            super().__init__(words, tuple(OPERATIONS), of=of, answers=(*points, *reports))
+            super().__init__(words, tuple(OPERATIONS), answers=(*points, *reports))
             return
         others = np.zeros((codes.count - group.order, group.points), dtype=np.int64)
         others[:, 0] = np.arange(len(others))
         spelling = np.concatenate([group.images, others])
-        super().__init__(points, tuple(OPERATIONS), of=of, answers=reports, values=group.order, spelling=spelling)
+        super().__init__(points, tuple(OPERATIONS), answers=reports, values=group.order, spelling=spelling)
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,7 @@ class TaskSettings(ExpressionTask):
         are, on the group's own points (:meth:`Group.subgroup`). None where that is not asked.
 
     ``max_arguments`` is the largest number of factors. The others are those of
-    ``ExpressionShape``. Raises :class:`SettingsError` with the key ``task.<field>``.
+    ``ExpressionTask``. Raises :class:`SettingsError` with the key ``task.<field>``.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -99,10 +105,6 @@ class TaskSettings(ExpressionTask):
         return found
 
     def values_in_order(self) -> bool:
-        return self.is_cyclic
-
-    @property
-    def is_cyclic(self) -> bool:
         """True if the group is C<n>, rotations alone: its elements and points form a ring."""
         factors = named_group(self.group).factors
         return len(factors) == 1 and factors[0][0].startswith("C")
@@ -198,4 +200,4 @@ class Permutations(TransformerFamily):
 
     def items_in_order(self) -> bool:
         """Powers of one rotation stand in their order, and so do the points it turns."""
-        return self.settings.task.is_cyclic
+        return self.settings.task.values_in_order()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 EOS = "<eos>"
-_PIECE = re.compile(r"(?P<skip>[,\s]+)|\[[0-9 ]+\]|#?[0-9]+|[a-z_]+|[()=+-]|<eos>")
 
 Tokens = NDArray[np.unsignedinteger[Any]]
 """Token ids: uint8 where they fit, else uint16."""
@@ -22,9 +20,9 @@ class ExpressionVocabulary:
 
     Items are what values are written in: one each, or, where ``spelling`` says so, several. ``spelling`` [codes, w]
     are the tokens of everything an operation can come to: first the values (arguments), in ``w`` tokens each, then
-    what is none, in its first token alone. ``of`` says in a few words whose vocabulary it is.
+    what is none, in its first token alone.
 
-    Commas are no tokens: they are left out by :meth:`encode` and put back by :meth:`decode`.
+    Commas are no tokens.
     """
 
     def __init__(
@@ -32,12 +30,10 @@ class ExpressionVocabulary:
         items: Sequence[str],
         operations: Sequence[str],
         *,
-        of: str,
         answers: Sequence[str] = (),
         values: int | None = None,
         spelling: NDArray[np.int64] | None = None,
     ) -> None:
-        self.of = of
         self.items = len(items)
         self.words: tuple[str, ...] = (*items, *answers, *operations, "(", ")", "=", EOS)
         self._operations = frozenset(operations)
@@ -85,34 +81,3 @@ class ExpressionVocabulary:
             found[last] = known.get(tokens[last - width + 1 : last + 1].tobytes(), -1)
         result: NDArray[np.int64] = found[~is_item | ends]
         return result
-
-    def encode(self, text: str) -> Tokens:
-        """Ids [L] of a text; blanks and commas count for nothing. Raises ``ValueError`` at what is no token."""
-        ids = []
-        place = 0
-        while place < len(text):
-            found = _PIECE.match(text, place)
-            if found is None or not (found["skip"] or found.group() in self._ids):
-                piece = text[place] if found is None else found.group()
-                raise ValueError(f"{piece!r} at character {place} is no token for {self.of}: {text!r}")
-            if not found["skip"]:
-                ids.append(self._ids[found.group()])
-            place = found.end()
-        return np.array(ids, dtype=self.dtype)
-
-    def decode(self, ids: Sequence[int] | NDArray[np.integer]) -> str:
-        """The text of ids [L]; any ids, a model's nonsense too, come back from :meth:`encode` unchanged.
-
-        Commas stand before operations, items and answers that follow one of these or ``)``. Raises ``ValueError`` for
-        an id that is no token.
-        """
-        text = []
-        after_argument = False
-        for token in map(int, ids):
-            if not 0 <= token < len(self):
-                raise ValueError(f"{token} is no token id; ids are 0..{len(self) - 1}")
-            argument = token < self.open
-            text.append("," if after_argument and argument else "")
-            text.append(self.words[token])
-            after_argument = argument or token == self.close
-        return "".join(text)

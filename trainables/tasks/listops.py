@@ -8,11 +8,10 @@ from typing import ClassVar
 
 from trainables.base import SettingsError, Words
 from trainables.contract.settings import ADDED_LATER
-from trainables.tasks.expressions.shape import check_whole
-from trainables.tasks.expressions.task import ExpressionTask
-from trainables.tasks.expressions.trees import Function
-from trainables.tasks.expressions.vocabulary import ExpressionVocabulary
-from trainables.tasks.listops.operations import FIRST_OPERATIONS, OPERATIONS, build_function
+from trainables.tasks.expressions import ExpressionTask, check_whole
+from trainables.tasks.operations import FIRST_OPERATIONS, OPERATIONS, build_function
+from trainables.tasks.trees import Function
+from trainables.tasks.vocabulary import ExpressionVocabulary
 from trainables.transformer.family import OUTSIDE_CORE, TransformerFamily, TransformerSettings
 
 
@@ -20,7 +19,7 @@ class Vocabulary(ExpressionVocabulary):
     """The tokens for one modulus, whatever the mix: numbers (ids 0..n-1), ``operations``, ``( ) = <eos>``."""
 
     def __init__(self, modulus: int, operations: Sequence[str] = FIRST_OPERATIONS) -> None:
-        super().__init__(tuple(map(str, range(modulus))), tuple(operations), of=f"modulus {modulus}")
+        super().__init__(tuple(map(str, range(modulus))), tuple(operations))
 
 
 LARGEST_MODULUS = 65_000
@@ -37,7 +36,7 @@ class TaskSettings(ExpressionTask):
         The operations that have a token, in the order of their tokens, whatever the mix. One that is not among the
         first eight must be named here by the search space that uses it.
 
-    The others are those of ``ExpressionShape``. Raises :class:`SettingsError` with
+    The others are those of ``ExpressionTask``. Raises :class:`SettingsError` with
     the key ``task.<field>``.
     """
 

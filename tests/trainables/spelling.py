@@ -1,0 +1,28 @@
+"""Texts of tokens as people read them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import numpy as np
+
+from trainables.tasks.vocabulary import ExpressionVocabulary, Tokens
+
+PIECE = re.compile(r"\[[0-9 ]+\]|#?[0-9]+|[a-z_]+|[()=+-]|<eos>")
+
+
+def spelt(vocabulary: ExpressionVocabulary, ids: Iterable[int]) -> str:
+    """The text of ids, with commas before operations, items and answers that follow one of these or ``)``."""
+    text, after_argument = [], False
+    for token in map(int, ids):
+        argument = token < vocabulary.open
+        text.append(("," if after_argument and argument else "") + vocabulary.words[token])
+        after_argument = argument or token == vocabulary.close
+    return "".join(text)
+
+
+def tokens(vocabulary: ExpressionVocabulary, text: str) -> Tokens:
+    """The ids of a text."""
+    ids = {word: token for token, word in enumerate(vocabulary.words)}
+    return np.array([ids[piece] for piece in PIECE.findall(text)], dtype=vocabulary.dtype)
