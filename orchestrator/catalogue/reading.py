@@ -25,8 +25,7 @@ from orchestrator.home.run_files import directory_bytes
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.words.next_step import NextStep
 from orchestrator.space.spec import SweepSpec
-from orchestrator.space.validation import explain
-from trainables.base import SettingsError, Status
+from trainables.base import Status
 
 
 class State(StrEnum):
@@ -161,11 +160,7 @@ def read_known(home: Home, sweep_id: str) -> StoredSweep | Outline | Unreadable:
     found = reading.read(home, sweep_id)
     if isinstance(found, Unreadable):
         return found if found.sweep is None else _outline(home, found, found.sweep)
-    try:
-        return _stored(home, found)
-    except SettingsError as error:
-        why = f"{found.spec.family} does not take its settings any more: {explain(error)}"
-        return _outline(home, reading.without_family(found, why), found)
+    return _stored(home, found)
 
 
 def _stored(home: Home, sweep: Sweep) -> StoredSweep:

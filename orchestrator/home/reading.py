@@ -10,7 +10,7 @@ from orchestrator.home.files import Home, SweepFiles
 from orchestrator.home.journal import SCHEMA, BadLine, Begun, Tuned, read_journal
 from orchestrator.home.records import Sweep
 from orchestrator.space import strict_yaml
-from orchestrator.space.stored import StoredSpec, read_stored
+from orchestrator.space.spec import SweepSpec, read_stored
 
 RESTORE = "Restore it from a copy, or remove the sweep with `rm`."
 
@@ -50,14 +50,14 @@ def read(home: Home, sweep_id: str) -> Sweep | Unreadable:
     files = home.sweep(sweep_id)
     try:
         begun = _begun(files)
-        stored = _spec(files)
+        spec, lacks = _spec(files)
         memory = list(read_journal(files.journal))
         tunings = [line.tunings for line in memory if isinstance(line, Tuned)]
         tuned = tunings[-1] if tunings else ()
-        sweep = Sweep(sweep_id, stored.spec, files.directory, begun.created, begun.environment, tuned)
+        sweep = Sweep(sweep_id, spec, files.directory, begun.created, begun.environment, tuned)
     except _BrokenError as error:
         return Unreadable(sweep_id, str(error), error.remedy)
-    return without_family(sweep, stored.lacks) if stored.lacks else sweep
+    return without_family(sweep, lacks) if lacks else sweep
 
 
 def without_family(sweep: Sweep, why: str) -> Unreadable:
@@ -80,7 +80,7 @@ def _begun(files: SweepFiles) -> Begun:
     raise _BrokenError(files.journal, why, "Use that version.")
 
 
-def _spec(files: SweepFiles) -> StoredSpec:
+def _spec(files: SweepFiles) -> tuple[SweepSpec, str]:
     text = _text(files.spec)
     try:
         return read_stored(strict_yaml.read(text, files.spec.name).data)

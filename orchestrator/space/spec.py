@@ -40,14 +40,13 @@ MOST_RUNS = 100_000
 """Of the whole grid, which planning and resuming go through run by run."""
 
 
-class SweepSpec(BaseModel):
-    """One sweep: a question, the runs it may use and how they are chosen.
+class Asked(BaseModel):
+    """A sweep as far as it can be checked without its family of models.
 
     ``mixes[0]`` is the baseline that the others are compared with. ``budget`` says what every mix is given: the same
     ``total`` of steps and examples, as many examples of the ``target`` as the baseline sees (the mixes then have
     budgets of their own), or ``both``: a mix for which the two differ is then in ``mixes`` twice. Sizes are values of
-    the family's ``size_axis``. Seeds are ``seed``, ``seed + 1``, ... ``settings`` is an instance of the family's
-    ``Settings``.
+    the family's ``size_axis``. Seeds are ``seed``, ``seed + 1``, ...
 
     ``tune`` asks for settings to be tuned for each mix before the sweep; ``tuned`` holds what was found, by mix.
     ``recipes`` are other settings, by name. The same comparison is made under each of them: ``mixes`` then has every
@@ -105,14 +104,6 @@ class SweepSpec(BaseModel):
             raise ValueError("a question has words in it")
         return value
 
-    @field_validator("family")
-    @classmethod
-    def _known_family(cls, value: str) -> str:
-        missing = sorted(load_family(value).__abstractmethods__)
-        if missing:
-            raise ValueError(f"{value!r} is no complete family: it lacks {', '.join(missing)}")
-        return value
-
     @field_validator("mixes", mode="before")
     @classmethod
     def _mix_list(cls, value: Any) -> Any:
@@ -136,22 +127,6 @@ class SweepSpec(BaseModel):
     def _none(cls, value: Any) -> Any:
         return None if value == "none" else value
 
-    @field_validator("probes", mode="before")
-    @classmethod
-    def _probe_list(cls, value: Any, info: ValidationInfo) -> Any:
-        if value is None:
-            return load_family(info.data["family"]).probes if "family" in info.data else ()
-        return tuple(value) if isinstance(value, list) else value
-
-    @field_validator("probes")
-    @classmethod
-    def _distinct_probes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        names = [load_probe(each).name for each in value]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"there are two probes called {name!r}; their results would lie in one file")
-        return value
-
     @field_validator("sizes", mode="before")
     @classmethod
     def _written_out(cls, value: Any) -> Any:
@@ -168,6 +143,37 @@ class SweepSpec(BaseModel):
             raise ValueError(f"{len(value)} sizes are more than a sweep can tell apart, {MOST_SIZES} at most")
         if list(value) != sorted(set(value)):
             raise ValueError(f"sizes must be ascending and distinct, got {list(value)}")
+        return value
+
+
+class SweepSpec(Asked):
+    """One sweep: a question, the runs it may use and how they are chosen, checked against its family of models.
+
+    ``settings`` is an instance of the family's ``Settings``.
+    """
+
+    @field_validator("family")
+    @classmethod
+    def _known_family(cls, value: str) -> str:
+        missing = sorted(load_family(value).__abstractmethods__)
+        if missing:
+            raise ValueError(f"{value!r} is no complete family: it lacks {', '.join(missing)}")
+        return value
+
+    @field_validator("probes", mode="before")
+    @classmethod
+    def _probe_list(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is None:
+            return load_family(info.data["family"]).probes if "family" in info.data else ()
+        return tuple(value) if isinstance(value, list) else value
+
+    @field_validator("probes")
+    @classmethod
+    def _distinct_probes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        names = [load_probe(each).name for each in value]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"there are two probes called {name!r}; their results would lie in one file")
         return value
 
     @field_validator("settings", mode="before")
@@ -312,3 +318,16 @@ class SweepSpec(BaseModel):
         data = self.to_dict()
         ordered = {field: data[field] for field in type(self).model_fields if field in data}
         return strict_yaml.write(ordered)
+
+
+def read_stored(data: Any) -> tuple[SweepSpec, str]:
+    """The specification in a sweep's own file, and why its family cannot be used, ``""`` if it can.
+
+    Without its family the settings are plain values, and neither configurations nor parameter counts can be asked for.
+    Raises :class:`InvalidDataError` for values that no sweep can have.
+    """
+    try:
+        return parse(SweepSpec, data), ""
+    except InvalidDataError as error:
+        known = parse(Asked, data)
+        return SweepSpec.model_construct(**dict(known)), str(error)

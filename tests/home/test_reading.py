@@ -1,4 +1,4 @@
-"""Sweeps from their directories: with the versions of their files, and rules that came later."""
+"""Sweeps from their directories: with the versions of their files, and what their families refuse now."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from pathlib import Path
 import pytest
 
 from orchestrator.api import load, sweeps
-from orchestrator.catalogue.reading import StoredSweep, read_known
+from orchestrator.catalogue.reading import Outline, StoredSweep, read_known
 from orchestrator.home import reading
 from orchestrator.home.files import Home
 from orchestrator.home.reading import Unreadable, UnreadableError
 from orchestrator.home.records import Sweep
 from tests.catalogue.fabricated import write_sweep
-from tests.families import LogisticFamily, LogisticSettings
-from trainables.base import Mix, SettingsError
+from tests.families import LogisticSettings
+from trainables.base import SettingsError
 
 
-def test_rules_that_came_later_hide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_whose_family_refuses_its_settings_now_keeps_its_outline_and_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = Home(tmp_path)
     sweep = write_sweep(home)
     before = read_known(home, sweep.id)
@@ -25,15 +27,12 @@ def test_rules_that_came_later_hide_nothing(tmp_path: Path, monkeypatch: pytest.
     def refuse(settings: LogisticSettings) -> None:
         raise SettingsError("haste is no longer allowed", key="haste")
 
-    def check(family: LogisticFamily, mix: Mix, size: int) -> None:
-        raise SettingsError("no such size any more", key="sizes")
-
     monkeypatch.setattr(LogisticSettings, "__post_init__", refuse)
-    monkeypatch.setattr(LogisticFamily, "check", check)
     after = read_known(home, sweep.id)
     assert isinstance(before, StoredSweep)
-    assert isinstance(after, StoredSweep)
-    assert (after.sweep, after.runs, after.answer) == (before.sweep, before.runs, before.answer)
+    assert isinstance(after, Outline)
+    assert "settings.haste: haste is no longer allowed" in str(after.unreadable)
+    assert (after.id, after.counted, after.state) == (before.id, before.counted, before.state)
 
 
 def test_python_reads_all_that_can_be_read_and_says_what_cannot(tmp_path: Path) -> None:
