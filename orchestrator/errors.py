@@ -26,16 +26,19 @@ class SettingError(UserError):
         self.key = key
 
 
-def nearest(given: str, allowed: Iterable[str]) -> str | None:
-    """The allowed name a misspelt one most likely meant, or None when nothing is close."""
-    matches = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.5)
-    return matches[0] if matches else None
+def did_you_mean(given: str, allowed: Iterable[str]) -> str:
+    """A sentence, after a space, with the allowed name that a misspelt or shortened one most likely meant; ``""`` if
+    none is close."""
+    names = list(allowed)
+    short = [name for name in names if given == "".join(part[0] for part in name.split("_") if part)]
+    begun = [name for name in names if len(given) > 2 and name.startswith(given.rstrip("s"))]
+    close = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
+    found = [*(short if len(given) > 1 else ()), *([] if close else begun), *close]
+    return f" Did you mean {found[0]!r}?" if found else ""
 
 
 def unknown(kind: str, given: str, allowed: Iterable[str], *, where: str = "") -> UserError:
     """The error for a name that is not one of the allowed ones."""
     names = sorted(allowed)
-    guess = nearest(given, names)
-    hint = f" Did you mean {guess!r}?" if guess else ""
     place = f" in {where}" if where else ""
-    return UserError(f"unknown {kind} {given!r}{place}.{hint} Allowed: {', '.join(names)}.")
+    return UserError(f"unknown {kind} {given!r}{place}.{did_you_mean(given, names)} Allowed: {', '.join(names)}.")

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from orchestrator.errors import SweepError, UserError, nearest
+from orchestrator.errors import SweepError, UserError, did_you_mean
 from orchestrator.home.checkpoints import read_members, read_progress
 from orchestrator.home.files import Home, SweepFiles
 from orchestrator.home.lifecycle import recall
@@ -37,8 +37,7 @@ def find_sweep(home: Home, given: str) -> str:
         return begun[0]
     if begun:
         raise UserError(f"{given!r} fits {len(begun)} sweeps: {_listed(begun)}. Give more of the id.")
-    guess = nearest(given, [*ids, *map(space_of, ids)])
-    hint = f" Did you mean {guess!r}?" if guess else ""
+    hint = did_you_mean(given, [*ids, *map(space_of, ids)])
     raise UserError(f"there is no sweep {given!r} in {home.root}.{hint} There are, newest first: {_listed(ids)}.")
 
 

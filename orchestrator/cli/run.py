@@ -115,9 +115,9 @@ def list_command(debug: Debug = False) -> None:
 @with_options(SizedOptions)
 def show_command(space: SpaceName, options: SizedOptions, debug: Debug = False) -> None:
     """Print a resolved search space as YAML that can be run, with a comment beside each value: where it is written."""
-    from orchestrator.space.sources import with_sources
+    from orchestrator.space.spaces import with_origins
 
-    typer.echo(with_sources(resolve(space, options)), nl=False)
+    typer.echo(with_origins(resolve(space, options)), nl=False)
 
 
 @with_options(SizedOptions)

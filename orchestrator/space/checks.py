@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from orchestrator.errors import nearest, unknown
+from orchestrator.errors import did_you_mean, unknown
 from orchestrator.search.base import Request
 from orchestrator.space.plain import flatten, plain_settings
 from orchestrator.space.validation import InvalidDataError, Key, Mistake, explain
@@ -83,8 +83,7 @@ def _in_ranges(spec: SweepSpec, tune: Tune, family: Family) -> Iterator[Mistake]
     for path, span in tune.settings.items():
         key: Key = ("tune", "settings", *path.split("."))
         if path not in family.tunable:
-            guess = nearest(path, family.tunable)
-            hint = f" Did you mean {guess!r}?" if guess else ""
+            hint = did_you_mean(path, family.tunable)
             yield Mistake(key, f"there is no such setting to tune.{hint} {_tunable(spec, family)}")
             continue
         for end in (span.low, span.high):

@@ -93,7 +93,7 @@ class Expectation(BaseModel):
 def expectations_of(file: SpaceFile) -> tuple[Expectation, ...]:
     """The statements of a search space's own file. Raises ``UserError`` with the line of what is wrong."""
     if not isinstance(file.expects, list):
-        file.refuse(("expects",), "must be a list of statements, each with claim, source and finds")
+        file.values.refuse(("expects",), "must be a list of statements, each with claim, source and finds")
     return tuple(_read(file, place, each) for place, each in enumerate(file.expects))
 
 
@@ -102,7 +102,7 @@ def _read(file: SpaceFile, place: int, written: Any) -> Expectation:
         return parse(Expectation, written)
     except InvalidDataError as error:
         mistake = error.mistakes[0]
-        file.refuse(("expects", place, *mistake.key), mistake.message)
+        file.values.refuse(("expects", place, *mistake.key), mistake.message)
 
 
 def about(expected: Sequence[Expectation], variant: str) -> list[Expectation]:

@@ -2,62 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+import stat
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from orchestrator.errors import UserError, nearest, unknown
+from orchestrator.errors import UserError, did_you_mean, unknown
 from orchestrator.space import strict_yaml
-from orchestrator.space.layers import Origin
-from orchestrator.space.profiles import needs_of
-from orchestrator.space.validation import NAME, InvalidDataError, Key, dotted
+from orchestrator.space.hardware import Needs
+from orchestrator.space.overlays import Origin, Values
+from orchestrator.space.validation import InvalidDataError, parse
 
 PACKAGE = "search_spaces"
 SUFFIXES = (".yaml", ".yml")
-PROFILE_KEYS = ("profile", "profile_reason")
-"""What a resolved space says of the profile it was made with. Where there are profiles, the choice says it."""
+LARGEST_BYTES = 1_000_000
+"""Of a search space's file: twenty times the largest that comes with the project."""
+MOST_OVERLAYS = 100
+"""Profiles of a file, and variants of a search space: each variant is a sweep of its own."""
+SEPARATE = ("profiles", "like", "expects")
+"""Keys of a file that are no values of a sweep."""
 
 
 @dataclass(frozen=True)
 class SpaceFile:
-    """One file of a search space: its ``top`` level without what follows, and its profiles, as written.
-
-    ``source`` names the file in messages. ``like`` is the name or path of the space it inherits from, None without one.
-    ``expects`` says what the space is expected to show (expected.py). ``lines`` has the line of every key.
-    """
+    """One file of a search space as written: all of its ``values``, and ``like``, the name or path of the space it
+    inherits from, None without one."""
 
     source: str
-    top: dict[str, Any]
-    profiles: dict[str, dict[str, Any]]
+    values: Values
     like: str | None
-    lines: dict[Key, int]
-    expects: Any = ()
 
     @property
-    def top_origins(self) -> dict[Key, Origin]:
-        """The origin of every key of the top level."""
-        named = {("name",): Origin(self.source)}  # A space without a name has that of its file.
-        return named | {
-            key: Origin(self.source, line)
-            for key, line in self.lines.items()
-            if key and key[0] not in ("profiles", "like", "expects")
-        }
+    def top(self) -> Values:
+        """The values of the top level."""
+        return self.values.without(*((key,) for key in SEPARATE))
 
-    def profile_origins(self, profile: str) -> dict[Key, Origin]:
-        """The origin of every key inside a profile."""
-        top = ("profiles", profile)
-        return {
-            key[2:]: Origin(self.source, line, profile)
-            for key, line in self.lines.items()
-            if key[:2] == top and key != top
-        }
+    @property
+    def profiles(self) -> dict[str, dict[str, Any]]:
+        """The profiles as written."""
+        return self.values.data.get("profiles") or {}
 
-    def refuse(self, key: Key, message: str) -> NoReturn:
-        """Raise ``UserError`` with the line of ``key``."""
-        place = f"{self.source}, line {self.lines[key]}" if key in self.lines else self.source
-        raise UserError(f"{place}, {dotted(key)}: {message}")
+    @property
+    def expects(self) -> Any:
+        """Expected findings as written (expected.py)."""
+        return self.values.data.get("expects", [])
 
 
 def names() -> list[str]:
@@ -81,32 +70,20 @@ def read_space(name_or_path: str) -> SpaceFile:
     document = strict_yaml.read(text, source)
     if not isinstance(document.data, dict):
         raise UserError(f"{source}: a search space is a mapping of keys to values, this is {_kind(document.data)}")
-    top: dict[str, Any] = {"name": name} | document.data
-    profiles, like = top.pop("profiles", None) or {}, top.pop("like", None)
-    expects = top.pop("expects", [])
-    file = SpaceFile(source, top, profiles, like, document.lines, expects)
-    _check_profiles(file, profiles)
-    if ("like",) in file.lines and not isinstance(like, str):
-        file.refuse(("like",), f"must name a search space or a YAML file; got {like!r}")
+    named = Values({"name": name}, {("name",): Origin(source), (): Origin(source)})
+    values = named.under(Values.of_file(source, document))
+    like = values.data.get("like")
+    if "like" in values.data and not isinstance(like, str):
+        values.refuse(("like",), f"must name a search space or a YAML file; got {like!r}")
     if like is not None and is_path(like):
         like = str(Path(source).parent / like)
-    return replace(file, like=like)
-
-
-def _check_profiles(file: SpaceFile, profiles: Any) -> None:
-    """Raise ``UserError`` unless ``profiles`` maps names to mappings, each with proper ``needs``."""
-    if not isinstance(profiles, Mapping):
-        file.refuse(("profiles",), f"must map the names of profiles to what they change; got {_kind(profiles)}")
-    for name, profile in profiles.items():
-        if not NAME.fullmatch(name):
-            file.refuse(("profiles", name), "a name has lower-case letters, digits and underscores only")
-        if not isinstance(profile, Mapping):
-            file.refuse(("profiles", name), f"must map keys to values; got {_kind(profile)}")
+    for profile in values.names("profile", (), MOST_OVERLAYS):
         try:
-            needs_of(profile)
+            parse(Needs, values.data["profiles"][profile].get("needs") or {})
         except InvalidDataError as error:
             for mistake in error.mistakes:
-                file.refuse(("profiles", name, "needs", *mistake.key), mistake.message)
+                values.refuse(("profiles", profile, "needs", *mistake.key), mistake.message)
+    return SpaceFile(source, values, like)
 
 
 def is_path(name_or_path: str) -> bool:
@@ -115,24 +92,25 @@ def is_path(name_or_path: str) -> bool:
 
 
 def _read_file(path: Path) -> tuple[str, str, str]:
+    """Name, source and text. A pipe or a device is refused before it is opened, which could last for ever."""
     try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise UserError(f"{path} is no regular file: a search space is a YAML file")
+        if found.st_size > LARGEST_BYTES:
+            raise UserError(f"{path} has {found.st_size} bytes: a search space has {LARGEST_BYTES} at most")
         return path.stem, str(path), path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        beside = [str(path.parent / entry.name) for entry in _yaml_files(path.parent)]
-        guess = nearest(str(path), beside)
-        hint = f" Did you mean {guess!r}?" if guess else ""
-        raise UserError(f"there is no file {str(path)!r}.{hint}") from None
+        if path.is_symlink():
+            raise UserError(f"{path} is a link to {path.readlink()}, which is not there") from None
+        near = [str(each) for each in path.parent.glob("*") if each.suffix in SUFFIXES]
+        raise UserError(f"there is no file {str(path)!r}.{did_you_mean(str(path), near)}") from None
     except UnicodeDecodeError as error:
         raise UserError(
             f"{path}: this is not readable as text in UTF-8: {error.reason} at byte {error.start}"
         ) from error
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
-
-
-def _yaml_files(directory: Path) -> Iterator[Path]:
-    if directory.is_dir():
-        yield from (entry for entry in directory.iterdir() if entry.suffix in SUFFIXES)
 
 
 def _read_named(name: str) -> tuple[str, str, str]:

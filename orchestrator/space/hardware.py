@@ -1,4 +1,5 @@
-"""The hardware of this machine. torch, slow to import, is imported only where there may be a GPU."""
+"""The hardware of this machine, and the hardware that a profile needs. torch, slow to import, is imported only on a
+machine that may have a GPU."""
 
 from __future__ import annotations
 
@@ -7,6 +8,10 @@ import platform
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import BaseModel, Field
+
+from orchestrator.space.validation import STRICT
 
 GPU_DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/kfd")
 """One of these exists on Linux where there is a GPU driver: NVIDIA (bare, in a container, under WSL) or AMD."""
@@ -47,6 +52,29 @@ class Hardware:
         gpus = f"{self.gpus} x {self.gpu_name}" if self.gpus else "no GPU"
         grows = ", and what its autoscaler adds" if self.grows else ""
         return f"{self.cpus} CPU cores, {self.memory_gb:.0f} GB of memory, {gpus}{grows}"
+
+
+class Needs(BaseModel):
+    """The hardware that a profile needs. One with ``asked`` is taken only when it is asked for by name."""
+
+    model_config = STRICT | {"frozen": True}
+
+    gpu: bool = False
+    cpus: int = Field(default=1, ge=1)
+    memory_gb: float = Field(default=0.0, ge=0)
+    asked: bool = False
+
+    def missing(self, hardware: Hardware) -> list[str]:
+        """Parts that ``hardware`` lacks, each in a few words. Machines that are added may have any cores and memory;
+        a GPU of theirs is not known before one is there."""
+        lacks = [] if hardware.gpus or not self.gpu else ["no GPU was found"]
+        if hardware.grows:
+            return lacks
+        if self.cpus > hardware.cpus:
+            lacks.append(f"it needs {self.cpus} CPU cores and {hardware.cpus} were found")
+        if hardware.memory_gb and self.memory_gb > hardware.memory_gb:  # 0: unknown.
+            lacks.append(f"it needs {self.memory_gb:g} GB of memory and {hardware.memory_gb:.0f} were found")
+        return lacks
 
 
 def detect() -> Hardware:

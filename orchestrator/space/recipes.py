@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from orchestrator.space.layers import merge
+from orchestrator.space.overlays import merge, nested
 from orchestrator.space.plain import flatten, plain_settings
 from orchestrator.space.validation import InvalidDataError, Key, Mistake, parse
 from trainables.base import Family
@@ -42,10 +42,7 @@ def expand(value: Any) -> Any:
         overlay: dict[str, Any] = {}
         for (path, _), chosen in zip(axes, combination, strict=True):
             names.append(f"{path[-1]}={_short(chosen)}")
-            nested: Any = chosen
-            for part in reversed(path):
-                nested = {part: nested}
-            overlay = merge(overlay, nested)
+            overlay = merge(overlay, nested(path, chosen))
         named = ",".join(names)
         if named in recipes:
             raise InvalidDataError([Mistake((VARY,), f"makes a second recipe called {named!r}")])

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from orchestrator.errors import SettingError, nearest
+from orchestrator.errors import SettingError, did_you_mean
 from trainables.base import SettingsError
 
 Key = tuple[str | int, ...]
@@ -124,17 +124,14 @@ def explain(error: SettingsError) -> str:
     text = str(error)
     if not error.allowed:
         return text
-    guess = nearest(error.given, error.allowed) if error.given else None
-    hint = f" Did you mean {guess!r}?" if guess else ""
+    hint = did_you_mean(error.given, error.allowed) if error.given else ""
     return f"{text}.{hint} Allowed: {', '.join(error.allowed)}"
 
 
 def _unknown_key(given: str, allowed: list[str]) -> str:
     if not allowed:
         return "there is no such key; nothing can be set here"
-    guess = nearest(given, allowed)
-    hint = f" Did you mean {guess!r}?" if guess else ""
-    return f"there is no such key.{hint} Allowed: {', '.join(allowed)}"
+    return f"there is no such key.{did_you_mean(given, allowed)} Allowed: {', '.join(allowed)}"
 
 
 def _keys(kind: Any, key: Key) -> list[str]:

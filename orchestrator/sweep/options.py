@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from orchestrator.engine.ray.session import RaySession
     from orchestrator.home.records import Sweep
     from orchestrator.space.hardware import Hardware
-    from orchestrator.space.layers import Assignment
+    from orchestrator.space.overlays import Assignment
 
 PROGRAM = "python -m orchestrator"
 HOME = Path("results")
@@ -141,7 +141,7 @@ class SizedOptions(SpaceOptions):
 
     @property
     def assignments(self) -> list[str | Assignment]:
-        from orchestrator.space.layers import Assignment
+        from orchestrator.space.overlays import Assignment
 
         place = None if self.scratch is None else json.dumps(str(Path(self.scratch).absolute()))  # For YAML, a text.
         short = (

@@ -166,7 +166,7 @@ def test_what_was_tuned_for_a_mix_the_space_does_not_have_is_left_out(write: Wri
     assert near.spec.tuned["add"].settings == {"haste": 2.0}
     ((key, origin),) = near.left_out.items()
     assert key == ("tuned", "add+prod")
-    assert (Path(origin.source).name, origin.line, origin.profile) == ("tuned.yaml", 7, "laptop")
+    assert (Path(origin.source).name, origin.line, origin.overlays) == ("tuned.yaml", 7, ("profile laptop",))
     assert set(load(write("whole", "like: tuned.yaml")).tuned) == {"add", "add+prod"}
     assert set(load(str(Path(tuned).parent / "whole.yaml"), "mixes=[add, add+max]").tuned) == {"add"}
 

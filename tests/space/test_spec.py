@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
 import textwrap
@@ -19,7 +20,7 @@ from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
 from orchestrator.space.files import names
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.layers import merge
+from orchestrator.space.overlays import merge
 from orchestrator.space.plain import differences
 from orchestrator.space.search import SizeRange
 from orchestrator.space.spaces import load_space, open_space, variant_names
@@ -384,8 +385,8 @@ def test_a_mix_is_what_its_name_says(weights: dict[str, float], budget: float) -
         ("seeds: 3", "seeds: &a 3\nseed: *a", ["aliases are not allowed"]),
         ("seeds: 3", "seeds: !!python/object:os.system 3", ["this is not readable as YAML"]),
         ("seeds: 3", "on: 3", ["line 9: a key must be text"]),
-        ("smoke:\n    seeds: 1", "smoke: 3", ["profiles.smoke: must map keys to values; got a single value"]),
-        ("smoke:\n", "Smoke:\n", ["profiles.Smoke: a name has lower-case letters"]),
+        ("smoke:\n    seeds: 1", "smoke: 3", ["profiles.smoke: must map keys to values, such as settings: ...; got 3"]),
+        ("smoke:\n", "Smoke:\n", ["profiles.Smoke: a name is a letter followed by lower-case letters"]),
         ("needs: {gpu: true}", "needs: {gpus: 1}", ["profiles.paper.needs.gpus: there is no such key", "'gpu'"]),
         ("seed: 5", "profile: laptop", ["line 8, profile: is decided by the profiles"]),
     ],
@@ -457,7 +458,14 @@ def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     binary = tmp_path / "binary.yaml"
     binary.write_bytes(b"name: \xff\xfe")
     assert "not readable as text in UTF-8" in refused(str(binary))
-    assert "cannot be read: Is a directory" in refused(f"{tmp_path}/")
+    assert "is no regular file" in refused(f"{tmp_path}/")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    assert "pipe.yaml is no regular file" in refused(str(tmp_path / "pipe.yaml"))
+    assert "zero is no regular file" in refused("/dev/zero")
+    (tmp_path / "large.yaml").write_bytes(b" " * 1_000_001)
+    assert "has 1000001 bytes: a search space has 1000000 at most" in refused(str(tmp_path / "large.yaml"))
+    (tmp_path / "link.yaml").symlink_to("gone.yaml")
+    assert "link.yaml is a link to gone.yaml, which is not there" in refused(str(tmp_path / "link.yaml"))
 
 
 def test_yaml_keeps_dates_as_text_and_reads_exponents() -> None:

@@ -24,7 +24,7 @@ def test_precision_is_bf16_where_the_sweep_trains_on_a_gpu_that_is_fast_in_it(
 ) -> None:
     resolved = resolve_space("add_vs_add_prod", profile, AUTO, hardware)
     assert resolved.spec.make_family().settings.training.precision == taken
-    said = resolved.layers.place(("settings", "training", "precision"))
+    said = resolved.values.place(("settings", "training", "precision"))
     assert said.startswith("auto, for ")
     assert (hardware.gpu_name if profile == "paper" else "a CPU") in said
 

@@ -8,8 +8,7 @@ import pytest
 
 from orchestrator.errors import UserError
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.sources import with_sources
-from orchestrator.space.spaces import load_space, resolve_space, variant_names
+from orchestrator.space.spaces import load_space, resolve_space, variant_names, with_origins
 from tests.space.test_like import FAR
 
 LAPTOP = Hardware(cpus=2, memory_gb=16)
@@ -42,10 +41,10 @@ def test_a_variant_lies_over_the_profile_and_under_the_command_line(space: str) 
 def test_what_it_resolves_to_is_one_sweep_that_resolves_to_itself(space: str, tmp_path: Path) -> None:
     resolved = resolve_space(space, "laptop", (), LAPTOP, "high")
     again = tmp_path / "again.yaml"
-    again.write_text(with_sources(resolved))
+    again.write_text(with_origins(resolved))
     assert load_space(str(again)) == resolved.spec
     assert variant_names(str(again)) == ()
-    assert "(variant high)" in with_sources(resolved)
+    assert "(variant high)" in with_origins(resolved)
     assert load_space(str(again), variant="high") == resolved.spec  # It is that one.
 
 
@@ -70,6 +69,7 @@ def test_one_of_several_must_be_named(space: str) -> None:
         ("variants: []", "line 28, variants: must map the names"),
         ("variants: {Low: {seeds: 2}}", "line 28, variants.Low: a name is a letter"),
         ("variants: {low: 3}", "line 28, variants.low: must map keys to values"),
+        (f"variants: {{{', '.join(f'v{each}: {{seeds: 2}}' for each in range(10_000))}}}", "there are 10000; a search"),
         ("variants: {low: {name: other}}", "line 28, variants.low.name: is the same for all variants"),
     ],
 )

@@ -1,0 +1,198 @@
+"""A search space's values laid over one another, each with its origin. Files (``like``), profiles, variants and the
+command line are overlays; a recipe is one over the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+from orchestrator.errors import UserError
+from orchestrator.space import strict_yaml
+from orchestrator.space.validation import NAME, Key, dotted
+
+CHOICES = ("method", "kind")
+"""Keys whose value decides what the keys next to them mean."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The place where a value was written: in a file, at a line (from 1) and in overlays such as ``profile laptop``, or
+    on the command line.
+
+    ``sets`` is the whole key that an option on the command line sets; None for what a file says.
+    """
+
+    source: str
+    line: int | None = None
+    overlays: tuple[str, ...] = ()
+    sets: Key | None = None
+
+    def __str__(self) -> str:
+        text = self.source if self.line is None else f"{self.source}, line {self.line}"
+        return f"{text} ({', '.join(self.overlays)})" if self.overlays else text
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A value from the command line: the dotted ``path`` it sets, the value as YAML, and the option as it was given."""
+
+    path: str
+    value: str
+    given: str
+
+    @classmethod
+    def parse(cls, text: str) -> Assignment:
+        """The assignment in the text after ``--set``: ``key.path=value``. Raises ``UserError``."""
+        path, equals, value = text.partition("=")
+        override = cls(path, value, f"--set {text}")
+        if not equals or not all(override.key):
+            example = "--set seed=7 or --set search.method=grid"
+            raise UserError(f"{override.given}: write it as key.path=value, such as {example}")
+        return override
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The parts of the path."""
+        return tuple(self.path.strip().split("."))
+
+    def values(self) -> Values:
+        """The assignment as an overlay. Raises ``UserError``."""
+        document = strict_yaml.read(self.value, self.given)
+        origin = Origin(self.given, sets=self.key)
+        return Values(nested(self.key, document.data), {(*self.key, *key): origin for key in [(), *document.lines]})
+
+
+@dataclass(frozen=True)
+class Values:
+    """Nested values and the origin of each by its key. The origin of ``()`` stands for the whole in messages."""
+
+    data: dict[str, Any]
+    origins: dict[Key, Origin]
+
+    @classmethod
+    def of_file(cls, source: str, document: strict_yaml.Document) -> Values:
+        """The values of a file that holds a mapping."""
+        lines = {key: Origin(source, line) for key, line in document.lines.items()}
+        return cls(document.data, lines | {(): Origin(source)})
+
+    def under(self, over: Values) -> Values:
+        """These values with others laid over them: mappings are merged, everything else replaced."""
+        gone = tuple(_replaced(self.data, over.data, ()))
+        kept = {key: origin for key, origin in self.origins.items() if not any(_within(key, top) for top in gone)}
+        laid = {key: origin for key, origin in over.origins.items() if key or not self.origins}
+        return Values(merge(self.data, over.data), kept | laid)
+
+    def under_options(self, overrides: Sequence[str | Assignment]) -> Values:
+        """These values with the command line's laid over them, ``key.path=value`` for text. Raises ``UserError``."""
+        read = [each if isinstance(each, Assignment) else Assignment.parse(each) for each in overrides]
+        found = self
+        # A change of method drops the old method's settings, so it goes before settings of the new one.
+        for override in sorted(read, key=lambda each: each.key[-1] not in CHOICES):
+            found = found.under(override.values())
+        return found
+
+    def names(self, kind: str, shared: Sequence[str], most: int) -> tuple[str, ...]:
+        """The names of overlays of one kind (``profile``) below its plural, in the order written.
+
+        Raises ``UserError`` for malformed ones, more than ``most``, and keys that all of them share.
+        """
+        top = f"{kind}s"
+        written = self.data.get(top)
+        if written is None:
+            return ()
+        if not isinstance(written, Mapping) or not written:
+            self.refuse((top,), f"must map the names of {top} to what they change")
+        if len(written) > most:
+            self.refuse((top,), f"there are {len(written)}; a search space has {most} at most")
+        for name, overlay in written.items():
+            if not NAME.fullmatch(str(name)):
+                self.refuse((top, name), "a name is a letter followed by lower-case letters, digits and underscores")
+            if not isinstance(overlay, Mapping):
+                self.refuse((top, name), f"must map keys to values, such as settings: ...; got {overlay!r:.40}")
+            for key in shared:
+                if key in overlay:
+                    self.refuse((top, name, key), f"is the same for all {top}; it belongs to the top level")
+        return tuple(str(name) for name in written)
+
+    def overlay(self, kind: str, name: str) -> Values:
+        """The overlay of this kind and name: ``profiles: {laptop: ...}``."""
+        top: Key = (f"{kind}s", name)
+        origins = {
+            key[2:]: replace(origin, overlays=(*origin.overlays, f"{kind} {name}"))
+            for key, origin in self.origins.items()
+            if key[:2] == top
+        }
+        return Values(dict(self.data[f"{kind}s"][name]), origins)
+
+    def without(self, *gone: Key) -> Values:
+        """The same without the values at these keys, where there are any."""
+        origins = {key: origin for key, origin in self.origins.items() if not any(_within(key, top) for top in gone)}
+        return Values(_without(self.data, gone), origins)
+
+    def written_by(self, key: Key) -> set[Origin]:
+        """The origins of ``key`` and of everything inside it."""
+        return {origin for other, origin in self.origins.items() if _within(other, key)}
+
+    def place(self, key: Key) -> str:
+        """Place of ``key`` for a message: the command line first, else the nearest key around it."""
+        if key and key not in self.origins:
+            key = next((over for over in self._overridden() if _within(over, key)), key)
+        origin = next(self.origins[key[:length]] for length in range(len(key), -1, -1) if key[:length] in self.origins)
+        return str(origin) if not key or origin.sets == key else f"{origin}, {dotted(key)}"
+
+    def refuse(self, key: Key, message: str) -> NoReturn:
+        """Raise ``UserError`` with the place of ``key``."""
+        raise UserError(f"{self.place(key)}: {message}")
+
+    def overridden(self, key: Key) -> bool:
+        """True if the command line wrote ``key`` or a key above it."""
+        return any(_within(key, over) for over in self._overridden())
+
+    def _overridden(self) -> Iterator[Key]:
+        return (origin.sets for origin in self.origins.values() if origin.sets is not None)
+
+
+def nested(key: Sequence[str], value: Any) -> Any:
+    """A value inside one mapping for each part of its key."""
+    for part in reversed(key):
+        value = {part: value}
+    return value
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """``over`` laid over ``base``: mappings are merged, everything else replaced.
+
+    A mapping with another ``method`` or ``kind`` replaces the old one whole: the old settings mean nothing to it.
+    """
+    merged = dict(base)
+    for key, value in over.items():
+        merged[key] = merge(merged[key], value) if _merges(merged.get(key), value) else value
+    return merged
+
+
+def _merges(old: Any, new: Any) -> bool:
+    """True if ``new`` is laid over ``old`` key by key; False if it replaces it."""
+    if not isinstance(old, Mapping) or not isinstance(new, Mapping):
+        return False
+    return all(new.get(name, old.get(name)) == old.get(name) for name in CHOICES)
+
+
+def _replaced(base: Mapping[str, Any], over: Mapping[str, Any], above: Key) -> Iterator[Key]:
+    """The keys of ``base`` whose values :func:`merge` replaces."""
+    for name in base.keys() & over.keys():
+        if _merges(base[name], over[name]):
+            yield from _replaced(base[name], over[name], (*above, name))
+        else:
+            yield (*above, name)
+
+
+def _without(data: Mapping[str, Any], gone: Sequence[Key]) -> dict[str, Any]:
+    kept = {name: value for name, value in data.items() if (name,) not in gone}
+    inner = {name: [key[1:] for key in gone if len(key) > 1 and key[0] == name] for name in kept}
+    return {name: _without(value, inner[name]) if inner[name] else value for name, value in kept.items()}
+
+
+def _within(key: Key, top: Key) -> bool:
+    """True if ``key`` is ``top`` or inside it."""
+    return key[: len(top)] == top
