@@ -25,10 +25,10 @@ from tests.bench.machine import peak_memory_gb, steps_a_second
 from trainables.transformer.architecture import ModelSettings, flops_per_token, layout
 from trainables.transformer.gpu_step import WARM_UP_CALLS, CapturedStep
 from trainables.transformer.model import initialise
-from trainables.transformer.sampling import WindowSampler
+from trainables.transformer.optimizer import Precision, TrainingSettings
 from trainables.transformer.stack import StackState, StackTrainer
 from trainables.transformer.text_task import Dataset
-from trainables.transformer.training import Precision, TrainingSettings
+from trainables.transformer.training_windows import WindowSampler
 
 STEPS = 1_000_000
 """Of the schedule: more than any benchmark takes."""

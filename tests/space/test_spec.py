@@ -27,7 +27,7 @@ from orchestrator.space.spaces import load_space, open_space, variant_names
 from orchestrator.space.spec import SweepSpec
 from tests.families import LogisticFamily, LogisticSettings
 from trainables.base import Arm, Mix
-from trainables.transformer.training import TrainingSettings
+from trainables.transformer.optimizer import TrainingSettings
 
 SMOKE_KEY = "497c3d7b60fe509f"
 """Of the smoke profile's run of add at size 8 with seed 0, as before there were probes and as long as it was then."""

@@ -14,8 +14,8 @@ from tests.trainables.trainers import TRAINING, VOCABULARY, losses, make_trainer
 from trainables.transformer.architecture import ModelSettings, count_parameters, flops_per_token, layout
 from trainables.transformer.initialisation import InitSettings
 from trainables.transformer.model import forward, initialise
+from trainables.transformer.optimizer import Decay
 from trainables.transformer.stack import StackState
-from trainables.transformer.training import Decay
 
 WIDTH = 12
 SETTINGS = {

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
+
+import torch
 
 from tests.trainables.stacks import SETTINGS, config, family_of
 from trainables.contract.settings import ADDED_LATER, described_fields
-from trainables.transformer.training import TrainingSettings
+from trainables.transformer.architecture import layout
+from trainables.transformer.optimizer import OUTSIDE_THE_GRADIENT, TrainingSettings
+from trainables.transformer.stack import compiled_form
 
 
 @dataclass(frozen=True)
@@ -66,3 +70,20 @@ def test_a_field_added_later_moves_neither_keys_nor_stacks_at_its_default() -> N
     assert identity() == (key, shape)
     assert identity(smoothing=0.1)[0] != key
     assert identity(smoothing=0.1)[1] != shape
+
+
+def test_a_setting_that_is_new_has_a_compiled_step_of_its_own() -> None:
+    """Unless it is named as one that acts outside the gradient."""
+    plain = LaterTraining(**asdict(SETTINGS.training))
+
+    def form(**changes: Any) -> tuple[Any, ...]:
+        where = layout(SETTINGS.model, 12, 18)
+        return compiled_form(SETTINGS.model, where, replace(plain, **changes), torch.device("cuda"))
+
+    assert form(smoothing=0.1) != form()
+    assert form(loss="all") != form()
+    assert form(precision="bf16") != form()
+    assert form(batch=7) != form()
+    rates = {"steps": 9, "learning_rate": 1e-4, "learning_rate_end": 1e-5, "warmup_steps": 1, "evaluate_every": 2}
+    assert form(**rates, schedule="constant", beta1=0.5, beta2=0.5, clip=2.0, weight_decay=0.0, decay="all") == form()
+    assert set(OUTSIDE_THE_GRADIENT) < {one.name for one in fields(TrainingSettings)}

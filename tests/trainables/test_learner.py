@@ -15,7 +15,7 @@ from tests.trainables.stacks import SETTINGS, TRAINING, config, make_learner
 from trainables.base import Arm, Outcome, RunConfig, SettingsError, Status
 from trainables.tasks.listops import ListOps
 from trainables.transformer.learner import TransformerLearner, run_seed
-from trainables.transformer.training import TrainingSettings
+from trainables.transformer.optimizer import TrainingSettings
 
 MIXED_STACK = [
     config("add", seed=0),
@@ -49,16 +49,6 @@ def every_step(runs: Sequence[RunConfig], steps: int) -> list[RunConfig]:
     ]
 
 
-def test_a_run_in_a_stack_follows_the_loss_curve_of_the_run_alone(data_cache: Path) -> None:
-    runs = every_step(MIXED_STACK, 50)
-    together = losses(make_learner(runs, data_cache))
-    for index, run in enumerate(runs):
-        alone = losses(make_learner([run], data_cache))[0]
-        assert len(alone) == 50
-        np.testing.assert_allclose(together[index], alone, rtol=2e-3)
-        np.testing.assert_allclose(together[index][:10], alone[:10], rtol=1e-5)
-
-
 def test_the_loss_falls_and_the_first_one_is_that_of_a_guess(data_cache: Path) -> None:
     curve = losses(make_learner(every_step([config()], 50), data_cache))[0]
     words = 6 + 8 + 4  # numbers, operations, ( ) = <eos>
@@ -75,22 +65,6 @@ def test_golden_loss_curve(data_cache: Path) -> None:
 def test_the_same_run_twice_is_the_same_bit_for_bit(data_cache: Path) -> None:
     first, second = (losses(make_learner(MIXED_STACK, data_cache)) for _ in range(2))
     assert first == second
-
-
-def test_a_resumed_stack_continues_bit_for_bit(data_cache: Path, tmp_path: Path) -> None:
-    undisturbed = make_learner(MIXED_STACK, data_cache)
-    stopped = make_learner(MIXED_STACK, data_cache)
-    for _ in range(2):
-        undisturbed.advance()
-        stopped.advance()
-    stopped.save(tmp_path / "checkpoint")
-    resumed = make_learner(MIXED_STACK, data_cache)
-    resumed.restore(tmp_path / "checkpoint")
-    expected, got = outcomes(undisturbed), outcomes(resumed)
-    assert expected.keys() == got.keys() == {0, 1, 2}
-    for index in expected:
-        assert got[index].curve == expected[index].curve
-        assert got[index].accuracy == expected[index].accuracy
 
 
 def test_part_of_a_stack_goes_on_from_the_checkpoint_of_the_whole(data_cache: Path, tmp_path: Path) -> None:
@@ -130,15 +104,6 @@ def test_a_diverged_run_stops_and_leaves_its_neighbours_alone(data_cache: Path) 
     np.testing.assert_allclose(together, [point.loss for point in alone.curve], rtol=2e-3)
 
 
-def test_ended_runs_leave_a_smaller_stack_that_goes_on_as_before(data_cache: Path) -> None:
-    """Three runs of which one diverges at once: the other two go on as if it had never been there."""
-    wild = config("add", seed=2, learning_rate=1e30, learning_rate_end=1e30)
-    compacted = losses(make_learner([wild, config(), config("add+prod")], data_cache))
-    never_there = losses(make_learner([config(), config("add+prod")], data_cache))
-    for with_it, without in ((1, 0), (2, 1)):
-        np.testing.assert_allclose(compacted[with_it], never_there[without], rtol=2e-3)
-
-
 def test_a_solved_run_is_frozen_while_its_neighbour_goes_on(data_cache: Path) -> None:
     easy, hard = (
         config(mix, 24, 100, steps=900, evaluate_every=50, stop_when_solved=True, batch=32) for mix in ("max", "add")
@@ -168,21 +133,6 @@ def test_the_last_report_carries_embeddings_weights_and_counts(data_cache: Path)
     assert set(last.outcome.accuracy) == {"add", "prod"}
     # Flat and ordered: every tuple once, half of 43 of them.
     assert measures["test_examples_add"] == measures["test_cases_add"] == 22
-
-
-def test_bf16_learns_as_float32_does_at_first(data_cache: Path) -> None:
-    exact = losses(make_learner([config()], data_cache))[0]
-    rounded = losses(make_learner([config(precision="bf16")], data_cache))[0]
-    np.testing.assert_allclose(rounded, exact, rtol=0.1)
-    assert rounded != exact
-
-
-def test_keys_change_with_the_mathematics_and_with_nothing_else() -> None:
-    family = ListOps(SETTINGS)
-    run = config()
-    changed = [config(seed=1), config(size=16), config("add+prod"), config(precision="bf16"), config(steps=61)]
-    assert len({family.key(other) for other in [run, *changed]}) == 6
-    assert family.key(config()) == family.key(run)
 
 
 def test_shapes_group_what_can_share_a_stack() -> None:

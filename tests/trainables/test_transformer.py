@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from trainables.base import SettingsError
-from trainables.transformer import model as transformer
+from trainables.transformer import attention
 from trainables.transformer.architecture import ModelSettings, count_parameters, layout, parameter_shapes
 from trainables.transformer.initialisation import InitSettings
 from trainables.transformer.model import forward, initialise
@@ -68,7 +68,7 @@ def test_attention_by_products_is_torchs_own(n_head: int, monkeypatch: pytest.Mo
     tokens = torch.randint(0, VOCABULARY, (2, 5, 9), generator=torch.Generator().manual_seed(0))
     found = []
     for short in (9, 8):
-        monkeypatch.setattr(transformer, "SHORT_ROW", short)
+        monkeypatch.setattr(attention, "SHORT_ROW", short)
         flat = (models(settings, 12, 2).double() * 10).requires_grad_()
         logits_SBTV = logits(settings, 12, flat, tokens)
         found.append((logits_SBTV, *torch.autograd.grad(logits_SBTV.square().sum(), flat)))
@@ -136,10 +136,10 @@ def test_attention_on_halves_of_too_many_rows_gives_the_same_bits(
     weight = torch.randn(2, 7 * 40, 8, generator=generator)
 
     def attend() -> tuple[torch.Tensor, torch.Tensor]:
-        mixed = transformer._attention(qkv_SNK, 7, 2, 0.5)
+        mixed = attention.attention(qkv_SNK, 7, 2, 0.5)
         return mixed, torch.autograd.grad((mixed * weight).sum(), qkv_SNK)[0]
 
     whole = attend()
-    monkeypatch.setattr(transformer, "MOST_ROWS", most_rows)
+    monkeypatch.setattr(attention, "MOST_ROWS", most_rows)
     for one, halved in zip(whole, attend(), strict=True):
         assert torch.equal(one, halved)

@@ -9,10 +9,10 @@ import torch
 
 from trainables.transformer.architecture import ModelSettings, layout
 from trainables.transformer.model import initialise
-from trainables.transformer.sampling import WindowSampler
+from trainables.transformer.optimizer import TrainingSettings
 from trainables.transformer.stack import StackState, StackTrainer
 from trainables.transformer.text_task import Dataset
-from trainables.transformer.training import TrainingSettings
+from trainables.transformer.training_windows import WindowSampler
 
 VOCABULARY = 13
 MODEL = ModelSettings(block=12, n_recurrence=2)

@@ -22,8 +22,7 @@ from trainables.tasks import stream
 from trainables.tasks.held_out_tuples import RAREST_HELD_OUT, HeldOut, Part
 from trainables.tasks.trees import Draw, Trees, count_operations, evaluate, flat, grow, part_of, select
 from trainables.tasks.vocabulary import ExpressionVocabulary, Tokens
-from trainables.transformer.datasets import digest
-from trainables.transformer.text_task import Dataset, Examples
+from trainables.transformer.text_task import Dataset, Examples, digest
 
 if TYPE_CHECKING:
     from trainables.tasks.expressions import ExpressionTask

@@ -23,10 +23,9 @@ from trainables.transformer.architecture import (
     parameter_shapes,
     training_bytes,
 )
-from trainables.transformer.datasets import load_dataset
 from trainables.transformer.initialisation import scale_warning
-from trainables.transformer.text_task import Dataset, TextTask
-from trainables.transformer.training import TrainingSettings
+from trainables.transformer.optimizer import TrainingSettings
+from trainables.transformer.text_task import Dataset, TextTask, load_dataset
 
 if TYPE_CHECKING:
     from trainables.transformer.generation import TrainedTransformer

@@ -20,10 +20,10 @@ from trainables.transformer.architecture import Layout, ModelSettings, layout
 from trainables.transformer.generation import accuracies
 from trainables.transformer.initialisation import resized
 from trainables.transformer.model import initialise
-from trainables.transformer.sampling import WindowSampler
+from trainables.transformer.optimizer import SOLVED, SOLVED_EVALUATIONS, TrainingSettings
 from trainables.transformer.stack import StackState, StackTrainer
 from trainables.transformer.text_task import Alphabet, Dataset, Examples
-from trainables.transformer.training import SOLVED, SOLVED_EVALUATIONS, TrainingSettings
+from trainables.transformer.training_windows import WindowSampler
 
 CHECKPOINT = "stack.safetensors"
 
@@ -82,11 +82,6 @@ class TransformerLearner(Learner):
         parameters = [self._initial_parameters(job) for job in jobs]
         self._trainer = self._make_trainer(StackState.start(torch.stack(parameters).to(self._device)))
 
-    @property
-    def step(self) -> int:
-        """Optimizer steps taken."""
-        return self._step
-
     def advance(self) -> list[Report]:
         if not self._active:
             return []
@@ -140,13 +135,7 @@ class TransformerLearner(Learner):
         self._step = notes["step"]
         self._active = [index for index, place in enumerate(places) if place in notes["active"]]
         self._progress = [
-            _Progress(
-                [Evaluation(**point) for point in one["curve"]],
-                one["solved"],
-                one["seconds"],
-                one.get("wall_seconds", one["seconds"]),  # Until November 2026 one clock measured both.
-            )
-            for one in progress
+            _Progress(**one | {"curve": [Evaluation(**point) for point in one["curve"]]}) for one in progress
         ]
         rows = [notes["active"].index(places[index]) for index in self._active]
         mine = {name: tensor[rows] for name, tensor in tensors.items()}

@@ -8,13 +8,13 @@ is a stack of 1.
 block, four times). Linear maps and norms carry biases where ``bias`` says so. Positions are learned.
 
 Shape suffixes: S stack, B rows, T positions, N = B*T, C n_embed, H heads, D = C/H, F feed-forward width, V vocabulary,
-P parameters of one model (padded), X = B*H.
+P parameters of one model (padded).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -22,13 +22,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from trainables.transformer.architecture import BIAS, GAIN, Layout, ModelSettings
+from trainables.transformer.attention import attention
 
 LARGEST_ONE_HOT = 256
 """On a GPU, vocabularies up to this size are looked up by a matrix product."""
-SHORT_ROW = 32
-"""On a CPU, rows up to this length attend by matrix products."""
-MOST_ROWS = 65_535
-"""Attention kernels count rows along a grid dimension of CUDA, which ends here."""
 
 
 def initialise(settings: ModelSettings, where: Layout, generator: torch.Generator) -> Tensor:
@@ -81,56 +78,6 @@ def _add(stream_SNC: Tensor, x_SNK: Tensor, parameters: Mapping[str, Tensor], na
     return torch.baddbmm(stream_SNC, x_SNK, parameters[name])
 
 
-def _feed_forward(
-    stream_SNC: Tensor,
-    normed_SNC: Tensor,
-    into: _Linear,
-    parameters: Mapping[str, Tensor],
-    layer: int,
-    activation: str,
-) -> Tensor:
-    """The residual stream with a layer's feed-forward of ``normed`` added."""
-    act = functional.relu if activation == "relu" else functional.gelu
-    return _add(stream_SNC, act(into(normed_SNC)), parameters, f"{layer}.feed_forward_out")
-
-
-def _attention(qkv_SNK: Tensor, rows: int, n_head: int, scale: float) -> Tensor:
-    """Causal attention within each row; [S, N, 3C] -> [S, N, C]."""
-    stack, tokens, width3 = qkv_SNK.shape
-    # Split before anything is folded: compiled with the stack axis free, the gradient is then written once, by one
-    # kernel a block instead of two.
-    q_BHTD, k_BHTD, v_BHTD = (
-        each_SNC.view(stack, rows, tokens // rows, n_head, -1).flatten(0, 1).transpose(1, 2)
-        for each_SNC in qkv_SNK.chunk(3, dim=-1)
-    )
-    if qkv_SNK.is_cpu and tokens // rows <= SHORT_ROW:
-        mixed_BHTD = _attention_by_products(q_BHTD, k_BHTD, v_BHTD, scale)
-    else:
-        mixed_BHTD = _attention_by_kernel(q_BHTD, k_BHTD, v_BHTD, scale)
-    return mixed_BHTD.transpose(1, 2).reshape(stack, tokens, width3 // 3)
-
-
-def _attention_by_kernel(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, scale: float) -> Tensor:
-    """By torch's own kernel, on halves where it takes no more rows at once."""
-    rows = q_BHTD.shape[0]
-    if rows > MOST_ROWS:
-        half = rows // 2
-        first_BHTD = _attention_by_kernel(q_BHTD[:half], k_BHTD[:half], v_BHTD[:half], scale)
-        second_BHTD = _attention_by_kernel(q_BHTD[half:], k_BHTD[half:], v_BHTD[half:], scale)
-        return torch.cat((first_BHTD, second_BHTD))
-    return functional.scaled_dot_product_attention(q_BHTD, k_BHTD, v_BHTD, is_causal=True, scale=scale)
-
-
-def _attention_by_products(q_BHTD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, scale: float) -> Tensor:
-    """The same with every score written out. A core does that sooner for short rows, backward most of all: torch's
-    kernel works in blocks, which such rows do not fill."""
-    batch, heads, positions, _ = q_BHTD.shape
-    q_XTD, k_XTD, v_XTD = (each.flatten(0, 1) for each in (q_BHTD, k_BHTD, v_BHTD))
-    future_TT = q_XTD.new_full((positions, positions), -math.inf).triu(1)
-    score_XTT = torch.baddbmm(future_TT, q_XTD, k_XTD.transpose(1, 2), alpha=scale)
-    return torch.bmm(score_XTT.softmax(dim=-1), v_XTD).view(batch, heads, positions, -1)
-
-
 def _embed(table_SVC: Tensor, tokens_SN: Tensor) -> Tensor:
     """Look up each stack member's own table; [S, V, C], [S, N] -> [S, N, C]."""
     stack, vocabulary, width = table_SVC.shape
@@ -149,11 +96,6 @@ def _embed_by_product(table_SVC: Tensor, tokens_SN: Tensor) -> Tensor:
     return torch.bmm(chosen_SNV.to(table_SVC.dtype), functional.pad(table_SVC, (0, 0, 0, more)))
 
 
-def _steps(settings: ModelSettings) -> Iterator[int]:
-    for _ in range(settings.n_recurrence):
-        yield from range(settings.n_layer)
-
-
 def forward(settings: ModelSettings, parameters: Mapping[str, Tensor], tokens_SBT: Tensor) -> Tensor:
     """Logits [S, B, T, V] of a stack of models on their own rows of tokens, T <= block.
 
@@ -165,17 +107,19 @@ def forward(settings: ModelSettings, parameters: Mapping[str, Tensor], tokens_SB
     x_SNC = _embed(p["token"], tokens_SBT.reshape(stack, rows * positions))
     x_SNC = (x_SNC.view(stack, rows, positions, -1) + p["position"][:, None, :positions]).view_as(x_SNC)
     scale = 1 / math.sqrt(n_embed // settings.n_head)
+    activation = functional.relu if settings.activation == "relu" else functional.gelu
     layers = range(settings.n_layer)
     into_attention = [_Linear.after_norm(p, f"{i}.attention_norm", f"{i}.qkv", p[f"{i}.qkv"]) for i in layers]
     into_hidden = [
         _Linear.after_norm(p, f"{i}.feed_forward_norm", f"{i}.feed_forward_in", p[f"{i}.feed_forward_in"])
         for i in layers
     ]
-    for layer in _steps(settings):
+    for layer in settings.n_recurrence * list(layers):
         qkv_SNK = into_attention[layer](_norm(x_SNC, n_embed))
-        mixed_SNC = _attention(qkv_SNK, rows, settings.n_head, scale)
+        mixed_SNC = attention(qkv_SNK, rows, settings.n_head, scale)
         x_SNC = _add(x_SNC, mixed_SNC, p, f"{layer}.attention_out")
-        x_SNC = _feed_forward(x_SNC, _norm(x_SNC, n_embed), into_hidden[layer], p, layer, settings.activation)
+        hidden_SNF = activation(into_hidden[layer](_norm(x_SNC, n_embed)))
+        x_SNC = _add(x_SNC, hidden_SNF, p, f"{layer}.feed_forward_out")
     head = _Linear.after_norm(p, "final_norm", "head", p["token"].transpose(1, 2) if settings.tied else p["head"])
     logits_SNV = head(_norm(x_SNC, n_embed))[..., :vocabulary]
     return logits_SNV.reshape(stack, rows, positions, vocabulary)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import torch
 from torch import Tensor
@@ -25,9 +25,15 @@ from trainables.transformer.gpu_step import (
     repeatable,
 )
 from trainables.transformer.model import forward
-from trainables.transformer.optimizer import AdamState, adamw_step, step_sizes
-from trainables.transformer.sampling import WindowSampler
-from trainables.transformer.training import Decay, TrainingSettings
+from trainables.transformer.optimizer import (
+    OUTSIDE_THE_GRADIENT,
+    AdamState,
+    Decay,
+    TrainingSettings,
+    adamw_step,
+    step_sizes,
+)
+from trainables.transformer.training_windows import WindowSampler
 
 GPU_WIDTHS = 8
 """On a GPU every inner width is padded to a multiple of this: 16 bytes of bf16."""
@@ -109,14 +115,9 @@ class StackTrainer:
             self._compile_first()
         self._fix_addresses()
 
-    @property
-    def recorded(self) -> bool:
-        """True if steps are replays of a recorded one by now."""
-        return self._captured is not None and self._captured.recorded
-
     def run(self, first: int, last: int) -> None:
         """Train steps ``first`` .. ``last - 1`` (0-based) without waiting for the device."""
-        sizes_K3S = step_sizes(self._settings, first, last).to(self._step.device)
+        sizes_K3S = torch.from_numpy(step_sizes(self._settings, first, last)).to(self._step.device)
         self._step.fill_(first)
         with nullcontext() if self._captured is None else repeatable():
             for sizes_3S in sizes_K3S:
@@ -203,17 +204,10 @@ class StackTrainer:
     def _compile_first(self) -> None:
         """Compile forward and backward pass for the canonical stack, on weights of zero, unless this process has. One
         process of a machine compiles, the others take it from the cache."""
-        weights = self._weights()
-        tokens_SBW, answer_SBW = self._sampler.draw(self._step)
-        form = (
-            self._model,
-            *self._where.shapes.items(),
-            weights.dtype,
-            tokens_SBW.shape[1:],
-            self._pad_to,
-            self._step.device,
-        )
+        form = compiled_form(self._model, self._where, self._settings[0], self._step.device)
         if form not in _COMPILED_FIRST:
+            weights = self._weights()
+            tokens_SBW, answer_SBW = self._sampler.draw(self._step)
             like = (CANONICAL_STACK, *tokens_SBW.shape[1:])
             with repeatable() if self._step.is_cuda else nullcontext(), compiling(form):
                 self._differentiate(
@@ -234,6 +228,14 @@ class StackTrainer:
             end = offset + pieces[-1].shape[1]
         pieces.append(self.state.parameters_SP.new_zeros(stack, self._where.width - end))
         return torch.cat(pieces, dim=1)
+
+
+def compiled_form(
+    model: ModelSettings, where: Layout, training: TrainingSettings, device: torch.device
+) -> tuple[Hashable, ...]:
+    """Everything that decides a compiled forward and backward pass: all settings but those known to act outside it."""
+    shaping = [(name, value) for name, value in asdict(training).items() if name not in OUTSIDE_THE_GRADIENT]
+    return model, *where.shapes.items(), *shaping, device
 
 
 def stack_losses(

@@ -12,15 +12,14 @@ import numpy as np
 import pytest
 
 import trainables.tasks.texts as data
+import trainables.transformer.text_task as text_task
 from tests.trainables.listops import naive
 from tests.trainables.spelling import spelt
 from trainables.base import Arm, Mix, SettingsError
 from trainables.tasks.held_out_tuples import HeldOut, Part
 from trainables.tasks.listops import TaskSettings, Vocabulary
 from trainables.tasks.texts import Expressions, make_dataset
-from trainables.transformer import datasets
-from trainables.transformer.datasets import load_dataset
-from trainables.transformer.text_task import Dataset, Examples
+from trainables.transformer.text_task import Dataset, Examples, load_dataset
 
 SMALL = TaskSettings(modulus=6, held_out_fraction=0.2, train_examples=2_000, validation_examples=60, test_examples=150)
 FLAT = TaskSettings(modulus=6, held_out_fraction=0.2, train_examples=2_000, depth=1)
@@ -37,7 +36,7 @@ def lines(examples: Examples, vocabulary: Vocabulary) -> list[str]:
 
 def digest(dataset: Dataset) -> str:
     """Computed again from the arrays, which may have been read from files."""
-    again = datasets.digest(dataset)
+    again = text_task.digest(dataset)
     assert dataset.digest == again
     return again
 
@@ -202,7 +201,7 @@ MAKE = """
 import sys
 from pathlib import Path
 from tests.trainables.listops.test_data import PAIR, SMALL, digest
-from trainables.transformer.datasets import load_dataset
+from trainables.transformer.text_task import load_dataset
 print("ready", flush=True)
 sys.stdin.readline()
 print(digest(load_dataset(SMALL, PAIR, 0, Path(sys.argv[1]))))
@@ -235,9 +234,9 @@ def test_processes_that_race_agree_with_each_other_and_with_this_one(tmp_path: P
 
 def test_the_second_of_two_writers_keeps_the_first_ones(tmp_path: Path) -> None:
     dataset = make_dataset(SMALL, PAIR, 0)
-    datasets._write(dataset, tmp_path / "listops-x")
+    text_task._write(dataset, tmp_path / "listops-x")
     inode = (tmp_path / "listops-x").stat().st_ino
-    datasets._write(dataset, tmp_path / "listops-x")
+    text_task._write(dataset, tmp_path / "listops-x")
     assert [(path.name, path.stat().st_ino) for path in tmp_path.iterdir()] == [("listops-x", inode)]
 
 

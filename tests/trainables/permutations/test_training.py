@@ -13,7 +13,7 @@ from trainables.tasks.permutations import Permutations, PermutationSettings, Tas
 from trainables.transformer.architecture import ModelSettings
 from trainables.transformer.generation import accuracies
 from trainables.transformer.initialisation import InitSettings
-from trainables.transformer.training import TrainingSettings
+from trainables.transformer.optimizer import TrainingSettings
 
 
 def test_an_answer_in_several_tokens_is_right_as_a_whole() -> None:
