@@ -151,10 +151,10 @@ def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]
     if len(transitions) > MOST_REHEARSALS:
         places = np.linspace(0, len(transitions) - 1, MOST_REHEARSALS).round().astype(int)
         transitions = [transitions[place] for place in places]
-    once = [
-        _rehearsal(make_searcher(spec.search.method, problem, **spec.search.settings), transition, seconds)
-        for transition in transitions
-    ]
+    once = []
+    for transition in transitions:
+        searcher = make_searcher(spec.search.method, problem, **spec.search.settings)
+        once.append(played_to_the_end(searcher, dict.fromkeys(mixes, transition), seconds))
     return [Counter({size: len(spec.mixes) // len(mixes) * runs for size, runs in each.items()}) for each in once]
 
 
@@ -164,13 +164,23 @@ def stacks_at_once(spec: SweepSpec, hardware: Hardware) -> int:
     return max(1, sum(map(spec.resources.stacks_on, machines)))
 
 
-def _rehearsal(searcher: Searcher, transition: float, seconds: Mapping[int, float]) -> Counter[int]:
+def played_to_the_end(
+    searcher: Searcher, transitions: Mapping[str, float], seconds: Mapping[int, float]
+) -> Counter[int]:
+    """Runs by size that a searcher asks for from now on, if runs of each mix learn from its transition on. What it
+    waits for is not counted."""
+
+    def tell(request: Request) -> None:
+        accuracy = LEARNED if request.size >= transitions[request.mix] else UNLEARNED
+        searcher.tell(request, Observation(accuracy, UNLEARNED, seconds[request.size] * request.steps_factor))
+
+    for request in searcher.pending:
+        tell(request)
     runs: Counter[int] = Counter()
     while wanted := searcher.ask(4):
         for request in wanted:
             runs[request.size] += request.steps_factor  # A run of twice the steps costs as much as two.
-            accuracy = LEARNED if request.size >= transition else UNLEARNED
-            searcher.tell(request, Observation(accuracy, UNLEARNED, seconds[request.size]))
+            tell(request)
     return runs
 
 

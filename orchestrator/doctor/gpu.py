@@ -14,7 +14,7 @@ import torch
 
 from orchestrator.doctor.checkup import Check, Finding, Verdict, ok, slow, wrong
 from orchestrator.doctor.machine import GB, apart, resumed_stack, trained
-from orchestrator.engine.device import is_out_of_memory
+from orchestrator.engine.out_of_memory import is_out_of_memory
 from orchestrator.search.base import Request
 from orchestrator.space.hardware import BF16_UNITS
 from orchestrator.space.spaces import load_space

@@ -1,18 +1,25 @@
-"""The contract of an engine: it trains the stacks that a campaign hands out, until the campaign is done."""
+"""The contract of an engine, which trains the stacks that a campaign hands out, and its messages: a stack's job one
+way, reports the other. Ray pickles them as they are.
+
+A worker writes nothing that another machine reads: what a run leaves travels in its report, and the driver writes it.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
-from orchestrator.engine.campaign import Campaign
-from orchestrator.engine.messages import StackJob, StackReport
 from orchestrator.errors import SweepError
-from orchestrator.stacks import Stack
-from orchestrator.terminal.snapshot import Snapshot
+from orchestrator.search.base import Request
+from trainables.base import Evaluation, Outcome
+
+if TYPE_CHECKING:
+    from orchestrator.engine.campaign import Campaign
+    from orchestrator.terminal.snapshot import Snapshot
 
 
 class MachineError(SweepError):
@@ -56,37 +63,58 @@ class Engine(ABC):
     ) -> None: ...
 
 
-def check_machine(campaign: Campaign) -> None:
-    """Raise :class:`MachineError` if a campaign has stopped for one."""
-    if campaign.machine_error:
-        raise MachineError(campaign.machine_error)
+@dataclass(frozen=True)
+class StackJob:
+    """All that a worker needs to train a stack of a sweep.
+
+    ``wanted`` are the places in ``requests`` of the runs to train: the others have ended, or are wanted no more.
+    ``directory`` is the sweep's on the driver's machine. ``donors`` are the weights (safetensors) that its runs go on
+    from, by the donors' keys.
+    """
+
+    requests: tuple[Request, ...]
+    wanted: tuple[int, ...]
+    sweep_id: str
+    stack_id: str
+    directory: str
+    donors: dict[str, bytes] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The stack's name for people: ``add+prod_add size 16 x6 1f2e3d4c``."""
+        mixes = "_".join(dict.fromkeys(request.mix for request in self.requests))
+        return f"{mixes} size {self.requests[0].size} x{len(self.requests)} {self.stack_id.rpartition('-')[2]}"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __deepcopy__(self, seen: Mapping[int, Any]) -> Self:
+        """This very job: Tune copies what it is given, and keeps the copies of every trial there was."""
+        return self
 
 
-def take_in(campaign: Campaign, stack_id: str, report: StackReport) -> None:
-    """Hand a worker's report to the campaign."""
-    for said in report.said:
-        campaign.say(said)
-    for run in report.runs:
-        if run.evaluation is not None:
-            campaign.evaluated(run.key, run.evaluation)
-        if run.outcome is not None:
-            campaign.ended(run.key, run.outcome, run.files)
-    if report.halves:
-        campaign.stack_halved(stack_id, report.halves)
-    if report.broken:
-        campaign.stack_broke_contract(stack_id, report.broken)
-    if report.machine_error:
-        campaign.stack_met_machine_error(stack_id, report.machine_error)
+@dataclass(frozen=True)
+class RunReport:
+    """One run of a stack. ``files`` are what a run that ended leaves beside its outcome, by their paths in its
+    directory."""
+
+    key: str
+    evaluation: Evaluation | None
+    outcome: Outcome | None
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
-def job_of(campaign: Campaign, stack: Stack) -> StackJob:
-    """The job that trains a stack, which the campaign has begun."""
-    wanted = [place for place, ticket in enumerate(stack.tickets) if ticket.key in campaign.training]
-    return StackJob(
-        tuple(ticket.request for ticket in stack.tickets),
-        tuple(wanted),
-        campaign.sweep.id,
-        stack.id,
-        str(campaign.sweep.directory),
-        campaign.donors([stack.tickets[place] for place in wanted]),
-    )
+@dataclass(frozen=True)
+class StackReport:
+    """A worker's report between two evaluations.
+
+    ``halves``: the stack was too large for the device's memory, and these smaller ones go on in its place.
+    ``machine_error``: the machine failed, and the worker gave the stack up for now. ``broken``: the family broke its
+    contract, and would again. ``said``: sentences for the user.
+    """
+
+    runs: tuple[RunReport, ...] = ()
+    halves: Sequence[Sequence[Request]] = ()
+    machine_error: str = ""
+    broken: str = ""
+    said: tuple[str, ...] = ()

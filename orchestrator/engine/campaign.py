@@ -8,17 +8,18 @@ phases each is a run, which waits for the one that it goes on from.
 
 from __future__ import annotations
 
+import logging
 import sys
-import time
-import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from orchestrator.engine.base import MachineError, StackJob, StackReport
+from orchestrator.engine.retries import Retries
 from orchestrator.engine.state import SweepState, Training
 from orchestrator.home.checkpoints import Underway
 from orchestrator.home.files import SweepFiles
 from orchestrator.home.journal import Ended, Journal, Stopped
+from orchestrator.home.lifecycle import record_of
 from orchestrator.home.machine import trouble_words
 from orchestrator.home.records import Sweep
 from orchestrator.home.runs import SweepRuns
@@ -27,9 +28,7 @@ from orchestrator.space.evidence import observe
 from orchestrator.stacks import Stack, StackSizes, Ticket, next_stack
 from trainables.base import Evaluation, Family, Outcome, Status
 
-WAITS_S = (1.0, 5.0, 15.0, 30.0, 60.0)
-"""Seconds before the first retry of a stack after a machine error, the second, and so on: time to free some space, or
-for another program to give memory back. After the last one the sweep stops."""
+log = logging.getLogger(__name__)
 
 
 class Observer:
@@ -54,8 +53,8 @@ class Campaign:
     """Called from the driver's thread only.
 
     ``limits`` are the largest stacks, by size, at sizes that ran out of memory; they hold for larger sizes, too.
-    ``known`` are the runs in the journal, ``interrupted`` the stacks with a checkpoint; ``say`` is told of damaged
-    files and machine errors; ``seen`` says what the searcher learns from an outcome for the target.
+    ``known`` are the runs in the journal, ``interrupted`` the stacks with a checkpoint; ``seen`` says what the searcher
+    learns from an outcome for the target. Damaged files and machine errors are logged.
 
     A machine error is no outcome. A stack that meets one is retried a few times; after that, or if the driver's own
     writing meets one, the sweep is stopping, and ``machine_error`` says why (else ``""``).
@@ -71,7 +70,6 @@ class Campaign:
         sizing: StackSizes,
         interrupted: Sequence[Sequence[Request]] = (),
         known: Sequence[Ended] = (),
-        say: Callable[[str], object] = warnings.warn,
         seen: Callable[[Outcome, str], Observation | None] = observe,
     ) -> None:
         self.sweep = sweep
@@ -81,19 +79,19 @@ class Campaign:
         self.limits: dict[int, int] = {}
         self.stopping = False
         self.machine_error = ""
-        self.say = say
         self.observer = Observer()
-        self.state = SweepState(ended={entry.key: entry.outcome for entry in known})
+        self.state = SweepState()
         self._family: Family = sweep.spec.make_family()
         self._journal = journal
         self._seen = seen
-        self._runs = SweepRuns(SweepFiles(sweep.directory), say)
-        self._underway = Underway(SweepFiles(sweep.directory))
-        self.state.interrupted = [Stack(tuple(map(self.ticket, requests))) for requests in interrupted]
+        self._files = SweepFiles(sweep.directory)
+        self._runs = SweepRuns(self._files, log.warning)
+        self._underway = Underway(self._files)
         self._alone: set[str] = set()
-        self._failures: Counter[str] = Counter()
-        self._machine_errors: Counter[str] = Counter()
-        self._waits_until = 0.0
+        self._retries = Retries()
+        self.state.interrupted = [Stack(tuple(map(self.ticket, requests))) for requests in interrupted]
+        for entry in known:
+            self.state.end(entry, record_of(sweep, self._files, entry))
 
     @property
     def done(self) -> bool:
@@ -146,16 +144,45 @@ class Campaign:
         config = self.sweep.spec.config(request)
         return Ticket(request, config, self._family.key(config), self._family.shape(config))
 
-    def donors(self, tickets: Iterable[Ticket]) -> dict[str, bytes]:
-        """The weights (safetensors) that runs go on from, by the donors' keys."""
-        paths = {key: self._runs.weights(key) for key in self._donor_keys(tickets)}
-        return {key: path.read_bytes() for key, path in paths.items() if path is not None}
+    def job(self, stack: Stack) -> StackJob:
+        """The job that trains a stack, which has begun."""
+        wanted = [place for place, ticket in enumerate(stack.tickets) if ticket.key in self.training]
+        donors = {key: self._runs.weights(key) for key in self._donor_keys(stack.tickets[place] for place in wanted)}
+        return StackJob(
+            tuple(ticket.request for ticket in stack.tickets),
+            tuple(wanted),
+            self.sweep.id,
+            stack.id,
+            str(self.sweep.directory),
+            {key: path.read_bytes() for key, path in donors.items() if path is not None},
+        )
+
+    def take_in(self, stack_id: str, report: StackReport) -> None:
+        """Take in a worker's report."""
+        for said in report.said:
+            log.warning(said)
+        for run in report.runs:
+            if run.evaluation is not None:
+                self.evaluated(run.key, run.evaluation)
+            if run.outcome is not None:
+                self.ended(run.key, run.outcome, run.files)
+        if report.halves:
+            self.stack_halved(stack_id, report.halves)
+        if report.broken:
+            self.stack_broke_contract(stack_id, report.broken)
+        if report.machine_error:
+            self.stack_met_machine_error(stack_id, report.machine_error)
+
+    def check_machine(self) -> None:
+        """Raise :class:`MachineError` if the campaign has stopped for one."""
+        if self.machine_error:
+            raise MachineError(self.machine_error)
 
     def next_stack(self) -> Stack | None:
         """The stack to start on an idle slot; None to wait (or, with :attr:`done`, because all is over)."""
         with self._watched():
             self.observer.look()
-            if self.stopping or self.observer.behind or time.monotonic() < self._waits_until:
+            if self.stopping or self.observer.behind or self._retries.waiting:
                 return None
             free = max(1, self.slots - self.state.busy)
             self._look_again()
@@ -172,7 +199,7 @@ class Campaign:
     def evaluated(self, key: str, evaluation: Evaluation) -> None:
         """A run in training came to an evaluation."""
         if key in self.training:
-            self.training[key].evaluation = evaluation
+            self.training[key].evaluated(evaluation)
             with self._watched():
                 self._underway.evaluated(self.training[key].stack_id, key, evaluation)
             self.observer.changed()
@@ -201,14 +228,14 @@ class Campaign:
         """A stack failed: it continues next, up to ``retries`` times. After that its unfinished runs are trained alone;
         a run that fails alone has failed. If the sweep is stopping, they continue when it is resumed."""
         stack = self.state.stacks.pop(stack_id)
-        if not self.stopping and len(stack.tickets) == 1 and self._failures[stack_id] >= retries:
+        again = self._retries.failed(stack_id, retries)
+        if not self.stopping and len(stack.tickets) == 1 and not again:
             self.ended(stack.tickets[0].key, Outcome(Status.FAILED, 0, {}, {}, error=error))
             return
         unfinished = self.state.give_up(stack.tickets)
         if self.stopping:
             return
-        if self._failures[stack_id] < retries:
-            self._failures[stack_id] += 1
+        if again:
             self.state.put_first([stack], unfinished)
         else:
             self._alone.update(ticket.key for ticket in unfinished)
@@ -222,13 +249,11 @@ class Campaign:
         if not unfinished:
             return
         self.state.put_first([stack], unfinished)
-        met = self._machine_errors[stack_id]
-        self._machine_errors[stack_id] += 1
-        if met >= len(WAITS_S):
+        wait_s = self._retries.met_machine_error(stack_id)
+        if wait_s is None:
             self._stop(error)
         else:
-            self._waits_until = time.monotonic() + WAITS_S[met]  # The next stack is likely to meet it, too.
-            self.say(f"Machine error (not a result): {error}; retrying in {WAITS_S[met]:g} s")
+            log.warning(f"Machine error (not a result): {error}; retrying in {wait_s:g} s")
         self.observer.changed()
 
     def stack_broke_contract(self, stack_id: str, why: str) -> None:
@@ -386,7 +411,7 @@ class Campaign:
         """Journal, searcher, observer, in this order."""
         entry = Ended(ticket.key, ticket.request, outcome, trained_for)
         self._journal.append(entry)
-        self.state.ended[ticket.key] = outcome
+        self.state.end(entry, record_of(self.sweep, self._files, entry))
         if not entry.request.phase:
             self.searcher.tell(entry.request, self._seen(outcome, self.sweep.spec.target))
         self.observer.ended(entry)

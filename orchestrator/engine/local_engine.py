@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import traceback
 from types import TracebackType
 from typing import Self
 
-from orchestrator.engine.base import Engine, check_machine, job_of, take_in
+from orchestrator.engine.base import Engine, StackJob
 from orchestrator.engine.campaign import Campaign
-from orchestrator.engine.messages import StackJob
 from orchestrator.engine.worker import StackWorker
+
+log = logging.getLogger(__name__)
 
 WAIT_S = 0.01
 """Between two questions for a stack, when there is none to start yet."""
@@ -21,7 +23,7 @@ class LocalEngine(Engine):
 
     def __init__(self) -> None:
         self._beginning = False
-        """Whether a stack is on its way to its first evaluation: data are made, or loaded."""
+        """True while a stack is on its way to its first evaluation: data are made, or loaded."""
 
     @property
     def slots(self) -> int:
@@ -36,12 +38,12 @@ class LocalEngine(Engine):
             if stack is None:
                 time.sleep(WAIT_S)
                 continue
-            error = self._train(campaign, job_of(campaign, stack))
+            error = self._train(campaign, campaign.job(stack))
             if error:
                 campaign.stack_failed(stack.id, error)
             else:
                 campaign.stack_ended(stack.id)
-        check_machine(campaign)
+        campaign.check_machine()
 
     def interrupted(self) -> None:
         """Leave a stack that has nothing to keep, wherever it is: making its data may take minutes."""
@@ -65,10 +67,10 @@ class LocalEngine(Engine):
                 return traceback.format_exc()
             finally:
                 self._beginning = False
-            take_in(campaign, job.stack_id, report)
+            campaign.take_in(job.stack_id, report)
             campaign.look()
         if worker:
-            _close(worker, campaign)
+            _close(worker)
         return ""
 
     def __enter__(self) -> Self:
@@ -80,8 +82,8 @@ class LocalEngine(Engine):
         return None
 
 
-def _close(worker: StackWorker, campaign: Campaign) -> None:
+def _close(worker: StackWorker) -> None:
     try:
         worker.close()
     except Exception as error:  # noqa: BLE001 - the sweep stops whatever a family raises here, or a full disk
-        campaign.say(f"no checkpoint could be written, so that its runs go on from an earlier one: {error}")
+        log.warning(f"no checkpoint could be written, so that its runs go on from an earlier one: {error}")

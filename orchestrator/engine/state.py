@@ -2,20 +2,47 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from orchestrator.home.journal import Ended
+from orchestrator.home.records import RunRecord
 from orchestrator.stacks import Stack, Ticket
 from trainables.base import Evaluation, Outcome
 
 
 @dataclass
 class Training:
-    """A run in training, with its last evaluation if there was one."""
+    """A run in training, with its last evaluation if there was one. ``first`` and ``last`` are the steps and times
+    (monotonic, in seconds) of its first and last evaluation."""
 
     ticket: Ticket
     stack_id: str
     evaluation: Evaluation | None = None
+    first: tuple[int, float] = (0, 0.0)
+    last: tuple[int, float] = (0, 0.0)
+
+    @property
+    def step(self) -> int:
+        """The step of the last evaluation, 0 before the first."""
+        return self.last[0]
+
+    def evaluated(self, evaluation: Evaluation, now: float | None = None) -> None:
+        """The run came to an evaluation."""
+        self.last = evaluation.step, time.monotonic() if now is None else now
+        if self.evaluation is None:
+            self.first = self.last
+        self.evaluation = evaluation
+
+    def left_s(self, steps: int, now: float) -> float | None:
+        """Seconds left of ``steps`` at the run's own rate, its start not counted; None before the rate is known, and
+        once the run takes longer."""
+        trained, took = self.last[0] - self.first[0], self.last[1] - self.first[1]
+        if trained <= 0 or took <= 0:
+            return None
+        left = (steps - self.step) * took / trained - (now - self.last[1])
+        return left if left > 0 else None
 
 
 @dataclass
@@ -25,6 +52,9 @@ class SweepState:
     ``waiting``: for a slot, in order of urgency. ``elsewhere``: another sweep trains it. ``later``: the phase that it
     goes on from has not ended. ``twins``: the same run is wanted for another arm, and has not ended. ``interrupted``:
     stacks with a checkpoint, which continue whole. ``stacks``: handed to workers and not over.
+
+    ``entries`` are the runs that ended, in their order, as the journal has them: a run of two arms twice. ``records``
+    are the same as reports and the record know them, ``ended`` their outcomes by key.
     """
 
     waiting: dict[str, Ticket] = field(default_factory=dict)
@@ -32,6 +62,8 @@ class SweepState:
     later: dict[str, Ticket] = field(default_factory=dict)
     training: dict[str, Training] = field(default_factory=dict)
     ended: dict[str, Outcome] = field(default_factory=dict)
+    entries: list[Ended] = field(default_factory=list)
+    records: list[RunRecord] = field(default_factory=list)
     twins: list[Ticket] = field(default_factory=list)
     interrupted: list[Stack] = field(default_factory=list)
     stacks: dict[str, Stack] = field(default_factory=dict)
@@ -51,6 +83,12 @@ class SweepState:
         if key in self.training:
             return self.training[key].ticket
         return self.waiting.get(key) or self.elsewhere.get(key) or self.later.get(key)
+
+    def end(self, entry: Ended, record: RunRecord) -> None:
+        """A run ended."""
+        self.ended[entry.key] = entry.outcome
+        self.entries.append(entry)
+        self.records.append(record)
 
     def begin(self, stack: Stack, wanted: Iterable[Ticket]) -> None:
         """A worker gets a stack, of which these runs are wanted."""

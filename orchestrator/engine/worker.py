@@ -13,14 +13,14 @@ from pathlib import Path
 
 from safetensors.numpy import load, save
 
-from orchestrator.engine.device import (
+from orchestrator.engine.base import RunReport, StackJob, StackReport
+from orchestrator.engine.out_of_memory import (
     device_bytes,
     drawbacks,
     free_memory,
     is_out_of_memory,
     prepare_device,
 )
-from orchestrator.engine.messages import RunReport, StackJob, StackReport
 from orchestrator.engine.probing import run_probe
 from orchestrator.home.checkpoints import (
     CHECKPOINT,

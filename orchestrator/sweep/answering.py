@@ -1,4 +1,4 @@
-"""Words and files of a sweep: a line for each run that ends, then the answer, its figure and its page."""
+"""Words and files of an answered sweep: the table, the next step, the figure and the page."""
 
 from __future__ import annotations
 
@@ -21,19 +21,6 @@ from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.numbers import counted, found_runs
 from orchestrator.sweep.options import RunOptions
 from trainables.base import Status
-
-
-def ended_words(entry: Ended, target: str) -> str:
-    """End of a run: ``add 0.95, finished, 400 steps``. A phase names all its tasks, a run the ``target``."""
-    outcome = entry.outcome
-    if outcome.status is Status.FAILED:
-        lines = outcome.error.strip().splitlines()
-        return f"failed: {lines[-1] if lines else ''}"
-    tasks = outcome.accuracy if entry.request.phase else [target]
-    said = ", ".join(f"{task} {outcome.accuracy[task]:.2f}" for task in tasks)
-    longer = f" of {entry.request.steps_factor} times as many" if entry.request.steps_factor > 1 else ""
-    there = f", trained for {entry.reused_from}" if entry.reused_from else ""
-    return f"{said}, {outcome.status}, {outcome.steps} steps{longer}{there}"
 
 
 def draw(sweep: Sweep, found: Answer, runs: Sequence[RunRecord]) -> list[Path]:

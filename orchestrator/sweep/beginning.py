@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ from trainables.base import Status
 
 if TYPE_CHECKING:
     from orchestrator.engine.ray.session import RaySession
+
+log = logging.getLogger(__name__)
 
 
 def engine_for(
@@ -55,10 +58,10 @@ def one_ray(*, local_debug: bool, address: str | None, dashboard: bool) -> Itera
         yield session
 
 
-def resumed_sweep(spec: SweepSpec, home: Home, sweep_id: str, say: Callable[[str], object]) -> Sweep:
+def resumed_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
     """The sweep to continue: by its id or the beginning of it, or for ``""`` the newest unfinished one."""
     if sweep_id == "":
-        return lifecycle.find_unfinished(spec, home, say)
+        return lifecycle.find_unfinished(spec, home, log.info)
     sweep = lifecycle.load(home, find_sweep(home, sweep_id))
     lifecycle.check_same(spec, sweep)
     return sweep
@@ -97,14 +100,10 @@ def check_begin(spec: SweepSpec, home: Home, hardware: Hardware, *, resume: str 
     check_room(spec, hardware)
     make_home(home.root)
     if resume is not None:
-        sweep = resumed_sweep(spec, home, resume, _say_nothing)
+        sweep = resumed_sweep(spec, home, resume)
         lifecycle.check_free(home.sweep(sweep.id))
     if extend is not None:
         extended_sweep(spec, home, extend)
-
-
-def _say_nothing(said: str) -> None:
-    """It is said when the sweep begins."""
 
 
 def on_these_devices(sweep: Sweep, spec: SweepSpec) -> Sweep:
@@ -119,15 +118,14 @@ def known_runs(
     memory: Memory,
     extended: Sweep | None,
     journal: Journal,
-    say: Callable[[str], object],
     *,
     retry_failed: bool,
 ) -> list[Ended]:
     """The runs that need no training: those in ``memory``, left on disk by a crash, or reused from another sweep."""
     known = [entry for entry in memory.ended if not (retry_failed and entry.outcome.status is Status.FAILED)]
-    known += lifecycle.adopt_outcomes(sweep, journal, [entry.key for entry in known], say)
+    known += lifecycle.adopt_outcomes(sweep, journal, [entry.key for entry in known], log.warning)
     if extended is not None:
         for damaged in lifecycle.recall(home.sweep(extended.id)).damaged:
-            say(damaged)
+            log.warning(damaged)
         known += lifecycle.reuse_runs(extended, home, sweep, journal)
     return known

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 
 from rich.console import Console
@@ -18,7 +19,7 @@ from orchestrator.home.bucket_home import home_words
 from orchestrator.home.files import Home, SweepFiles
 from orchestrator.home.journal import Answered, Ended, Journal, recall
 from orchestrator.home.notes import forget_stop_requests
-from orchestrator.home.records import FIGURE, REPORT, RunRecord, Sweep
+from orchestrator.home.records import FIGURE, REPORT, Sweep
 from orchestrator.record.recorder import Ending, Recorder, recorder_of
 from orchestrator.record.store import StoreError, check, choose
 from orchestrator.report.answer import Answer, answer
@@ -27,8 +28,6 @@ from orchestrator.space import hardware
 from orchestrator.space.evidence import searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes, settled
-from orchestrator.sweep import tuning
-from orchestrator.sweep.answering import draw, ended_words, print_answer, remarks
 from orchestrator.sweep.beginning import (
     check_room,
     engine_for,
@@ -39,7 +38,7 @@ from orchestrator.sweep.beginning import (
 )
 from orchestrator.sweep.monitor import Monitor
 from orchestrator.sweep.options import RunOptions
-from orchestrator.sweep.stopping import (
+from orchestrator.sweep.stop_requests import (
     StopRequests,
     stop_on_interrupt,
     stop_on_trouble,
@@ -48,6 +47,8 @@ from orchestrator.sweep.stopping import (
 )
 from orchestrator.terminal.live_view import LiveView
 from trainables.base import Outcome, RunConfig, Status
+
+log = logging.getLogger(__name__)
 
 RECORD_TIMEOUT_S, INTERRUPTED_TIMEOUT_S = 60.0, 10.0
 """Seconds that the end of a sweep, and an interruption, wait for the record; the rest stays in the journal."""
@@ -59,12 +60,41 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     Raises :class:`UserError` for options that do not fit, :class:`SweepError` when a part fails, and
     ``KeyboardInterrupt`` after an interruption, which leaves a sweep that can be resumed.
     """
-    say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+    with logged_to(console):
+        return _run(spec, options, console)
+
+
+class _ConsoleHandler(logging.Handler):
+    """Prints each record as a line of a console."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(logging.INFO)
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._console.print(record.getMessage(), markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def logged_to(console: Console) -> Iterator[None]:
+    """A block in which the program's log goes to a console."""
+    logger, handler = logging.getLogger("orchestrator"), _ConsoleHandler(console)
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+        logger.removeHandler(handler)
+
+
+def _run(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     home = Home(options.home.resolve())
     here = options.hardware or hardware.detect()
     if options.address is None or options.hardware is not None:  # Else nothing is known yet of the cluster.
         check_room(spec, here)
-    resumed = None if options.resume is None else resumed_sweep(spec, home, options.resume, say)
+    resumed = None if options.resume is None else resumed_sweep(spec, home, options.resume)
     extended = None if options.extend is None else extended_sweep(spec, home, options.extend)
     if extended is not None:
         spec = spec.model_copy(update={"salt": extended.spec.salt})
@@ -74,7 +104,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     except StoreError as error:
         if resumed is None:
             raise
-        say(f"{error}; the sweep goes on, and `sync` records it later")
+        log.warning(f"{error}; the sweep goes on, and `sync` records it later")
     spec = settled(spec, here)
     sizing = StackSizes(spec, here)
     engine_of = partial(
@@ -85,7 +115,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         session=options.session,
     )
     with engine_of(spec) as engine:
-        console.print(engine.describe(), markup=False, highlight=False, soft_wrap=True)
+        log.info(engine.describe())
         if resumed is None:
             sweep = lifecycle.create(spec, home, fresh=options.fresh)
         else:
@@ -93,17 +123,19 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         options.sweep_begun(sweep)
         supervisor.tell("sweep", "" if options.several else sweep.id)
         files = home.sweep(sweep.id)
-        anew = ", every run trained anew" if sweep.fresh else ""
-        console.print(f"sweep {sweep.id}{anew}", highlight=False, soft_wrap=True)
+        log.info(f"sweep {sweep.id}{', every run trained anew' if sweep.fresh else ''}")
         with (
             stop_on_trouble(files, options),
             lifecycle.driving(files),
             Journal(files.journal) as journal,
         ):
             forget_stop_requests(files)
-            memory = lifecycle.whole_runs(files, say)
-            sweep = tuning.tuned(sweep, memory, journal, engine, sizing, say, options)
-            known = known_runs(sweep, home, memory, extended, journal, say, retry_failed=options.retry_failed)
+            memory = lifecycle.whole_runs(files, log.warning)
+            if sweep.spec.tune is not None and not sweep.spec.tuned:
+                from orchestrator.sweep.tuning import tuned  # Few sweeps tune: optuna takes a second.
+
+                sweep = tuned(sweep, memory, journal, engine, sizing, options)
+            known = known_runs(sweep, home, memory, extended, journal, retry_failed=options.retry_failed)
             recorder = recorder_of(store)
             recorder.begin(sweep)
             return _Drive(sweep, files, journal, recorder, sizing, console, options).run(engine, known)
@@ -129,20 +161,17 @@ class _Drive(Observer):
         self._recorder = recorder
         self._sizing = sizing
         self._console = console
-        self._ended: list[Ended] = []
-        self._records: list[RunRecord] = []
-        """The same for reports, made once: the provisional answers ask for all of them every minute."""
 
     def run(self, engine: Engine, known: Sequence[Ended]) -> Answer:
         campaign = self._campaign(engine, known)
+        self._state = campaign.state
+        for record in self._state.records:
+            self._recorder.run_ended(self._sweep, record)
         self._monitor = monitor = Monitor(campaign, lambda: self._recorder.warning, run_seconds(self._sweep.spec))
-        for entry in known:
-            self._note(entry)
         self._view = view = LiveView(self._console, monitor.snapshot)
-        stop = stopper(campaign, engine, self._say)
-        self._stop_requests = StopRequests(campaign, stop, self._say)
+        stop = stopper(campaign, engine)
+        self._stop_requests = StopRequests(campaign, stop)
         campaign.observer = self
-        monitor.refresh()
         with stop_on_interrupt(stop, self._options.limit):
             if not campaign.done:
                 with view, engine.exporting(self._sweep.id, monitor.snapshot):
@@ -164,7 +193,7 @@ class _Drive(Observer):
         self._monitor.changed()
 
     def ended(self, entry: Ended) -> None:
-        self._note(entry)
+        self._recorder.run_ended(self._sweep, self._state.records[-1])
         request = entry.request
         arm = f"{request.mix}, phase {request.phase}" if request.phase else request.mix
         self._view.run_ended(arm, request.size, request.seed, ended_words(entry, self._sweep.spec.target))
@@ -173,9 +202,9 @@ class _Drive(Observer):
     def _campaign(self, engine: Engine, known: Sequence[Ended]) -> Campaign:
         searcher = searcher_of(self._sweep.spec, [(entry.request, entry.outcome) for entry in known])
         for mix in recall(self._files, runs=False).stopped:
-            self._say(f"{mix} was {BY_HAND} and stays so; a new sweep with --extend {self._sweep.id} asks for it again")
+            log.info(f"{mix} was {BY_HAND} and stays so; a new sweep with --extend {self._sweep.id} asks for it again")
             searcher.stop(mix)
-        interrupted = lifecycle.interrupted_stacks(self._files, self._say)
+        interrupted = lifecycle.interrupted_stacks(self._files, log.warning)
         return Campaign(
             self._sweep,
             searcher,
@@ -184,46 +213,39 @@ class _Drive(Observer):
             sizing=self._sizing,
             interrupted=interrupted,
             known=known,
-            say=self._say,
         )
-
-    def _note(self, entry: Ended) -> None:
-        """Keep a run for the answer and the live view, and queue its record."""
-        record = lifecycle.record_of(self._sweep, self._files, entry)
-        self._ended.append(entry)
-        self._records.append(record)
-        self._recorder.run_ended(self._sweep, record)
-        self._monitor.ended(entry)
 
     def _leave_resumable(self, why: str) -> None:
         self._recorder.end(self._sweep, self._answer(), Ending.INTERRUPTED)
         left = self._close_record(INTERRUPTED_TIMEOUT_S)
         if why:
             raise SweepError(
-                stopped_words(self._sweep.id, f"{why}. {len(self._ended)} runs are kept{left}", self._options)
+                stopped_words(self._sweep.id, f"{why}. {len(self._state.entries)} runs are kept{left}", self._options)
             )
-        self._say(f"Stopped; {len(self._ended)} runs are kept{left}. Continue with")
-        self._say(self._options.resumed(self._sweep.id))
+        log.info(f"Stopped; {len(self._state.entries)} runs are kept{left}. Continue with")
+        log.info(self._options.resumed(self._sweep.id))
         raise KeyboardInterrupt
 
     def _finish(self) -> Answer:
-        failed = [entry.outcome.error for entry in self._ended if entry.outcome.status is Status.FAILED]
+        failed = [entry.outcome.error for entry in self._state.entries if entry.outcome.status is Status.FAILED]
         found = self._answer()
-        if failed and len(failed) == len(self._ended):
+        if failed and len(failed) == len(self._state.entries):
             self._recorder.end(self._sweep, found, Ending.FAILED)
             self._close_record(RECORD_TIMEOUT_S)
             raise SweepError(f"every run failed; the first one with:\n{failed[0].strip()}")
-        records = self._records
+        from orchestrator.sweep.answering import draw, print_answer, remarks  # Figures take a second to import.
+
+        records = self._state.records
         self._recorder.end(self._sweep, found, Ending.FINISHED, draw(self._sweep, found, records))
         self._journal.append(Answered())
         lifecycle.drop_checkpoints(self._files)
         print_answer(found, self._console)
-        for said in remarks(self._sweep, found, self._ended, records, self._options):
-            self._say(said)
+        for said in remarks(self._sweep, found, self._state.entries, records, self._options):
+            log.info(said)
         left = self._close_record(RECORD_TIMEOUT_S)
-        self._say(f"figure  {self._files.directory / FIGURE}")
-        self._say(f"report  {self._files.directory / REPORT}")
-        self._say(f"record  python -m orchestrator ui --home {home_words(self._files.home.root)}{left}")
+        log.info(f"figure  {self._files.directory / FIGURE}")
+        log.info(f"report  {self._files.directory / REPORT}")
+        log.info(f"record  python -m orchestrator ui --home {home_words(self._files.home.root)}{left}")
         return found
 
     def _answer(self) -> Answer:
@@ -231,14 +253,24 @@ class _Drive(Observer):
         return answer(self._sweep.spec, self._outcomes(), recall(self._files, runs=False).stopped)
 
     def _outcomes(self) -> list[tuple[RunConfig, Outcome]]:
-        return [(record.config, record.outcome) for record in self._records]
+        return [(record.config, record.outcome) for record in self._state.records]
 
     def _close_record(self, timeout_s: float) -> str:
         """Wait for the record; a clause about the records that are not in the store, ``""`` if all are."""
         left = self._recorder.close(timeout_s)
         if self._recorder.warning:
-            self._say(self._recorder.warning)
+            log.info(self._recorder.warning)
         return f"; {left} records wait for `python -m orchestrator sync`" if left else ""
 
-    def _say(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+def ended_words(entry: Ended, target: str) -> str:
+    """End of a run: ``add 0.95, finished, 400 steps``. A phase names all its tasks, a run the ``target``."""
+    outcome = entry.outcome
+    if outcome.status is Status.FAILED:
+        lines = outcome.error.strip().splitlines()
+        return f"failed: {lines[-1] if lines else ''}"
+    tasks = outcome.accuracy if entry.request.phase else [target]
+    said = ", ".join(f"{task} {outcome.accuracy[task]:.2f}" for task in tasks)
+    longer = f" of {entry.request.steps_factor} times as many" if entry.request.steps_factor > 1 else ""
+    there = f", trained for {entry.reused_from}" if entry.reused_from else ""
+    return f"{said}, {outcome.status}, {outcome.steps} steps{longer}{there}"

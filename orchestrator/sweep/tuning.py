@@ -6,7 +6,7 @@ the home, where every sweep that asks the same finds them, and go when the last 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
 from dataclasses import replace
 
 from orchestrator.engine.base import Engine
@@ -19,11 +19,13 @@ from orchestrator.home.records import Sweep
 from orchestrator.search.base import Request
 from orchestrator.stacks import StackSizes
 from orchestrator.sweep.options import RunOptions
-from orchestrator.sweep.stopping import StopRequests, stop_on_interrupt, stopped_words, stopper
+from orchestrator.sweep.stop_requests import StopRequests, stop_on_interrupt, stopped_words, stopper
 from orchestrator.tuning.objective import observe_learning
 from orchestrator.tuning.study import Tuner, Tuning
 from orchestrator.tuning.words import chosen_text, trial_text
 from trainables.base import Status
+
+log = logging.getLogger(__name__)
 
 
 def tuned(
@@ -32,17 +34,14 @@ def tuned(
     journal: Journal,
     engine: Engine,
     sizing: StackSizes,
-    say: Callable[[str], object],
     options: RunOptions,
 ) -> Sweep:
-    """The sweep with tuned settings, also in its ``journal``. One that asks for no tuning, or is tuned, stays as it is.
+    """The sweep with tuned settings, also in its ``journal``; called with one that asks for tuning and is not tuned.
     At the end of its ``options.limit`` it stops. Called under its lock.
 
     Raises :class:`SweepError` where a run fails or the machine is in trouble, and ``KeyboardInterrupt`` after an
     interruption; finished runs are kept, and a resumed sweep goes on from there.
     """
-    if sweep.spec.tune is None or sweep.spec.tuned:
-        return sweep
     files = SweepFiles(sweep.directory)
     untuned = replace(sweep, spec=sweep.spec.model_copy(update={"tune": None, "probes": ()}))
     tuner = Tuner(sweep.spec)
@@ -55,13 +54,12 @@ def tuned(
         journal,
         slots=engine.slots,
         sizing=sizing,
-        interrupted=lifecycle.interrupted_stacks(files, say),
+        interrupted=lifecycle.interrupted_stacks(files, log.warning),
         known=known,
-        say=say,
         seen=observe_learning,
     )
-    stop = stopper(campaign, engine, say)
-    teller = _Teller(sweep, tuner, campaign, StopRequests(campaign, stop, say, whole=True), say)
+    stop = stopper(campaign, engine)
+    teller = _Teller(sweep, tuner, campaign, StopRequests(campaign, stop, whole=True))
     campaign.observer = teller
     with stop_on_interrupt(stop, options.limit):
         if not campaign.done:
@@ -71,12 +69,12 @@ def tuned(
     if campaign.stopping and options.limit.said:
         raise SweepError(stopped_words(sweep.id, f"{options.limit.said}. The trials that ended are kept", options))
     if campaign.stopping:
-        say(f"Stopped while tuning; what finished is kept. Continue with\n{options.resumed(sweep.id)}")
+        log.info(f"Stopped while tuning; what finished is kept. Continue with\n{options.resumed(sweep.id)}")
         raise KeyboardInterrupt
     lifecycle.drop_checkpoints(files)
     found = tuple(tuner.study(mix.name).result() for mix in sweep.spec.mixes)
     for tuning in found:
-        say(chosen_text(tuning))
+        log.info(chosen_text(tuning))
     journal.append(Tuned(found))
     return _with(found, sweep, files)
 
@@ -98,13 +96,11 @@ class _Teller(Observer):
         tuner: Tuner,
         campaign: Campaign,
         stop_requests: StopRequests,
-        say: Callable[[str], object],
     ) -> None:
         self._stop_requests = stop_requests
         self._axis = sweep.spec.size_axis
         self._tuner = tuner
         self._campaign = campaign
-        self._say = say
         self._told = {mix: tuner.study(mix).ended for mix in tuner.problem.mixes}
         self._announced: set[str] = set()
         self._trained: set[Request] = set()
@@ -120,7 +116,7 @@ class _Teller(Observer):
             study = self._tuner.study(mix)
             self._announced.add(mix)
             at = " and ".join(map(str, study.sizes))
-            self._say(f"tuning {mix} at {self._axis} {at}: up to {study.asked.trials} trials")
+            log.info(f"tuning {mix} at {self._axis} {at}: up to {study.asked.trials} trials")
 
     def ended(self, entry: Ended) -> None:
         """Say what the trials came to that this run was the last of."""
@@ -136,4 +132,4 @@ class _Teller(Observer):
         for number in new:
             if self._trained.intersection(study.runs_of(number)):
                 text = trial_text(study.trials[number])
-                self._say(f"tuning {request.mix}, trial {number + 1} of {study.asked.trials}: {text}")
+                log.info(f"tuning {request.mix}, trial {number + 1} of {study.asked.trials}: {text}")

@@ -240,10 +240,10 @@ def transition_words(snapshot: Snapshot, mix: MixProgress) -> str:
 
 
 def bar_of_time(snapshot: Snapshot, *, ascii_only: bool) -> str:
-    """The share of the time passed, by the middle of the forecast; ``""`` without one, and once one has run out."""
-    if snapshot.forecast is None or snapshot.forecast.middle_s < SOON_S or snapshot.late:
+    """The share of the time passed, by the middle of the range left; ``""`` without one, and once it has run out."""
+    if snapshot.left is None or snapshot.left.middle_s < SOON_S:
         return ""
-    share = snapshot.elapsed_s / (snapshot.elapsed_s + snapshot.forecast.middle_s)
+    share = snapshot.elapsed_s / (snapshot.elapsed_s + snapshot.left.middle_s)
     full, empty = "#." if ascii_only else "█░"
     gone = round(share * BAR)
     return f"{full * gone}{empty * (BAR - gone)} {share:.0%}  "
@@ -255,18 +255,15 @@ def times_words(snapshot: Snapshot) -> str:
 
 
 def _left(snapshot: Snapshot) -> str:
-    """The time left as a range, or as a bound; once that has run out, the bound of what trains."""
-    forecast, bound_s = snapshot.forecast, snapshot.left_s
-    if forecast is not None and forecast.middle_s >= SOON_S:
-        said = f"{time_range(forecast.low_s, forecast.middle_s, forecast.high_s)} left"
-        return f"{LATE}, {said}" if snapshot.late else said
-    if forecast is not None and forecast.high_s >= SOON_S and not snapshot.late:
-        return f"over any moment, or in up to {duration(forecast.high_s)}"
-    if forecast is None and bound_s is None:
+    """The time left as a range; once that has run out, the time of the runs in training."""
+    left = snapshot.left
+    if left is None:
         return "time left unknown"
-    if forecast is None and bound_s is not None and bound_s >= SOON_S:
-        return f"at most {duration(bound_s)} left"
-    if not snapshot.in_flight and not snapshot.late:
+    if left.middle_s >= SOON_S:
+        return f"{time_range(left.low_s, left.middle_s, left.high_s)} left"
+    if left.high_s >= SOON_S:
+        return f"over any moment, or in up to {duration(left.high_s)}"
+    if not snapshot.in_flight:
         return "over any moment"
     training_s = max((run.left_s for run in snapshot.in_flight if run.left_s is not None), default=0.0)
     known = f": up to {duration(training_s)} for what trains" if training_s >= SOON_S else ""

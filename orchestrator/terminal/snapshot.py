@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.text import Text
 
 from orchestrator.search.base import MixProgress
-from orchestrator.simulation.remaining import Remaining
 from orchestrator.transition.types import Density
 from trainables.contract.runs import Words
 
@@ -61,14 +60,27 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class TimeLeft:
+    """Seconds left of a sweep, and the ends of their range."""
+
+    middle_s: float
+    low_s: float
+    high_s: float
+
+    def after(self, gone_s: float) -> TimeLeft:
+        """The same some seconds later; no side is negative."""
+        return TimeLeft(*(max(side - gone_s, 0.0) for side in (self.middle_s, self.low_s, self.high_s)))
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """A sweep at one moment.
 
     ``posteriors`` holds, for a mix with runs, the probability that its transition lies at each of the sizes (above the
-    one before it) and, last, beyond all of them, ``verdicts`` its transition in words. ``left_s`` is the most time
-    left at the rate so far, ``forecast`` a range of it; ``late``: an earlier range has run out while nothing ended.
-    ``trained_s`` is the training time so far, summed over runs, ``grid_s`` that of every size with every seed, None
-    while unknown; ``steps_per_s`` counts optimizer steps of all runs together over the last minute.
+    one before it) and, last, beyond all of them, ``verdicts`` its transition in words. ``left`` is the time left, None
+    before it is known; at 0 the range has run out, and no run has ended since. ``trained_s`` is the training time so
+    far, summed over runs, ``grid_s`` that of every size with every seed, None while unknown; ``steps_per_s`` counts
+    optimizer steps of all runs together over the last minute.
     """
 
     size_axis: str
@@ -77,14 +89,12 @@ class Snapshot:
     counts: Mapping[str, Counts] = field(default_factory=dict)
     in_flight: tuple[RunProgress, ...] = ()
     elapsed_s: float = 0.0
-    left_s: float | None = None
+    left: TimeLeft | None = None
     trained_s: float = 0.0
     grid_s: float | None = None
     steps_per_s: float | None = None
     posteriors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
-    forecast: Remaining | None = None
-    late: bool = False
     warnings: tuple[str, ...] = ()
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.engine.base import job_of
 from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.home.checkpoints import read_members, read_progress
 from orchestrator.home.files import Home, SweepFiles
@@ -93,7 +92,7 @@ def test_a_failed_stack_continues_whole_as_often_as_that_is_asked_and_then_each_
     campaign.stack_failed(stack.id, "boom", retries=1)
     again = campaign.next_stack()
     assert again == stack
-    assert job_of(campaign, again).wanted == (1, 2)
+    assert campaign.job(again).wanted == (1, 2)
     campaign.stack_failed(again.id, "boom", retries=1)
     for _ in range(2):
         alone = campaign.next_stack()

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from orchestrator.engine import campaign, device
-from orchestrator.engine.device import is_out_of_memory
+from orchestrator.engine import out_of_memory, retries
+from orchestrator.engine.out_of_memory import is_out_of_memory
 from orchestrator.errors import SweepError
 from orchestrator.home.files import Home
 from orchestrator.space.resources import Resources
@@ -86,7 +86,7 @@ def test_the_same_through_ray(tmp_path: Path) -> None:
 def test_a_single_run_that_does_not_fit_stops_the_sweep_and_is_no_outcome(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(campaign, "WAITS_S", (0.0,))
+    monkeypatch.setattr(retries, "WAITS_S", (0.0,))
     asked = spec(
         family=FAMILY,
         mixes=["add"],
@@ -131,11 +131,11 @@ def test_running_out_of_memory_is_found_behind_what_came_of_it() -> None:
 
 
 def test_steps_that_run_uncompiled_on_a_gpu_are_said_once_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device, "_SAID", set())
-    monkeypatch.setattr(device, "lacking", lambda: ("Triton",))
-    assert device.drawbacks(Resources()) == ()
+    monkeypatch.setattr(out_of_memory, "_SAID", set())
+    monkeypatch.setattr(out_of_memory, "lacking", lambda: ("Triton",))
+    assert out_of_memory.drawbacks(Resources()) == ()
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     on_gpu = Resources(gpu_per_stack=1)
-    [said] = device.drawbacks(on_gpu)
+    [said] = out_of_memory.drawbacks(on_gpu)
     assert "Triton" in said
-    assert device.drawbacks(on_gpu) == ()
+    assert out_of_memory.drawbacks(on_gpu) == ()

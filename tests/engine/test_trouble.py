@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from orchestrator.engine import campaign as campaigns
+from orchestrator.engine import retries
 from orchestrator.engine.worker import StackWorker
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home import lifecycle
@@ -35,7 +35,7 @@ from trainables.base import Outcome, Status
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(campaigns, "WAITS_S", (0.0, 0.0))
+    monkeypatch.setattr(retries, "WAITS_S", (0.0, 0.0))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.engine.messages import StackJob
+from orchestrator.engine.base import StackJob
 from orchestrator.engine.worker import StackWorker
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home, SweepFiles, flaw_of

@@ -13,7 +13,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from orchestrator.engine.messages import StackReport
+from orchestrator.engine.base import StackReport
 from orchestrator.engine.worker import StackWorker
 from orchestrator.errors import UserError
 from orchestrator.home import lifecycle

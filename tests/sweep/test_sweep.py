@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
-from orchestrator.engine.messages import StackReport
+from orchestrator.engine.base import StackReport
 from orchestrator.engine.worker import StackWorker
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.files import Home

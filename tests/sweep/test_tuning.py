@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
+from rich.console import Console
 
-from orchestrator.engine import campaign
+from orchestrator.engine import retries
 from orchestrator.errors import SweepError
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
@@ -28,7 +29,7 @@ from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes
 from orchestrator.sweep.options import RunOptions
-from orchestrator.sweep.run import run_sweep
+from orchestrator.sweep.run import logged_to, run_sweep
 from orchestrator.sweep.tuning import tuned
 from orchestrator.tuning.objective import LEARNED, learned_at
 from tests.engine import hungry, troubled
@@ -97,7 +98,7 @@ def test_a_kill_in_the_middle_loses_no_finished_run(tmp_path: Path, dies: int) -
     wanted = logged(tmp_path)
     (tmp_path / "log.dies").write_text(str(dies))
     code = (
-        "import sys\nfrom pathlib import Path\nfrom orchestrator.sweep.run import run_sweep\n"
+        "import sys\nfrom pathlib import Path\nfrom orchestrator.sweep.run import logged_to, run_sweep\n"
         "from orchestrator.sweep.options import RunOptions\n"
         "from orchestrator.space.spaces import load_space\nfrom tests.sweep.sweeps import quiet\n"
         "run_sweep(load_space(sys.argv[1]), RunOptions(home=Path(sys.argv[2]), local_debug=True), quiet())"
@@ -159,7 +160,7 @@ def test_a_run_that_fails_ends_the_tuning_and_is_tried_again(tmp_path: Path) -> 
 def test_a_machine_without_memory_stops_the_tuning_and_costs_it_no_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(campaign, "WAITS_S", (0.0,))
+    monkeypatch.setattr(retries, "WAITS_S", (0.0,))
     settings = {"log": str(tmp_path / "log"), "haste": 0.2, "room": 0, "grows_at": 2}
     wanted = logged(tmp_path, family=hungry.FAMILY, settings=settings)
     with pytest.raises(SweepError, match=r"(?s)needs more memory than there is, alone.*--resume logistic-"):
@@ -253,10 +254,13 @@ def test_optuna_tunes_under_ray_and_a_second_sweep_reuses_it(tmp_path: Path) -> 
     sweep = lifecycle.create(wanted, home)
     sizing = StackSizes(wanted, hardware.detect())
     files = home.sweep(sweep.id)
-    with RayEngine(wanted.resources) as engine, lifecycle.driving(files), Journal(files.journal) as journal:
-        tunings = tuned(
-            sweep, Memory(), journal, engine, sizing, lambda text: print(text, file=said), RunOptions()
-        ).tunings
+    with (
+        RayEngine(wanted.resources) as engine,
+        lifecycle.driving(files),
+        Journal(files.journal) as journal,
+        logged_to(Console(file=said, width=200)),
+    ):
+        tunings = tuned(sweep, Memory(), journal, engine, sizing, RunOptions()).tunings
     assert len(re.findall(r"tuning \S+, trial \d of 4: ", said.getvalue())) == sum(
         len(tuning.trials) for tuning in tunings
     )

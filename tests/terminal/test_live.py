@@ -21,9 +21,8 @@ import pytest
 from rich.console import Console
 
 from orchestrator.search.base import MixProgress
-from orchestrator.simulation.remaining import Remaining
 from orchestrator.terminal.live_view import LiveView, render, status_line
-from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot, Verdict
+from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot, TimeLeft, Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 SNAPSHOT = Snapshot(
@@ -42,7 +41,7 @@ SNAPSHOT = Snapshot(
         RunProgress("add+prod", 12, 1, 300, 3000, 0.2),
     ),
     elapsed_s=200,
-    left_s=340,
+    left=TimeLeft(170, 57, 340),
     trained_s=3930,
     grid_s=19650,
     steps_per_s=12345,
@@ -62,7 +61,7 @@ def shown(width: int, snapshot: Snapshot = SNAPSHOT, *, ascii_only: bool = False
 
 FORECAST = replace(
     SNAPSHOT,
-    forecast=Remaining(360, 240, 840),
+    left=TimeLeft(360, 240, 840),
     verdicts={"add": Verdict("34.4 [29.5, 44]", found=True), "add+max": Verdict("plateau at 0.71", found=False)},
 )
 
@@ -90,10 +89,12 @@ def test_no_word_of_a_verdict_is_cut_beside_a_long_name(words: str, mix: str, wi
 
 def test_the_times_survive_a_low_terminal() -> None:
     many = tuple(RunProgress("add", 8 + size, 0, 10, 3000, 0.1) for size in range(40))
-    lines = [line.strip() for line in shown(80, replace(SNAPSHOT, in_flight=many))]
+    lines = [line.strip() for line in shown(80, replace(FORECAST, in_flight=many))]
     assert len(lines) <= 24
     assert "and 32 more" in lines
-    assert lines[0] == "3 min 20 s gone, at most 5 min 40 s left", "rich cuts the end of what is too high"
+    assert lines[0] == "██████░░░░░░░░░░ 36%  3 min 20 s gone, about 6 min (4 to 14) left", (
+        "rich cuts the end of what is too high"
+    )
 
 
 def test_without_unicode_the_bar_is_ascii() -> None:
@@ -121,16 +122,10 @@ def test_before_anything_is_known() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"forecast": Remaining(360, 240, 840)}, "about 6 min (4 to 14) left"),
-        ({"forecast": Remaining(0, 0, 12)}, "over any moment, or in up to 12 s"),
-        ({"forecast": Remaining(0, 0, 0)}, "longer than expected: up to 1 min 40 s for what trains"),
-        ({"forecast": Remaining(0, 0, 0), "in_flight": ()}, "over any moment"),
-        ({"left_s": 0.0}, "longer than expected: up to 1 min 40 s for what trains"),
-        ({"forecast": Remaining(8, 4, 16), "late": True}, "longer than expected, about 8 s (4 to 16) left"),
-        (
-            {"forecast": Remaining(0, 0, 5), "late": True},
-            "longer than expected: up to 1 min 40 s for what trains",
-        ),
+        ({"left": TimeLeft(360, 240, 840)}, "about 6 min (4 to 14) left"),
+        ({"left": TimeLeft(0, 0, 12)}, "over any moment, or in up to 12 s"),
+        ({"left": TimeLeft(0, 0, 0)}, "longer than expected: up to 1 min 40 s for what trains"),
+        ({"left": TimeLeft(0, 0, 0), "in_flight": ()}, "over any moment"),
     ],
 )
 def test_the_time_left(change: dict[str, object], said: str) -> None:

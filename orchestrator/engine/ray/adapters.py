@@ -18,9 +18,8 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
-from orchestrator.engine.base import job_of, take_in
+from orchestrator.engine.base import StackJob, StackReport
 from orchestrator.engine.campaign import Campaign
-from orchestrator.engine.messages import StackJob, StackReport
 from orchestrator.engine.ray.cluster import Room
 from orchestrator.engine.ray.trial import REPORT
 
@@ -62,7 +61,7 @@ class CampaignSearcher(NotPickled, Searcher):
             return Searcher.FINISHED if self._campaign.done else None
         self.stacks[trial_id] = stack.id
         self._out.add(trial_id)
-        return {"job": job_of(self._campaign, stack)}
+        return {"job": self._campaign.job(stack)}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         self._out.discard(trial_id)
@@ -128,7 +127,7 @@ class CampaignCallback(NotPickled, Callback):
         if report is not None:
             new = tuple(each for each in report.said if each not in self._said)  # Each process of a node says it.
             self._said.update(new)
-            take_in(self._campaign, _job(trial).stack_id, replace(report, said=new))
+            self._campaign.take_in(_job(trial).stack_id, replace(report, said=new))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         stack_id, said = _job(trial).stack_id, traceback_of(trial)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import time
-from collections.abc import Callable
 from typing import Any
 
 import ray
@@ -17,6 +17,8 @@ from ray.experimental.internal_kv import _internal_kv_get
 from orchestrator.engine.ray.session import start, switch_kept
 from orchestrator.space.hardware import Hardware, Machine
 from orchestrator.space.resources import Resources
+
+log = logging.getLogger(__name__)
 
 COUNT_EVERY_S = 5.0
 """Longest wait of a node that joins for its first stack. Asking the cluster takes some milliseconds."""
@@ -74,12 +76,10 @@ def has_autoscaler() -> bool:
 
 
 class Room:
-    """The slots of the cluster that this process has joined, counted again every few seconds. ``say`` is told when they
-    change."""
+    """The slots of the cluster that this process has joined, counted again every few seconds; a change is logged."""
 
-    def __init__(self, resources: Resources, say: Callable[[str], object]) -> None:
+    def __init__(self, resources: Resources) -> None:
         self._resources = resources
-        self._say = say
         self._counted_at = time.monotonic()
         self._found = slots_on(ray.nodes(), resources)
         self._ahead = AHEAD if has_autoscaler() else 0
@@ -99,4 +99,4 @@ class Room:
         if found != before:
             self._found = found
             many = f"{len(nodes)} node{'s' if len(nodes) != 1 else ''}"
-            self._say(f"the cluster has changed: {many}, {found} stacks at a time ({before} before)")
+            log.warning(f"the cluster has changed: {many}, {found} stacks at a time ({before} before)")

@@ -16,7 +16,7 @@ from typing import Self
 import ray
 from ray import tune
 
-from orchestrator.engine.base import Engine, check_machine
+from orchestrator.engine.base import Engine
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, CampaignStopper, SlotScheduler
 from orchestrator.engine.ray.cluster import Room, has_autoscaler, slots_on
@@ -87,11 +87,11 @@ class RayEngine(Engine):
         if not campaign.done:
             raise SweepError(f"Ray Tune ended before the sweep did; its files lie in {files.tune}")
         shutil.rmtree(files.tune, ignore_errors=True)
-        check_machine(campaign)
+        campaign.check_machine()
 
     def _fit(self, campaign: Campaign, files: SweepFiles) -> None:
         """Have Tune train whatever the campaign hands out."""
-        adapter = CampaignSearcher(campaign, Room(self._resources, campaign.say))
+        adapter = CampaignSearcher(campaign, Room(self._resources))
         callback = CampaignCallback(campaign, self._resources.retries)
         shared = {"space": campaign.sweep.spec.to_dict()}
         needs = {"cpu": self._resources.cpu_per_stack, "gpu": self._resources.gpus}

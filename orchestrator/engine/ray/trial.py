@@ -12,7 +12,7 @@ from ray import tune
 from ray._raylet import setproctitle  # type: ignore[attr-defined] # its stub lacks it
 from ray.util.metrics import Gauge
 
-from orchestrator.engine.messages import StackJob
+from orchestrator.engine.base import StackJob
 from orchestrator.engine.ray.metrics import GPU_MEMORY, gauge
 from orchestrator.space.spec import SweepSpec
 

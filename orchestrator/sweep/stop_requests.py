@@ -3,6 +3,7 @@ elsewhere, a machine error."""
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -21,6 +22,8 @@ from orchestrator.home.notes import StopRequest, asked_to_stop
 from orchestrator.search.base import BY_HAND
 from orchestrator.supervisor import INTERRUPTED
 from orchestrator.sweep.options import RunOptions, TimeLimit
+
+log = logging.getLogger(__name__)
 
 AT_ONCE_S = 1.0
 """A signal that is sent to all processes comes twice: directly, and through the parent."""
@@ -57,15 +60,16 @@ def stop_on_interrupt(stop: Callable[[], None], limit: TimeLimit) -> Iterator[No
             signal.signal(number, handler)
 
 
-def stopper(campaign: Campaign, engine: Engine, say: Callable[[str], object]) -> Callable[[], None]:
+def stopper(campaign: Campaign, engine: Engine) -> Callable[[], None]:
     """A function that stops a campaign for an interruption: each stack comes to its next evaluation and leaves a
-    checkpoint there. ``say`` is called in a thread of its own: a signal may come in the middle of a line."""
+    checkpoint there."""
 
     def stop() -> None:
         campaign.stopping = True
         stacks = len({each.stack_id for each in campaign.training.values()})
         if stacks:
-            threading.Thread(target=say, args=(_stopping_words(stacks),), daemon=True).start()
+            # In a thread of its own: a signal may come in the middle of a line.
+            threading.Thread(target=log.info, args=(_stopping_words(stacks),), daemon=True).start()
         engine.interrupted()
 
     return stop
@@ -108,13 +112,10 @@ class StopRequests:
     is asked of a mix or run is done when the sweep begins.
     """
 
-    def __init__(
-        self, campaign: Campaign, stop: Callable[[], None], say: Callable[[str], object], *, whole: bool = False
-    ) -> None:
+    def __init__(self, campaign: Campaign, stop: Callable[[], None], *, whole: bool = False) -> None:
         self._campaign = campaign
         self._files = SweepFiles(campaign.sweep.directory)
         self._stop = stop
-        self._say = say
         self._whole = whole
         self._done = 0
         self._looked_at = -LOOK_EVERY_S
@@ -134,12 +135,12 @@ class StopRequests:
 
     def _carry_out(self, asked: StopRequest) -> None:
         if not (asked.mix or asked.key):
-            self._say("Asked to stop")
+            log.info("Asked to stop")
             self._stop()
         elif self._whole:
             return
         elif asked.mix:
-            self._say(f"{asked.mix} is {BY_HAND}: no more of its runs are trained; those that ended stay")
+            log.info(f"{asked.mix} is {BY_HAND}: no more of its runs are trained; those that ended stay")
             self._campaign.stop_mix(asked.mix)
         elif not self._campaign.stop_run(asked.key):
-            self._say(f"run {asked.key} was to stop, and is not in training")
+            log.info(f"run {asked.key} was to stop, and is not in training")
