@@ -92,9 +92,7 @@ def test_the_times_survive_a_low_terminal() -> None:
     lines = [line.strip() for line in shown(80, replace(FORECAST, in_flight=many))]
     assert len(lines) <= 24
     assert "and 32 more" in lines
-    assert lines[0] == "██████░░░░░░░░░░ 36%  3 min 20 s gone, about 6 min (4 to 14) left", (
-        "rich cuts the end of what is too high"
-    )
+    assert lines[0].endswith("3 min 20 s gone, about 6 min (4 to 14) left"), "rich cuts the end of what is too high"
 
 
 def test_without_unicode_the_bar_is_ascii() -> None:
