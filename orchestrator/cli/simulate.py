@@ -38,20 +38,13 @@ def simulate_command(
     ] = None,
     workers: Annotated[int, typer.Option(min=1, max=10_000, help="Stacks that train at the same time.")] = 1,
     stack: Annotated[int, typer.Option(min=1, max=1_000, help="The most runs in a stack.")] = 1,
-    latency: Annotated[float, typer.Option(min=0.0, max=1e6, help="Seconds before a stack starts.")] = 0.0,
-    jitter: Annotated[float, typer.Option(min=0.0, max=3.0, help="Standard deviation of ln duration.")] = 0.0,
-    stragglers: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of stacks that take 5 times as long.")] = 0,
-    failures: Annotated[float, typer.Option(min=0.0, max=0.9, help="Share of runs that fail.")] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, help="Fixes truths, delays and failures.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Fixes the transitions.")] = 0,
     debug: Debug = False,
 ) -> None:
     """Simulate the searchers without training: their costs, and the errors of their estimates."""
-    from orchestrator.simulation.simulator import Cluster
-    from orchestrator.simulation.study import compare
+    from orchestrator.simulation import Cluster, compare
 
-    cluster = Cluster(
-        workers, stack, even=False, latency=latency, jitter=jitter, stragglers=stragglers, failures=failures
-    )
+    cluster = Cluster(workers, stack, even=False)
     problem, methods, costs = _asked(space, options, method, stack)
     console = Console()
     with console.status("simulating"):

@@ -25,7 +25,7 @@ import numpy as np
 
 from orchestrator.search.base import Observation, Problem, Request
 from orchestrator.search.evidence import points
-from orchestrator.simulation.simulator import Cluster, simulate
+from orchestrator.simulation import Cluster, simulate
 from orchestrator.space.evidence import searcher_of
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec

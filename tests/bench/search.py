@@ -18,17 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from orchestrator.search.base import Problem, Request, Searcher
 from orchestrator.search.evidence import points, stack_cost
-from orchestrator.search.registry import METHODS, make_searcher
-from orchestrator.simulation.simulator import Cluster, simulate
+from orchestrator.search.registry import make_searcher
+from orchestrator.simulation import Cluster, simulate
 from tests.simulation.grading import Grade, grade
-from tests.simulation.printing import print_replays
-from tests.simulation.recorded import read_table, table_costs, table_problem
-from tests.simulation.study import Benchmark, Reference, Replayed, against_table, references_of, truths_world
-from tests.simulation.truths import OTHER_SHAPES, Truth, TruthKind, draw
+from tests.simulation.truths import OTHER_SHAPES, Truth, TruthKind, draw, truths_world
 
 RECORDED = Path(__file__).parent.parent / "data" / "add_vs_add_prod_2000_steps.csv"
 SEED = 20250523
@@ -141,24 +137,15 @@ def timed(searcher: Searcher, into: list[float]) -> Searcher:
     return searcher
 
 
-def replay(count: int) -> tuple[list[Reference], list[Replayed]]:
-    """Every method on the recorded outcomes, the seeds in ``count`` orders."""
-    table = read_table(RECORDED)
-    problem = table_problem(table)
-    benchmark = Benchmark(problem, {name: {} for name in METHODS}, table_costs(table), Cluster(even=False), SEED)
-    return references_of(problem, table, SEED), list(against_table(benchmark, table, count))
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark and write its report."""
-    from tests.bench.search_report import figures, plot, print_goals, print_replay_goals, print_table
+    from tests.bench.search_report import figures, plot, print_goals, print_table
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--truths", type=int, default=300, help="truths a scenario (default 300)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
     parser.add_argument("--only", default="", help="only scenarios whose name holds this")
     parser.add_argument("--kinds", default="", help="only truths of these kinds, a comma between (default: all)")
-    parser.add_argument("--replays", type=int, default=20, help="replays of the recorded table a method (default 20)")
     parser.add_argument("--out", type=Path, default=Path("bench-results"), help="where JSON and plot go")
     given = parser.parse_args(arguments)
     kinds = [TruthKind(kind) for kind in given.kinds.split(",")] if given.kinds else list(TruthKind)
@@ -166,20 +153,14 @@ def main(arguments: list[str] | None = None) -> None:
     started = time.monotonic()
     with ProcessPoolExecutor(given.jobs) as pool:
         rows = list(pool.map(measure, chosen, [given.truths] * len(chosen)))
-    references, replays = replay(given.replays) if given.replays else ([], [])
     print_table(rows)
-    if replays:
-        print("\nreplay of the recorded table")
-        print_replays(replays, references, given.replays, Console(width=120))
     print_goals(rows)
-    print_replay_goals(replays)
     given.out.mkdir(parents=True, exist_ok=True)
     record: dict[str, Any] = {
         "truths": given.truths,
         "seed": SEED,
         "seconds": time.monotonic() - started,
         "rows": [{"scenario": asdict(row.scenario), **asdict(figures(row))} for row in rows],
-        "replays": [asdict(each) for each in replays],
         "raw": [[asdict(found) for found in row.grades] for row in rows],
     }
     (given.out / "search.json").write_text(json.dumps(record, indent=1))

@@ -10,13 +10,10 @@ import numpy as np
 
 from tests.bench.search import Row
 from tests.simulation.grading import RIGHT, Spread, Summary, summarise
-from tests.simulation.study import Replayed
 from tests.simulation.truths import OTHER_SHAPES, TruthKind
 
 COVERED = 0.88
 """Share of 90 % intervals, at least, that hold the truth."""
-AGREEMENT = 0.9
-"""Share of replays whose estimate lies in the whole table's own 90 % bootstrap interval."""
 WALL_SHARE = 1 / 3
 """The wall clock of eight workers on one mix, at most, against that of one."""
 
@@ -141,15 +138,6 @@ def print_goals(rows: list[Row]) -> None:
         share = many.wall / one.wall
         what = "8 workers on one mix: wall clock / one worker's"
         _print_goal(share <= WALL_SHARE, f"{what} {share:.3f} <= {WALL_SHARE:.3f}")
-
-
-def print_replay_goals(replays: list[Replayed]) -> None:
-    """Agreement of the statistical searcher with the whole table of real outcomes, at a quarter of its cost."""
-    for each in replays:
-        if each.tried.method == "bayes":
-            for mix, agreement in each.agreement.items():
-                _print_goal(agreement >= AGREEMENT, f"replay of {mix}: agreement {agreement:.3f} >= {AGREEMENT:.3f}")
-            _print_goal(each.tried.cost <= 1 / 4, f"replay: cost {each.tried.cost:.3f} <= 0.250")
 
 
 def _print_goal(met: bool, words: str) -> None:

@@ -15,10 +15,9 @@ from orchestrator.search.base import Observation, Problem, Request
 from orchestrator.search.bayes import Bayes
 from orchestrator.search.bisection import Bisection, Grid
 from orchestrator.search.registry import METHODS, make_searcher, settings_type
-from orchestrator.simulation.simulator import Cluster, simulate
+from orchestrator.simulation import Cluster, simulate
 from tests.conformance.searchers import PROBLEM, SIZES, drive, failing, flat, mixed, step
-from tests.simulation.study import truths_world
-from tests.simulation.truths import Truth, TruthKind
+from tests.simulation.truths import Truth, TruthKind, truths_world
 
 SMALL = Problem(("add",), (8, 16, 32), (0, 1))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from orchestrator.errors import UserError
-from orchestrator.search.base import Observation, Problem, Request, Results
+from orchestrator.search.base import Observation, Request, Results
 
 COLUMNS = ("mix", "size", "seed", "accuracy", "floor", "seconds")
 """What a recorded table holds, a line a run. ``accuracy`` is empty for a run that failed."""
@@ -39,21 +39,6 @@ def read_table(path: Path, where: Mapping[str, str] | None = None) -> dict[Reque
             return dict(_line(path, reader.line_num, line) for line in lines)
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read the table {str(path)!r}: {error}") from error
-
-
-def table_problem(table: Results) -> Problem:
-    """The mixes, sizes and seeds of a table. Raises :class:`UserError` unless every combination is there."""
-    mixes = tuple(dict.fromkeys(request.mix for request in table))
-    sizes = tuple(sorted({request.size for request in table}))
-    seeds = tuple(sorted({request.seed for request in table}))
-    wanted = [Request(mix, size, seed) for mix in mixes for size in sizes for seed in seeds]
-    lost = [request for request in wanted if request not in table]
-    if not wanted or lost:
-        example = f", for one {lost[0].mix} at size {lost[0].size}, seed {lost[0].seed}" if lost else ""
-        raise UserError(
-            f"a table has to hold every mix at every size with every seed; {len(lost)} are missing{example}."
-        )
-    return Problem(mixes, sizes, seeds)
 
 
 def table_costs(table: Results) -> dict[int, float]:

@@ -7,6 +7,7 @@ The study they follow: ln transition uniform inside the sizes, slope log-uniform
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -14,6 +15,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from orchestrator.search.base import Observation, Problem
+from orchestrator.simulation import World
 from orchestrator.transition.types import LEVEL
 
 
@@ -234,3 +236,8 @@ def _placed(truth: Truth, transition: float, edge: float) -> Truth:
     """The truth with its transition at ``transition`` (ln size), steep enough that the edge shows which side it is."""
     steep = replace(truth, slope=max(truth.slope, 4.0 / abs(transition - edge)))
     return replace(steep, midpoint=transition - steep._offset)
+
+
+def truths_world(truths: Mapping[str, Truth], cost_exponent: float) -> World:
+    """A world of synthetic mixes, by name."""
+    return lambda request: truths[request.mix].run(request.size, request.seed, cost_exponent, request.steps_factor)

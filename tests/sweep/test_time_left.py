@@ -14,7 +14,7 @@ from orchestrator.cost import run_seconds
 from orchestrator.engine.state import Training
 from orchestrator.search.base import Observation, Problem, Request, Searcher
 from orchestrator.search.registry import make_searcher
-from orchestrator.simulation.simulator import Cluster, World, simulate
+from orchestrator.simulation import Cluster, World, simulate
 from orchestrator.space.evidence import searcher_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.monitor import Monitor
