@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import zip_longest
 
 from orchestrator import supervisor
@@ -36,13 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         end.code = supervisor.supervise(given, say)
         sys.exit(end.code)
 
-    def command() -> int:
-        # Not above: all that commands need takes seconds to import, and a supervisor needs none of it.
-        from orchestrator.cli.app import app
+    # Not above: all that commands need takes seconds to import, and a supervisor needs none of it.
+    from orchestrator.cli.app import program
 
-        code = app(with_bare_resume(given), prog_name="orchestrator", standalone_mode=False)
-        return code if isinstance(code, int) else 0
-
+    command = partial(program(given[0]), with_bare_resume(given), prog_name="orchestrator", standalone_mode=False)
     end.code = exit_code_of(command, debug="--debug" in given)
     supervisor.tell("ended")
     sys.exit(end.code)

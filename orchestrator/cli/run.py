@@ -56,8 +56,15 @@ def run_command(space: SpaceName, options: RunOptions, debug: Debug = False) -> 
             _run_variants(specs, options, hardware, console)
         return
     _brief(specs[0], hardware, options.home, console)
+    from orchestrator.sweep.run import run_sweep
+
     with page:
-        _run_one(specs[0], options, console)
+        found = run_sweep(specs[0], options, console)
+    if console.quiet:
+        from orchestrator.report import table
+        from orchestrator.report.words.next_step import next_step
+
+        typer.echo(table.plain(table.answer_table(found), next_step(specs[0], found)))
 
 
 def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hardware) -> None:
@@ -78,18 +85,6 @@ def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hard
         from orchestrator.engine.ray.session import check_dashboard  # Ray takes a second.
 
         check_dashboard(options.address)
-
-
-def _run_one(spec: SweepSpec, options: RunOptions, console: Console) -> None:
-    """Run one sweep; on a quiet console its answer alone is printed."""
-    from orchestrator.sweep.run import run_sweep
-
-    found = run_sweep(spec, options, console)
-    if console.quiet:
-        from orchestrator.report import table
-        from orchestrator.report.words.next_step import next_step
-
-        typer.echo(table.plain(table.answer_table(found), next_step(spec, found)))
 
 
 def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hardware, console: Console) -> None:

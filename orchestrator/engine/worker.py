@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -93,7 +93,9 @@ class StackWorker:
         """Train to the next evaluation and report it."""
         too_large, machine_error, broken = False, "", ""
         try:
-            report = self._train()
+            learner = self._prepared()
+            begun = time.perf_counter()
+            report = self._reported(self._border.check(learner.advance()), begun)
         except BrokenFamilyError as error:
             broken = str(error)
         except Exception as error:
@@ -134,14 +136,18 @@ class StackWorker:
             return f"a run at {where} needs more memory than there is, alone: give it more"
         return ""
 
-    def _train(self) -> StackReport:
+    def _prepared(self) -> Learner:
+        """The learner of the runs that have not ended. A checkpoint is written if one is due."""
         if self._shrinks or time.monotonic() - self._saved_at >= self._spec.resources.checkpoint_every_s:
             self._save()
         if self._shrinks:
             self._learner, self._shrinks = None, False
         self._learner = self._learner or self._begin()
-        begun = time.perf_counter()
-        reports = {self._places[report.index]: report for report in self._border.check(self._learner.advance())}
+        return self._learner
+
+    def _reported(self, checked: Sequence[Report], begun: float) -> StackReport:
+        """A learner's reports since a time, for the driver. Runs that ended are not wanted any more."""
+        reports = {self._places[report.index]: report for report in checked}
         self._note(reports, time.perf_counter() - begun)
         runs = [self._run_report(place, report) for place, report in reports.items()]
         ended = {place for place, run in zip(reports, runs, strict=True) if run.outcome is not None}

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from orchestrator.catalogue.lookup import find_sweep
 from orchestrator.engine.base import Engine
 from orchestrator.errors import UserError
 from orchestrator.home import lifecycle
@@ -62,6 +61,8 @@ def resumed_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
     """The sweep to continue: by its id or the beginning of it, or for ``""`` the newest unfinished one."""
     if sweep_id == "":
         return lifecycle.find_unfinished(spec, home, log.info)
+    from orchestrator.catalogue.lookup import find_sweep  # A new sweep needs none.
+
     sweep = lifecycle.load(home, find_sweep(home, sweep_id))
     lifecycle.check_same(spec, sweep)
     return sweep
@@ -69,6 +70,8 @@ def resumed_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
 
 def extended_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
     """The sweep with whose runs a new one begins. Raises :class:`UserError` if none of them can be reused."""
+    from orchestrator.catalogue.lookup import find_sweep
+
     older = lifecycle.load(home, find_sweep(home, sweep_id))
     lifecycle.check_reusable(spec.model_copy(update={"salt": older.spec.salt}), older, home)
     return older

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import ExitStack, contextmanager, suppress
 
 from rich.console import Console
 
@@ -60,8 +59,58 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
     Raises :class:`UserError` for options that do not fit, :class:`SweepError` when a part fails, and
     ``KeyboardInterrupt`` after an interruption, which leaves a sweep that can be resumed.
     """
-    with logged_to(console):
-        return _run(spec, options, console)
+    with ExitStack() as blocks:
+        blocks.enter_context(logged_to(console))
+        home = Home(options.home.resolve())
+        here = options.hardware or hardware.detect()
+        if options.address is None or options.hardware is not None:  # Else nothing is known yet of the cluster.
+            check_room(spec, here)
+        resumed = None if options.resume is None else resumed_sweep(spec, home, options.resume)
+        extended = None if options.extend is None else extended_sweep(spec, home, options.extend)
+        if extended is not None:
+            spec = spec.model_copy(update={"salt": extended.spec.salt})
+        store = choose(home.root)
+        try:
+            check(store)
+        except StoreError as error:
+            if resumed is None:
+                raise
+            log.warning(f"{error}; the sweep goes on, and `sync` records it later")
+        spec = settled(spec, here)
+        sizing = StackSizes(spec, here)
+        engine = blocks.enter_context(
+            engine_for(
+                spec,
+                local_debug=options.local_debug,
+                address=options.address,
+                dashboard=options.dashboard,
+                session=options.session,
+            )
+        )
+        log.info(engine.describe())
+        if resumed is None:
+            sweep = lifecycle.create(spec, home, fresh=options.fresh)
+        else:
+            sweep = on_these_devices(resumed, spec)
+        options.sweep_begun(sweep)
+        supervisor.tell("sweep", "" if options.several else sweep.id)
+        files = home.sweep(sweep.id)
+        log.info(f"sweep {sweep.id}{', every run trained anew' if sweep.fresh else ''}")
+        with (
+            stop_on_trouble(files, options),
+            lifecycle.driving(files),
+            Journal(files.journal) as journal,
+        ):
+            forget_stop_requests(files)
+            memory = lifecycle.whole_runs(files, log.warning)
+            if sweep.spec.tune is not None and not sweep.spec.tuned:
+                from orchestrator.sweep.tuning import tuned  # Few sweeps tune: optuna takes a second.
+
+                sweep = tuned(sweep, memory, journal, engine, sizing, options)
+            known = known_runs(sweep, home, memory, extended, journal, retry_failed=options.retry_failed)
+            recorder = recorder_of(store)
+            recorder.begin(sweep)
+            return _Drive(sweep, files, journal, recorder, sizing, console, options).run(engine, known)
 
 
 class _ConsoleHandler(logging.Handler):
@@ -87,58 +136,6 @@ def logged_to(console: Console) -> Iterator[None]:
     finally:
         logger.setLevel(before)
         logger.removeHandler(handler)
-
-
-def _run(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
-    home = Home(options.home.resolve())
-    here = options.hardware or hardware.detect()
-    if options.address is None or options.hardware is not None:  # Else nothing is known yet of the cluster.
-        check_room(spec, here)
-    resumed = None if options.resume is None else resumed_sweep(spec, home, options.resume)
-    extended = None if options.extend is None else extended_sweep(spec, home, options.extend)
-    if extended is not None:
-        spec = spec.model_copy(update={"salt": extended.spec.salt})
-    store = choose(home.root)
-    try:
-        check(store)
-    except StoreError as error:
-        if resumed is None:
-            raise
-        log.warning(f"{error}; the sweep goes on, and `sync` records it later")
-    spec = settled(spec, here)
-    sizing = StackSizes(spec, here)
-    engine_of = partial(
-        engine_for,
-        local_debug=options.local_debug,
-        address=options.address,
-        dashboard=options.dashboard,
-        session=options.session,
-    )
-    with engine_of(spec) as engine:
-        log.info(engine.describe())
-        if resumed is None:
-            sweep = lifecycle.create(spec, home, fresh=options.fresh)
-        else:
-            sweep = on_these_devices(resumed, spec)
-        options.sweep_begun(sweep)
-        supervisor.tell("sweep", "" if options.several else sweep.id)
-        files = home.sweep(sweep.id)
-        log.info(f"sweep {sweep.id}{', every run trained anew' if sweep.fresh else ''}")
-        with (
-            stop_on_trouble(files, options),
-            lifecycle.driving(files),
-            Journal(files.journal) as journal,
-        ):
-            forget_stop_requests(files)
-            memory = lifecycle.whole_runs(files, log.warning)
-            if sweep.spec.tune is not None and not sweep.spec.tuned:
-                from orchestrator.sweep.tuning import tuned  # Few sweeps tune: optuna takes a second.
-
-                sweep = tuned(sweep, memory, journal, engine, sizing, options)
-            known = known_runs(sweep, home, memory, extended, journal, retry_failed=options.retry_failed)
-            recorder = recorder_of(store)
-            recorder.begin(sweep)
-            return _Drive(sweep, files, journal, recorder, sizing, console, options).run(engine, known)
 
 
 class _Drive(Observer):

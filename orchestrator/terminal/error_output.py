@@ -20,10 +20,10 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
-def exit_code_of(command: Callable[[], int], *, debug: bool) -> int:
+def exit_code_of(command: Callable[[], int | None], *, debug: bool) -> int:
     """Run ``command`` and return the exit code; what went wrong is printed. ``debug`` adds the traceback."""
     try:
-        code = command()
+        code = command() or 0
     except Exception as error:  # noqa: BLE001 - the one place where any failure becomes a message
         if debug:
             traceback.print_exc()

@@ -17,8 +17,6 @@ import pytest
 import typer
 import yaml
 
-from orchestrator.cli.app import app
-
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 KUBERAY = sorted((DEPLOY / "kuberay").glob("*.yaml"))
 CLOUD = sorted((DEPLOY / "cloud").glob("*.yaml"))
@@ -39,7 +37,7 @@ def commands(text: str) -> Iterator[list[str]]:
 
 
 def test_every_command_in_them_is_one_of_the_program() -> None:
-    known = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    known = dict(typer.main.get_command(program()).commands)  # type: ignore[attr-defined]
     seen = 0
     for path in TEXTS:
         for words in commands(path.read_text(encoding="utf-8")):
