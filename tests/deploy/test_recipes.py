@@ -17,6 +17,8 @@ import pytest
 import typer
 import yaml
 
+from orchestrator.cli.app import program
+
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 KUBERAY = sorted((DEPLOY / "kuberay").glob("*.yaml"))
 CLOUD = sorted((DEPLOY / "cloud").glob("*.yaml"))
