@@ -103,10 +103,6 @@ class SweepResults:
         """
         return read_arrays(self._stored.run(run))
 
-    def embeddings(self, run: str) -> dict[str, NDArray[Any]]:
-        """:meth:`arrays`, by its former name."""
-        return self.arrays(run)
-
     def picture(self, run: str, array: str = "similarity") -> Figure:
         """One run's picture of an array that has one (orchestrator/report/figures/probes.py). Raises ``UserError``."""
         from orchestrator.report.figures.probes import PICTURES, picture

@@ -34,7 +34,7 @@ def test_a_sweep_is_loaded_with_everything_in_it(home: Path, tmp_path: Path) -> 
     assert len(s.runs) == len(runs_of(s.spec))
     assert list(s.transitions["mix"]) == ["add", "add+prod", "add+prod"]
     assert set(s.curves["task"]) == {"add", "prod"}
-    arrays = s.embeddings(s.runs["key"].iloc[-1])
+    arrays = s.arrays(s.runs["key"].iloc[-1])
     assert arrays["embedding"].shape[0] == arrays["similarity"].shape[0]
     assert s.report(tmp_path / "report.html").read_text().startswith("<!doctype html>")
     assert len(s.export(tmp_path / "tables")) == 7
@@ -61,9 +61,9 @@ def test_mistakes_name_what_there_is(home: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="mix goes with"):
         s.figure("learning", mix="add")
     with pytest.raises(UserError, match="left no arrays: it failed"):
-        s.embeddings(s.runs["key"].iloc[0])
+        s.arrays(s.runs["key"].iloc[0])
     with pytest.raises(UserError, match="has no run 'zz'"):
-        s.embeddings("zz")
+        s.arrays("zz")
     with pytest.raises(UserError, match="Did you mean 'logistic'"):
         o.load("logistc", home)
     with pytest.raises(UserError, match="is a directory"):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from orchestrator.search.base import Request
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.plain import differences
+from orchestrator.space.settings import differences
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import (

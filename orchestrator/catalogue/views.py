@@ -22,7 +22,7 @@ from orchestrator.report.rows import targets
 from orchestrator.report.table import WIDE, plain_table
 from orchestrator.report.words import numbers
 from orchestrator.report.words.numbers import moment, size_on_disk
-from orchestrator.space.plain import flatten, plain_settings
+from orchestrator.space.settings import flatten, plain_settings
 from orchestrator.terminal.snapshot import legend, posterior_bar
 from trainables.base import Evaluation, Outcome
 

@@ -24,7 +24,9 @@ def doc_command(
     family: FamilyOption = "listops",
     debug: Debug = False,
 ) -> None:
-    """Say what a setting of a search space means, what it may be, and its default; or what a probe finds, and how.
+    """Say what a setting means, may be and is by default.
+
+    Of a probe it says what it finds, and how.
 
     Examples:
 
@@ -56,7 +58,7 @@ def doc_command(
 
 
 def schema_command(family: FamilyOption = "listops", debug: Debug = False) -> None:
-    """Print a JSON schema of search spaces, by which an editor completes and checks them.
+    """Print a JSON schema by which editors check search spaces.
 
     Example:
 

@@ -1,20 +1,27 @@
-"""The command `doctor`."""
+"""Checks of a machine (`doctor`) and of a family of models (`check-family`)."""
 
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from orchestrator.cli.options import Debug, HomeOption
+from orchestrator.cli.options import Debug, HomeOption, resolve, with_options
 from orchestrator.cli.status import wide_console
 from orchestrator.doctor.checkup import NAME, Finding, Verdict, check_up
+from orchestrator.errors import SweepError, UserError, unknown
 from orchestrator.space import hardware
-from orchestrator.sweep.options import HOME
+from orchestrator.sweep.options import HOME, SpaceOptions
+
+if TYPE_CHECKING:
+    from trainables.base import Family
+
 
 COLOURS = {Verdict.OK: "green", Verdict.SLOW: "yellow", Verdict.WRONG: "bold red", Verdict.SKIPPED: "dim"}
 NAME_WIDTH = 14
@@ -26,7 +33,10 @@ def doctor_command(
     json_: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Try everything a sweep needs of this machine; a line each. Exit code 1: something is wrong."""
+    """Try everything a sweep needs of this machine.
+
+    A line for each part. Exit code 1: something is wrong.
+    """
     from orchestrator.doctor.machine import machine_checks
 
     console, place, here = wide_console(), home.resolve(), hardware.detect()
@@ -59,3 +69,80 @@ def _shown(path: Path) -> str:
     """A path relative to the current directory, if it is beneath it."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+@with_options(SpaceOptions)
+def check_family_command(
+    options: SpaceOptions,
+    family: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:CLASS", help="A family, by its class or short name; or a search space, for its settings."
+        ),
+    ],
+    size: Annotated[
+        list[int] | None, typer.Option(min=1, help="Train at this size (repeatable); by default at two that it takes.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="The torch device to train on: cpu, cuda.")] = "cpu",
+    debug: Debug = False,
+) -> None:
+    """Try whether a family of models keeps its contract.
+
+    It says of each part what is wrong.
+
+    Trains some runs of its smallest size to their end, so give it settings that are quick.
+
+    Examples:
+
+      check-family my_models.graphs:GraphNetwork
+
+      check-family my_space.yaml --profile smoke
+    """
+    from trainables.contract.border import BrokenFamilyError
+    from trainables.contract.conformance import case_of, findings
+
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # As a stack has by default: small models are slower with more.
+    made = _family(family, options)
+    failed = passed = 0
+    with tempfile.TemporaryDirectory(prefix="check-family-") as directory:
+        try:
+            case = case_of(made, size or (), device, Path(directory))
+        except BrokenFamilyError as error:
+            raise SweepError(f"the family {made.name!r} does not keep its contract: {error}") from error
+        arms = ", ".join(arm.name for arm in case.arms)
+        typer.echo(f"{made.name}: {arms} at {made.size_axis} {', '.join(map(str, case.sizes))}")
+        for found in findings(case):
+            word = "wrong" if found.wrong else "skipped" if found.skipped else "ok"
+            typer.echo(f"{word:8}{found.name}")
+            for line in (found.wrong or found.skipped).splitlines():
+                typer.echo(f"        {line}")
+            failed += bool(found.wrong)
+            passed += not (found.wrong or found.skipped)
+    if failed:
+        raise SweepError(f"the family {made.name!r} does not keep its contract: {failed} of its parts are wrong")
+    typer.echo(f"the family {made.name!r} keeps its contract, as far as these {passed} checks look")
+
+
+def _family(name: str, options: SpaceOptions) -> Family:
+    from orchestrator.space.files import is_path, names
+    from orchestrator.space.validation import InvalidDataError, dotted, explain, parse
+    from trainables.base import SettingsError
+    from trainables.named import BUILT_IN, load_family
+
+    if ":" not in name and name not in BUILT_IN:
+        if not is_path(name) and name not in names():
+            raise unknown("family or search space", name, [*BUILT_IN, *names()])
+        return resolve(name, options).spec.make_family()
+    if options.words():
+        raise UserError("--profile, --variant and --set are about a search space: name one instead of the class")
+    try:
+        kind = load_family(name)
+    except SettingsError as error:
+        raise UserError(explain(error)) from error
+    if missing := sorted(kind.__abstractmethods__):
+        raise UserError(f"{name!r} is no complete family: it lacks {', '.join(missing)}")
+    try:
+        return kind(parse(kind.Settings, {}))
+    except InvalidDataError as error:
+        wrong = "; ".join(f"{dotted(each.key)}: {each.message}" for each in error.mistakes)
+        raise UserError(f"{name!r} needs settings ({wrong}): name a search space that has them instead") from error

@@ -1,7 +1,8 @@
-"""Results for others: a sweep's report, a comparison of several sweeps, tables for other programs."""
+"""Results for others: a sweep's report, a comparison of several sweeps, tables for other programs, probes."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -11,11 +12,13 @@ import typer
 
 from orchestrator.cli.options import SWEEP_HELP, Debug, HomeOption, OneSweep
 from orchestrator.cli.status import open_sweep, wide_console
-from orchestrator.errors import UserError
+from orchestrator.errors import SweepError, UserError
 from orchestrator.sweep.options import HOME
 
 if TYPE_CHECKING:
     from orchestrator.catalogue.reading import StoredSweep
+    from trainables.probes.base import Probe
+
 
 PICTURES = (".svg", ".png", ".pdf")
 
@@ -36,7 +39,10 @@ def report_command(
 
 
 def explain_command(sweep: OneSweep, home: HomeOption = HOME, debug: Debug = False) -> None:
-    """Explain a sweep in plain words: the question, the finding, how sure it is, what to run next."""
+    """Say in plain words what a sweep found and how sure it is.
+
+    The last paragraph says what to run next.
+    """
     from rich.text import Text
 
     from orchestrator.report.words.next_step import explain, next_step
@@ -69,7 +75,9 @@ def figure_command(
     home: HomeOption = HOME,
     debug: Debug = False,
 ) -> None:
-    """Draw a sweep's figure into a file, for a screen or a paper; of a search space with variants one figure of all.
+    """Draw a sweep's figure, for a screen or a paper.
+
+    Of a search space with variants it is one figure of all.
 
     Examples:
 
@@ -134,7 +142,9 @@ def compare_command(
     home: HomeOption = HOME,
     debug: Debug = False,
 ) -> None:
-    """Compare the transitions of sweeps, of one search space or of several; of one with variants, those of each.
+    """Compare the transitions of several sweeps.
+
+    Of a search space with variants it compares those of each.
 
     Examples:
 
@@ -185,8 +195,51 @@ def export_command(
     home: HomeOption = HOME,
     debug: Debug = False,
 ) -> None:
-    """Write a sweep's runs, learning curves and transitions as Parquet and CSV."""
+    """Write runs, curves and transitions as Parquet and CSV."""
     from orchestrator.catalogue.export import export
 
     for path in export(open_sweep(sweep, home), output):
         typer.echo(path)
+
+
+def probe_command(
+    sweep: OneSweep,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Probes, or package.module:Class; by default the sweep's own."),
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Also where there is a result already.")] = False,
+    home: HomeOption = HOME,
+    debug: Debug = False,
+) -> None:
+    """Run probes on the trained models of a sweep."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # As a stack has by default: small models are slower with more.
+    stored = open_sweep(sweep, home)
+    wanted = names or list(stored.spec.probes)
+    if not wanted:
+        raise UserError(f"{stored.id} names no probes, so there is none to run by default: name one")
+    probes = [_load(name) for name in wanted]
+    errors = [error for probe in probes for error in _run(probe, stored, again=again)]
+    typer.echo(f"`report {stored.id}` shows them; `sync {stored.id}` brings them into MLflow")
+    if errors:
+        raise SweepError(f"{len(errors)} results are errors, which `logs RUN` shows; the first: {errors[0]}")
+
+
+def _run(probe: Probe, stored: StoredSweep, *, again: bool) -> list[str]:
+    """Run a probe on every run that lacks it, and say how it went; the errors, a line each."""
+    from orchestrator.sweep.probing import probe_runs
+
+    found = probe_runs(probe, stored, again=again)
+    typer.echo(f"{probe.name}: {found.words}")
+    return found.errors
+
+
+def _load(name: str) -> Probe:
+    from orchestrator.space.validation import explain
+    from trainables.base import SettingsError
+    from trainables.probes.base import load_probe
+
+    try:
+        return load_probe(name)
+    except SettingsError as error:
+        raise UserError(explain(error)) from error

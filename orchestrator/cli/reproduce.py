@@ -37,7 +37,7 @@ def reproduce_command(
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """Run or find the sweeps of all experiments, and set what they found beside what was expected.
+    """Run all experiments and compare them with what is expected.
 
     Sweeps that were answered are not run again, unfinished ones go on: interrupt and repeat it as you like.
     """

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 @with_options(RunOptions, home=HomeOption)
 def run_command(space: SpaceName, options: RunOptions, debug: Debug = False) -> None:
-    """Run a sweep and print the transitions it finds; a space of several variants is a sweep for each.
+    """Run a sweep and print the transitions it finds.
+
+    A space of several variants is a sweep for each.
 
     Examples:
 
@@ -109,7 +111,10 @@ def list_command(debug: Debug = False) -> None:
 
 @with_options(SizedOptions)
 def show_command(space: SpaceName, options: SizedOptions, debug: Debug = False) -> None:
-    """Print a resolved search space as YAML that can be run, with a comment beside each value: where it is written."""
+    """Print a resolved search space as YAML that can be run.
+
+    A comment after each value says where it is written.
+    """
     from orchestrator.space.spaces import with_origins
 
     typer.echo(with_origins(resolve(space, options)), nl=False)

@@ -1,4 +1,4 @@
-"""A search simulated before anybody pays for it."""
+"""Before anything is trained: searches simulated, and scores of mixes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.cli.options import Debug, resolve, with_options
+from orchestrator.cli.options import Debug, SpaceName, hardware_at, load_variants, resolve, with_options
+from orchestrator.cli.status import wide_console
 from orchestrator.errors import UserError, unknown
 from orchestrator.sweep.options import SpaceOptions
 
 if TYPE_CHECKING:
     from orchestrator.search.base import Problem
+
 
 GENERIC_SIZES, GENERIC_SEEDS, GENERIC_EXPONENT = 46, 8, 1.75
 """Without a search space: the number of sizes between 8 and 256, of seeds, and the power of size that a run costs."""
@@ -41,7 +43,7 @@ def simulate_command(
     seed: Annotated[int, typer.Option(min=0, help="Fixes the transitions.")] = 0,
     debug: Debug = False,
 ) -> None:
-    """Simulate the searchers without training: their costs, and the errors of their estimates."""
+    """Try the searchers without training: cost, error, coverage."""
     from orchestrator.simulation import Cluster, compare
 
     cluster = Cluster(workers, stack, even=False)
@@ -85,3 +87,36 @@ def _asked(
     if spec.search.method in methods:
         methods[spec.search.method] = spec.search.with_stack(stack).settings
     return Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.seed_list), methods, run_seconds(spec)
+
+
+@with_options(SpaceOptions)
+def predict_command(space: SpaceName, options: SpaceOptions, debug: Debug = False) -> None:
+    """Before any training, score which mixes should help.
+
+    The scores are made from the tables of the tasks alone.
+    """
+    from orchestrator.prediction import SCORES, predicted
+
+    specs = load_variants(space, options, hardware_at(None))
+    rows = {
+        f"{mix} ({spec.variant})" if spec.variant else mix: scores
+        for spec in specs
+        for mix, scores in predicted(spec).items()
+    }
+    if not rows:
+        raise UserError(
+            f"{space}: nothing can be predicted, because the family {specs[0].family!r} has no tables for its tasks, "
+            "or no mix has a task besides the target"
+        )
+    names = list(dict.fromkeys(name for scores in rows.values() for name in scores))
+    table = Table(box=None, pad_edge=False)
+    table.add_column("mix", no_wrap=True)
+    for name in names:
+        table.add_column(name, justify="right")
+    for mix, scores in rows.items():
+        table.add_row(Text(mix), *(f"{scores[name]:.2f}" if name in scores else "-" for name in names))
+    console = wide_console()
+    console.print(Text(f"{space}: scores before any training, higher for mixes that should help more", style="bold"))
+    console.print(table)
+    for score in SCORES:
+        console.print(Text(f"{score.name}: {score.says}", style="dim"))

@@ -35,7 +35,7 @@ def sweeps_command(
     json_: Json = False,
     debug: Debug = False,
 ) -> None:
-    """List all sweeps: their state, what they found, their size on disk."""
+    """List all sweeps: state, what they found, size on disk."""
     from orchestrator.catalogue.reading import StoredSweep, read_sweeps
     from orchestrator.catalogue.status import status_of, unreadable_json
     from orchestrator.catalogue.views import sweeps_view
@@ -137,7 +137,7 @@ def logs_command(
     home: HomeOption = HOME,
     debug: Debug = False,
 ) -> None:
-    """Show one run: its settings, its learning curve, and why it failed if it did."""
+    """Show one run: settings, learning curve, why it failed."""
     from orchestrator.catalogue.lookup import find_run
     from orchestrator.catalogue.reading import read_sweep
     from orchestrator.catalogue.views import run_view

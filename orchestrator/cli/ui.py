@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from typing import Annotated
 
 import typer
@@ -29,7 +28,10 @@ def ui_command(
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """Serve a page of all sweeps: their answers, figures and reports, with links into MLflow's page beside it."""
+    """Serve a page of all sweeps, and MLflow's page.
+
+    It shows their answers, figures and reports, with links into MLflow's page.
+    """
     from orchestrator.home.files import Home
     from orchestrator.record import store
     from orchestrator.record.page import address, serve
@@ -42,7 +44,6 @@ def ui_command(
         return
     if chosen.artifacts is not None and not (home / store.DATABASE).is_file():
         raise UserError(f"there is no record in {str(home)!r} yet: run a sweep first, or name its --home")
-    _check_free(port)
     store.check(chosen)
     beside = mlflow_port or free_port(port + 1)
     refresh_s = WATCH_REFRESH_S if steer else REFRESH_S
@@ -51,24 +52,6 @@ def ui_command(
         typer.echo(f"All sweeps with their answers: {shown} until you press Ctrl-C.")
         typer.echo(f"MLflow's page on the record, in some seconds: {address(beside)}")
         raise typer.Exit(serve(chosen, beside))
-
-
-def _check_free(port: int) -> None:
-    """Raise ``UserError`` where something listens at a port already, perhaps the page of another home."""
-    if not _is_free(port):
-        other = next((each for each in range(port + 1, min(port + 100, 65535)) if _is_free(each)), None)
-        hint = f": --port {other} is free" if other is not None else ""
-        raise UserError(f"port {port} of this machine is taken, perhaps by another `ui`{hint}")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as tried:
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # As a server does: not what has just been closed.
-        try:
-            tried.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 def sync_command(
@@ -81,7 +64,7 @@ def sync_command(
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """Write to MLflow what an outage kept out of it."""
+    """Write to MLflow what is missing there after an outage."""
     from orchestrator.record import sync
 
     if rebuild and sweeps:

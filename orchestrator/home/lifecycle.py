@@ -30,7 +30,7 @@ from orchestrator.home.run_files import kept_runs, read_origin
 from orchestrator.home.runs import take
 from orchestrator.search.base import Request
 from orchestrator.space import hardware
-from orchestrator.space.plain import differences
+from orchestrator.space.settings import differences
 from orchestrator.space.spec import SweepSpec
 from trainables.base import Status
 

@@ -43,7 +43,7 @@ from typing import Any
 from orchestrator.home.probed import PROBES, array_files, numbers_of
 from orchestrator.home.records import RunRecord, Sweep
 from orchestrator.report.words import numbers
-from orchestrator.space.plain import flatten, plain_settings
+from orchestrator.space.settings import flatten, plain_settings
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import LEVEL
 from orchestrator.tuning.objective import LEARNED, SURE, learned_of

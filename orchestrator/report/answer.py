@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from orchestrator.space.evidence import is_evidence, point_of
-from orchestrator.space.recipes import difference
+from orchestrator.space.settings import difference
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.comparison import synergy
 from orchestrator.transition.transition import transition

@@ -90,7 +90,7 @@ def serving(pages: SweepPages, port: int, token: str = "") -> Iterator[str]:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise
         raise UserError(
-            f"port {port} cannot be used ({error.strerror}): something else answers there; name another with --port"
+            f"port {port} cannot be used ({error.strerror}), perhaps by `ui`: --port {free_port(port + 1)} is free"
         ) from error
     thread = threading.Thread(target=server.serve_forever, name="page", daemon=True)
     thread.start()

@@ -24,8 +24,8 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from orchestrator.search.registry import METHODS, settings_type
-from orchestrator.space.plain import plain_settings
 from orchestrator.space.search import DEFAULT_METHOD
+from orchestrator.space.settings import plain_settings
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
 from trainables.named import load_family
 from trainables.probes.base import load_probe

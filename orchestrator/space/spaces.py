@@ -19,8 +19,8 @@ from orchestrator.space import strict_yaml
 from orchestrator.space.files import MOST_OVERLAYS, SpaceFile, read_space, source_of
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.overlays import Assignment, Origin, Values, merge
-from orchestrator.space.plain import flatten
 from orchestrator.space.profiles import choose, suit
+from orchestrator.space.settings import flatten
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
 from orchestrator.space.validation import InvalidDataError, Key, Mistake, dotted, leaf_paths, parse
 from trainables.base import SettingsError

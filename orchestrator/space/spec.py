@@ -23,10 +23,9 @@ from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
 from orchestrator.space.arms import Fairness, read_arm, with_budgets, with_recipes, written
 from orchestrator.space.checks import misfits
-from orchestrator.space.plain import flatten, plain_settings
-from orchestrator.space.recipes import expand, resolve
 from orchestrator.space.resources import Resources
 from orchestrator.space.search import MOST_SIZES, Search, SizeRange
+from orchestrator.space.settings import expand, flatten, plain_settings, resolve
 from orchestrator.space.tuning import LARGEST_SEED, Tune, Tuned
 from orchestrator.space.validation import NAME, STRICT, InvalidDataError, Mistake, parse
 from trainables.base import Family, RunConfig, Until

@@ -10,7 +10,7 @@ from orchestrator.cost import Plan
 from orchestrator.report.words import numbers
 from orchestrator.report.words.numbers import number, rough_duration
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.recipes import difference
+from orchestrator.space.settings import difference
 from orchestrator.space.spaces import Space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.tuning.words import asked_text, found_text

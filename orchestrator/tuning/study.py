@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from pydantic import TypeAdapter
 
 from orchestrator.search.base import MixProgress, Problem, Request, Results, Searcher, SearchSettings
-from orchestrator.space.plain import plain_settings
+from orchestrator.space.settings import plain_settings
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning import Range, Tune, Tuned
 from orchestrator.tuning.objective import LEARNED, Learning, TuningRun, beats, learned_of, objective

@@ -11,7 +11,7 @@ import yaml
 
 from orchestrator.space.documentation import entries
 from orchestrator.space.files import names
-from orchestrator.space.plain import flatten
+from orchestrator.space.settings import flatten
 from orchestrator.space.spaces import load_space, open_space
 from tests.cli.program import Program, program
 from tests.test_cli import ROOT

@@ -84,7 +84,7 @@ def test_a_port_that_is_taken_is_said_with_one_that_is_free(run: Program, tmp_pa
         port = taken.getsockname()[1]
         ended = run("ui", "--port", port)
     assert ended.code == 2
-    assert f"port {port} of this machine is taken, perhaps by another `ui`: --port " in ended.err
+    assert f"port {port} cannot be used (Address already in use), perhaps by `ui`: --port " in ended.err
     assert "127.0.0.1" not in ended.out
 
 

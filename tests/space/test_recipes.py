@@ -11,7 +11,7 @@ from orchestrator.cost import make_plan
 from orchestrator.errors import UserError
 from orchestrator.search.base import Request
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.plain import differences
+from orchestrator.space.settings import differences
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from tests.sweep.sweeps import spec

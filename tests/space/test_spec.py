@@ -21,8 +21,8 @@ from orchestrator.space import strict_yaml
 from orchestrator.space.files import names
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.overlays import merge
-from orchestrator.space.plain import differences
 from orchestrator.space.search import SizeRange
+from orchestrator.space.settings import differences
 from orchestrator.space.spaces import load_space, open_space, variant_names
 from orchestrator.space.spec import SweepSpec
 from tests.families import LogisticFamily, LogisticSettings

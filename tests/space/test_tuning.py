@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from orchestrator.errors import UserError
 from orchestrator.search.base import Request
-from orchestrator.space.plain import differences
+from orchestrator.space.settings import differences
 from orchestrator.space.spaces import load_space
 from orchestrator.space.tuning import Range, Tuned
 from orchestrator.space.validation import parse

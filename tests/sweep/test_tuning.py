@@ -24,7 +24,7 @@ from orchestrator.home.run_files import Storage, read_outcome
 from orchestrator.home.runs import removable
 from orchestrator.record import store
 from orchestrator.space import hardware
-from orchestrator.space.plain import differences
+from orchestrator.space.settings import differences
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes

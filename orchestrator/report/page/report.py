@@ -27,8 +27,7 @@ from orchestrator.report.run_table import page_table
 from orchestrator.report.words import numbers
 from orchestrator.report.words.next_step import judged
 from orchestrator.report.words.verdicts import sentences
-from orchestrator.space.plain import flatten
-from orchestrator.space.recipes import difference
+from orchestrator.space.settings import difference, flatten
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import LEVEL, PLATEAU, Estimate, Verdict
 from trainables.base import Words
