@@ -16,9 +16,9 @@ from tests.trainables.test_loaded import EASY, last_report
 from tests.trainables.test_structure_probes import circle, noise, probed
 from trainables.base import RunConfig
 from trainables.contract.arms import Arm, Mix
-from trainables.probes.asking import LastSteps, last_steps
 from trainables.probes.base import Probed, load_probe
 from trainables.probes.mistakes import FEWEST, kept
+from trainables.probes.transformer_probe import LastSteps, last_steps
 from trainables.tasks.listops import ListOps
 from trainables.tasks.permutations import Permutations, PermutationSettings, TaskSettings
 from trainables.transformer.architecture import parameter_shapes

@@ -27,9 +27,9 @@ from tests.trainables.built_by_hand import (
 )
 from tests.trainables.stacks import PERMUTATIONS, SETTINGS, config, family_of, make_learner
 from trainables.base import RunConfig, Words
-from trainables.probes.asking import answers, last_steps
 from trainables.probes.base import Probed, load_probe
 from trainables.probes.exchange import answers_after, drawn, independent
+from trainables.probes.transformer_probe import answers, last_steps
 from trainables.tasks.listops import ListOps, Vocabulary
 from trainables.tasks.permutations import Permutations
 from trainables.transformer.architecture import parameter_shapes

@@ -15,9 +15,10 @@ from tests.families import LogisticFamily, LogisticSettings
 from tests.trainables.stacks import SETTINGS, config
 from tests.trainables.test_loaded import EASY, last_report
 from trainables.base import RunConfig
-from trainables.probes.asking import OTHERS, other_groupings, traced
+from trainables.probes.ablation import separating
 from trainables.probes.base import Probed, load_probe
-from trainables.probes.destruction import separating
+from trainables.probes.nulls import OTHERS, other_groupings
+from trainables.probes.transformer_probe import traced
 from trainables.tasks.listops import ListOps
 from trainables.transformer.architecture import ModelSettings, parameter_shapes
 from trainables.transformer.generation import TrainedTransformer

@@ -76,8 +76,8 @@ BUILT_IN = {
     "components": "trainables.probes.embeddings:Components",
     "manifold": "trainables.probes.embeddings:Manifold",
     "mistakes": "trainables.probes.mistakes:Mistakes",
-    "reliance": "trainables.probes.reliance:Reliance",
-    "destruction": "trainables.probes.destruction:Destruction",
+    "reliance": "trainables.probes.ablation:Reliance",
+    "destruction": "trainables.probes.ablation:Destruction",
     "exchange": "trainables.probes.exchange:Exchange",
 }
 """Short names of the probes that come with the project."""

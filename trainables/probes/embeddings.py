@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from trainables.base import Family, RunConfig
 from trainables.probes.base import Probe, Probed
+from trainables.probes.nulls import p_value
 
 Floats = NDArray[np.float64]
 Pairs = tuple[NDArray[np.intp], NDArray[np.intp]]
@@ -27,7 +29,20 @@ NEIGHBOURS = 3
 """Of each item, at first; more where that leaves the items in several parts."""
 
 
-class Similarity(Probe):
+class EmbeddingProbe(Probe):
+    """A probe of the items' embeddings alone."""
+
+    needs_arrays: ClassVar[tuple[str, ...]] = ("embedding",)
+
+    def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
+        return self.look(family, arrays["embedding"])
+
+    @abstractmethod
+    def look(self, family: Family, embedding: NDArray[Any]) -> Probed:
+        """Look at the embeddings [n, C]: :meth:`Probe.run` without what is not needed."""
+
+
+class Similarity(EmbeddingProbe):
     """Cosine similarities of the rows of the array ``embedding`` [n, C], as the array ``similarity`` [n, n], float32.
 
     Where the rows stand in an order that means something, two numbers, each a difference of cosines in [-2, 2], for n
@@ -39,10 +54,9 @@ class Similarity(Probe):
     """
 
     name: ClassVar[str] = "similarity"
-    needs_arrays: ClassVar[tuple[str, ...]] = ("embedding",)
 
-    def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
-        similarity = cosines(arrays["embedding"])
+    def look(self, family: Family, embedding: NDArray[Any]) -> Probed:
+        similarity = cosines(embedding)
         numbers = ring_numbers(similarity) if family.items_in_order() else {}
         return Probed(numbers, {"similarity": similarity})
 
@@ -67,7 +81,7 @@ def ring_numbers(similarity: NDArray[Any]) -> dict[str, float]:
     return {"ring": float(pairs[neighbours].mean()) - others, "ends": float(similarity[0, -1]) - others}
 
 
-class Components(Probe):
+class Components(EmbeddingProbe):
     """Classical scaling of the cosine similarities of the embeddings [n, C] (Torgerson 1952): principal components that
     can be compared across widths, since they come from [n, n]. For n of at least 3.
 
@@ -77,10 +91,9 @@ class Components(Probe):
     """
 
     name: ClassVar[str] = "components"
-    needs_arrays: ClassVar[tuple[str, ...]] = ("embedding",)
 
-    def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
-        embedding = np.asarray(arrays["embedding"], np.float64)
+    def look(self, family: Family, embedding: NDArray[Any]) -> Probed:
+        embedding = embedding.astype(np.float64)
         if len(embedding) < KEPT:
             return Probed()
         variances, coordinates = principal(cosines(embedding))
@@ -104,7 +117,7 @@ def principal(similarity: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np
     return variances, coordinates * signs
 
 
-class Separation(Probe):
+class Separation(EmbeddingProbe):
     """Scores of the cosines of the embeddings [n, C], their mean over the items taken off, for n of at least 4.
 
     * ``GROUPING``, for every grouping of the items that the family knows (parity is ``mod2``; none for a prime modulus,
@@ -119,10 +132,9 @@ class Separation(Probe):
     """
 
     name: ClassVar[str] = "separation"
-    needs_arrays: ClassVar[tuple[str, ...]] = ("embedding",)
 
-    def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
-        embedding = np.asarray(arrays["embedding"], np.float64)
+    def look(self, family: Family, embedding: NDArray[Any]) -> Probed:
+        embedding = embedding.astype(np.float64)
         count = len(embedding)
         if count < FEWEST:
             return Probed()
@@ -140,8 +152,7 @@ class Separation(Probe):
         numbers: dict[str, float] = {}
         for name, (values, weights) in scores.items():
             found, *by_chance = values[orders[:, pairs[0]], orders[:, pairs[1]]] @ weights
-            as_large = int((np.array(by_chance) >= found - 1e-12).sum())
-            numbers |= {name: float(found), f"{name}.p": (1 + as_large) / (1 + SHUFFLES)}
+            numbers |= {name: float(found), f"{name}.p": p_value(found, by_chance)}
         return Probed(numbers)
 
 
@@ -186,7 +197,7 @@ def _has_both(labels: tuple[int, ...]) -> bool:
     return 1 < len(groups) < len(labels)
 
 
-class Manifold(Probe):
+class Manifold(EmbeddingProbe):
     """Isomap (Tenenbaum, de Silva and Langford 2000, by scikit-learn) on the embeddings [n, C] at unit length, n of at
     least 6: distances along the graph of each item's nearest 3 (or as many as connect it), then classical scaling.
 
@@ -197,14 +208,13 @@ class Manifold(Probe):
     """
 
     name: ClassVar[str] = "manifold"
-    needs_arrays: ClassVar[tuple[str, ...]] = ("embedding",)
 
-    def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
+    def look(self, family: Family, embedding: NDArray[Any]) -> Probed:
         from scipy.sparse.csgraph import connected_components
         from sklearn.manifold import Isomap
         from sklearn.neighbors import kneighbors_graph
 
-        embedding = np.asarray(arrays["embedding"], np.float64)
+        embedding = embedding.astype(np.float64)
         count = len(embedding)
         if count < FEWEST_MAPPED:
             return Probed()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -13,10 +12,12 @@ from numpy.typing import NDArray
 
 from trainables.base import Family, RunConfig
 from trainables.contract.tables import group_of, respects
-from trainables.probes.asking import ASKED, LastSteps, answers, last_steps, other_groupings, traced, transformer_of
-from trainables.probes.base import Probe, Probed
+from trainables.probes.base import Probed
+from trainables.probes.nulls import other_groupings, p_value
+from trainables.probes.transformer_probe import ASKED, LastSteps, TransformerProbe, answers, last_steps, traced
 from trainables.tasks.trees import Function
 from trainables.transformer.generation import TrainedTransformer
+from trainables.transformer.text_task import Dataset
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -27,7 +28,7 @@ OTHERS = 9
 """Other groupings that a grouping is compared with, at most."""
 
 
-class Exchange(Probe):
+class Exchange(TransformerProbe):
     """For every grouping of the items that the family knows (parity is ``mod2``) and every task of the mix that
     respects it: the group of what the task makes of items is a function of their groups alone (contract/tables.py;
     so it is for ADD and parity, not for MAX). Does the model compute it from the groups?
@@ -70,11 +71,8 @@ class Exchange(Probe):
 
     name: ClassVar[str] = "exchange"
     version: ClassVar[int] = 2
-    needs_model: ClassVar[bool] = True
-    needs_data: ClassVar[bool] = True
 
-    def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
-        model, data = transformer_of(self.name, family, model, data)
+    def ask(self, family: Family, run: RunConfig, model: TrainedTransformer, data: Dataset) -> Probed:
         groupings = {name: np.array(labels) for name, labels in family.groupings().items()}
         rng = np.random.default_rng(run.seed)
         numbers: dict[str, float] = {}
@@ -96,9 +94,8 @@ class Exchange(Probe):
                     for other in other_groupings(labels, rng, OTHERS)
                 ]
                 if null:
-                    as_many = sum(each >= seen["moved"].mean() - 1e-12 for each in null)
                     numbers[f"{task}.others_{name}"] = float(np.mean(null))
-                    numbers[f"{task}.moved_{name}.p"] = (1 + as_many) / (1 + len(null))
+                    numbers[f"{task}.moved_{name}.p"] = p_value(float(seen["moved"].mean()), null)
                 if apart := [each for each in known.values() if independent(each, labels)]:
                     seen["kept"] = _kept(after, before[asked.rows], apart)
                     seen["only"] = seen["moved"] & seen["kept"]

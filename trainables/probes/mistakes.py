@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainables.base import Family, RunConfig
-from trainables.probes.asking import answers, last_steps, other_groupings, transformer_of
-from trainables.probes.base import Probe, Probed
+from trainables.probes.base import Probed
+from trainables.probes.nulls import other_groupings, p_value
+from trainables.probes.transformer_probe import TransformerProbe, answers, last_steps
+from trainables.transformer.generation import TrainedTransformer
+from trainables.transformer.text_task import Dataset
 
-Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 FEWEST = 20
 """Wrong answers below which nothing is said of them: a share of so many deviates by .11."""
 
 
-class Mistakes(Probe):
+class Mistakes(TransformerProbe):
     """On the last steps of up to 300 different held-out expressions of every task, given the right steps before, where
     values are one token each; the model's answer is its most likely value after the last '='.
 
@@ -39,11 +41,8 @@ class Mistakes(Probe):
 
     name: ClassVar[str] = "mistakes"
     version: ClassVar[int] = 2
-    needs_model: ClassVar[bool] = True
-    needs_data: ClassVar[bool] = True
 
-    def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
-        model, data = transformer_of(self.name, family, model, data)
+    def ask(self, family: Family, run: RunConfig, model: TrainedTransformer, data: Dataset) -> Probed:
         items = run.settings.task.alphabet().items if (asked := last_steps(run, data)) else 0
         groupings = {name: np.array(labels) for name, labels in family.groupings().items()}
         numbers: dict[str, float] = {}
@@ -73,8 +72,7 @@ def kept(given: Integers, right: Integers, groupings: Mapping[str, Integers]) ->
         share, chance = _kept(given, right, labels)
         found |= {name: share, f"{name}.chance": chance}
         if others := [_kept(given, right, other) for other in other_groupings(labels, rng)]:
-            as_much = sum(theirs - by_chance >= share - chance - 1e-12 for theirs, by_chance in others)
-            found[f"{name}.p"] = (1 + as_much) / (1 + len(others))
+            found[f"{name}.p"] = p_value(share - chance, [theirs - by_chance for theirs, by_chance in others])
     return found
 
 

@@ -1,4 +1,4 @@
-"""Questions to a trained transformer, with its sublayers or embeddings changed on the way.
+"""Probes that ask a trained transformer, with its sublayers or embeddings changed on the way.
 
 Shape suffixes: B rows, T positions, C n_embed, H heads, D = C/H; M questions, V vocabulary.
 """
@@ -6,9 +6,10 @@ Shape suffixes: B rows, T positions, C n_embed, H heads, D = C/H; M questions, V
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from trainables.base import Family, RunConfig
+from trainables.probes.base import Probe, Probed
 from trainables.tasks.expressions import ExpressionTask
 from trainables.transformer.architecture import ModelSettings
 from trainables.transformer.generation import TrainedTransformer
@@ -24,13 +26,28 @@ from trainables.transformer.text_task import Dataset, Examples
 
 ASKED = 300
 """Expressions of each task that are asked, at most: their accuracy deviates by at most .03."""
-OTHERS = 19
-"""Other groupings that a grouping is compared with, at most: p is then .05 or more."""
 Integers = NDArray[np.int64]
 
 Sublayer = Literal["attention", "feed_forward"]
 Change = Callable[[Sublayer, int, Tensor], Tensor]
 """The replacement of a sublayer's update [B, T, C] in an application, counted from 0."""
+
+
+class TransformerProbe(Probe):
+    """A probe that asks a transformer."""
+
+    needs_model: ClassVar[bool] = True
+    needs_data: ClassVar[bool] = True
+
+    def run(self, family: Family, run: RunConfig, model: Any, arrays: Mapping[str, NDArray[Any]], data: Any) -> Probed:
+        """Raises ``TypeError`` for a model of another family."""
+        if not isinstance(model, TrainedTransformer) or not isinstance(data, Dataset):
+            raise TypeError(f"the probe {self.name} is for transformers; {family.name} is another family")
+        return self.ask(family, run, model, data)
+
+    @abstractmethod
+    def ask(self, family: Family, run: RunConfig, model: TrainedTransformer, data: Dataset) -> Probed:
+        """Ask the model about its data: :meth:`Probe.run` for transformers."""
 
 
 def unchanged(sublayer: Sublayer, application: int, update_BTC: Tensor) -> Tensor:
@@ -84,27 +101,28 @@ def _linear(p: Mapping[str, Tensor], name: str, x: Tensor, matrix: Tensor) -> Te
     return x @ matrix if bias is None else x @ matrix + bias
 
 
-def transformer_of(probe: str, family: Family, model: Any, data: Any) -> tuple[TrainedTransformer, Dataset]:
-    """The model and its data, for a probe that asks transformers. Raises ``TypeError`` for those of another family."""
-    if not isinstance(model, TrainedTransformer) or not isinstance(data, Dataset):
-        raise TypeError(f"the probe {probe} is for transformers; {family.name} is another family")
-    return model, data
-
-
 def questions_of(data: Dataset) -> dict[str, Tensor]:
     """The first test expressions of each task of the run's mix: token ids [M, T] of the whole worked solutions, padded
     with ``<eos>``."""
     return {task: torch.from_numpy(examples.tokens[:ASKED].astype(np.int64)) for task, examples in data.test.items()}
 
 
-def accuracy(forward: Callable[[Tensor], Tensor], data: Dataset) -> dict[str, float]:
+def accuracy(
+    model: TrainedTransformer, data: Dataset, change: Change = unchanged, **parameters: Tensor
+) -> dict[str, float]:
     """By task the share of test expressions whose whole worked solution, from the first '=' to its ``<eos>``, the model
-    chooses token by token, each given the right ones before. ``forward`` gives logits [M, T, V] for tokens [M, T].
+    chooses token by token, each given the right ones before; with what its sublayers write changed, and with some of
+    its ``parameters`` replaced.
 
     Greedy generation would write just these solutions, and may besides come to the right answer by a wrong step; this
     is stricter by that, and takes one pass where a model that was taken apart would need one for every wrong token.
     """
-    return {task: _right(forward(tokens), tokens, data.test[task]) for task, tokens in questions_of(data).items()}
+    found = {}
+    for task, tokens_MT in questions_of(data).items():
+        with torch.no_grad():
+            logits_MTV = traced(model.settings, {**model.parameters, **parameters}, tokens_MT, change)
+        found[task] = _right(logits_MTV, tokens_MT, data.test[task])
+    return found
 
 
 def _right(logits_MTV: Tensor, tokens_MT: Tensor, examples: Examples) -> float:
@@ -161,28 +179,3 @@ def answers(model: TrainedTransformer, questions: LastSteps, codes: int) -> Inte
     logits_MV = model.logits(questions.tokens)[torch.arange(len(questions.equals)), questions.equals]
     found: Integers = logits_MV[:, :codes].argmax(dim=-1).numpy()
     return found
-
-
-def other_groupings(labels: Integers, rng: np.random.Generator, most: int = OTHERS) -> list[Integers]:
-    """Groupings of the same items into groups of the same sizes as ``labels`` [n], a label an item, none of them the
-    same grouping: all there are, or ``most`` at random.
-
-    They are the null of every statement about a grouping: as large, and found in the same way. Of six items there are
-    nine other halvings and fourteen other ways to make three pairs. p = (1 + those as extreme) / (1 + all) is then the
-    probability of a permutation test, exact if all are there.
-    """
-    sizes = np.unique(labels, return_counts=True)[1]
-    alike = math.prod(math.factorial(count) for count in np.unique(sizes, return_counts=True)[1])
-    there_are = math.factorial(len(labels)) // math.prod(math.factorial(size) for size in sizes) // alike
-    wanted = min(most, there_are - 1)
-    found = {_names_of(labels): labels}
-    while len(found) <= wanted:
-        drawn = rng.permutation(labels)
-        found.setdefault(_names_of(drawn), drawn)
-    return list(found.values())[1:]
-
-
-def _names_of(labels: Integers) -> tuple[int, ...]:
-    """The grouping whatever its labels are: groups counted in the order of their first items."""
-    first = {label: place for place, label in enumerate(dict.fromkeys(labels.tolist()))}
-    return tuple(first[label] for label in labels.tolist())
