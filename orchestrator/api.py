@@ -27,8 +27,7 @@ from orchestrator.catalogue.views import sweep_words
 from orchestrator.errors import UserError, unknown
 from orchestrator.home.bucket_home import open_home
 from orchestrator.home.files import Home
-from orchestrator.home.reading import Unreadable
-from orchestrator.home.records import Sweep
+from orchestrator.home.sweeps import Sweep, Unreadable
 from orchestrator.report.answer import Answer
 from orchestrator.report.words.numbers import moment
 from orchestrator.space.spec import SweepSpec

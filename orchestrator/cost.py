@@ -10,7 +10,7 @@ from statistics import fmean
 
 import numpy as np
 
-from orchestrator.home.records import RunRecord
+from orchestrator.home.sweeps import RunRecord
 from orchestrator.search.base import Observation, Problem, Request, Searcher
 from orchestrator.search.evidence import cost_model
 from orchestrator.search.registry import make_searcher

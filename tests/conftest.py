@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
 import sys
 from collections.abc import Callable
@@ -15,6 +16,10 @@ import pytest
 # for one another, and burn the processor meanwhile. It must be said before torch and numpy are imported, and programs
 # that tests start inherit it; a stack's own threads are set by its worker all the same.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A shell lets what it starts in the background ignore Ctrl-C, and so would every program of a test.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

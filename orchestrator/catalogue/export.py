@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from orchestrator.catalogue.reading import State, StoredSweep
 from orchestrator.errors import UserError
 from orchestrator.home.files import whole_directory, write_whole
-from orchestrator.home.records import REPORT
+from orchestrator.home.sweeps import REPORT
 from orchestrator.report.rows import rows
 from orchestrator.report.run_table import EXPORTED, MEASURE, columns_text, run_values
 from orchestrator.report.side_by_side import Compared

@@ -10,8 +10,7 @@ from orchestrator.errors import SweepError, UserError, did_you_mean
 from orchestrator.home.checkpoints import read_members, read_progress
 from orchestrator.home.files import Home, SweepFiles
 from orchestrator.home.lifecycle import recall
-from orchestrator.home.reading import read
-from orchestrator.home.records import Sweep
+from orchestrator.home.sweeps import Sweep, sweep_in
 from orchestrator.space.spec import SweepSpec
 from trainables.base import Evaluation, RunConfig
 
@@ -106,7 +105,7 @@ def keys_of(home: Home, sweep_id: str, say: Callable[[str], object]) -> list[str
     for damaged in memory.damaged:
         say(damaged)
     keys = [entry.key for entry in memory.ended]
-    if files.stacks.is_dir() and isinstance(sweep := read(home, sweep_id), Sweep):
+    if files.stacks.is_dir() and isinstance(sweep := sweep_in(home, sweep_id), Sweep):
         keys += [run.key for run in in_training(sweep.spec, files, keys, say)]
     return keys
 

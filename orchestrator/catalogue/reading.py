@@ -13,15 +13,13 @@ from numpy.typing import NDArray
 
 from orchestrator.catalogue.lookup import Unfinished, find_sweep, in_training
 from orchestrator.errors import SweepError, UserError
-from orchestrator.home import lifecycle, reading
+from orchestrator.home import lifecycle
 from orchestrator.home.files import Home, SweepFiles
 from orchestrator.home.journal import Ended, Memory
 from orchestrator.home.notes import Notes, read_notes
-from orchestrator.home.probed import DAMAGED_ARRAYS
-from orchestrator.home.probed import read_arrays as arrays_of
-from orchestrator.home.reading import Unreadable, UnreadableError
-from orchestrator.home.records import RunRecord, Sweep
-from orchestrator.home.run_files import directory_bytes
+from orchestrator.home.run_files import DAMAGED_ARRAYS, directory_bytes
+from orchestrator.home.run_files import read_arrays as arrays_of
+from orchestrator.home.sweeps import RunRecord, Sweep, Unreadable, UnreadableError, sweep_in
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.words.next_step import NextStep
 from orchestrator.space.spec import SweepSpec
@@ -157,7 +155,7 @@ def read_sweeps(home: Home) -> list[StoredSweep | Outline | Unreadable]:
 
 def read_known(home: Home, sweep_id: str) -> StoredSweep | Outline | Unreadable:
     """The sweep of this id, as far as it can be read."""
-    found = reading.read(home, sweep_id)
+    found = sweep_in(home, sweep_id)
     if isinstance(found, Unreadable):
         return found if found.sweep is None else _outline(home, found, found.sweep)
     return _stored(home, found)

@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator.catalogue.reading import Outline, State, StoredSweep
 from orchestrator.cost import Cost, cost_of
-from orchestrator.home.reading import Unreadable
+from orchestrator.home.sweeps import Unreadable
 from orchestrator.report.answer import MixAnswer
 from orchestrator.report.rows import Row, targets
 from orchestrator.report.words.verdicts import verdict_line

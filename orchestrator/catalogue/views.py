@@ -15,9 +15,8 @@ from orchestrator.catalogue.reading import Outline, State, StoredSweep
 from orchestrator.catalogue.status import MixStatus, RunStatus, SweepStatus, outlined_runs
 from orchestrator.errors import UserError
 from orchestrator.home.notes import Notes
-from orchestrator.home.probed import failures, numbers_of
-from orchestrator.home.reading import Unreadable
-from orchestrator.home.records import RunRecord
+from orchestrator.home.run_files import numbers_of
+from orchestrator.home.sweeps import RunRecord, Unreadable, failures
 from orchestrator.report.rows import targets
 from orchestrator.report.table import WIDE, plain_table
 from orchestrator.report.words import numbers

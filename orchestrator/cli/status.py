@@ -41,7 +41,7 @@ def sweeps_command(
     from orchestrator.catalogue.views import sweeps_view
     from orchestrator.home.bucket_home import home_words
     from orchestrator.home.files import Home
-    from orchestrator.home.reading import Unreadable
+    from orchestrator.home.sweeps import Unreadable
 
     sweeps = read_sweeps(Home(home.resolve()))
     if tag is not None:
@@ -85,7 +85,7 @@ def status_command(
       status add_vs_add_prod --watch  that of a search space, again and again
     """
     from orchestrator.catalogue.status import status_of
-    from orchestrator.home.reading import UnreadableError
+    from orchestrator.home.sweeps import UnreadableError
 
     if watch and json_:
         raise UserError("--watch shows the status again and again, --json prints it once: give one of them")
@@ -142,13 +142,12 @@ def logs_command(
     from orchestrator.catalogue.reading import read_sweep
     from orchestrator.catalogue.views import run_view
     from orchestrator.home.files import Home
-    from orchestrator.home.reading import read
-    from orchestrator.home.records import Sweep
+    from orchestrator.home.sweeps import Sweep, sweep_in
     from orchestrator.terminal.snapshot import speaks_ascii
 
     place = Home(home.resolve())
     found = find_run(place, run)
-    readable = [each for each in found.sweeps if isinstance(read(place, each), Sweep)]
+    readable = [each for each in found.sweeps if isinstance(sweep_in(place, each), Sweep)]
     console = wide_console()
     stored = read_sweep(place, (readable or found.sweeps)[0])
     console.print(run_view(stored, found, ascii_only=speaks_ascii(console)))
@@ -178,7 +177,7 @@ def open_sweep(sweep: str | None, home: Path) -> StoredSweep:
 def _newest(place: Home, ids: list[str]) -> StoredSweep:
     """The first of these sweeps that can be read."""
     from orchestrator.catalogue.reading import read_sweep
-    from orchestrator.home.reading import UnreadableError
+    from orchestrator.home.sweeps import UnreadableError
 
     for sweep_id in ids:
         try:

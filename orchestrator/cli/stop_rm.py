@@ -75,8 +75,8 @@ def rm_command(
     from orchestrator.catalogue.views import sweep_words
     from orchestrator.home import lifecycle
     from orchestrator.home.files import Home
-    from orchestrator.home.reading import UnreadableError
     from orchestrator.home.run_files import directory_bytes
+    from orchestrator.home.sweeps import UnreadableError
     from orchestrator.report.words.numbers import size_on_disk
 
     try:
@@ -136,7 +136,7 @@ def note_command(
 
 def _delete(sweep_id: str, space: str, home: Path) -> int:
     """Delete the record, then the disk: until the end the command can be repeated. Returns the number of records."""
-    from orchestrator.home import lifecycle, runs
+    from orchestrator.home import lifecycle, run_claims
     from orchestrator.home.files import Home
     from orchestrator.record.mlflow_tracker import remove_sweep
     from orchestrator.record.store import StoreError, opened
@@ -148,8 +148,8 @@ def _delete(sweep_id: str, space: str, home: Path) -> int:
             records = remove_sweep(chosen, space, sweep_id)
         except StoreError as error:
             raise SweepError(f"nothing on disk is deleted: {error}") from error
-        with runs.removal_lock(files.home):
-            runs.remove(files.home, runs.removable(files.home, sweep_id))
+        with run_claims.removal_lock(files.home):
+            run_claims.remove(files.home, run_claims.removable(files.home, sweep_id))
             lifecycle.drop_checkpoints(files)
             aside = files.directory.with_name(f".{sweep_id}")
             files.directory.rename(aside)  # From here on nobody finds it, whatever happens to the rest.

@@ -20,9 +20,9 @@ from orchestrator.home.checkpoints import Underway
 from orchestrator.home.files import SweepFiles
 from orchestrator.home.journal import Ended, Journal, Stopped
 from orchestrator.home.lifecycle import record_of
-from orchestrator.home.machine import trouble_words
-from orchestrator.home.records import Sweep
-from orchestrator.home.runs import SweepRuns
+from orchestrator.home.machine_errors import trouble_words
+from orchestrator.home.run_claims import SweepRuns
+from orchestrator.home.sweeps import Sweep
 from orchestrator.search.base import BY_HAND, Observation, Request, Searcher
 from orchestrator.space.evidence import observe
 from orchestrator.stacks import Stack, StackSizes, Ticket, next_stack

@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from orchestrator.home.probed import ProbeResult, write_result
-from orchestrator.home.records import ARRAYS
-from orchestrator.home.run_files import WEIGHTS, Storage
+from orchestrator.home.run_files import ARRAYS, WEIGHTS, ProbeResult, Storage, write_result
 from trainables.base import Family, RunConfig
 from trainables.probes.base import Probe, Probed
 

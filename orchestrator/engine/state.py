@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.home.journal import Ended
-from orchestrator.home.records import RunRecord
+from orchestrator.home.sweeps import RunRecord
 from orchestrator.stacks import Stack, Ticket
 from trainables.base import Evaluation, Outcome
 

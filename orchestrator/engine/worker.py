@@ -31,11 +31,9 @@ from orchestrator.home.checkpoints import (
     read_halvings,
     read_progress,
 )
-from orchestrator.home.files import SweepFiles
-from orchestrator.home.machine import scratch, trouble_in, trouble_words
-from orchestrator.home.probed import packed_arrays, result_files
-from orchestrator.home.records import ARRAYS
-from orchestrator.home.run_files import WEIGHTS
+from orchestrator.home.files import SweepFiles, scratch
+from orchestrator.home.machine_errors import trouble_in, trouble_words
+from orchestrator.home.run_files import ARRAYS, WEIGHTS, packed_arrays, result_files
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import FULL, stack_id
 from trainables.base import Evaluation, Learner, Outcome, Report, Status

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any
 
 from orchestrator.errors import SweepError, UserError
-from orchestrator.home.machine import remote_trouble
+from orchestrator.home.machine_errors import remote_trouble
 
 ADDRESS = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](?:/.*)?")
 """``s3://BUCKET/PREFIX``; the prefix may be missing."""
@@ -56,7 +56,7 @@ def is_address(given: str) -> bool:
 
 class Bucket:
     """Safe to use from several threads. Every method raises ``OSError``
-    (:func:`orchestrator.home.machine.remote_trouble`) if the bucket cannot be reached, refuses or fails."""
+    (:func:`orchestrator.home.machine_errors.remote_trouble`) if the bucket cannot be reached, refuses or fails."""
 
     def __init__(self, address: str) -> None:
         """Asks nothing yet. Raises :class:`SweepError` if obstore is not installed."""

@@ -20,6 +20,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import filterfalse
 from pathlib import Path
 
 from filelock import FileLock
@@ -60,8 +61,6 @@ class BucketHome:
         self.say = say
         self._own = root / OWN
         self._home = Home(root)
-        self.driven: set[str] = set()
-        """Sweeps that this process drives: the bucket follows their files, not the other way round."""
         self.leases: dict[str, Stored] = {}
         """Leases that the last look found, by sweep."""
 
@@ -79,17 +78,15 @@ class BucketHome:
         with self._alone() as known:
             there = {each.key: each for each in self.bucket.list()}
             self.leases = {key.split("/")[1]: each for key, each in there.items() if key.endswith(f"/{LEASE}")}
-            free = {sweep_id: sweep_id == only or self._is_free(sweep_id) for sweep_id in _sweeps([*there, *known])}
-            ours = [key for key in there if self._path(key) is not None and free.get(_sweep_of(key), True)]
-            new = [key for key in ours if key not in known or known[key][0] != there[key].etag or not self._has(key)]
-            for key in [key for key in known if key not in there and free.get(_sweep_of(key), True)]:
-                self._remove(key)
-                del known[key]
-            for key in new:
-                path = self._path(key)
-                if path is not None and key in known and _look(path) not in (None, known[key][1]):
-                    self.say(f"{self.address}/{key} was changed by another machine, whose version holds")
-            self._fetch(new, known)
+            sweeps = {_sweep_of(key) for key in (*there, *known)} - {"", only}
+            driven = {sweep_id for sweep_id in sweeps if self._is_driven(sweep_id)}
+            keys = [key for key in {**there, **known} if self._path(key) is not None and _sweep_of(key) not in driven]
+            for key in keys:
+                if key not in there:
+                    self._remove(key)
+                    del known[key]
+            here = {key: known[key][0] for key in keys if key in known and self._has(key)}
+            self._fetch([key for key in keys if key in there and here.get(key) != there[key].etag], known)
 
     def fetch_shared(self, sweep_id: str) -> None:
         """Fetch the files of a sweep that is driven here which other machines write as well."""
@@ -108,7 +105,7 @@ class BucketHome:
             self._send(files, known, sweep_id, alive)
             gone = [key for key in known if not self._has(key) and (sweep_id in ("", _sweep_of(key)))]
             for key in gone:
-                if not _sweep_of(key) or sweep_id or self._is_free(_sweep_of(key)):
+                if not _sweep_of(key) or sweep_id or not self._is_driven(_sweep_of(key)):
                     self.bucket.delete(key)
                     del known[key]
 
@@ -128,8 +125,6 @@ class BucketHome:
             except ChangedError:
                 if _sweep_of(key) and path.name not in SHARED and sweep_id:
                     raise OvertakenError(f"{self.address}/{key}") from None
-                if path.name not in SHARED and _sweep_of(key):
-                    self.say(f"{self.address}/{key} was changed by another machine, whose version holds")
                 self._fetch([key], known)  # Of a run trained twice at once, the first to be uploaded holds.
             alive()
 
@@ -139,6 +134,9 @@ class BucketHome:
                 path = self._path(key)
                 if found is None or path is None:
                     continue
+                changed = key in known and _look(path) not in (None, known[key][1])
+                if changed and _sweep_of(key) and path.name not in SHARED:
+                    self.say(f"{self.address}/{key} was changed by another machine, whose version holds")
                 if key.endswith(TAR):
                     self._remove(key)
                     with whole_directory(path) as directory, tarfile.open(fileobj=io.BytesIO(found[0])) as archive:
@@ -151,7 +149,7 @@ class BucketHome:
 
     def _files(self, sweep_id: str, known: Known) -> Iterator[tuple[str, bytes]]:
         """The small files of sweeps that have changed, each sweep's journal last."""
-        for each in [sweep_id] if sweep_id else filter(self._is_free, self._home.sweep_ids()):
+        for each in [sweep_id] if sweep_id else filterfalse(self._is_driven, self._home.sweep_ids()):
             directory, journal = self._home.sweep(each).directory, self._home.sweep(each).journal
             there = [path for path in directory.glob("*") if path.is_file() and _is_copied(path.name)]
             for path in sorted(there, key=lambda path: (path == journal, path.name)):
@@ -189,28 +187,22 @@ class BucketHome:
             if _sweep_of(key) and not self._home.sweep(_sweep_of(key)).journal.exists():
                 shutil.rmtree(path.parent, ignore_errors=True)
 
-    def _is_free(self, sweep_id: str) -> bool:
-        """True unless a process of this machine drives the sweep."""
-        return sweep_id not in self.driven and not is_held(self._home.sweep(sweep_id).lock)
+    def _is_driven(self, sweep_id: str) -> bool:
+        """True if a process of this machine drives the sweep: the bucket follows its files, not the other way round."""
+        return is_held(self._home.sweep(sweep_id).lock)
 
     @contextmanager
     def _alone(self) -> Iterator[Known]:
         """A block in which no other process of this machine fetches or sends, with what is known."""
         self._own.mkdir(parents=True, exist_ok=True)
         with FileLock(self._own / "lock"):
-            known = self._known()
+            path = self._own / "known.json"
+            read = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+            known = {key: (etag, (size, at)) for key, (etag, (size, at)) in read.items()}
             try:
                 yield known
             finally:
-                self._remember(known)
-
-    def _known(self) -> Known:
-        path = self._own / "known.json"
-        read = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        return {key: (etag, (size, at)) for key, (etag, (size, at)) in read.items()}
-
-    def _remember(self, known: Known) -> None:
-        write_whole(self._own / "known.json", json.dumps(known))
+                write_whole(path, json.dumps(known))
 
 
 _open: dict[Path, BucketHome] = {}
@@ -301,10 +293,6 @@ def _sweep_of(key: str) -> str:
     """The sweep of an object, ``""`` for a run."""
     parts = key.split("/")
     return parts[1] if parts[0] == "sweeps" and len(parts) > 2 else ""
-
-
-def _sweeps(keys: list[str]) -> set[str]:
-    return {_sweep_of(key) for key in keys} - {""}
 
 
 def _look(path: Path) -> Look | None:

@@ -15,19 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import UserError, unknown
-from orchestrator.home import reading
 from orchestrator.home.bucket_home import home_words
 from orchestrator.home.checkpoints import CHECKPOINT, Checkpoints, read_members
-from orchestrator.home.driving import check_free as check_free
-from orchestrator.home.driving import driving as driving
-from orchestrator.home.driving import is_driven as is_driven
+from orchestrator.home.driver_lock import check_free as check_free
+from orchestrator.home.driver_lock import driving as driving
+from orchestrator.home.driver_lock import is_driven as is_driven
 from orchestrator.home.files import Home, SweepFiles, write_whole
 from orchestrator.home.journal import Begun, Ended, Journal, Memory
 from orchestrator.home.journal import recall as recall
-from orchestrator.home.reading import Unreadable, UnreadableError
-from orchestrator.home.records import RunRecord, Sweep
+from orchestrator.home.run_claims import take
 from orchestrator.home.run_files import kept_runs, read_origin
-from orchestrator.home.runs import take
+from orchestrator.home.sweeps import RunRecord, Sweep, Unreadable, UnreadableError, sweep_in
 from orchestrator.search.base import Request
 from orchestrator.space import hardware
 from orchestrator.space.settings import differences
@@ -65,7 +63,7 @@ def load(home: Home, sweep_id: str) -> Sweep:
         if not ids:
             raise UserError(f"there is no sweep {sweep_id!r}: {home_words(home.root)} holds none yet")
         raise unknown("sweep", sweep_id, ids, where=home_words(home.root))
-    found = reading.read(home, sweep_id)
+    found = sweep_in(home, sweep_id)
     if isinstance(found, Unreadable):
         raise UnreadableError(found)
     return found
@@ -101,7 +99,7 @@ def _of_space(spec: SweepSpec, home: Home, say: Callable[[str], object]) -> Iter
     for sweep_id in home.sweep_ids():
         if not sweep_id.startswith(f"{spec.name}-"):
             continue
-        sweep = reading.read(home, sweep_id)
+        sweep = sweep_in(home, sweep_id)
         if isinstance(sweep, Unreadable):
             say(f"passed over: {sweep}")
         elif (sweep.spec.name, sweep.spec.variant) == (spec.name, spec.variant):

@@ -12,9 +12,9 @@ import re
 from dataclasses import asdict, dataclass
 
 from orchestrator.errors import UserError, unknown
-from orchestrator.home.driving import is_driven
+from orchestrator.home.driver_lock import is_driven
 from orchestrator.home.files import SweepFiles, write_whole
-from orchestrator.home.records import Sweep
+from orchestrator.home.sweeps import Sweep
 
 TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,39}")
 LONGEST = 2_000

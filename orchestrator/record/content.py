@@ -40,8 +40,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from orchestrator.home.probed import PROBES, array_files, numbers_of
-from orchestrator.home.records import RunRecord, Sweep
+from orchestrator.home.run_files import PROBES, array_files, numbers_of
+from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.report.words import numbers
 from orchestrator.space.settings import flatten, plain_settings
 from orchestrator.space.spec import SweepSpec

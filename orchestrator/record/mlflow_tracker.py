@@ -23,8 +23,8 @@ from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 from mlflow.utils import get_results_from_paginated_fn
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
-from orchestrator.home.records import FIGURE, RunRecord, Sweep
 from orchestrator.home.run_files import read_origin
+from orchestrator.home.sweeps import FIGURE, RunRecord, Sweep
 from orchestrator.record import content, transition_content, views
 from orchestrator.record.content import Content
 from orchestrator.record.recorder import Ending, Tracker

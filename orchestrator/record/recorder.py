@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from orchestrator.home.records import RunRecord, Sweep
+from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.record.store import Store, StoreError
 from orchestrator.report.answer import Answer
 from orchestrator.report.answer import answer as judged

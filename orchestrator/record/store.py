@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from filelock import FileLock
 
 from orchestrator.errors import SweepError, UserError
-from orchestrator.home.machine import scratch
+from orchestrator.home.files import scratch
 
 VARIABLE = "MLFLOW_TRACKING_URI"
 USERNAME, PASSWORD, TOKEN = "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"

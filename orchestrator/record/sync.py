@@ -11,10 +11,9 @@ from mlflow import MlflowClient
 from rich.console import Console
 
 from orchestrator.errors import SweepError, UserError
-from orchestrator.home import lifecycle, reading
+from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
-from orchestrator.home.reading import Unreadable
-from orchestrator.home.records import FIGURE, REPORT, RunRecord, Sweep
+from orchestrator.home.sweeps import FIGURE, REPORT, RunRecord, Sweep, Unreadable, sweep_in, without_family
 from orchestrator.record.mlflow_tracker import MlflowTracker
 from orchestrator.record.recorder import Ending, Tracker
 from orchestrator.record.store import (
@@ -53,7 +52,7 @@ def sync(root: Path, sweep_ids: Sequence[str], console: Console) -> None:
     store = opened(home.root)
     tracker, unread = MlflowTracker(store), []
     for each in ids:
-        found = reading.read(home, each)
+        found = sweep_in(home, each)
         if isinstance(found, Sweep):
             with lifecycle.driving(home.sweep(each)):
                 count = _replay(home, found, tracker, console)
@@ -113,7 +112,7 @@ def _replay(home: Home, sweep: Sweep, tracker: Tracker, console: Console) -> int
         runs: list[RunRecord] = [lifecycle.record_of(sweep, files, entry) for entry in memory.ended]
     except SettingsError as error:
         why = f"{sweep.spec.family} does not take its settings any more: {explain(error)}"
-        return reading.without_family(sweep, why)
+        return without_family(sweep, why)
     tracker.begin(sweep)
     for run in runs:
         tracker.run_ended(sweep, run)

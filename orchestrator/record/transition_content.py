@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from orchestrator.home.records import Sweep
+from orchestrator.home.sweeps import Sweep
 from orchestrator.record.content import Content, Sample, finite, metric_name, sweep_note, with_settings
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.rows import Row, named, rows

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from orchestrator.home.records import Sweep
+from orchestrator.home.sweeps import Sweep
 from orchestrator.record.content import metric_name
 
 TAG = "mlflow.sharedViewState."

@@ -16,8 +16,8 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.home.probed import numbers_of
-from orchestrator.home.records import RunRecord
+from orchestrator.home.run_files import numbers_of
+from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.space.expected import Expectation
 

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from orchestrator.home.probed import failures, numbers_of, read_results
-from orchestrator.home.records import RunRecord
+from orchestrator.home.run_files import numbers_of, read_results
+from orchestrator.home.sweeps import RunRecord, failures
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.words.next_step import Paragraph
 from orchestrator.report.words.numbers import counted

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from scipy.stats import binom
 
-from orchestrator.home.records import RunRecord
+from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import CONFIDENCE
 from orchestrator.report.figures import style
 from orchestrator.space.evidence import stands_for_its_size

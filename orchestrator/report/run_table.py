@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.home.probed import numbers_of
-from orchestrator.home.records import RunRecord, Sweep
+from orchestrator.home.run_files import numbers_of
+from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.report.words.numbers import exact
 from trainables.base import Family
 

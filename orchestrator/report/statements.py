@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from orchestrator.home.records import RunRecord
+from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import CONFIDENCE, Answer, MixAnswer
 from orchestrator.report.probe_statements import Agreement, Judged, Seen, compare
 from orchestrator.report.side_by_side import Compared, mix_scalings

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from orchestrator.home.files import write_whole
 from orchestrator.home.journal import Ended
-from orchestrator.home.records import FIGURE, REPORT, RunRecord, Sweep
+from orchestrator.home.sweeps import FIGURE, REPORT, RunRecord, Sweep
 from orchestrator.record.recorder import Ending
 from orchestrator.report import table
 from orchestrator.report.answer import Answer

@@ -13,7 +13,7 @@ from orchestrator.errors import UserError
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home, make_home
 from orchestrator.home.journal import Ended, Journal, Memory
-from orchestrator.home.records import Sweep
+from orchestrator.home.sweeps import Sweep
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spec import SweepSpec
 from trainables.base import Status

@@ -19,7 +19,7 @@ from orchestrator.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from orchestrator.engine.ray.session import RaySession
-    from orchestrator.home.records import Sweep
+    from orchestrator.home.sweeps import Sweep
     from orchestrator.space.hardware import Hardware
     from orchestrator.space.overlays import Assignment
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from orchestrator.catalogue.reading import StoredSweep
 from orchestrator.engine.probing import probe_kept_run
-from orchestrator.home.machine import scratch
-from orchestrator.home.probed import is_due
+from orchestrator.home.files import scratch
+from orchestrator.home.run_files import is_due
 from trainables.base import Status
 from trainables.probes.base import Probe
 

@@ -16,7 +16,7 @@ from orchestrator.errors import SweepError
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
 from orchestrator.home.journal import recall
-from orchestrator.home.records import Sweep
+from orchestrator.home.sweeps import Sweep
 from orchestrator.prediction import entropies
 from orchestrator.report.side_by_side import can_scale
 from orchestrator.report.statements import Row, judge, judge_law, not_run

@@ -15,9 +15,9 @@ from types import FrameType
 from orchestrator.engine.base import Engine, MachineError
 from orchestrator.engine.campaign import Campaign
 from orchestrator.errors import SweepError
-from orchestrator.home.driving import check_held
+from orchestrator.home.driver_lock import check_held
 from orchestrator.home.files import SweepFiles
-from orchestrator.home.machine import trouble_words
+from orchestrator.home.machine_errors import trouble_words
 from orchestrator.home.notes import StopRequest, asked_to_stop
 from orchestrator.search.base import BY_HAND
 from orchestrator.supervisor import INTERRUPTED

@@ -15,7 +15,7 @@ from orchestrator.errors import SweepError
 from orchestrator.home import lifecycle
 from orchestrator.home.files import SweepFiles, write_whole
 from orchestrator.home.journal import Ended, Journal, Memory, Tuned
-from orchestrator.home.records import Sweep
+from orchestrator.home.sweeps import Sweep
 from orchestrator.search.base import Request
 from orchestrator.stacks import StackSizes
 from orchestrator.sweep.options import RunOptions

@@ -11,7 +11,7 @@ from rich.console import Console
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
 from orchestrator.home.journal import recall
-from orchestrator.home.records import Sweep
+from orchestrator.home.sweeps import Sweep
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.beginning import one_ray
 from orchestrator.sweep.options import RunOptions

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from orchestrator.errors import SweepError
-from orchestrator.home.machine import REMOTE
+from orchestrator.home.machine_errors import REMOTE
 from orchestrator.supervisor import INTERRUPTED
 
 FULL = (errno.ENOSPC, errno.EDQUOT)

@@ -12,8 +12,8 @@ from orchestrator.home import lifecycle
 from orchestrator.home.checkpoints import note_progress, write_members
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Answered, Ended, Journal
-from orchestrator.home.records import ARRAYS, Sweep
-from orchestrator.home.run_files import OUTCOME, Storage, kept_runs, write_origin
+from orchestrator.home.run_files import ARRAYS, OUTCOME, Storage, kept_runs, write_origin
+from orchestrator.home.sweeps import Sweep
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from tests.families import FLOOR, LogisticLearner

@@ -11,7 +11,7 @@ from orchestrator.home.checkpoints import read_members, read_progress
 from orchestrator.home.files import Home, SweepFiles
 from orchestrator.home.journal import Ended, EndedLine, Journal, Stopped, read_journal
 from orchestrator.home.lifecycle import recall
-from orchestrator.home.records import Sweep
+from orchestrator.home.sweeps import Sweep
 from orchestrator.search.base import Request
 from orchestrator.space.evidence import searcher_of
 from orchestrator.space.hardware import Hardware

@@ -21,7 +21,7 @@ from orchestrator.home import lifecycle
 from orchestrator.home.checkpoints import CHECKPOINT, Checkpoints
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Ended, Journal, to_line
-from orchestrator.home.machine import trouble_in
+from orchestrator.home.machine_errors import trouble_in
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.options import RunOptions

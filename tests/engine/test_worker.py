@@ -15,10 +15,9 @@ from orchestrator.engine.worker import StackWorker
 from orchestrator.home import lifecycle
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.files import Home, SweepFiles
-from orchestrator.home.probed import read_arrays, read_results
-from orchestrator.home.records import Sweep
-from orchestrator.home.run_files import kept_runs, read_outcome
-from orchestrator.home.runs import SweepRuns
+from orchestrator.home.run_claims import SweepRuns
+from orchestrator.home.run_files import kept_runs, read_arrays, read_outcome, read_results
+from orchestrator.home.sweeps import Sweep
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec

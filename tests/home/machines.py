@@ -22,7 +22,7 @@ SPACE = {
     "search": {"method": "grid"},
     "resources": {"max_stack": 1, "cpu_per_stack": 2, "checkpoint_every_s": 0.1},
 }
-HASTY = "import orchestrator.home.driving as l; l.RENEW_S, l.LAPSE_S = 0.5, {lapse_s}; "
+HASTY = "import orchestrator.home.driver_lock as l; l.RENEW_S, l.LAPSE_S = 0.5, {lapse_s}; "
 PROGRAM = "from orchestrator.cli.main import main; import sys; main(sys.argv[1:])"
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import SweepError, UserError
-from orchestrator.home import bucket_home, driving, lifecycle
+from orchestrator.home import bucket_home, driver_lock, lifecycle
 from orchestrator.home.bucket import ABSENT, Bucket, ChangedError
 from orchestrator.home.bucket_home import LEASE, TAR, BucketHome, open_home
-from orchestrator.home.driving import Lease
+from orchestrator.home.driver_lock import Lease
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Journal, Stopped
-from orchestrator.home.machine import REMOTE, trouble_in
+from orchestrator.home.machine_errors import REMOTE, trouble_in
 from orchestrator.home.notes import Notes, read_notes, write_notes
 from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
@@ -44,9 +44,9 @@ def running_object_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 @pytest.fixture(name="hasty")
 def leases_that_lapse_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driving, "LAPSE_S", 2.0)
-    monkeypatch.setattr(driving, "LOOK_S", 0.1)
-    monkeypatch.setattr(driving, "RENEW_S", 0.3)
+    monkeypatch.setattr(driver_lock, "LAPSE_S", 2.0)
+    monkeypatch.setattr(driver_lock, "LOOK_S", 0.1)
+    monkeypatch.setattr(driver_lock, "RENEW_S", 0.3)
 
 
 def elsewhere(directory: Path, address: str, say: Callable[[str], object] = pytest.fail) -> BucketHome:
@@ -121,7 +121,7 @@ def test_no_journal_in_the_bucket_is_ahead_of_its_runs(objects: ObjectStore, mon
         return write(self, key, content, over)
 
     monkeypatch.setattr(Bucket, "write", watched)
-    monkeypatch.setattr(driving, "COPY_EVERY_S", 0.05)
+    monkeypatch.setattr(driver_lock, "COPY_EVERY_S", 0.05)
     run_sweep(spec(**GRID, **PACED), RunOptions(home=open_home(address, pytest.fail), local_debug=True), quiet())
     assert len(written) > 3
 
@@ -150,14 +150,14 @@ def test_of_two_machines_one_drives(objects: ObjectStore, tmp_path: Path, monkey
     address, said = objects.bucket(), list[str]()
     here = open_home(address, pytest.fail)
     sweep = lifecycle.create(spec(), Home(here))
-    monkeypatch.setattr(driving, "LAPSE_S", 60.0)  # A busy machine may be late with a renewal.
+    monkeypatch.setattr(driver_lock, "LAPSE_S", 60.0)  # A busy machine may be late with a renewal.
     with lifecycle.driving(Home(here).sweep(sweep.id)):
         other = elsewhere(tmp_path / "there", address, said.append)
         assert sweep.id in other.leases
         with pytest.raises(UserError, match=rf"{sweep.id} is being run by another machine, .* \(process \d+\)"):
             Lease(other, sweep.id).take()
         assert "it is taken over after 60 s of silence" in said[0]
-    monkeypatch.setattr(driving, "LAPSE_S", 1.0)
+    monkeypatch.setattr(driver_lock, "LAPSE_S", 1.0)
     other.pull()
     assert not other.leases
     sleeper, heir = Lease(other, sweep.id), Lease(elsewhere(tmp_path / "third", address, said.append), sweep.id)
@@ -209,7 +209,7 @@ def test_a_bucket_that_is_gone_for_a_while_costs_no_run(objects: ObjectStore, mo
     monkeypatch.setattr("orchestrator.home.bucket.ATTEMPTS", 1)
     monkeypatch.setattr(bucket_home, "_open", {})
     here = open_home(address, said.append)
-    monkeypatch.setattr(driving, "LAST_TRIES_S", 0.5)
+    monkeypatch.setattr(driver_lock, "LAST_TRIES_S", 0.5)
 
     def cut() -> None:
         while len(journalled(here)) < 2:

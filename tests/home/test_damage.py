@@ -16,8 +16,7 @@ from orchestrator.engine.worker import StackWorker
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home, SweepFiles, flaw_of
 from orchestrator.home.journal import Begun, to_line
-from orchestrator.home.records import ARRAYS
-from orchestrator.home.run_files import OUTCOME, WEIGHTS
+from orchestrator.home.run_files import ARRAYS, OUTCOME, WEIGHTS
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep

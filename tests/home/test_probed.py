@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.home.probed import (
+from orchestrator.home.run_files import (
+    ARRAYS,
     ProbeResult,
+    Storage,
     is_due,
     numbers_of,
     read_array,
@@ -17,8 +19,6 @@ from orchestrator.home.probed import (
     read_results,
     write_result,
 )
-from orchestrator.home.records import ARRAYS
-from orchestrator.home.run_files import Storage
 from tests.families import Firing
 
 

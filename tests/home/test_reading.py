@@ -8,10 +8,8 @@ import pytest
 
 from orchestrator.api import load, sweeps
 from orchestrator.catalogue.reading import Outline, StoredSweep, read_known
-from orchestrator.home import reading
 from orchestrator.home.files import Home
-from orchestrator.home.reading import Unreadable, UnreadableError
-from orchestrator.home.records import Sweep
+from orchestrator.home.sweeps import Sweep, Unreadable, UnreadableError, sweep_in
 from tests.catalogue.fabricated import write_sweep
 from tests.families import LogisticSettings
 from trainables.base import SettingsError
@@ -61,5 +59,5 @@ def test_all_are_read_one_by_one(tmp_path: Path) -> None:
     home = Home(tmp_path)
     first, second = write_sweep(home, runs=[]).id, write_sweep(home, runs=[]).id
     home.sweep(first).spec.write_bytes(b"")
-    found = {each.id: type(each) for each in (reading.read(home, sweep_id) for sweep_id in home.sweep_ids())}
+    found = {each.id: type(each) for each in (sweep_in(home, sweep_id) for sweep_id in home.sweep_ids())}
     assert found == {first: Unreadable, second: Sweep}

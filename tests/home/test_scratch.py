@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import SweepError
-from orchestrator.home.machine import scratch
+from orchestrator.home.files import scratch
 from tests.cli.program import command
 
 

@@ -15,8 +15,8 @@ import pytest
 
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
+from orchestrator.home.run_claims import SweepRuns, removable
 from orchestrator.home.run_files import Storage
-from orchestrator.home.runs import SweepRuns, removable
 from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
 from tests.cli.program import command

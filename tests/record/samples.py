@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.home.records import ARRAYS, RunRecord, Sweep
-from orchestrator.home.run_files import Storage
+from orchestrator.home.run_files import ARRAYS, Storage
+from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.report.answer import Answer, answer
 from orchestrator.space.spec import SweepSpec
 from tests.report.samples import diverged, failed, make_spec, train

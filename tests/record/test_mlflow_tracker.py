@@ -18,7 +18,7 @@ import yaml
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from orchestrator.home.probed import ProbeResult, write_result
+from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.record.mlflow_tracker import MlflowTracker, remove_sweep
 from orchestrator.record.recorder import Ending
 from orchestrator.record.store import DATABASE, Store, choose

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from orchestrator.home.records import ARRAYS
+from orchestrator.home.run_files import ARRAYS
 from orchestrator.record.mlflow_tracker import MlflowTracker
 from orchestrator.record.store import Store, StoreError
 from tests.record.samples import finish

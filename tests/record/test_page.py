@@ -25,7 +25,8 @@ sys.exit(serve(Store(sys.argv[1], None), int(sys.argv[2])))
 def test_a_server_that_does_not_end_by_itself_is_ended(empty: Path, tmp_path: Path) -> None:
     """It is halted, so that it hears of nothing, as one that has no time to."""
     words = [sys.executable, "-c", SCRIPT, f"sqlite:///{empty}", "1"]
-    with subprocess.Popen(words, cwd=ROOT, start_new_session=True) as page:
+    page = subprocess.Popen(words, cwd=ROOT, start_new_session=True)
+    try:
         until = time.monotonic() + 120
         # A server with a child of its own has its process group, and the page waits for it.
         while not (servers := [each for each in psutil.Process(page.pid).children() if each.children()]):
@@ -36,5 +37,7 @@ def test_a_server_that_does_not_end_by_itself_is_ended(empty: Path, tmp_path: Pa
         asked = time.monotonic()
         page.send_signal(signal.SIGINT)
         assert page.wait(60) == 0
+    finally:
+        page.kill()
     assert time.monotonic() - asked >= END_S
     assert not server.is_running()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.home.records import RunRecord, Sweep
+from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.record import recorder as recorder_module
 from orchestrator.record.recorder import MOST_WAITING, Ending, Recorder, Tracker
 from orchestrator.record.store import StoreError

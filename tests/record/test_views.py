@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.home.records import Sweep
+from orchestrator.home.sweeps import Sweep
 from orchestrator.record import content, transition_content, views
 from orchestrator.record.content import Content
 from orchestrator.report.answer import answer

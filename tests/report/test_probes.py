@@ -9,8 +9,8 @@ import pytest
 
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.home.files import Home
-from orchestrator.home.probed import ProbeResult, write_result
-from orchestrator.home.records import RunRecord
+from orchestrator.home.run_files import ProbeResult, write_result
+from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.figures.probes import MOST, shared_out
 from orchestrator.report.page.report import PageContent, page
 from orchestrator.report.probed import probe_notes, probe_tables

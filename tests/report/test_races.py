@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from orchestrator.home.records import RunRecord
 from orchestrator.home.run_files import Storage
+from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.races import Bounds, SpeedUp, median, race_figure, speed_ups
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec

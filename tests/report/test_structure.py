@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.home.files import Home
-from orchestrator.home.probed import ProbeResult, write_result
+from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.report.probed import smallest_chance, structures, told
 from orchestrator.space.spaces import load_space
 from orchestrator.transition.types import Verdict

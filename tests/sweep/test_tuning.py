@@ -20,8 +20,8 @@ from orchestrator.errors import SweepError
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Ended, Journal, Memory
+from orchestrator.home.run_claims import removable
 from orchestrator.home.run_files import Storage, read_outcome
-from orchestrator.home.runs import removable
 from orchestrator.record import store
 from orchestrator.space import hardware
 from orchestrator.space.settings import differences

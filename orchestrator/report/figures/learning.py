@@ -9,7 +9,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from orchestrator.home.records import RunRecord
+from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.figures import style
 from orchestrator.space.evidence import is_evidence
 from orchestrator.space.spec import SweepSpec

@@ -11,7 +11,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from orchestrator.errors import UserError
-from orchestrator.home.records import Sweep
+from orchestrator.home.sweeps import Sweep
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.style import NARROW_IN

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from orchestrator.home.probed import DAMAGED_ARRAYS, numbers_of, read_array
-from orchestrator.home.records import RunRecord
+from orchestrator.home.run_files import DAMAGED_ARRAYS, numbers_of, read_array
+from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures import style
 from orchestrator.report.figures.rows import mix_styles

@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
-from orchestrator.home.probed import DAMAGED_ARRAYS, read_array
-from orchestrator.home.records import RunRecord
+from orchestrator.home.run_files import DAMAGED_ARRAYS, read_array
+from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.figures import style
 from orchestrator.space.evidence import stands_for_its_size

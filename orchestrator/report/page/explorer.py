@@ -12,8 +12,8 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from orchestrator.home.probed import numbers_of
-from orchestrator.home.records import RunRecord
+from orchestrator.home.run_files import numbers_of
+from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.figures.rows import mix_styles, points_id
 from orchestrator.report.figures.similarity import kept_similarity, principal_components

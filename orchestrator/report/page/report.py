@@ -11,7 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from orchestrator.cost import cost_of
-from orchestrator.home.records import RunRecord, Sweep
+from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.report import table
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures.comparisons import main_figure, narrow_figure

@@ -1,4 +1,4 @@
-"""The driver of a sweep: one process of one machine, which holds its lock and, for a home in a bucket, its lease there.
+"""The lock of a sweep: one process of one machine drives it. In a home in a bucket it holds a lease there as well.
 
 A lock ends with its process; a bucket knows no processes. So a driver writes its lease again every few seconds, each
 time on the condition that its former one is there. A lease that has not changed for a while may be taken over.
@@ -12,8 +12,8 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 
 from filelock import FileLock, Timeout
@@ -22,7 +22,7 @@ from orchestrator.errors import UserError
 from orchestrator.home.bucket import ABSENT, ChangedError
 from orchestrator.home.bucket_home import LEASE, BucketHome, OvertakenError, bucket_of
 from orchestrator.home.files import SweepFiles, is_held
-from orchestrator.home.machine import REMOTE, remote_trouble
+from orchestrator.home.machine_errors import REMOTE, remote_trouble
 
 GLANCE_S = 0.5
 """Wait for a sweep's lock: whoever only looks whether it is taken holds it for a moment."""
@@ -49,14 +49,11 @@ def driving(files: SweepFiles) -> Iterator[None]:
     try:
         lock.acquire(timeout=GLANCE_S)
     except Timeout:
-        raise UserError(f"{files.directory.name} is being run by another process; wait for it or stop it") from None
+        raise _driven(files.directory.name, "another process") from None
     try:
         home = bucket_of(files.home.root)
-        if home is None:
+        with nullcontext() if home is None else _Copying(home, files.directory.name):
             yield
-        else:
-            with _Copying(home, files.directory.name):
-                yield
     finally:
         lock.release()
 
@@ -73,7 +70,7 @@ def is_driven(files: SweepFiles) -> bool:
 def check_free(files: SweepFiles) -> None:
     """Raise :class:`UserError` if a sweep is driven. The lease of a machine that died is waited for."""
     if is_held(files.lock):
-        raise UserError(f"{files.directory.name} is being run by another process; wait for it or stop it")
+        raise _driven(files.directory.name, "another process")
     home = bucket_of(files.home.root)
     if home is not None:
         Lease(home, files.directory.name).wait()
@@ -84,6 +81,14 @@ def check_held(files: SweepFiles) -> None:
     copying = _copying.get(files.directory.name)
     if copying is not None and copying.lost:
         raise remote_trouble(copying.home.address, copying.lost)
+
+
+def _driven(sweep_id: str, driver: str) -> UserError:
+    return UserError(f"{sweep_id} is being run by {driver}; wait for it or stop it")
+
+
+def _machine(holder: Mapping[str, object]) -> str:
+    return f"another machine, {holder['host']} (process {holder['pid']})"
 
 
 class Lease:
@@ -102,13 +107,11 @@ class Lease:
             holder, self._etag = json.loads(found[0]), found[1]
             if holder["home"] == self._home.id or time.monotonic() - since >= LAPSE_S:
                 return
-            other = f"another machine, {holder['host']} (process {holder['pid']})"
             if seen and self._etag != seen:
-                raise UserError(f"{self._sweep_id} is being run by {other}; wait for it or stop it")
+                raise _driven(self._sweep_id, _machine(holder))
             if not seen:
-                self._home.say(
-                    f"{self._sweep_id} was driven by {other}; it is taken over after {LAPSE_S:g} s of silence"
-                )
+                lapse = f"it is taken over after {LAPSE_S:g} s of silence"
+                self._home.say(f"{self._sweep_id} was driven by {_machine(holder)}; {lapse}")
             seen = self._etag
             time.sleep(LOOK_S)
         self._etag = ABSENT
@@ -127,12 +130,11 @@ class Lease:
             self._write()
         except ChangedError:
             found = self._home.bucket.read(self._key)
-            holder = None if found is None else json.loads(found[0])
-            return "nobody" if holder is None else f"another machine, {holder['host']} (process {holder['pid']})"
+            return "nobody" if found is None else _machine(json.loads(found[0]))
         return ""
 
     def release(self) -> None:
-        """Leave the sweep to whoever wants it."""
+        """Leave the sweep to other machines."""
         self._home.bucket.delete(self._key)
 
     def _write(self) -> None:
@@ -159,7 +161,6 @@ class _Copying:
         self._lease.take()
         self._renewed = time.monotonic()
         self.home.pull(self._sweep_id)
-        self.home.driven.add(self._sweep_id)
         _copying[self._sweep_id] = self
         self._thread.start()
 
@@ -170,7 +171,6 @@ class _Copying:
         while not self._copied() and not self.lost and time.monotonic() < until:
             time.sleep(COPY_EVERY_S)
         del _copying[self._sweep_id]
-        self.home.driven.discard(self._sweep_id)
         if self._behind and not self.lost:
             self.home.say(
                 f"{self._sweep_id} is not copied to {self.home.address} as it is: its files are in {self.home.root}, "

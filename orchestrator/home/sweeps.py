@@ -1,16 +1,72 @@
-"""A sweep read from its directory, or the reason why it cannot be read: all other sweeps stay readable."""
+"""A sweep and its finished runs, as engine, record and report share them; read from a directory, or the reason why that
+cannot be: all other sweeps stay readable."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from orchestrator.errors import SweepError
 from orchestrator.home.files import Home, SweepFiles
 from orchestrator.home.journal import SCHEMA, BadLine, Begun, Tuned, read_journal
-from orchestrator.home.records import Sweep
+from orchestrator.home.run_files import ProbeResult, Storage, read_results
 from orchestrator.space import strict_yaml
 from orchestrator.space.spec import SweepSpec, read_stored
+from orchestrator.tuning.study import Tuning
+from trainables.base import Outcome, RunConfig, Status
+
+FIGURE = "transitions.png"
+"""Name of the comparison figure in a sweep's directory."""
+REPORT = "report.html"
+"""Name of the page in a sweep's directory that tells it all."""
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One finished run of those that ``runs`` keeps. ``found_in`` is the id of the sweep it was trained for, ``""``
+    where it was this one; ``at`` is when this sweep had it (ISO 8601, UTC), ``""`` where its journal does not say."""
+
+    key: str
+    config: RunConfig
+    outcome: Outcome
+    runs: Storage
+    found_in: str = ""
+    at: str = ""
+
+    @cached_property
+    def directory(self) -> Path:
+        """What the run left, for reading: :data:`ARRAYS` where its family keeps some. Not there where it left
+        nothing."""
+        return self.runs.get(self.key)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One asking of one question. ``environment`` states versions, git state and hardware as plain JSON values;
+    ``tunings`` what was tuned before, a mix each."""
+
+    id: str
+    spec: SweepSpec
+    directory: Path
+    created: str
+    environment: dict[str, Any]
+    tunings: tuple[Tuning, ...] = ()
+
+    @property
+    def fresh(self) -> bool:
+        """True if every run is trained for it alone."""
+        return bool(self.spec.salt)
+
+
+def failures(runs: Iterable[RunRecord]) -> Iterator[tuple[RunRecord, ProbeResult]]:
+    """The results with errors among those of runs that finished."""
+    for run in runs:
+        if run.outcome.status is Status.FINISHED:
+            yield from ((run, result) for result in read_results(run.directory).values() if result.error)
+
 
 RESTORE = "Restore it from a copy, or remove the sweep with `rm`."
 
@@ -45,7 +101,7 @@ class _BrokenError(ValueError):
         self.remedy = remedy
 
 
-def read(home: Home, sweep_id: str) -> Sweep | Unreadable:
+def sweep_in(home: Home, sweep_id: str) -> Sweep | Unreadable:
     """The sweep in this directory."""
     files = home.sweep(sweep_id)
     try:

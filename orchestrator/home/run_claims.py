@@ -18,7 +18,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from orchestrator.home.driving import is_driven
+from orchestrator.home.driver_lock import is_driven
 from orchestrator.home.files import Home, SweepFiles, write_whole
 from orchestrator.home.run_files import (
     OUTCOME,
