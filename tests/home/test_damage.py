@@ -157,7 +157,6 @@ def flip_line(journal: Path, number: int) -> None:
 
 READERS: dict[str, Callable[[Place, str], object]] = {
     "outcome flipped": lambda place, key: flip(place.root / "runs" / key / OUTCOME),
-    "outcome empty": lambda place, key: (place.root / "runs" / key / OUTCOME).write_text(""),
     "outcome gone": lambda place, key: (place.root / "runs" / key / OUTCOME).unlink(),
     "run gone": lambda place, key: shutil.rmtree(place.root / "runs" / key),
     "line": lambda place, key: flip_line(place.files.journal, 3),
@@ -283,11 +282,11 @@ def stopped(undisturbed: Stopped, tmp_path: Path) -> Stopped:
     return Stopped(Home(tmp_path / "home"), undisturbed.space, undisturbed.log, undisturbed.table)
 
 
-def claim(stopped: Stopped, content: bytes) -> None:
+def claim(stopped: Stopped) -> None:
     asked = lifecycle.load(stopped.home, stopped.files.directory.name).spec
     key = asked.make_family().key(asked.config(Request("add+prod", 64, 1)))
     stopped.home.claims.mkdir(exist_ok=True)
-    (stopped.home.claims / key).write_bytes(content)
+    (stopped.home.claims / key).write_bytes(b"\xff\x00/..")
 
 
 def outcome_and_checkpoint(stopped: Stopped) -> None:
@@ -299,14 +298,11 @@ def outcome_and_checkpoint(stopped: Stopped) -> None:
 DAMAGE: dict[str, tuple[Callable[[Stopped], object], int, str]] = {
     "nothing": (lambda stopped: None, 0, ""),
     "outcome flipped": (lambda stopped: flip(stopped.run / OUTCOME), 1, OUTCOME),
-    "outcome empty": (lambda stopped: (stopped.run / OUTCOME).write_text(""), 1, OUTCOME),
     "outcome gone": (lambda stopped: (stopped.run / OUTCOME).unlink(), 1, OUTCOME),
     "weights flipped": (lambda stopped: flip(stopped.run / WEIGHTS), 1, WEIGHTS),
-    "weights gone": (lambda stopped: (stopped.run / WEIGHTS).unlink(), 1, WEIGHTS),
     "run gone": (lambda stopped: shutil.rmtree(stopped.run), 1, "is damaged"),
     "line": (lambda stopped: flip_line(stopped.files.journal, 4), 0, "line 4, is damaged"),
-    "claim": (lambda stopped: claim(stopped, b"\xff\x00/.."), 0, "claims"),
-    "claim empty": (lambda stopped: claim(stopped, b""), 0, "claims"),
+    "claim": (claim, 0, "claims"),
     "checkpoint flipped": (
         lambda stopped: flip(next(stopped.checkpoint.rglob("*.json"))),
         0,

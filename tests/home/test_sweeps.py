@@ -1,17 +1,20 @@
-"""Sweeps from their directories: with the versions of their files, and what their families refuse now."""
+"""Sweeps in a home: their order, and their reading from files that are damaged or that a family refuses now."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from orchestrator.api import load, sweeps
 from orchestrator.catalogue.reading import Outline, StoredSweep, read_known
+from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
 from orchestrator.home.sweeps import Sweep, Unreadable, UnreadableError, sweep_in
 from tests.catalogue.fabricated import write_sweep
 from tests.families import LogisticSettings
+from tests.sweep.sweeps import spec
 from trainables.base import SettingsError
 
 
@@ -61,3 +64,10 @@ def test_all_are_read_one_by_one(tmp_path: Path) -> None:
     home.sweep(first).spec.write_bytes(b"")
     found = {each.id: type(each) for each in (sweep_in(home, sweep_id) for sweep_id in home.sweep_ids())}
     assert found == {first: Unreadable, second: Sweep}
+
+
+def test_sweeps_that_begin_in_one_second_are_told_apart_and_stand_newest_first(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    begun = [lifecycle.create(spec(name=name), home).id for name in ("b", "a", "c", "a", "b", "a")]
+    assert home.sweep_ids() == begun[::-1]
+    assert all(re.fullmatch(r"[abc]-\d{8}-\d{6}-[0-9a-f]{4}", each) for each in begun)
