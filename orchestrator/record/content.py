@@ -254,22 +254,13 @@ def _run_note(about: Sweep, record: RunRecord, parameters: Parameters) -> str:
     """Description of a run and its outcome."""
     spec, config, outcome = about.spec, record.config, record.outcome
     words = spec.family_class.words
-    who = (
-        f"One {words.run} of {spec.size_axis} {config.size} ({numbers.exact(parameters.total)} {words.parameters}), of "
-        f"`{config.label}` with seed {config.seed}, for the sweep `{about.id}`."
-    )
-    if outcome.status is Status.FAILED:
-        return f"{who}\n\nIt **failed** and counts as no evidence; see `traceback.txt` among the artifacts."
-    rows = "\n".join(
-        f"| {task} | {share:.3f} | {outcome.floor.get(task, float('nan')):.3f} |"
-        for task, share in sorted(outcome.accuracy.items())
-    )
-    diverged = f" Its loss **diverged**, so it counts as not having {words.learned}."
-    return f"""{who}{diverged if outcome.status is Status.DIVERGED else ""} Steps: {outcome.steps}.
-
-| {words.task} | {words.final_score} | best constant answer |
-|---|---|---|
-{rows}
+    ends = {
+        Status.FAILED: "It **failed** and counts as no evidence; see `traceback.txt` among the artifacts.",
+        Status.DIVERGED: f"Its loss **diverged**, so it counts as not having {words.learned}.",
+    }
+    counted = f"{numbers.exact(parameters.total)} {words.parameters}"
+    return f"""One {words.run} of {spec.size_axis} {config.size} ({counted}), of `{config.label}` with seed
+{config.seed}, for the sweep `{about.id}`. {ends.get(outcome.status, "")}
 
 `accuracy/...` is {words.score} at every evaluation, `measure/...` what else was measured, `probe/...` the results of
 probes. `arrays.npz` holds what was kept of it, `probes/` the arrays of probes.
@@ -280,18 +271,11 @@ def _tuning_note(about: Sweep, found: Tuning) -> str:
     """Description of a mix's tuning."""
     axis, sizes = about.spec.size_axis, " and ".join(map(str, found.sizes))
     outcome = values_text(found.best.settings) if found.best.settings else NOTHING_BETTER
-    rows = "\n".join(
-        f"| {values_text(trial.values)} | {learned_of(trial.runs)} of {len(trial.runs)} |" for trial in found.trials
-    )
     return f"""Before the sweep `{about.id}` began, `{found.mix}` was tuned with {len(found.trials)} trials at
 {axis} {sizes}: **{outcome}**.
-
-| settings | runs learned |
-|---|---|
-{rows}
 
 A run learned if `{about.spec.target}` reached accuracy {LEARNED} on the validation tuples. Trials are ranked by how
 many of their runs learned, then by how soon. The settings as written, the first trial, stay unless another is learned
 by a larger share of runs with a probability of {SURE:.0%}. The seeds are none of the sweep's, and the test tuples were
-not looked at. `trials.json` holds every run.
+not looked at. `trials.json` holds every trial and run.
 """

@@ -13,7 +13,7 @@ from types import FrameType
 from mlflow import MlflowClient
 from mlflow.entities import Experiment, Run
 
-from orchestrator.record.store import Store, store_errors
+from orchestrator.record.store import Store, all_runs, store_errors
 from orchestrator.record.views import PARAMETER, RUNS, TAG, TRANSITIONS
 
 HOST = "127.0.0.1"
@@ -23,8 +23,6 @@ CHARTS = "compareRunsMode=CHART"
 """Selects the charts of a view instead of its table."""
 END_S = 5.0
 """Time for MLflow's server to end: on a busy machine it took more than a minute."""
-MOST_RUNS = 1000
-"""Records of sweeps that one query returns."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +46,11 @@ def places(store: Store, port: int) -> dict[str, Places]:
     """Addresses of each sweep of the store on MLflow's page at ``port``, by the sweep's id.
 
     Raises :class:`StoreError` if the store fails."""
-    found = {}
     with store_errors(store):
         client = MlflowClient(store.uri)
         known = {each.experiment_id: each for each in client.search_experiments()}
-        token = None
-        while known:
-            page = client.search_runs(list(known), "tags.kind = 'sweep'", max_results=MOST_RUNS, page_token=token)
-            for run in page:
-                found[run.data.tags["sweep"]] = _places(known[run.info.experiment_id], run, port)
-            if not (token := page.token):
-                break
-    return found
+        runs = all_runs(client, list(known), "tags.kind = 'sweep'")
+    return {run.data.tags["sweep"]: _places(known[run.info.experiment_id], run, port) for run in runs}
 
 
 def _places(experiment: Experiment, run: Run, port: int) -> Places:

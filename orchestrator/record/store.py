@@ -7,16 +7,21 @@ import shutil
 import socket
 import sqlite3
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from filelock import FileLock
 
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.files import scratch
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
 
 VARIABLE = "MLFLOW_TRACKING_URI"
 USERNAME, PASSWORD, TOKEN = "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"
@@ -25,6 +30,8 @@ TIMEOUT_S = 4.0
 """Longest wait for a database to answer."""
 PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 NO_LOGIN, NO_PERMISSION = 401, 403
+ROWS_A_PAGE = 1000
+"""Most runs that MLflow answers at once."""
 LONGEST = 300
 """Most characters of an error that a message repeats."""
 
@@ -101,6 +108,17 @@ def store_errors(store: Store) -> Iterator[None]:
         raise
     except Exception as error:
         raise StoreError(f"the MLflow store {store.shown}: {_words(error)}") from error
+
+
+def all_runs(client: MlflowClient, experiments: Sequence[str], conditions: str, view: int = 1) -> list[Run]:
+    """The runs of these experiments that meet the conditions, of all of MLflow's pages; active ones, unless ``view`` is
+    another of MLflow's ``ViewType``."""
+    from mlflow.utils import get_results_from_paginated_fn
+
+    def page(most: int, token: str | None) -> Sequence[Run]:
+        return client.search_runs(list(experiments), conditions, view, most, page_token=token)
+
+    return list(get_results_from_paginated_fn(page, ROWS_A_PAGE))  # type: ignore[no-untyped-call]
 
 
 def settle_client() -> None:

@@ -189,20 +189,13 @@ def _ended_note(about: Sweep, table: str, state: str) -> str:
 
 def _transition_note(about: Sweep, answer: Answer, mix: MixAnswer) -> str:
     """Description of a mix's transition: size, parameters, saving and the scores it rests on."""
-    words, by_size = answer.words, dict[int, list[str]]()
-    for point in mix.target.transition.points:
-        by_size.setdefault(point.size, []).append(f"{point.accuracy:.2f}")
-    rows = "\n".join(f"| {size} | {', '.join(shares)} |" for size, shares in by_size.items())
+    words = answer.words
     saves = "" if mix.synergy_total is None else f"**{sentence(answer, mix)}**"
     return f"""Transition of `{answer.target}` trained with `{mix.mix}`, from {mix.runs} runs of the sweep `{about.id}`:
 {answer.size_axis} **{size_words(answer, mix.target.transition)}**, {words.parameters}
 **{count_words(answer, mix.target)}** ({answer.confidence:.0%} intervals; {LEVEL:.0%} of the asymptote).
 
 {saves}
-
-| {answer.size_axis} | {words.final_score} of `{answer.target}`, seed by seed |
-|---|---|
-{rows}
 
 `curve.png` shows the runs and the posterior. `runs.csv` lists the runs with their keys (tag `run_key`), `points.json`
 their points, `posterior.json` the probability of every size, `transition.json` all estimates, and `fit.json` the curve

@@ -59,59 +59,38 @@ ALL_RUNS = "SHOW_ALL"
 """Charts show all records of the view, not the first ten."""
 
 
-@dataclass(frozen=True)
-class Bars:
-    """A bar a record: one ``metric``, under a ``title``."""
-
-    title: str
-    metric: str
-
-    def fields(self) -> dict[str, Any]:
-        """The card in the page's words."""
-        return {"type": "BAR", "metricKey": self.metric, "displayName": self.title}
+Chart = dict[str, Any]
+"""A card in the page's words."""
 
 
-@dataclass(frozen=True)
-class Curves:
-    """A curve a record: one ``metric`` over steps, under a ``title``."""
-
-    title: str
-    metric: str
-
-    def fields(self) -> dict[str, Any]:
-        """As of :class:`Bars`."""
-        return {
-            "type": "LINE",
-            "metricKey": self.metric,
-            "selectedMetricKeys": [self.metric],
-            "displayName": self.title,
-            "xAxisKey": "step",
-            "xAxisScaleType": "linear",
-            "scaleType": "linear",
-            "range": {},
-            "yAxisKey": "metric",
-            "yAxisExpressions": [],
-            "lineSmoothness": 0,
-            "useGlobalLineSmoothing": True,
-            "useGlobalXaxisKey": True,
-        }
+def bars(title: str, metric: str) -> Chart:
+    """A bar a record."""
+    return {"type": "BAR", "metricKey": metric, "displayName": title}
 
 
-@dataclass(frozen=True)
-class Points:
-    """A point a record: the metric ``y`` against the metric ``x``, under a ``title``."""
+def curves(title: str, metric: str) -> Chart:
+    """A curve a record, over steps."""
+    return {
+        "type": "LINE",
+        "metricKey": metric,
+        "selectedMetricKeys": [metric],
+        "displayName": title,
+        "xAxisKey": "step",
+        "xAxisScaleType": "linear",
+        "scaleType": "linear",
+        "range": {},
+        "yAxisKey": "metric",
+        "yAxisExpressions": [],
+        "lineSmoothness": 0,
+        "useGlobalLineSmoothing": True,
+        "useGlobalXaxisKey": True,
+    }
 
-    title: str
-    x: str
-    y: str
 
-    def fields(self) -> dict[str, Any]:
-        """As of :class:`Bars`."""
-        axes = {name: {"key": key, "type": "METRIC"} for name, key in (("xaxis", self.x), ("yaxis", self.y))}
-        return {"type": "SCATTER", "displayName": self.title, **axes}
-
-
-Chart = Bars | Curves | Points
+def points(title: str, x: str, y: str) -> Chart:
+    """A point a record: the metric ``y`` against the metric ``x``."""
+    axes = {name: {"key": key, "type": "METRIC"} for name, key in (("xaxis", x), ("yaxis", y))}
+    return {"type": "SCATTER", "displayName": title, **axes}
 
 
 @dataclass(frozen=True)
@@ -164,11 +143,11 @@ def views(sweep: Sweep) -> list[View]:
             (*_tags(*said), *_metrics(*found)),
             "metrics.`transition`",
             charts=(
-                Bars(f"transition: {spec.size_axis}", "transition"),
-                Bars("lower end of its interval", "low"),
-                Bars("upper end of its interval", "high"),
-                Bars(f"transition: {counted}", "transition_parameters"),
-                *([Bars(f"times fewer {counted}", "synergy")] if compared else []),
+                bars(f"transition: {spec.size_axis}", "transition"),
+                bars("lower end of its interval", "low"),
+                bars("upper end of its interval", "high"),
+                bars(f"transition: {counted}", "transition_parameters"),
+                *([bars(f"times fewer {counted}", "synergy")] if compared else []),
             ),
         ),
         View(
@@ -184,10 +163,10 @@ def views(sweep: Sweep) -> list[View]:
             ),
             "metrics.`parameters`",
             charts=(
-                Points(f"{spec.target}: {score} by {counted}", "parameters", accuracies[0]),
-                Curves(f"{spec.target}: {score} by step", f"accuracy/{metric_name(spec.target)}"),
-                Curves("loss by step", "loss"),
-                Bars("seconds", "seconds"),
+                points(f"{spec.target}: {score} by {counted}", "parameters", accuracies[0]),
+                curves(f"{spec.target}: {score} by step", f"accuracy/{metric_name(spec.target)}"),
+                curves("loss by step", "loss"),
+                bars("seconds", "seconds"),
             ),
         ),
         View(
@@ -198,9 +177,9 @@ def views(sweep: Sweep) -> list[View]:
             "attributes.start_time",
             ascending=False,
             charts=(
-                *(Bars(f"{mix.name}: {spec.size_axis}", f"transition/{metric_name(mix.name)}") for mix in shown),
+                *(bars(f"{mix.name}: {spec.size_axis}", f"transition/{metric_name(mix.name)}") for mix in shown),
                 *(
-                    Bars(f"{mix.name}: times fewer {counted}", f"synergy/{metric_name(mix.name)}")
+                    bars(f"{mix.name}: times fewer {counted}", f"synergy/{metric_name(mix.name)}")
                     for mix in shown
                     if mix in compared
                 ),
@@ -257,7 +236,7 @@ def _chart_state(name: str, charts: Sequence[Chart]) -> dict[str, object]:
         {"uuid": uuid, "name": each, "display": False, "isReordered": True} for uuid, each in GENERATED.items()
     ]
     cards = [
-        {"uuid": f"{OURS}-{place}", "metricSectionId": OURS, "runsCountToCompare": MOST_RUNS, **chart.fields()}
+        {"uuid": f"{OURS}-{place}", "metricSectionId": OURS, "runsCountToCompare": MOST_RUNS, **chart}
         for place, chart in enumerate(charts)
     ]
     return {

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from mlflow import MlflowClient
 
-from orchestrator.record.store import DATABASE, choose
+from orchestrator.record.store import DATABASE, choose, make_database
 
 
 @pytest.fixture(scope="session", name="empty")
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A migrated MLflow database without records."""
     home = tmp_path_factory.mktemp("empty")
-    MlflowClient(choose(home, {}).uri)
+    make_database(choose(home, {}))
     return home / DATABASE
