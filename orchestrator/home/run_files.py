@@ -68,56 +68,50 @@ def read_run(directory: Path, *, whole: bool = False) -> Outcome | str:
         return f"{OUTCOME}: {type(error).__name__}: {error}".partition("\n")[0]
 
 
+@dataclass(frozen=True)
 class Storage:
     """A directory of directories. A name begins with no dot. Everything is written aside, flushed and renamed: a
     reader sees a directory whole or not at all. ``str`` of it is its path."""
 
-    def __init__(self, root: str | Path) -> None:
-        self._root = Path(root)
+    root: Path
 
     def __str__(self) -> str:
-        return str(self._root)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Storage) and self._root == other._root
-
-    def __hash__(self) -> int:
-        return hash(self._root)
+        return str(self.root)
 
     def get(self, name: str) -> Path:
         """The directory of this name, for reading; it need not be there."""
-        return self._root / name
+        return self.root / name
 
     @contextmanager
     def put(self, name: str) -> Iterator[Path]:
         """A directory to fill, sealed and kept under the name when the block ends well. One that is there by then
         stays: the first to finish is right."""
-        with whole_directory(self._root / name) as directory:
+        with whole_directory(self.root / name) as directory:
             yield directory
             seal(directory)
 
     def add(self, name: str, file: str, content: bytes) -> None:
         """Put one more file, whole, into a directory that is kept: ``file`` is its path there. An older one is
         replaced."""
-        write_whole(self._root / name / file, content)
+        write_whole(self.root / name / file, content)
 
     def list(self) -> list[str]:
         """All names, sorted."""
-        if not self._root.is_dir():
+        if not self.root.is_dir():
             return []
-        return sorted(path.name for path in self._root.iterdir() if path.is_dir() and not path.name.startswith("."))
+        return sorted(path.name for path in self.root.iterdir() if path.is_dir() and not path.name.startswith("."))
 
     def delete(self, name: str) -> None:
         """Remove a directory, if it is there, at once for every reader."""
         if not self.has(name):
             return
-        aside = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=self._root))
-        (self._root / name).rename(aside / name)
+        aside = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=self.root))
+        (self.root / name).rename(aside / name)
         shutil.rmtree(aside)
 
     def has(self, name: str) -> bool:
         """True if a directory is kept under a name."""
-        return (self._root / name).is_dir()
+        return (self.root / name).is_dir()
 
     def size(self, name: str) -> int:
         """Bytes kept under a name, 0 for none."""

@@ -7,7 +7,6 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from orchestrator.home.sweeps import Sweep
 from orchestrator.record.content import Content, Sample, finite, metric_name, sweep_note, with_settings
@@ -66,7 +65,6 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
         identity["synergy_decided"] = "yes" if mix.synergy_total.decided else "no"
     if mix.budget_limited is not None:
         identity["budget_limited"] = "yes" if mix.budget_limited else "no"
-    points, fits, posteriors = _evidence(mix)
     return Content(
         name=f"transition {mix.mix}",
         tags={"kind": "transition", "sweep": sweep.id, "mix": mix.mix, **words(answer, mix)},
@@ -75,10 +73,7 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
         note=_transition_note(sweep, answer, mix),
         texts={
             "runs.csv": _runs_table(spec, mix),
-            "points.json": json.dumps(points, indent=1),
-            "fit.json": json.dumps(fits, indent=1),
-            "posterior.json": json.dumps(posteriors, indent=1),
-            "transition.json": json.dumps(_estimates(mix), indent=1),
+            "transition.json": json.dumps(asdict(mix), indent=1),
         },
     )
 
@@ -139,25 +134,6 @@ def _seeds(found: Transition) -> str:
     return ", ".join(f"{share.learned}/{share.tried} at {share.size}" for share in found.shares) or "none tried"
 
 
-def _evidence(mix: MixAnswer) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Points, fitted curve and posterior of every task; None if it has no curve or posterior."""
-    found = {task.task: task.transition for task in mix.tasks}
-    return (
-        {task: [asdict(point) for point in each.points] for task, each in found.items()},
-        {task: None if each.fit is None else asdict(each.fit) for task, each in found.items()},
-        {task: None if each.density is None else asdict(each.density) for task, each in found.items()},
-    )
-
-
-def _estimates(mix: MixAnswer) -> dict[str, Any]:
-    """A mix's answer without what has files of its own."""
-    estimates = asdict(mix)
-    for task in estimates["tasks"]:
-        for elsewhere in ("points", "fit", "density"):
-            del task["transition"][elsewhere]
-    return estimates
-
-
 def _runs_table(spec: SweepSpec, mix: MixAnswer) -> str:
     """The runs of a transition as CSV: one line a run, with its key and the accuracy of every task."""
     family, table = spec.make_family(), io.StringIO()
@@ -197,7 +173,7 @@ def _transition_note(about: Sweep, answer: Answer, mix: MixAnswer) -> str:
 
 {saves}
 
-`curve.png` shows the runs and the posterior. `runs.csv` lists the runs with their keys (tag `run_key`), `points.json`
-their points, `posterior.json` the probability of every size, `transition.json` all estimates, and `fit.json` the curve
-`floor + (asymptote - floor) / (1 + exp(-slope (ln {answer.size_axis} - midpoint)))`.
+`curve.png` shows the runs and the posterior. `runs.csv` lists the runs with their keys (tag `run_key`).
+`transition.json` holds all estimates: for each task its points, the probability of every size (`density`) and the curve
+`floor + (asymptote - floor) / (1 + exp(-slope (ln {answer.size_axis} - midpoint)))` (`fit`).
 """

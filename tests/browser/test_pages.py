@@ -170,7 +170,7 @@ def test_a_run_shows_its_embeddings(site: Site, page: Page) -> None:
 
 def test_a_transition_shows_its_table_of_runs(site: Site, page: Page) -> None:
     page.open(site.of(site.transitions[0], "/artifacts/runs.csv"))
-    page.wait("posterior.json", "test_accuracy/add", "run_key")
+    page.wait("transition.json", "test_accuracy/add", "run_key")
 
 
 def test_two_transitions_are_compared(site: Site, page: Page) -> None:

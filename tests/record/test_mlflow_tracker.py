@@ -245,22 +245,14 @@ def test_a_transition_run_holds_the_curve(kept: Record) -> None:
     assert run.data.metrics["fit.asymptote"] == pytest.approx(found.fit.asymptote)
     assert run.data.metrics["p_above"] == pytest.approx(found.p_above)
     assert (run.data.metrics["runs"], run.data.metrics["failed"]) == (3, 1)
-    assert kept.artifacts(run) == {
-        "curve.png",
-        "fit.json",
-        "points.json",
-        "posterior.json",
-        "runs.csv",
-        "transition.json",
-    }
-    points = json.loads(kept.text(run, "points.json"))
-    assert [point["size"] for point in points["add"]] == [16, 32, 64]
-    assert json.loads(kept.text(run, "fit.json"))["add"]["slope"] == pytest.approx(found.fit.slope)
-    posterior = json.loads(kept.text(run, "posterior.json"))["prod"]
+    assert kept.artifacts(run) == {"curve.png", "runs.csv", "transition.json"}
+    told = {task["task"]: task for task in json.loads(kept.text(run, "transition.json"))["tasks"]}
+    assert [point["size"] for point in told["add"]["transition"]["points"]] == [16, 32, 64]
+    assert told["add"]["transition"]["fit"]["slope"] == pytest.approx(found.fit.slope)
+    posterior = told["prod"]["transition"]["density"]
     assert sum(posterior["weights"]) + posterior["above"] == pytest.approx(1)
     assert len(posterior["sizes"]) == len(posterior["weights"])
-    estimates = json.loads(kept.text(run, "transition.json"))
-    assert estimates["tasks"][0]["total"]["low"] == pytest.approx(mix.target.total.low)
+    assert told["add"]["total"]["low"] == pytest.approx(mix.target.total.low)
 
 
 def test_a_transition_names_the_runs_it_rests_on(kept: Record) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -81,7 +82,7 @@ def record(asked: SweepSpec, mix: str, size: int, seed: int, spent: dict[str, fl
     scores = dict.fromkeys(spent, 0.0)
     curve = tuple(Evaluation(step, 0.5, scores, _point(step, spent)) for step in (10, 20))
     outcome = Outcome(Status.FINISHED, 20, scores, scores, curve, measures)
-    return RunRecord(f"{mix}{size}{seed}", config, outcome, Storage(""))
+    return RunRecord(f"{mix}{size}{seed}", config, outcome, Storage(Path()))
 
 
 def test_races_are_paired_by_graph_and_taken_with_the_best_rival() -> None:
