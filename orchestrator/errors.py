@@ -27,14 +27,18 @@ class SettingError(UserError):
 
 
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
-    """A sentence, after a space, with the allowed name that a misspelt or shortened one most likely meant; ``""`` if
-    none is close."""
+    """A sentence, after a space, with the nearest allowed name; ``""`` if none is close."""
+    found = nearest(given, allowed)
+    return f" Did you mean {found!r}?" if found else ""
+
+
+def nearest(given: str, allowed: Iterable[str]) -> str | None:
+    """The allowed name that a misspelt or shortened one most likely meant, such as ``learning_rate`` for ``lr``."""
     names = list(allowed)
     short = [name for name in names if given == "".join(part[0] for part in name.split("_") if part)]
     begun = [name for name in names if len(given) > 2 and name.startswith(given.rstrip("s"))]
     close = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
-    found = [*(short if len(given) > 1 else ()), *([] if close else begun), *close]
-    return f" Did you mean {found[0]!r}?" if found else ""
+    return next(iter([*(short if len(given) > 1 else ()), *close, *begun]), None)
 
 
 def unknown(kind: str, given: str, allowed: Iterable[str], *, where: str = "") -> UserError:

@@ -126,6 +126,12 @@ def test_plan_says_what_will_be_done_and_what_it_costs_and_writes_nothing(run: R
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_plan_says_what_the_phases_of_an_arm_are(run: Run) -> None:
+    said = " ".join(run("plan", "curriculum", "--profile", "smoke").out.split())
+    assert "arm prod, then add: prod for 0.5 of the steps, then add for 0.5" in said
+    assert "max+med for 0.5 of the steps, then add for 0.5, takes embedding, frozen embedding" in said
+
+
 def test_plan_says_what_is_tuned_and_what_it_costs(run: Run, units: str) -> None:
     block = "tune={settings: {haste: {from: 0.1, to: 9, scale: log}}, trials: 4, seeds: 2, sizes: [8, 16]}"
     said = " ".join(run("plan", units, "--set", block).out.split())

@@ -40,7 +40,7 @@ def doc_command(
 
       doc probes.separation       one of them
     """
-    from orchestrator.space.documentation import entries, said_of_probe
+    from orchestrator.space.settings_documentation import entries, said_of_probe
     from trainables.probes.base import BUILT_IN
 
     every, probes = entries(_known(family)), {f"probes.{name}": name for name in BUILT_IN}
@@ -66,7 +66,7 @@ def schema_command(family: FamilyOption = "listops", debug: Debug = False) -> No
 
     and at the top of a file: # yaml-language-server: $schema=space.schema.json
     """
-    from orchestrator.space.documentation import schema
+    from orchestrator.space.settings_documentation import schema
 
     typer.echo(json.dumps(schema(_known(family)), indent=1))
 
@@ -85,4 +85,4 @@ def _known(family: str) -> str:
 
 def _fits(path: str, asked: str | None) -> bool:
     """True if a path is the one asked for, below it, or ends in it."""
-    return asked is None or path == asked or path.startswith(f"{asked}.") or path.endswith(f".{asked}")
+    return asked is None or f".{asked}." in f".{path}."

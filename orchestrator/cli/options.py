@@ -113,7 +113,10 @@ def resolve(space: str, options: SpaceOptions, hardware: Hardware | None = None)
     """The sweep that a name or file and these options ask for, by default on this machine."""
     from orchestrator.space.spaces import resolve_space
 
-    return resolve_space(space, options.profile, options.assignments, hardware, options.variant)
+    found = resolve_space(space, options.profile, options.assignments, hardware, options.variant)
+    if found.warning:
+        typer.echo(f"warning: {found.warning}", err=True)
+    return found
 
 
 def load_variants(space: str, options: SpaceOptions, hardware: Hardware) -> list[SweepSpec]:

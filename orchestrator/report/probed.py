@@ -17,8 +17,8 @@ from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.words.next_step import Paragraph
 from orchestrator.report.words.numbers import counted
 from orchestrator.report.words.verdicts import called
-from orchestrator.space.documentation import said_of_probe
 from orchestrator.space.evidence import stands_for_its_size
+from orchestrator.space.settings_documentation import said_of_probe
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import Verdict
 from trainables.base import Family, Status, Words

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 from orchestrator.errors import unknown
 from orchestrator.space.validation import STRICT, parse
@@ -17,16 +17,20 @@ Fairness = Literal["total", "target", "both"]
 
 
 class WrittenPhase(BaseModel):
-    """A phase as a search space writes it. Phases that do not say their share of the steps have equal parts of what
-    the others leave."""
+    """A phase as a search space writes it."""
 
     model_config = STRICT | {"frozen": True}
 
     mix: Any
-    share: float | None = Field(default=None, ge=0, le=1)
+    """Trained in this phase: ``add+prod`` or ``{add: 2, prod: 1}``."""
+    share: float | None = Field(default=None, gt=0, le=1)
+    """Of the arm's steps; phases that do not say it have equal parts of what the others leave."""
     takes: list[str] | str = ALL
+    """Parts of the model taken over from the phase before; the others start from first weights."""
     frozen: list[str] | str = Field(default_factory=list)
+    """Parts of the model that stay as they are."""
     size: int | None = Field(default=None, ge=1)
+    """Of this phase's models, if it is not the run's own."""
 
 
 class WrittenArm(BaseModel):
@@ -34,11 +38,23 @@ class WrittenArm(BaseModel):
 
     model_config = STRICT | {"frozen": True}
 
-    name: str = Field(min_length=1)
+    name: str = Field(min_length=1, max_length=200)
+    """On one line."""
     mix: Any = None
+    """Of an arm of one phase, in place of ``phases``."""
     phases: list[WrittenPhase] = Field(default_factory=list)
+    """Trained one after the other."""
     budget: float = Field(default=1.0, gt=0)
+    """Steps, in times those of the settings."""
     recipe: str = ""
+    """By name, if not all recipes are meant."""
+
+    @field_validator("name")
+    @classmethod
+    def _one_line(cls, value: str) -> str:
+        if not value.isprintable():
+            raise ValueError(f"a name is on one line; got {value!r}")
+        return value
 
 
 def read_arm(value: Any) -> Arm:
@@ -87,6 +103,18 @@ def written(arm: Arm) -> Any:
         for phase in arm.phases
     ]
     return {"name": arm.composition, "phases": phases, "budget": arm.budget, "recipe": arm.recipe}
+
+
+def phases_text(arm: Arm) -> str:
+    """The phases of an arm in a line: ``prod for 0.5 of the steps, then add for 0.5, takes embedding``."""
+    said: list[str] = []
+    for phase in arm.phases:
+        takes = () if phase is arm.phases[0] or phase.takes == (ALL,) else phase.takes
+        parts = [f"{phase.mix} for {phase.share:g}{'' if said else ' of the steps'}"]
+        parts += [f"{word} {', '.join(names)}" for word, names in (("takes", takes), ("frozen", phase.frozen)) if names]
+        parts += [] if phase.size is None else [f"size {phase.size}"]
+        said.append(", ".join(parts))
+    return ", then ".join(said)
 
 
 def with_budgets(arms: tuple[Arm, ...], target: str, fairness: Fairness) -> tuple[Arm, ...]:

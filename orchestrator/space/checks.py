@@ -42,6 +42,10 @@ def _in_mixes(spec: SweepSpec, family: Family) -> Iterator[Mistake]:
     for place, mix in enumerate(spec.mixes):
         tasks = dict.fromkeys(task for phase in mix.phases for task in phase.mix.tasks)
         strangers = [task for task in tasks if task not in known]
+        for whole in known:
+            if strangers and set(strangers) <= {part.strip() for part in whole.split("+")}:
+                yield Mistake(("mixes", place), f"write {{{whole!r}: 1}} for the {family.words.task} {whole!r}")
+                return
         for task in strangers:
             yield Mistake(("mixes", place), str(unknown(family.words.task, task, known, where=f"the mix {mix}")))
         if not strangers and spec.target not in mix.tasks:
@@ -131,7 +135,7 @@ def _in_sizes(spec: SweepSpec, family: Family) -> Iterator[Mistake]:
                     spec.family_of(mix).check(phase.mix, phase.size)
                 check_parts(spec.family_of(mix), run)
             except SettingsError as error:
-                named = tuple(error.key.split(".")) if error.key else ("mixes", place)
+                named = tuple(error.key.split(".")) if error.key not in ("", "arms") else ("mixes", place)
                 key = named if named[0] in type(spec).model_fields else ("settings", *named)
                 yield Mistake(key, f"mix {mix} at {family.size_axis} {size}: {explain(error)}")
                 return
@@ -141,6 +145,8 @@ def check_parts(family: Family, run: RunConfig) -> None:
     """Raise :class:`SettingsError` where a run, or one it goes on from, names a part that its model does not have, or
     takes one over from a model of another size that does not fit."""
     for phase in run.phases:
+        if phase.frozen and (ALL in phase.frozen or set(phase.frozen) >= set(family.parts or (ALL,))):
+            raise SettingsError(f"the arm {run.label} has a phase in which everything is frozen", key="arms")
         named = (*phase.frozen, *(phase.start.takes if phase.start is not None else ()))
         for part in named:
             if part != ALL and part not in family.parts:

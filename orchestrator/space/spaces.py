@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.errors import UserError, unknown
+from orchestrator.errors import UserError, nearest, unknown
 from orchestrator.space import hardware as machine
 from orchestrator.space import strict_yaml
 from orchestrator.space.files import MOST_OVERLAYS, SpaceFile, read_space, source_of
@@ -98,6 +98,15 @@ class Resolved:
     spec: SweepSpec
     values: Values
     left_out: Mapping[Key, Origin] = field(default_factory=dict)
+
+    @property
+    def warning(self) -> str:
+        """A sentence if the question is another space's and the mixes are not, else ``""``."""
+        here = str(self.values.origins[()])
+        asked, mixes = (self.values.origins[(key,)] for key in ("question", "mixes"))
+        if mixes.source != here or asked.source == here or asked.sets is not None:
+            return ""
+        return f"{here} compares mixes of its own and asks the question of {asked.source}: write `question:`"
 
 
 def open_space(name_or_path: str) -> Space:
@@ -225,7 +234,9 @@ def _describe(values: Values, mistake: Mistake) -> str:
     known = [path for path in leaf_paths(SweepSpec) if path not in ("settings", "search.settings")]
     with suppress(SettingsError):  # A wrong family is another line of the message.
         known += leaf_paths(load_family(str(values.data.get("family", DEFAULT_FAMILY))).Settings, "settings.")
-    whole = [path for path in known if path.endswith(f".{mistake.key[-1]}")]
+    given, lasts = str(mistake.key[-1]), [path.rpartition(".")[2] for path in known]
+    meant = nearest(given, lasts) if "Did you mean" not in text else None
+    whole = [path for path in known if path.endswith((f".{given}", f".{meant}"))]
     return f"{text}. The whole path would be {' or '.join(whole)}" if whole else text
 
 

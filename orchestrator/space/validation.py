@@ -139,7 +139,8 @@ def _keys(kind: Any, key: Key) -> list[str]:
     if not key and isinstance(kind, type) and issubclass(kind, Written):
         return kind.keys_in_a_file()
     for part in key:
-        kind = _fields(kind).get(str(part))
+        inside = typing.get_args(kind) if isinstance(part, int) else ()
+        kind = inside[0] if inside else _fields(kind).get(str(part))
     return list(_fields(kind))
 
 

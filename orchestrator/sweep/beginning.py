@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.engine.base import Engine
@@ -78,9 +79,11 @@ def extended_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
 
 
 def check_room(spec: SweepSpec, hardware: Hardware) -> None:
-    """Raise :class:`UserError` if a stack asks for more cores or devices than all machines have together, and none are
-    added."""
+    """Raise :class:`UserError` for a scratch that is no directory, and if a stack asks for more cores or devices than
+    all machines have together, and none are added."""
     asked = spec.resources
+    if asked.scratch and Path(asked.scratch).exists() and not Path(asked.scratch).is_dir():
+        raise UserError(f"resources.scratch (--scratch) is {asked.scratch!r}, which is no directory")
     if hardware.grows:
         return
     if asked.cpu_per_stack > hardware.cpus:

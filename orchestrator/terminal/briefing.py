@@ -9,6 +9,7 @@ from rich.text import Text
 from orchestrator.cost import Plan
 from orchestrator.report.words import numbers
 from orchestrator.report.words.numbers import number, rough_duration
+from orchestrator.space.arms import phases_text
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.settings import difference
 from orchestrator.space.spaces import Space
@@ -37,6 +38,7 @@ def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Con
     for label, value in (
         ("target", f"{spec.target}, {subject}" if subject else spec.target),
         ("mixes", numbers.mixes(spec)),
+        *(("arm", f"{name}: {said}") for name, said in _phased(spec).items()),
         *(
             ("recipe", f"{name} ({difference(spec.settings, settings)})")
             for name, settings in spec.recipe_settings.items()
@@ -109,6 +111,11 @@ def _memory(spec: SweepSpec, hardware: Hardware, plan: Plan) -> list[str]:
         f"runs from {spec.size_axis} {large[0]} on will not fit into memory: one of {large[-1]} needs "
         f"{family.memory(large[-1]) / 1e9:.0f} GB, a stack has {there / 1e9:.0f}; drop these sizes or lower the batch"
     ]
+
+
+def _phased(spec: SweepSpec) -> dict[str, str]:
+    """The arms of several phases, by name."""
+    return {mix.plain_name: phases_text(mix) for mix in spec.mixes if len(mix.phases) > 1}
 
 
 def _budget(spec: SweepSpec) -> str:

@@ -9,9 +9,9 @@ import jsonschema
 import pytest
 import yaml
 
-from orchestrator.space.documentation import entries
 from orchestrator.space.files import names
 from orchestrator.space.settings import flatten
+from orchestrator.space.settings_documentation import entries
 from orchestrator.space.spaces import load_space, open_space
 from tests.cli.program import Program, program
 from tests.test_cli import ROOT
@@ -44,6 +44,8 @@ def test_every_setting_says_what_it_means(family: str) -> None:
         ("held_out_fraction", "settings.task.held_out_fraction: a number; by default 0.05\n  Share of all tuples"),
         ("search.max_runs", "a whole number (method bayes); by default 48"),
         ("tune.trials", "a whole number at least 2 and at most 1000; by default 6\n  Every mix gets up to"),
+        ("phases", "mixes.phases.takes: a list or text; by default all\n  Parts of the model taken over"),
+        ("vary", "Lists of values by setting: a recipe for each combination"),
         ("resources", "resources.retries: a whole number at least 0 and at most 100; by default 1"),
     ],
 )

@@ -42,6 +42,7 @@ def run_program(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
         (["--resume", "logistic"], "cannot be resumed with these settings: they differ in"),
         (["--extend", "logistic"], "has no finished run that this sweep could reuse: they differ in"),
         (["--set", "resources.cpu_per_stack=500"], "resources.cpu_per_stack is 500 and there are"),
+        (["--scratch", "units.yaml"], "units.yaml', which is no directory"),
         (["--max-time", "soon"], "--max-time 'soon': write a time such as 2h, 45min or 90s"),
         (["--max-time", "0s"], "--max-time '0s': no run ends in no time"),
         (["--dashboard", "--address", "127.0.0.1:1"], "no Ray cluster answers at 127.0.0.1:1"),

@@ -170,3 +170,10 @@ def test_a_mistake_in_a_short_option_is_named_as_it_was_typed(run: Program) -> N
     ended = run("show", "near.yaml", "--stack", "many")
     assert ended.code == 2
     assert "--stack many: must be a whole number from 1 to 4096, or auto; got 'many'" in ended.err
+
+
+def test_the_question_of_another_space_about_mixes_of_its_own_is_warned_of(run: Program) -> None:
+    said = "warning: near.yaml compares mixes of its own and asks the question of far.yaml: write `question:`"
+    assert run("show", "near.yaml").err.strip() == said
+    assert run("show", "near.yaml", "--set", "question=Does MAX help?").err == ""
+    assert run("show", "far.yaml").err == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from orchestrator.errors import UserError
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spaces import load_space
+from tests.sweep.sweeps import spec
 
 LAPTOP = Hardware(cpus=2, memory_gb=16)
 TUNE = "tune={settings: {training: {learning_rate: {from: 1e-3, to: 1e-2, scale: log}}}, "
@@ -51,6 +53,24 @@ seeds: 1
         ('question="a\\x1b[2Jb"', "holds the control character '\\x1b'; leave it out"),
         ('question="  "', "a question has words in it"),
         ('mixes=[add, {name: "a\\x07b", mix: add}]', "holds the control character '\\x07'"),
+        (f"mixes=[add, {{name: {'a' * 300}, mix: add+prod}}]", "mixes[1].name: must have at most 200 characters"),
+        ('mixes=[add, {name: "a\\nb", mix: add+prod}]', "mixes[1].name: a name is on one line; got 'a\\nb'"),
+        (
+            "mixes=[add, {name: p, phases: [{mix: prod, share: 0}, {mix: add}]}]",
+            "phases[0].share: must be greater than 0",
+        ),
+        (
+            "mixes=[add, {name: p, phases: [{mix: prod}, {mix: add, frozen: all}]}]",
+            "mixes[1]: mix p at n_embed 4: the arm",
+        ),
+        (
+            "mixes=[add, {name: p, phases: [{mix: prod}, {mix: add, take: all}]}]",
+            "take: there is no such key. Did you mean 'takes'?",
+        ),
+        ("lr=0.1", "The whole path would be settings.training.learning_rate"),
+        ("settings.training.lr=0.1", "Did you mean 'learning_rate'?"),
+        ("resources.gpus=2", "Did you mean 'gpu_per_stack'?"),
+        ("gpus=2", "The whole path would be resources.gpu_per_stack"),
         ('mixes=[add, "add:1e308+prod:1e-308"]', "the weight of 'prod' is 1e-308 beside 1e+308"),
     ],
 )
@@ -98,10 +118,6 @@ def test_a_search_without_a_method_is_the_statistical_one(tmp_path: Path) -> Non
     assert (search.method, search.settings["max_cost"]) == ("bayes", 420)
 
 
-def test_another_method_than_the_inherited_one_leaves_its_settings_behind(tmp_path: Path) -> None:
-    (tmp_path / "units.yaml").write_text(f"{UNITS}search: {{max_cost: 420}}\nprofiles: {{smoke: {{seeds: 1}}}}\n")
-    (tmp_path / "other.yaml").write_text("like: units.yaml\nsearch: {method: grid}\n")
-    assert load_space(str(tmp_path / "other.yaml"), hardware=LAPTOP).search.method == "grid"
-    (tmp_path / "third.yaml").write_text("like: other.yaml\nsearch: {max_cost: 1}\n")
-    with pytest.raises(UserError, match=r"third.yaml, line 2, search.max_cost: there is no such key"):
-        load_space(str(tmp_path / "third.yaml"), hardware=LAPTOP)
+def test_a_task_with_a_sign_in_its_name_is_told_how_a_mix_names_it() -> None:
+    with pytest.raises(ValueError, match=re.escape("mixes[0]: write {'map + rooms': 1} for the")):
+        spec(family="tests.families:MazeFamily", target="map + rooms", mixes=["map + rooms"])

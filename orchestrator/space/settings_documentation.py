@@ -24,6 +24,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from orchestrator.search.registry import METHODS, settings_type
+from orchestrator.space.arms import WrittenArm, WrittenPhase
 from orchestrator.space.search import DEFAULT_METHOD
 from orchestrator.space.settings import plain_settings
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
@@ -43,6 +44,7 @@ FILE_KEYS = {
     "profiles": "Scales of the same question, from the largest to the smallest: names, with the keys they change.",
     "variants": "Sweeps of the same question on several tasks, models or budgets: names, with the keys they change.",
     "expects": "What the space is expected to show, and by whom.",
+    "recipes.vary": "Lists of values by setting: a recipe for each combination, named after its values.",
 }
 """What a file may hold besides a specification's fields."""
 BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
@@ -63,7 +65,7 @@ class Entry:
 def entries(family: str = DEFAULT_FAMILY) -> list[Entry]:
     """Every setting of a search space with models of this family. Raises ``SettingsError`` for an unknown family."""
     settings = load_family(family).Settings
-    found = [Entry(name, "see CONTRIBUTING.md", {}, "", text) for name, text in FILE_KEYS.items()]
+    found = [Entry(name, "see search_spaces/README.md", {}, "", text) for name, text in FILE_KEYS.items()]
     for name in SweepSpec.model_fields:
         if name == "settings":
             found += _fields_of(settings, "settings.", _defaults(settings))
@@ -71,6 +73,8 @@ def entries(family: str = DEFAULT_FAMILY) -> list[Entry]:
             found += _search()
         elif name in SweepSpec.keys_in_a_file():
             found += _field(SweepSpec, name, "", {})
+        if name == "mixes":
+            found += [*_fields_of(WrittenArm, "mixes.", {}), *_fields_of(WrittenPhase, "mixes.phases.", {})]
     return found
 
 
@@ -78,6 +82,8 @@ def schema(family: str = DEFAULT_FAMILY) -> dict[str, Any]:
     """A JSON schema (draft 2020-12) of search spaces with models of this family."""
     root: dict[str, Any] = {}
     for entry in entries(family):
+        if entry.path.startswith(("mixes.", "recipes.")):
+            continue  # These may be written in several ways.
         *above, last = entry.path.split(".")
         inner = root
         for part in above:
@@ -184,7 +190,7 @@ def _form(annotation: Any, rules: tuple[Any, ...]) -> tuple[str, dict[str, Any]]
             words.append("null")
             choices.append({"type": "null"})
         else:
-            words.append("a mapping")
+            words.append("a list" if typing.get_origin(member) in (list, tuple) else "a mapping")
             choices.append({})
     return " or ".join(words), choices[0] if len(choices) == 1 else {"anyOf": choices}
 
