@@ -21,15 +21,14 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from orchestrator.catalogue.lookup import space_of
-from orchestrator.catalogue.reading import Outline, StoredSweep, read_arrays, read_sweep, read_sweeps
-from orchestrator.catalogue.status import UNREADABLE
+from orchestrator.catalogue.reading import StoredSweep, read_arrays, read_sweep, read_sweeps
 from orchestrator.catalogue.views import sweep_words
 from orchestrator.errors import UserError, unknown
 from orchestrator.home.bucket_home import open_home
 from orchestrator.home.files import Home
 from orchestrator.home.sweeps import Sweep, Unreadable
 from orchestrator.report.answer import Answer
-from orchestrator.report.words.numbers import moment
+from orchestrator.report.words.numbers import counted, moment
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.options import HOME, RunOptions
 
@@ -103,8 +102,8 @@ class SweepResults:
         return read_arrays(self._stored.run(run))
 
     def picture(self, run: str, array: str = "similarity") -> Figure:
-        """One run's picture of an array that has one (orchestrator/report/figures/probes.py). Raises ``UserError``."""
-        from orchestrator.report.figures.probes import PICTURES, picture
+        """One run's picture of an array that has one (orchestrator/report/figures/runs.py). Raises ``UserError``."""
+        from orchestrator.report.figures.runs import PICTURES, picture
 
         record = self._stored.run(run)
         if array not in PICTURES:
@@ -121,7 +120,7 @@ class SweepResults:
         ``embeddings`` (their similarities below and above each transition), ``learning`` (accuracy over steps) or
         ``transitions`` (in parameters, as ``compare`` draws them). Save it with ``.savefig``. Raises ``UserError``."""
         from orchestrator.report.figures import comparisons, transitions
-        from orchestrator.report.figures.learning import learning_figure
+        from orchestrator.report.figures.runs import learning_figure
         from orchestrator.report.figures.similarity import similarities_figure
         from orchestrator.report.side_by_side import Compared
 
@@ -158,7 +157,7 @@ class SweepResults:
         return export(self._stored, Path(directory))
 
     def __repr__(self) -> str:
-        return f"<sweep {self.id}: {self.state}, {self._stored.counted} runs; {sweep_words(self._stored)}>"
+        return f"<sweep {self.id}: {self.state}, {counted(self._stored.counted, 'run')}; {sweep_words(self._stored)}>"
 
     def _repr_html_(self) -> str:
         from orchestrator.report import table
@@ -206,13 +205,11 @@ def sweeps(home: str | Path = HOME) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).astype({"runs": "Int64", "disk_bytes": "Int64"})
 
 
-def _listed(found: StoredSweep | Outline | Unreadable) -> tuple[object, ...]:
+def _listed(found: StoredSweep | Unreadable) -> tuple[object, ...]:
     """A row of :func:`sweeps`."""
     if isinstance(found, Unreadable):
-        return (found.id, space_of(found.id), None, UNREADABLE, None, None, None, None, str(found))
+        return (found.id, space_of(found.id), None, "unreadable", None, None, None, None, str(found))
     asked = (found.id, found.spec.name, found.spec.profile, found.state.value)
-    if isinstance(found, Outline):
-        return (*asked, found.counted, None, found.disk_bytes, found.begun, str(found.unreadable))
     return (*asked, found.counted, sweep_words(found), found.disk_bytes, found.begun, "")
 
 

@@ -400,7 +400,7 @@ def test_an_interruption_is_130(capsys: pytest.CaptureFixture[str]) -> None:
         raise KeyboardInterrupt
 
     assert exit_code_of(interrupted, debug=False) == 130
-    assert capsys.readouterr().err == "error: interrupted\n"
+    assert capsys.readouterr().err == "interrupted\n"
 
 
 @pytest.mark.parametrize(

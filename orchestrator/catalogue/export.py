@@ -131,7 +131,7 @@ def kept_report(stored: StoredSweep) -> Path:
 
 
 def compared(sweeps: Sequence[StoredSweep]) -> list[Compared]:
-    """Sweeps under names that tell them apart: space, variant and profile, and the id where that is not enough."""
+    """Sweeps under names that tell them apart: space, variant and profile, and the id if that is not enough."""
     short = {
         each.id: ", ".join(filter(None, (each.spec.name, each.spec.variant, each.spec.profile))) for each in sweeps
     }

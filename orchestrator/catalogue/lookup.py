@@ -1,4 +1,4 @@
-"""The sweep or run that a person means by what they type; and the runs in training."""
+"""The sweep that a person means by what they type; and runs in training."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import warnings
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from orchestrator.errors import SweepError, UserError, did_you_mean
+from orchestrator.errors import UserError, did_you_mean
 from orchestrator.home.checkpoints import read_members, read_progress
 from orchestrator.home.files import Home, SweepFiles
-from orchestrator.home.lifecycle import recall
-from orchestrator.home.sweeps import Sweep, sweep_in
 from orchestrator.space.spec import SweepSpec
 from trainables.base import Evaluation, RunConfig
 
@@ -35,9 +33,9 @@ def find_sweep(home: Home, given: str) -> str:
     if len(begun) == 1:
         return begun[0]
     if begun:
-        raise UserError(f"{given!r} fits {len(begun)} sweeps: {_listed(begun)}. Give more of the id.")
+        raise UserError(f"{given!r} fits {len(begun)} sweeps: {listed(begun)}. Give more of the id.")
     hint = did_you_mean(given, [*ids, *map(space_of, ids)])
-    raise UserError(f"there is no sweep {given!r} in {home.root}.{hint} There are, newest first: {_listed(ids)}.")
+    raise UserError(f"there is no sweep {given!r} in {home.root}.{hint} There are, newest first: {listed(ids)}.")
 
 
 def space_of(sweep_id: str) -> str:
@@ -63,54 +61,6 @@ def find_variants(home: Home, given: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class RunPlace:
-    """A run's key and every sweep that holds it, newest first."""
-
-    key: str
-    sweeps: tuple[str, ...]
-
-
-def find_run(home: Home, given: str) -> RunPlace:
-    """A run of any sweep by its key or a unique prefix of it. Raises :class:`UserError`, which names what could not be
-    searched."""
-    holders: dict[str, list[str]] = {}
-    closed: list[str] = []
-    for sweep_id in home.sweep_ids():
-        for key in keys_of(home, sweep_id, closed.append):
-            if key.startswith(given) and given:
-                holders.setdefault(key, []).append(sweep_id)
-    if given in holders:
-        return RunPlace(given, tuple(holders[given]))
-    if len(holders) == 1:
-        ((key, sweeps),) = holders.items()
-        return RunPlace(key, tuple(sweeps))
-    if holders:
-        raise UserError(f"{given!r} fits {len(holders)} runs: {_listed(sorted(holders))}. Give more of the key.")
-    lines = [
-        f"there is no run {given!r} in {home.root}; `status SWEEP --runs` lists the keys of a sweep's runs",
-        *closed,
-    ]
-    raise UserError("\n".join(lines))
-
-
-def keys_of(home: Home, sweep_id: str, say: Callable[[str], object]) -> list[str]:
-    """The keys of a sweep's runs that ended or are in training; of a sweep that cannot be read those in its journal.
-    ``say`` is told of files that cannot be read."""
-    files = home.sweep(sweep_id)
-    try:
-        memory = recall(files)
-    except (SweepError, OSError) as error:
-        say(f"{sweep_id} was not searched: {error}")
-        return []
-    for damaged in memory.damaged:
-        say(damaged)
-    keys = [entry.key for entry in memory.ended]
-    if files.stacks.is_dir() and isinstance(sweep := sweep_in(home, sweep_id), Sweep):
-        keys += [run.key for run in in_training(sweep.spec, files, keys, say)]
-    return keys
-
-
-@dataclass(frozen=True)
 class Unfinished:
     """A run that was begun and has not ended, with what it reported so far."""
 
@@ -128,7 +78,7 @@ def in_training(
     spec: SweepSpec, files: SweepFiles, ended: Collection[str], say: Callable[[str], object] = warnings.warn
 ) -> tuple[Unfinished, ...]:
     """The runs of all stacks on disk, without those whose keys are in ``ended`` and those of the sweep's tuning.
-    ``say`` is told of stacks whose files cannot be read."""
+    ``say`` gets a sentence for each stack whose files cannot be read."""
     if not files.stacks.is_dir():
         return ()
     family = spec.make_family()
@@ -150,6 +100,7 @@ def in_training(
     return tuple(found.values())
 
 
-def _listed(names: list[str]) -> str:
+def listed(names: list[str]) -> str:
+    """The first names, and the number of the others."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more

@@ -11,11 +11,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from orchestrator.catalogue.lookup import Unfinished, find_sweep, in_training
+from orchestrator.catalogue.lookup import Unfinished, find_sweep, in_training, listed
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home, SweepFiles
-from orchestrator.home.journal import Ended, Memory
+from orchestrator.home.journal import Memory
 from orchestrator.home.notes import Notes, read_notes
 from orchestrator.home.run_files import DAMAGED_ARRAYS, directory_bytes
 from orchestrator.home.run_files import read_arrays as arrays_of
@@ -27,22 +27,27 @@ from trainables.base import Status
 
 
 class State(StrEnum):
-    """The state of a sweep."""
+    """Running: a process holds its lock. Finished: it was answered. Failed: every run did. Else interrupted."""
 
     RUNNING = "running"
-    """A process holds its lock."""
     FINISHED = "finished"
-    """It was answered."""
     INTERRUPTED = "interrupted"
-    """Neither: ``run --resume`` goes on."""
     FAILED = "failed"
-    """Every run failed."""
 
 
-class _OnDisk:
-    """Facts from a sweep's own files, with its family or without."""
+@dataclass(frozen=True)
+class StoredSweep:
+    """A sweep on disk at the moment it was read. ``runs`` are in the order they ended; ``training`` were begun and have
+    not ended; ``damage`` names, a sentence each, what could not be read; ``stopped`` are the mixes stopped by hand;
+    ``changed`` is the time of the journal's last entry."""
 
     sweep: Sweep
+    state: State
+    runs: tuple[RunRecord, ...]
+    training: tuple[Unfinished, ...]
+    damage: tuple[str, ...]
+    stopped: frozenset[str]
+    changed: datetime
 
     @property
     def id(self) -> str:
@@ -54,32 +59,13 @@ class _OnDisk:
 
     @property
     def begun(self) -> datetime:
-        """When the sweep was started."""
+        """The time of the sweep's start."""
         return datetime.fromisoformat(self.sweep.created)
 
     @cached_property
     def notes(self) -> Notes:
         """Notes and tags a person wrote."""
         return read_notes(SweepFiles(self.sweep.directory))
-
-    @cached_property
-    def changed(self) -> datetime:
-        """When something last happened in it."""
-        return _changed(self.sweep)
-
-
-@dataclass(frozen=True)
-class StoredSweep(_OnDisk):
-    """A sweep on disk at the moment it was read. ``runs`` are in the order they ended; ``training`` are the runs that
-    were begun and have not ended; ``damage`` says, a sentence each, what in its files could not be read;
-    ``stopped`` are the mixes stopped by hand."""
-
-    sweep: Sweep
-    state: State
-    runs: tuple[RunRecord, ...]
-    training: tuple[Unfinished, ...]
-    damage: tuple[str, ...] = ()
-    stopped: frozenset[str] = frozenset()
 
     @cached_property
     def answer(self) -> Answer:
@@ -94,7 +80,7 @@ class StoredSweep(_OnDisk):
     @cached_property
     def disk_bytes(self) -> int:
         """Bytes of its directory and of its runs, which other sweeps may share; the record in MLflow and the training
-        data lie elsewhere."""
+        data are elsewhere."""
         return directory_bytes(self.sweep.directory) + sum(run.runs.size(run.key) for run in self.runs)
 
     def command(self, step: NextStep) -> str:
@@ -115,83 +101,67 @@ class StoredSweep(_OnDisk):
         raise UserError(f"{self.id} has no run {key!r}; its .runs lists the keys of all {len(self.runs)}")
 
 
-@dataclass(frozen=True)
-class Outline(_OnDisk):
-    """A sweep without its family: the question, its settings as plain values, and the journal's
-    ``ended`` runs. ``unreadable`` says why there is no more."""
-
-    unreadable: Unreadable
-    sweep: Sweep
-    state: State
-    ended: tuple[Ended, ...]
-    damage: tuple[str, ...] = ()
-
-    @property
-    def counted(self) -> int:
-        """The runs in its journal that belong to a mix."""
-        return sum(not entry.request.phase for entry in self.ended)
-
-    @cached_property
-    def disk_bytes(self) -> int:
-        """Bytes of its directory."""
-        return directory_bytes(self.sweep.directory)
-
-
 def read_sweep(home: Home, given: str) -> StoredSweep:
     """The sweep of this id, unique prefix, or search space (its newest).
 
     Raises :class:`UserError` if there is none, :class:`UnreadableError` if it cannot be read.
     """
     found = read_known(home, find_sweep(home, given))
-    if isinstance(found, StoredSweep):
-        return found
-    raise UnreadableError(found.unreadable if isinstance(found, Outline) else found)
+    if isinstance(found, Unreadable):
+        raise UnreadableError(found)
+    return found
 
 
-def read_sweeps(home: Home) -> list[StoredSweep | Outline | Unreadable]:
+def read_sweeps(home: Home) -> list[StoredSweep | Unreadable]:
     """Every sweep of a home directory as far as it can be read, newest first."""
     return [read_known(home, sweep_id) for sweep_id in home.sweep_ids()]
 
 
-def read_known(home: Home, sweep_id: str) -> StoredSweep | Outline | Unreadable:
-    """The sweep of this id, as far as it can be read."""
-    found = sweep_in(home, sweep_id)
-    if isinstance(found, Unreadable):
-        return found if found.sweep is None else _outline(home, found, found.sweep)
-    return _stored(home, found)
-
-
-def _stored(home: Home, sweep: Sweep) -> StoredSweep:
-    files = home.sweep(sweep.id)
-    driven = lifecycle.is_driven(files)
-    memory = lifecycle.recall(files)
+def read_known(home: Home, sweep_id: str) -> StoredSweep | Unreadable:
+    """The sweep of this id, or the reason why it cannot be read."""
+    sweep = sweep_in(home, sweep_id)
+    if isinstance(sweep, Unreadable):
+        return sweep
+    files = home.sweep(sweep_id)
+    driven, memory = lifecycle.is_driven(files), lifecycle.recall(files)
     runs = tuple(lifecycle.record_of(sweep, files, entry) for entry in memory.ended)
+    damage = list(memory.damaged)
+    if damage:
+        damage.append(f"`run ... --resume {sweep_id}` trains again what is left out")
     ended = frozenset(run.key for run in runs)
-    damage = _damage(files, memory)
     training = () if memory.answered else in_training(sweep.spec, files, ended, damage.append)
-    return StoredSweep(
-        sweep,
-        _state(driven, memory),
-        runs,
-        training,
-        tuple(damage),
-        memory.stopped,
-    )
+    changed = datetime.fromisoformat(memory.changed or sweep.created)
+    return StoredSweep(sweep, _state(driven, memory), runs, training, tuple(damage), memory.stopped, changed)
 
 
-def _outline(home: Home, unreadable: Unreadable, sweep: Sweep) -> Outline:
-    files = home.sweep(sweep.id)
-    driven = lifecycle.is_driven(files)
-    memory = lifecycle.recall(files)
-    return Outline(unreadable, sweep, _state(driven, memory), memory.ended, tuple(_damage(files, memory)))
+@dataclass(frozen=True)
+class RunPlace:
+    """A run's key and every sweep that holds it, newest first."""
+
+    key: str
+    sweeps: tuple[StoredSweep, ...]
 
 
-def _damage(files: SweepFiles, memory: Memory) -> list[str]:
-    """Damaged lines and runs, and what to do."""
-    said = list(memory.damaged)
-    if said:
-        said.append(f"`run ... --resume {files.directory.name}` trains again what is left out")
-    return said
+def find_run(home: Home, given: str) -> RunPlace:
+    """A run of any sweep that can be read, ended or in training, by its key or a unique prefix of it. Raises
+    :class:`UserError`, which names what could not be read."""
+    holders: dict[str, list[StoredSweep]] = {}
+    unread: list[str] = []
+    for sweep in read_sweeps(home):
+        if isinstance(sweep, Unreadable):
+            unread.append(str(sweep))
+            continue
+        unread += sweep.damage
+        for key in [*(run.key for run in sweep.runs), *(run.key for run in sweep.training)]:
+            if given and key.startswith(given):
+                holders.setdefault(key, []).append(sweep)
+    if given in holders or len(holders) == 1:
+        key = given if given in holders else next(iter(holders))
+        return RunPlace(key, tuple(holders[key]))
+    if holders:
+        raise UserError(f"{given!r} fits {len(holders)} runs: {listed(sorted(holders))}. Give more of the key.")
+    said = f"there is no run {given!r} in {home.root}; `status SWEEP --runs` lists the keys of a sweep's runs"
+    raise UserError("\n".join([said, *unread]))
 
 
 def read_arrays(run: RunRecord) -> dict[str, NDArray[Any]]:
@@ -206,12 +176,6 @@ def read_arrays(run: RunRecord) -> dict[str, NDArray[Any]]:
         why = f"it {run.outcome.status}" if run.outcome.status is not Status.FINISHED else "its family keeps none"
         raise UserError(f"run {run.key} ({run.config.label}, size {run.config.size}) left no arrays: {why}")
     return arrays
-
-
-def _changed(sweep: Sweep) -> datetime:
-    """Time of the journal's last entry."""
-    changed = lifecycle.recall(SweepFiles(sweep.directory), runs=False).changed
-    return datetime.fromisoformat(changed or sweep.created)
 
 
 def _state(driven: bool, memory: Memory) -> State:

@@ -5,25 +5,22 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from orchestrator.catalogue.reading import Outline, State, StoredSweep
+from orchestrator.catalogue.reading import State, StoredSweep
 from orchestrator.cost import Cost, cost_of
 from orchestrator.home.sweeps import Unreadable
 from orchestrator.report.answer import MixAnswer
 from orchestrator.report.rows import Row, targets
 from orchestrator.report.words.verdicts import verdict_line
 from orchestrator.search.base import MixProgress, Request
-from orchestrator.space.evidence import is_evidence, searcher_of
+from orchestrator.space.evidence import searcher_of
 from orchestrator.terminal.snapshot import by_size
-from trainables.base import RunConfig, Words
-
-UNREADABLE = "unreadable"
-"""In the place of a state."""
+from trainables.base import Words
 
 
 @dataclass(frozen=True)
 class RunStatus:
-    """One run: ``steps_factor`` is above 1 where it trains so many times the usual steps, ``step`` is the last it
-    reported, ``accuracy`` the target's at its end or last evaluation."""
+    """One run. ``steps_factor`` is above 1 if it trains so many times the usual steps; ``step`` is the last reported;
+    ``accuracy`` is the target's at its end or last evaluation."""
 
     key: str
     mix: str
@@ -37,11 +34,10 @@ class RunStatus:
 
 @dataclass(frozen=True)
 class MixStatus:
-    """One mix. ``done`` counts runs of the usual steps; ``learned`` ones reached 80 % of the asymptote; ``left``
-    is the most that may still come (None where the searcher was not asked); ``words`` is the verdict in a line;
-    ``transition`` and ``parameters`` are text, their numbers None if unknown;
-    ``posterior`` is the probability that the transition lies at each of the sizes (above the one before it)
-    and, last, beyond all; empty before any run."""
+    """One mix. ``done`` counts the runs that its transition rests on; ``learned`` ones reached 80 % of the asymptote;
+    ``left`` is the most that may still come (None if the searcher was not asked); ``transition``, ``parameters`` and
+    ``words`` are text; ``posterior`` is the probability of the transition at each size (above the one before it) and,
+    last, beyond all; empty before any run."""
 
     mix: str
     done: int
@@ -117,36 +113,9 @@ def status_of(stored: StoredSweep) -> SweepStatus:
     )
 
 
-def unreadable_json(found: Outline | Unreadable) -> dict[str, Any]:
-    """A sweep that cannot be read, as plain JSON values under the names of :class:`SweepStatus`."""
-    if isinstance(found, Unreadable):
-        return {"id": found.id, "state": UNREADABLE, "why": found.why, "remedy": found.remedy}
-    spec, unreadable = found.spec, found.unreadable
-    return {
-        "id": found.id,
-        "state": found.state.value,
-        "why": unreadable.why,
-        "remedy": unreadable.remedy,
-        "question": spec.question,
-        "profile": spec.profile,
-        "target": spec.target,
-        "sizes": list(spec.sizes),
-        "begun": found.begun.isoformat(timespec="seconds"),
-        "changed": found.changed.isoformat(timespec="seconds"),
-        "runs": [asdict(run) for run in outlined_runs(found)],
-        "damage": list(found.damage),
-    }
-
-
-def outlined_runs(outline: Outline) -> list[RunStatus]:
-    """The runs in the journal of a sweep whose family cannot be imported."""
-    return [
-        RunStatus(
-            *(entry.key, entry.request.mix, entry.request.size, entry.request.seed, entry.request.steps_factor),
-            *(entry.outcome.status.value, entry.outcome.steps, entry.outcome.accuracy.get(outline.spec.target)),
-        )
-        for entry in outline.ended
-    ]
+def unreadable_json(found: Unreadable) -> dict[str, Any]:
+    """A sweep that cannot be read, as plain JSON values."""
+    return {"id": found.id, "state": "unreadable", "why": found.why, "remedy": found.remedy}
 
 
 def _mix(stored: StoredSweep, mix: MixAnswer, row: Row, progress: MixProgress | None, unsearched: str) -> MixStatus:
@@ -154,7 +123,7 @@ def _mix(stored: StoredSweep, mix: MixAnswer, row: Row, progress: MixProgress | 
     running = stored.state is State.RUNNING
     return MixStatus(
         mix=mix.mix,
-        done=sum(run.config.label == mix.mix and is_evidence(run.config) for run in stored.runs),
+        done=row.runs,
         learned=sum(share.learned for share in row.learned),
         diverged=row.diverged,
         failed=row.failed,
@@ -174,21 +143,17 @@ def _mix(stored: StoredSweep, mix: MixAnswer, row: Row, progress: MixProgress | 
 
 
 def _runs(stored: StoredSweep) -> list[RunStatus]:
-    target = stored.spec.target
-    ended = [
-        _run(run.key, run.config, run.outcome.status.value, run.outcome.steps, run.outcome.accuracy.get(target))
-        for run in stored.runs
+    """The runs that ended, then those in training or interrupted."""
+    target, word = stored.spec.target, "training" if stored.state is State.RUNNING else "interrupted"
+    ended = [(run.key, run.config, run.outcome.status.value, run.outcome.steps, run.outcome) for run in stored.runs]
+    begun = [(run.key, run.config, word, run.step, run.curve[-1] if run.curve else None) for run in stored.training]
+    return [
+        RunStatus(
+            *(key, config.label, config.size, config.seed, config.steps_factor),
+            *(status, step, None if scored is None else scored.accuracy.get(target)),
+        )
+        for key, config, status, step, scored in [*ended, *begun]
     ]
-    word = "training" if stored.state is State.RUNNING else "interrupted"
-    begun = [
-        _run(run.key, run.config, word, run.step, run.curve[-1].accuracy.get(target) if run.curve else None)
-        for run in stored.training
-    ]
-    return ended + begun
-
-
-def _run(key: str, config: RunConfig, status: str, steps: int, accuracy: float | None) -> RunStatus:
-    return RunStatus(key, config.label, config.size, config.seed, config.steps_factor, status, steps, accuracy)
 
 
 def _progress(stored: StoredSweep) -> tuple[dict[str, MixProgress], str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from rich.console import Group, RenderableType
@@ -10,10 +10,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.catalogue.lookup import RunPlace
-from orchestrator.catalogue.reading import Outline, State, StoredSweep
-from orchestrator.catalogue.status import MixStatus, RunStatus, SweepStatus, outlined_runs
-from orchestrator.errors import UserError
+from orchestrator.catalogue.reading import RunPlace, State, StoredSweep
+from orchestrator.catalogue.status import RunStatus, SweepStatus
 from orchestrator.home.notes import Notes
 from orchestrator.home.run_files import numbers_of
 from orchestrator.home.sweeps import RunRecord, Unreadable, failures
@@ -22,7 +20,7 @@ from orchestrator.report.table import WIDE, plain_table
 from orchestrator.report.words import numbers
 from orchestrator.report.words.numbers import moment, size_on_disk
 from orchestrator.space.settings import flatten, plain_settings
-from orchestrator.terminal.snapshot import legend, posterior_bar
+from orchestrator.terminal.snapshot import bad_runs, legend, posterior_bar
 from trainables.base import Evaluation, Outcome
 
 STATE_STYLES = {State.RUNNING: "yellow", State.FINISHED: "green", State.INTERRUPTED: "", State.FAILED: "red"}
@@ -33,48 +31,29 @@ SPARKS = 24
 """The most characters of a learning curve."""
 
 
-def sweeps_view(sweeps: Sequence[StoredSweep | Outline | Unreadable], width: int) -> RenderableType:
+def sweeps_view(sweeps: Sequence[StoredSweep | Unreadable], width: int) -> RenderableType:
     """Question, state, findings and size of each sweep: one line a sweep if ``width`` columns hold it, else a
     paragraph. Below them a line for each that cannot be read."""
     known = [each for each in sweeps if not isinstance(each, Unreadable)]
     table = [_sweeps_table(known)] if known and width >= WIDE else map(_sweep_paragraph, known)
-    return Group(*table, *(Text(said, style="yellow") for said in _unread(sweeps)))
-
-
-def outline_view(outline: Outline) -> RenderableType:
-    """A sweep without its family: its state, and the runs in its journal."""
-    spec = outline.spec
-    return Group(
-        Text(f"{outline.id}: {spec.question}", style="bold"),
-        Text.assemble(
-            (outline.state.value, STATE_STYLES[outline.state]),
-            f", begun {moment(outline.begun)}, last changed {moment(outline.changed)}",
-        ),
-        runs_table("size", spec.target, outlined_runs(outline)),
-        Text(f"transitions are not known: {outline.unreadable.why}", style="yellow"),
-    )
+    unread = [(f"unreadable: {each}",) if isinstance(each, Unreadable) else each.damage for each in sweeps]
+    return Group(*table, *(Text(said, style="yellow") for lines in unread for said in lines))
 
 
 def status_view(
     status: SweepStatus, *, runs: bool = False, ascii_only: bool = False, width: int = WIDE
 ) -> RenderableType:
     """A sweep, one row a mix, with its posterior as a bar if ``width`` columns hold it; with ``runs`` every run."""
-    axis = f"{status.size_axis} {status.sizes[0]}-{status.sizes[-1]}"
-    bars, words = [axis] if width >= WITH_BARS else [], status.words
-    table = plain_table("mix", *bars, status.size_axis, words.parameters, "done", words.learned, "now")
+    words, bars = status.words, width >= WITH_BARS
+    axis = [f"{status.size_axis} {status.sizes[0]}-{status.sizes[-1]}"] if bars else []
+    table = plain_table("mix", *axis, status.size_axis, words.parameters, "done", words.learned, "now")
+    for place, column in enumerate(table.columns[len(axis) + 1 :]):
+        column.no_wrap, column.justify = True, "right" if place > 1 else "left"
     for mix in status.mixes:
         bar = posterior_bar(status.sizes, mix.posterior, mix.low, mix.high, ascii_only=ascii_only)
-        table.add_row(
-            Text(mix.mix),
-            *([bar] if bars else []),
-            Text(mix.transition, style="green" if mix.verdict == "found" else ""),
-            Text(mix.parameters),
-            *(str(number) for number in (mix.done, mix.learned, mix.training)),
-        )
-    for column in table.columns[len(bars) + 1 :]:
-        column.no_wrap = True
-    for column in table.columns[len(bars) + 3 :]:
-        column.justify = "right"
+        found = Text(mix.transition, style="green" if mix.verdict == "found" else "")
+        cells = (found, mix.parameters, str(mix.done), str(mix.learned), str(mix.training))
+        table.add_row(Text(mix.mix), *([bar] if bars else []), *cells)
     parts: list[RenderableType] = [
         Text(f"{status.id}: {status.question}", style="bold"),
         Text.assemble(
@@ -86,12 +65,10 @@ def status_view(
         table,
     ]
     parts += [Text(mix.words) for mix in status.mixes if mix.done]
-    parts += [Text(f"{mix.mix}: {said}", style="yellow") for mix in status.mixes if (said := _trouble(mix))]
-    parts += [
-        Text(said, style="yellow")
-        for said in dict.fromkeys(mix.note for mix in status.mixes if mix.left is None)
-        if said
-    ]
+    bad = {mix.mix: bad_runs(mix.diverged, mix.failed) for mix in status.mixes}
+    parts += [Text(f"{mix}: {said}", style="yellow") for mix, said in bad.items() if said]
+    notes = dict.fromkeys(mix.note for mix in status.mixes if mix.left is None and mix.note)
+    parts += [Text(note, style="yellow") for note in notes]
     training = [run for run in status.runs if run.status in ("training", "interrupted")]
     parts += [Text(_training_line(run)) for run in training]
     parts.append(Text(numbers.cost(status.cost), style="dim"))
@@ -113,25 +90,12 @@ def runs_table(size_axis: str, target: str, runs: Sequence[RunStatus]) -> Table:
     return table
 
 
-def sweep_words(stored: StoredSweep | Outline) -> str:
+def sweep_words(stored: StoredSweep) -> str:
     """Each mix with its transition, in one line."""
-    if isinstance(stored, Outline):
-        return "not known without its family"
     return "; ".join(f"{row.mix} {row.size_words}" for row in targets(stored.answer))
 
 
-def _unread(sweeps: Iterable[StoredSweep | Outline | Unreadable]) -> Iterator[str]:
-    """A line for each sweep, or part of one, that cannot be read."""
-    for each in sweeps:
-        if isinstance(each, Unreadable):
-            yield f"unreadable: {each}"
-            continue
-        if isinstance(each, Outline):
-            yield f"without its family: {each.unreadable}"
-        yield from each.damage
-
-
-def _sweeps_table(sweeps: Iterable[StoredSweep | Outline]) -> Table:
+def _sweeps_table(sweeps: Iterable[StoredSweep]) -> Table:
     table = plain_table("sweep", "profile", "state", "runs", "transitions", "disk", "begun")
     for each in sweeps:
         table.add_row(
@@ -148,7 +112,7 @@ def _sweeps_table(sweeps: Iterable[StoredSweep | Outline]) -> Table:
     return table
 
 
-def _sweep_paragraph(each: StoredSweep | Outline) -> RenderableType:
+def _sweep_paragraph(each: StoredSweep) -> RenderableType:
     profile = f"{each.spec.profile}, " if each.spec.profile else ""
     said = Text.assemble(
         profile,
@@ -160,11 +124,6 @@ def _sweep_paragraph(each: StoredSweep | Outline) -> RenderableType:
     return Group(Text(each.id, style="bold"), Padding(said, (0, 0, 0, 2)))
 
 
-def _trouble(mix: MixStatus) -> str:
-    counts = ((mix.diverged, "diverged"), (mix.failed, "failed"))
-    return ", ".join(f"{count} {word}" for count, word in counts if count)
-
-
 def _steps(run: RunStatus) -> str:
     return f"{run.step} (x{run.steps_factor})" if run.steps_factor > 1 else str(run.step)
 
@@ -174,17 +133,17 @@ def _training_line(run: RunStatus) -> str:
     return f"  {run.status} {run.key}: {run.mix} {run.size} seed {run.seed}: {accuracy}"
 
 
-def run_view(stored: StoredSweep, place: RunPlace, *, ascii_only: bool = False) -> RenderableType:
+def run_view(place: RunPlace, *, ascii_only: bool = False) -> RenderableType:
     """One run: settings, outcome, learning curve, traceback."""
-    spec = stored.spec
+    stored, spec = place.sweeps[0], place.sweeps[0].spec
     ended = {run.key: run for run in stored.runs}.get(place.key)
     begun = {run.key: run for run in stored.training}.get(place.key)
-    config = ended.config if ended else begun.config if begun else None
-    if config is None:
-        raise UserError(f"run {place.key} ended while it was being read; ask again")
+    run = ended or begun
+    assert run is not None, "the place of a run names sweeps that hold it"
+    config = run.config
     facts = {
         "run": place.key,
-        "sweep": ", ".join(place.sweeps),
+        "sweep": ", ".join(each.id for each in place.sweeps),
         "mix": config.label,
         spec.size_axis: str(config.size),
         "seed": str(config.seed),
@@ -228,7 +187,7 @@ def curve_table(curve: Sequence[Evaluation], *, ascii_only: bool = False) -> Ren
 
 
 def sparkline(shares: Sequence[float], blocks: str = BLOCKS) -> str:
-    """Shares in [0, 1] as small bars, at most :data:`SPARKS` of them: means of neighbours where there are more."""
+    """Shares in [0, 1] as small bars, at most :data:`SPARKS` of them: means of neighbours if there are more."""
     count = min(len(shares), SPARKS)
     bars = []
     for place in range(count):

@@ -70,7 +70,7 @@ def figure_command(
             help=f"The file to write ({', '.join(PICTURES)}); by default figure.pdf in the sweep's directory."
         ),
     ] = None,
-    style: Annotated[Style, typer.Option(help="paper: fonts inside, with a caption and BibTeX.")] = Style.PAPER,
+    style: Annotated[Style, typer.Option(help="paper: fonts inside, with a caption.")] = Style.PAPER,
     width: Annotated[str, typer.Option(help="How wide, in in, cm, mm or pt; a paper's column is often 3.3in.")] = "7in",
     home: HomeOption = HOME,
     debug: Debug = False,
@@ -108,7 +108,7 @@ def figure_command(
         return
     with paper.embedded():
         typer.echo(f"figure  {save(paper.paper_figure(stored.spec, stored.answer, inches), path)}")
-    typer.echo(f"\n{paper.caption(stored.sweep, stored.answer)}\n\n{paper.bibtex(stored.sweep)}")
+    typer.echo(f"\n{paper.caption(stored.sweep, stored.answer)}")
 
 
 def _draw_variants(variants: Sequence[StoredSweep], path: Path, style: Style, inches: float) -> None:
@@ -129,9 +129,7 @@ def _draw_variants(variants: Sequence[StoredSweep], path: Path, style: Style, in
         return
     with paper.embedded():
         typer.echo(f"figure  {save(variants_figure(found, width_in=inches), path)}")
-    sweeps = [each.sweep for each in variants]
-    typer.echo(f"\n{paper.variants_caption(sweeps, found)}\n")
-    typer.echo("\n\n".join(map(paper.bibtex, sweeps)))
+    typer.echo(f"\n{paper.variants_caption([each.sweep for each in variants], found)}")
 
 
 def compare_command(

@@ -85,15 +85,10 @@ def status_command(
       status add_vs_add_prod --watch  that of a search space, again and again
     """
     from orchestrator.catalogue.status import status_of
-    from orchestrator.home.sweeps import UnreadableError
 
     if watch and json_:
         raise UserError("--watch shows the status again and again, --json prints it once: give one of them")
-    try:
-        status = status_of(open_sweep(sweep, home))
-    except UnreadableError as error:
-        _show_outline(error.unreadable.id, home, json_=json_)
-        raise
+    status = status_of(open_sweep(sweep, home))
     if json_:
         typer.echo(json.dumps(status.to_json(), indent=1))
     elif watch:
@@ -138,19 +133,13 @@ def logs_command(
     debug: Debug = False,
 ) -> None:
     """Show one run: settings, learning curve, why it failed."""
-    from orchestrator.catalogue.lookup import find_run
-    from orchestrator.catalogue.reading import read_sweep
+    from orchestrator.catalogue.reading import find_run
     from orchestrator.catalogue.views import run_view
     from orchestrator.home.files import Home
-    from orchestrator.home.sweeps import Sweep, sweep_in
     from orchestrator.terminal.snapshot import speaks_ascii
 
-    place = Home(home.resolve())
-    found = find_run(place, run)
-    readable = [each for each in found.sweeps if isinstance(sweep_in(place, each), Sweep)]
     console = wide_console()
-    stored = read_sweep(place, (readable or found.sweeps)[0])
-    console.print(run_view(stored, found, ascii_only=speaks_ascii(console)))
+    console.print(run_view(find_run(Home(home.resolve()), run), ascii_only=speaks_ascii(console)))
 
 
 def open_sweep(sweep: str | None, home: Path) -> StoredSweep:
@@ -190,23 +179,6 @@ def _newest(place: Home, ids: list[str]) -> StoredSweep:
 def warn(text: str) -> None:
     """Say on stderr what does not stop a command."""
     typer.echo(f"warning: {text}", err=True)
-
-
-def _show_outline(sweep_id: str, home: Path, *, json_: bool) -> None:
-    """Print what is known of a sweep whose family is not to be had; nothing where not even that is."""
-    from orchestrator.catalogue.reading import Outline, read_known
-    from orchestrator.catalogue.status import unreadable_json
-    from orchestrator.catalogue.views import outline_view
-    from orchestrator.home.files import Home
-
-    known = read_known(Home(home.resolve()), sweep_id)
-    if isinstance(known, Outline):
-        if json_:
-            typer.echo(json.dumps(unreadable_json(known), indent=1))
-        else:
-            wide_console().print(outline_view(known))
-        for said in known.damage:
-            warn(said)
 
 
 def wide_console() -> Console:

@@ -77,7 +77,7 @@ def rm_command(
     from orchestrator.home.files import Home
     from orchestrator.home.run_files import directory_bytes
     from orchestrator.home.sweeps import UnreadableError
-    from orchestrator.report.words.numbers import size_on_disk
+    from orchestrator.report.words.numbers import counted, size_on_disk
 
     try:
         stored = open_sweep(sweep, home)
@@ -89,7 +89,7 @@ def rm_command(
     else:
         sweep_id, space, running = stored.id, stored.spec.name, stored.state is State.RUNNING
         freed = size_on_disk(stored.disk_bytes)
-        said = [f"{sweep_id}: {stored.state}, {len(stored.runs)} runs, {freed}", f"  {sweep_words(stored)}"]
+        said = [f"{sweep_id}: {stored.state}, {counted(len(stored.runs), 'run')}, {freed}", f"  {sweep_words(stored)}"]
     if running:
         raise UserError(f"{sweep_id} is being run; stop it first (Ctrl-C where it runs), then delete it")
     for line in said:

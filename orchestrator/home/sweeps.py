@@ -73,13 +73,11 @@ RESTORE = "Restore it from a copy, or remove the sweep with `rm`."
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A sweep that cannot be read: the reason and a remedy. ``sweep`` is set if its files are whole and only its family
-    cannot be imported: its settings are then plain values."""
+    """A sweep that cannot be read: the reason and a remedy."""
 
     id: str
     why: str
     remedy: str
-    sweep: Sweep | None = None
 
     def __str__(self) -> str:
         return f"{self.id} cannot be read: {self.why}. {self.remedy}"
@@ -119,7 +117,7 @@ def sweep_in(home: Home, sweep_id: str) -> Sweep | Unreadable:
 def without_family(sweep: Sweep, why: str) -> Unreadable:
     """A sweep whose family cannot be imported, or refuses the settings."""
     remedy = f"Make {sweep.spec.family} as it was importable from here."
-    return Unreadable(sweep.id, why, remedy, sweep)
+    return Unreadable(sweep.id, why, remedy)
 
 
 def _begun(files: SweepFiles) -> Begun:

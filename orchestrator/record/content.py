@@ -22,7 +22,7 @@ A censored or unknown value is left out. ``+`` in a mix is written ``.`` in metr
 MLflow adds ``system/NAME``, how busy the driver's machine was.
 
 Artifacts: of a run ``arrays.npz`` (what its family keeps of the model), ``probes/PROBE.npz``, and for the first seed of
-each size a picture ``ARRAY.png`` of every array that has one (orchestrator/report/figures/probes.py), or
+each size a picture ``ARRAY.png`` of every array that has one (orchestrator/report/figures/runs.py), or
 ``traceback.txt``; of a transition ``curve.png``, ``runs.csv`` (its runs) and ``transition.json`` (points, curves,
 probabilities and estimates); of a sweep ``report.html``, ``transitions.png`` and ``.svg``, ``answer.txt`` and
 ``.json``, ``environment.json`` and ``search_space.yaml``, which ``run`` takes as it is.

@@ -41,7 +41,7 @@ from orchestrator.record.store import (
 )
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.figures.comparisons import main_figure
-from orchestrator.report.figures.probes import save_pictures
+from orchestrator.report.figures.runs import save_pictures
 from orchestrator.report.figures.style import save, save_both
 from orchestrator.report.figures.transitions import curve_figure
 from trainables.base import Status

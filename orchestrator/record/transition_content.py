@@ -125,7 +125,7 @@ def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
         params={},
         samples=finite(tuple(Sample(name, value) for name, value in metrics.items())),
         note=_ended_note(sweep, text, state),
-        texts={"answer.txt": text + "\n", "answer.json": json.dumps(answer.to_json(), indent=1)},
+        texts={"answer.txt": text + "\n", "answer.json": json.dumps(asdict(answer), indent=1)},
     )
 
 

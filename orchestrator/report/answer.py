@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
-
-from pydantic import TypeAdapter
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
 
 from orchestrator.space.evidence import is_evidence, point_of
 from orchestrator.space.settings import difference
@@ -141,15 +138,6 @@ class Answer:
             if each.mix == name:
                 return each
         raise KeyError(name)
-
-    def to_json(self) -> dict[str, Any]:
-        """A dictionary of plain JSON values; :meth:`from_json` is its inverse."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Answer:
-        """Read what :meth:`to_json` wrote. Raises ``ValueError``, saying where, for anything else."""
-        return TypeAdapter(cls).validate_python(dict(data))
 
 
 def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]], stopped: Collection[str] = ()) -> Answer:

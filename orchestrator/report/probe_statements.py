@@ -23,7 +23,7 @@ from orchestrator.space.expected import Expectation
 
 PREFIX = "probe/"
 FEWEST = 4
-"""Runs on each side below which nothing is said: three cannot reach .05."""
+"""Runs on each side below which no verdict is given: three cannot reach .05."""
 SHUFFLES, ALL_SIGNS = 4999, 12
 """Random permutations behind a p; the gaps of up to so many runs have all their signs tried."""
 

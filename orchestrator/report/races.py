@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-from scipy.stats import binom
+from matplotlib.ticker import FuncFormatter, NullLocator
 
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import CONFIDENCE
@@ -27,8 +27,6 @@ from orchestrator.transition.types import Estimate
 
 SPENT, SECONDS, ARRIVED, GAP = "spent_", "seconds_", "arrived_", "gap_"
 HEIGHT_IN = 2.8
-EDGES_IN, GAP_IN = (0.62, 0.08, 0.3, 0.45), 0.62
-"""Inches: left of the panels, right of, above (a title apart) and below them; between them."""
 SMALLEST = 1e-12
 """Gaps below it are drawn there."""
 
@@ -93,6 +91,8 @@ def median(ratios: Sequence[Bounds], confidence: float) -> Estimate:
     """
     lows, highs = sorted(one.low for one in ratios), sorted(one.high for one in ratios)
     least, most = _middle(lows), _middle(highs)
+    from scipy.stats import binom
+
     # The largest k for which the k-th smallest and the k-th largest hold the median that often.
     k = int(binom.ppf((1 - confidence) / 2, len(ratios), 0.5))
     k = k if binom.cdf(k - 1, len(ratios), 0.5) <= (1 - confidence) / 2 else k - 1
@@ -126,29 +126,31 @@ def race_figure(spec: SweepSpec, runs: Sequence[RunRecord], found: Sequence[Spee
     from the least to the largest. Right the speed-up of the target against size, for every mix. None without races."""
     if not found:
         return None
-    figure = style.fixed_figure(HEIGHT_IN + style.title_in(title))
-    losses, ratios = _two(figure, style.title_in(title))
+    figure = style.new_figure(HEIGHT_IN + style.title_in(title))
+    losses, ratios = figure.subplots(1, 2)
     fullest = max({one.mix for one in found}, key=lambda mix: len(spec.mix_named[mix].tasks))
     largest = max(one.size for one in found if one.mix == fullest)
     _draw_losses(losses, [run for run in races(runs, fullest) if run.config.size == largest])
     losses.set_title(f"{fullest}, {largest} {spec.size_axis}", fontsize=style.TEXT, loc="left", color=style.INK)
     for place, mix in enumerate(spec.mixes):
         _draw_speed_ups(ratios, [one for one in found if one.mix == mix.name], place, mix.name)
-    _finish(ratios, spec, sorted({one.size for one in found}))
+    ratios.axhline(1.0, color=style.GREY, linewidth=0.8, linestyle=(0, (4, 3)))
+    ratios.set_xscale("log")
+    ratios.set_yscale("log")
+    sizes = sorted({one.size for one in found})
+    ratios.set_xticks(sizes[:: math.ceil(len(sizes) / 5)], minor=False)
+    ratios.xaxis.set_minor_locator(NullLocator())
+    ratios.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f}"))
+    for set_formatter in (ratios.yaxis.set_major_formatter, ratios.yaxis.set_minor_formatter):
+        set_formatter(FuncFormatter(lambda value, _: f"{value:g}"))  # A speed-up seldom spans a decade.
+    ratios.set_xlabel(spec.size_axis)
+    ratios.set_ylabel(f"times less that {spec.target} spends")
     for axes in (losses, ratios):
+        style.dress(axes)
         axes.legend(frameon=False, fontsize=style.SMALL, loc="best")
     if title:
         style.title(figure, title)
     return figure
-
-
-def _two(figure: Figure, title_in: float) -> list[Axes]:
-    """Two panels side by side, with room for their labels."""
-    width, height = figure.get_size_inches()
-    left, right, above, below = EDGES_IN
-    wide = (width - left - right - GAP_IN) / 2
-    high = height - title_in - above - below
-    return [style.panel(figure, left + (wide + GAP_IN) * x, title_in + above, wide, high) for x in (0, 1)]
 
 
 def _draw_losses(axes: Axes, runs: Sequence[RunRecord]) -> None:
@@ -163,7 +165,6 @@ def _draw_losses(axes: Axes, runs: Sequence[RunRecord]) -> None:
     axes.set_ylim(top=10)
     axes.set_xlabel("spent")
     axes.set_ylabel("loss above the solution's, of the first")
-    style.dress(axes)
 
 
 def _gap_at(track: Sequence[tuple[float, float]], at: float) -> float:
@@ -176,8 +177,8 @@ def _draw_speed_ups(axes: Axes, found: Sequence[SpeedUp], place: int, label: str
     """A median as a point, its interval as a bar; a triangle points to an open side."""
     colour, marker = style.COLOURS[place % len(style.COLOURS)], style.MARKERS[place % len(style.MARKERS)]
     known = [(one.size, one.spent.value) for one in found if one.spent.value is not None]
-    sizes, values = [size for size, _ in known], [value for _, value in known]
-    axes.plot(sizes, values, color=colour, marker=marker, markersize=4, linewidth=1.0, label=label)
+    look: dict[str, Any] = {"color": colour, "markersize": 4, "linewidth": 1.0}
+    axes.plot([size for size, _ in known], [value for _, value in known], marker=marker, label=label, **look)
     for one in found:
         low, high = one.spent.low, one.spent.high
         if low is not None and high is not None:
@@ -186,19 +187,3 @@ def _draw_speed_ups(axes: Axes, found: Sequence[SpeedUp], place: int, label: str
             axes.plot([one.size], [low], color=colour, marker=6, markersize=4, alpha=0.6)
         elif high is not None:
             axes.plot([one.size], [high], color=colour, marker=7, markersize=4, alpha=0.6)
-
-
-def _finish(axes: Axes, spec: SweepSpec, shown: Sequence[int]) -> None:
-    axes.axhline(1.0, color=style.GREY, linewidth=0.8, linestyle=(0, (4, 3)))
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.xaxis.set_major_locator(FixedLocator(shown[:: math.ceil(len(shown) / 5)]))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f}"))
-    # A speed-up seldom spans a decade: the numbers between are labelled, too.
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.tick_params(axis="y", which="both", labelsize=style.SMALL)
-    axes.set_xlabel(spec.size_axis)
-    axes.set_ylabel(f"times less that {spec.target} spends")
-    style.dress(axes)

@@ -137,14 +137,14 @@ def _percent(share: Share) -> str:
 
 @dataclass(frozen=True)
 class MixScaling:
-    """How the transition of one mix moves along the setting; ``law`` is None where too little is known."""
+    """Growth of the transition of one mix along the setting; ``law`` is None if too little is known."""
 
     mix: str
     law: Scaling | None
 
 
 def can_scale(compared: Sequence[Compared]) -> bool:
-    """Whether these are variants of one space that differ in a number."""
+    """True for variants of one space that differ in a number."""
     return len(compared) > 1 and len({(each.space, each.along) for each in compared}) == 1 and bool(compared[0].along)
 
 

@@ -3,10 +3,10 @@
 The rule, for every statement about what a mix saves, at 90 %:
 
 * *undecided*: the comparison is. The ratio's interval holds 1 (and savings of 1.3x), or a curve levels off or falls
-  again, or fewer than four runs a side lie between the two transitions, or they differ no more than by chance.
+  again, or fewer than four runs a side stand between the two transitions, or they differ no more than by chance.
 * A claim of N times fewer parameters *agrees* if the interval excludes 1 and holds N. The saving is *smaller than
-  claimed*, or *larger*, if the interval excludes 1 and lies below N, or above it. The claim is *contradicted* if the
-  mix needs more, or if the interval holds 1 and ends below 1.3.
+  claimed*, or *larger*, if the interval excludes 1 and ends below N, or begins above it. The claim is *contradicted*
+  if the mix needs more, or if the interval holds 1 and ends below 1.3.
 * A claim of fewer parameters without a number is one of any factor of 1.3 or more.
 * A claim of no effect *agrees* if the interval ends below 1.3, and is *contradicted* if it begins there.
 * A statement with a control is undecided unless the control is learned: what fails there says nothing of the mix.
@@ -102,7 +102,7 @@ def judge_law(space: str, expected: Expectation, compared: Sequence[Compared], s
     for each in mix_scalings(compared):
         if expected.mix not in ("*", each.mix):
             continue
-        found, agreement = "too few transitions lie within the sizes", Agreement.UNDECIDED
+        found, agreement = "too few transitions are within the sizes", Agreement.UNDECIDED
         if (law := each.law) is not None:
             found = f"exponent {law.exponent:.2f} [{law.low:.2f}, {law.high:.2f}]"
             if law.bounded:

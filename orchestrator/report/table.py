@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -23,14 +22,11 @@ from orchestrator.report.side_by_side import (
 )
 from orchestrator.report.words import numbers
 from orchestrator.report.words.next_step import NextStep
-from orchestrator.report.words.numbers import exact
 from orchestrator.report.words.verdicts import caveats, estimate, sentences, size_words, verdict_lines
 from orchestrator.transition.posterior import Threshold, under
 from orchestrator.transition.types import LEVEL, Estimate, Verdict
 from trainables.base import Family
 
-SAME = 1.05
-"""Sizes closer than this factor count as the same."""
 WIDE = 120
 """Columns from which a comparison fits one table."""
 PLAIN_WIDTH = 200
@@ -86,12 +82,7 @@ def answer_table(answer: Answer) -> AnswerTable:
 
 def _lines(answer: Answer) -> list[Line]:
     """The target in every mix, then the other tasks."""
-    found = rows(answer)
-    lines = []
-    for row, mix in zip([row for row in found if row.is_target], answer.mixes, strict=True):
-        lines.append(_line(row))
-        lines += [_absolute_line(answer, mix)] if _differs(row) else []
-    return lines + [_line(row) for row in found if not row.is_target]
+    return [_line(row) for row in sorted(rows(answer), key=lambda row: not row.is_target)]
 
 
 def _line(row: Row) -> Line:
@@ -103,31 +94,6 @@ def _recipe_lines(under: Sequence[Compared]) -> list[Line]:
         Line((row.label, row.mix, row.size_words, row.count_words, row.runs_words, row.saving), lead=True)
         for row in comparison_rows(under)
     ]
-
-
-def _absolute_line(answer: Answer, mix: MixAnswer) -> Line:
-    task, found = mix.target, mix.target.transition
-    smallest, largest = answer.tested(found)
-    size = _absolute(found.absolute, smallest.size, largest.size)
-    count = _absolute(task.absolute_total, smallest.total, largest.total)
-    return Line((f"{mix.mix} at {answer.words.score} {LEVEL:.1f}", size, count, ""), lead=False)
-
-
-def _absolute(found: Estimate, smallest: float, largest: float) -> str:
-    """An absolute estimate has no verdict of its own: a missing side stands for one."""
-    if found.value is None and found.low is not None and found.high is None:
-        return f"above {exact(found.low)}"
-    if found.value is None and found.low is None and found.high is not None:
-        return f"below {exact(found.high)}"
-    return estimate(found, smallest, largest, Verdict.UNDECIDED if found.value is None else Verdict.FOUND, None)
-
-
-def _differs(row: Row) -> bool:
-    """True if the size at absolute accuracy 0.8 is another one than the transition."""
-    relative, absolute = row.size.value, row.absolute.value
-    if relative is None or absolute is None:
-        return (relative is None) != (absolute is None)
-    return abs(math.log(relative / absolute)) > math.log(SAME)
 
 
 def _notes(answer: Answer) -> list[str]:

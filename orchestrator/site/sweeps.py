@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from orchestrator.catalogue.lookup import Unfinished, in_training
-from orchestrator.catalogue.reading import Outline, State, StoredSweep, read_known
+from orchestrator.catalogue.reading import State, StoredSweep, read_known
 from orchestrator.errors import UserError
 from orchestrator.home.files import Home
 from orchestrator.home.lifecycle import is_driven
@@ -26,8 +26,8 @@ from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.page import render
 from orchestrator.report.page.report import PageContent, Served, page
 from orchestrator.report.probed import structures, told
-from orchestrator.report.words.next_step import Paragraph, in_short
-from orchestrator.report.words.verdicts import sentences, verdict_lines
+from orchestrator.report.words.next_step import Paragraph, judged
+from orchestrator.report.words.verdicts import caveats, sentences, verdict_lines
 from orchestrator.site.resuming import Resuming
 from orchestrator.transition.types import LEVEL
 
@@ -53,32 +53,30 @@ class Link:
 
 @dataclass(frozen=True)
 class Entry:
-    """One sweep. ``about`` tells it from others of the same question. ``headline`` is its answer in a sentence,
-    ``verdicts`` a line a mix, ``told`` says more; ``why`` is the reason it cannot be read. ``figure``, ``narrow`` (for
-    a phone) and ``report`` are addresses, ``""`` for none. Of one that runs: ``training`` now, ``stoppable`` mixes and
-    requests to stop, ``asked``. Of an interrupted one: ``again``, the command that resumes it, ``resumable`` by a
-    button, and ``resuming``, the state of a process that did."""
+    """One sweep on the page: addresses are ``""`` if there is none, ``why`` is the reason it cannot be read."""
 
     id: str
-    question: str
-    profile: str
-    state: str
-    runs: int
-    begun: datetime
-    changed: datetime
+    state: str = "unreadable"
+    why: str = ""
+    question: str = ""
+    about: str = ""
+    profile: str = ""
+    runs: int = 0
+    begun: datetime | None = None
+    changed: datetime | None = None
     headline: str = ""
     verdicts: tuple[str, ...] = ()
     told: tuple[Paragraph, ...] = ()
-    why: str = ""
+    report: str = ""
     figure: str = ""
     narrow: str = ""
-    about: str = ""
-    report: str = ""
     links: tuple[Link, ...] = ()
     training: tuple[str, ...] = ()
     stoppable: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
+    """Requests to stop."""
     again: str = ""
+    """The command that resumes it."""
     resumable: bool = False
     resuming: str = ""
 
@@ -199,7 +197,7 @@ class SweepPages:
             self._resuming.begin(self._home.sweep(sweep_id))
 
     def _once(self, kind: str, sweep_id: str, signature: object, make: Callable[[], Made]) -> Made:
-        """What ``make`` gives, made again only if the signature has changed."""
+        """The result of ``make``, made again only if the signature has changed."""
         if (known := self._kept.get((kind, sweep_id))) is None or known[0] != signature:
             known = self._kept[kind, sweep_id] = (signature, make())
         made: Made = known[1]
@@ -225,66 +223,65 @@ class SweepPages:
         written = files.journal.stat() if files.journal.is_file() else None
         return written and (written.st_mtime_ns, written.st_size), is_driven(files)
 
-    def _known(self, sweep_id: str) -> StoredSweep | Outline | Unreadable:
+    def _known(self, sweep_id: str) -> StoredSweep | Unreadable:
         """A sweep as read last."""
         return self._once("read", sweep_id, self._signature(sweep_id), lambda: read_known(self._home, sweep_id))
 
     def _entry(self, sweep_id: str, links: tuple[Link, ...], shown: bool) -> Entry:
         found = self._known(sweep_id)
         if isinstance(found, Unreadable):
-            now = datetime.now(UTC)
-            return Entry(sweep_id, "", "", "unreadable", 0, now, now, why=str(found))
-        runs = found.counted
-        known = Entry(
-            found.id, found.spec.question, found.spec.profile, found.state.value, runs, found.begun, found.changed
-        )
-        if isinstance(found, Outline):
-            return replace(known, why=str(found.unreadable))
-        said = sentences(found.answer)[0] if shown else "see its report for the answer"
-        known = replace(
-            known,
-            about=", ".join(filter(None, (found.spec.variant, found.answer.subject))),
-            headline=said,
-            verdicts=verdict_lines(found.answer) if shown else (),
+            return Entry(sweep_id, why=str(found))
+        answer = found.answer
+        drawn = f"{found.id}.svg?{len(found.runs)}" if shown and found.runs else ""
+        entry = Entry(
+            found.id,
+            found.state.value,
+            question=found.spec.question,
+            about=", ".join(filter(None, (found.spec.variant, answer.subject))),
+            profile=found.spec.profile,
+            runs=found.counted,
+            begun=found.begun,
+            changed=found.changed,
+            headline=sentences(answer)[0] if shown else "see its report for the answer",
+            verdicts=verdict_lines(answer) if shown else (),
             told=self._once("told", found.id, self._signature(found.id), lambda: _told_of(found)) if shown else (),
-            figure=f"figure/{found.id}.svg?{len(found.runs)}" if shown and found.runs else "",
-            narrow=f"narrow/{found.id}.svg?{len(found.runs)}" if shown and found.runs else "",
             report=f"sweep/{found.id}",
+            figure=drawn and f"figure/{drawn}",
+            narrow=drawn and f"narrow/{drawn}",
             links=links,
         )
         if found.state is State.INTERRUPTED:
-            files, at_it = self._home.sweep(found.id), self._resuming.at_it(found.id)
-            known = replace(known, again=self._resuming.command(files), resuming=self._resuming.said(found.id))
-            return replace(known, resumable=not at_it)
-        return self._underway(known, found) if found.state is State.RUNNING else known
+            resuming = self._resuming
+            again, said = resuming.command(self._home.sweep(found.id)), resuming.said(found.id)
+            return replace(entry, again=again, resuming=said, resumable=not resuming.at_it(found.id))
+        return self._underway(entry, found) if found.state is State.RUNNING else entry
 
     def _underway(self, entry: Entry, found: StoredSweep) -> Entry:
         """The same with runs in training, mixes that can be stopped, and requests to stop."""
         files, ended = self._home.sweep(found.id), frozenset(run.key for run in found.runs)
-        axis, target = found.spec.size_axis, found.spec.target
-        training = in_training(found.spec, files, ended, _say_nothing)
+        training = in_training(found.spec, files, ended, lambda said: None)  # Files being written: on the next page.
         asked = [str(each) for each in asked_to_stop(files) if not (each.mix in found.stopped or each.key in ended)]
-        going = {mix.name for mix in found.spec.mixes} - found.stopped
+        going = [mix.name for mix in found.spec.mixes if mix.name not in found.stopped]
         return replace(
             entry,
-            training=tuple(_training_words(each, axis, target) for each in training),
-            stoppable=tuple(mix.name for mix in found.spec.mixes if mix.name in going and len(going) > 1),
+            training=tuple(_training_words(each, found.spec.size_axis, found.spec.target) for each in training),
+            stoppable=tuple(going) if len(going) > 1 else (),
             asked=tuple(asked),
         )
 
 
 def _told_of(found: StoredSweep) -> tuple[Paragraph, ...]:
-    """Certainty of a sweep's answer, runs that disagree, and, once it has ended, structure inside its models."""
-    running = found.state is State.RUNNING
-    held = () if running else structures(found.answer, found.runs, found.spec.make_family())
-    return (*in_short(found.answer), *told(held, found.answer.words))
+    """Certainty, caveats, and, once the sweep has ended, structure inside its models."""
+    sure, mind = judged(found.spec, found.answer)[:1], " ".join(caveats(found.answer))
+    held = () if found.state is State.RUNNING else structures(found.answer, found.runs, found.spec.make_family())
+    told_of = told(held, found.answer.words)
+    return (*sure, *([Paragraph("What to mind", mind)] if mind else []), *told_of)
 
 
 def _report(stored: StoredSweep) -> str:
     """The page of a sweep, one folder below that of all sweeps."""
-    served = Served(f"../#{stored.id}", f"../mark/{stored.id}", _mark(stored))
-    if stored.state is State.FINISHED:
-        served = Served(served.index)
+    ended = stored.state is State.FINISHED
+    served = Served(f"../#{stored.id}", "" if ended else f"../mark/{stored.id}", "" if ended else _mark(stored))
     return page(PageContent(stored.sweep, stored.state.value, stored.answer, stored.runs, served))
 
 
@@ -300,10 +297,6 @@ def _training_words(run: Unfinished, axis: str, target: str) -> str:
         return f"{said}: starting"
     accuracy = run.curve[-1].accuracy.get(target)
     return f"{said}: step {run.step}" + ("" if accuracy is None else f", {accuracy:.2f}")
-
-
-def _say_nothing(said: str) -> None:
-    """A stack whose files are being written is on the next page."""
 
 
 def age(now: datetime, then: datetime) -> str:

@@ -9,9 +9,7 @@ from rich.text import Text
 from orchestrator.cost import Plan
 from orchestrator.report.words import numbers
 from orchestrator.report.words.numbers import number, rough_duration
-from orchestrator.space.arms import phases_text
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.settings import difference
 from orchestrator.space.spaces import Space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.tuning.words import asked_text, found_text
@@ -30,23 +28,11 @@ def print_spaces(spaces: list[Space], console: Console) -> None:
 def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console, place: str = "") -> None:
     """The sweep about to start: mixes, sizes, seeds, method, profile and why, devices, estimate, warnings. ``place`` is
     its home, if worth showing."""
-    family = spec.make_family()
-    subject = family.subject()
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for label, value in (
-        ("target", f"{spec.target}, {subject}" if subject else spec.target),
-        ("mixes", numbers.mixes(spec)),
-        *(("arm", f"{name}: {said}") for name, said in _phased(spec).items()),
-        *(
-            ("recipe", f"{name} ({difference(spec.settings, settings)})")
-            for name, settings in spec.recipe_settings.items()
-        ),
-        ("budget", _budget(spec)),
-        (spec.size_axis, " ".join(map(str, spec.sizes))),
-        ("seeds", " ".join(map(str, spec.seed_list))),
-        ("search", numbers.search(spec.search.method, spec.search.settings)),
+        *numbers.asked(spec).items(),
         *([("tune", asked_text(spec.tune))] if spec.tune is not None else []),
         *(("tuned", found_text(mix, found, spec.tune)) for mix, found in spec.tuned.items()),
         ("profile", f"{spec.profile} ({spec.profile_reason})" if spec.profile else "none"),
@@ -111,21 +97,6 @@ def _memory(spec: SweepSpec, hardware: Hardware, plan: Plan) -> list[str]:
         f"runs from {spec.size_axis} {large[0]} on will not fit into memory: one of {large[-1]} needs "
         f"{family.memory(large[-1]) / 1e9:.0f} GB, a stack has {there / 1e9:.0f}; drop these sizes or lower the batch"
     ]
-
-
-def _phased(spec: SweepSpec) -> dict[str, str]:
-    """The arms of several phases, by name."""
-    return {mix.plain_name: phases_text(mix) for mix in spec.mixes if len(mix.phases) > 1}
-
-
-def _budget(spec: SweepSpec) -> str:
-    as_much = f"as many examples of {spec.target} as {spec.baseline}"
-    examples = " and examples" if spec.family_class.divides_examples else ""
-    return {
-        "total": f"the same steps{examples} for every mix",
-        "target": f"for every mix {as_much}",
-        "both": f"every mix with the same steps{examples}, and with {as_much}",
-    }[spec.budget]
 
 
 def _nodes(spec: SweepSpec, hardware: Hardware) -> str:

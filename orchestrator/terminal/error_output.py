@@ -33,7 +33,7 @@ def exit_code_of(command: Callable[[], int | None], *, debug: bool) -> int:
     except KeyboardInterrupt:
         code = INTERRUPTED
     if code == INTERRUPTED:
-        say("interrupted")
+        say("interrupted", head="")
     return code
 
 
@@ -70,9 +70,9 @@ def _system(error: OSError) -> str:
     return f"{error.strerror}{place} (run again with --debug for the traceback)"
 
 
-def say(message: str) -> None:
+def say(message: str, head: str = "error: ") -> None:
     """Print an error on stderr; a closed pipe is not worth another one."""
     try:
-        Console(stderr=True, soft_wrap=True).print(Text.assemble(("error: ", "bold red"), message), highlight=False)
+        Console(stderr=True, soft_wrap=True).print(Text.assemble((head, "bold red"), message), highlight=False)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

@@ -19,7 +19,14 @@ from rich.text import Text
 from orchestrator.report.table import plain_table
 from orchestrator.report.words.numbers import duration, number, time_range
 from orchestrator.search.base import MixProgress
-from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot, posterior_bar, speaks_ascii
+from orchestrator.terminal.snapshot import (
+    Counts,
+    RunProgress,
+    Snapshot,
+    bad_runs,
+    posterior_bar,
+    speaks_ascii,
+)
 
 REFRESHES_PER_S = 2.0
 STATUS_EVERY_S = 30.0
@@ -130,9 +137,8 @@ def render(snapshot: Snapshot, last: str, width: int, *, ascii_only: bool = Fals
     ]
     if snapshot.in_flight:
         parts.append(_in_training(snapshot, width))
-    parts += [
-        Text(f"{name}: {said}", style="yellow") for name, counts in snapshot.counts.items() if (said := _bad(counts))
-    ]
+    bad = {name: bad_runs(counts.diverged, counts.failed) for name, counts in snapshot.counts.items()}
+    parts += [Text(f"{name}: {said}", style="yellow") for name, said in bad.items() if said]
     parts += [Text(warning, style="yellow") for warning in snapshot.warnings]
     if last:
         parts.append(Text(f"last: {last}", style="dim", no_wrap=True, overflow="crop" if ascii_only else "ellipsis"))
@@ -180,12 +186,6 @@ def _in_training(snapshot: Snapshot, width: int) -> Table:
     if len(cells) > MOST_CELLS:
         table.add_row(Text(f"and {len(cells) - MOST_CELLS} more", style="dim"))
     return table
-
-
-def _bad(counts: Counts) -> str:
-    return ", ".join(
-        f"{count} {word}" for count, word in ((counts.diverged, "diverged"), (counts.failed, "failed")) if count
-    )
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ class TimeLeft:
 class Snapshot:
     """A sweep at one moment.
 
-    ``posteriors`` holds, for a mix with runs, the probability that its transition lies at each of the sizes (above the
+    ``posteriors`` holds, for a mix with runs, the probability of its transition at each of the sizes (above the
     one before it) and, last, beyond all of them, ``verdicts`` its transition in words. ``left`` is the time left, None
     before it is known; at 0 the range has run out, and no run has ended since. ``trained_s`` is the training time so
     far, summed over runs, ``grid_s`` that of every size with every seed, None while unknown; ``steps_per_s`` counts
@@ -106,11 +106,11 @@ def posterior_bar(
     *,
     ascii_only: bool = False,
 ) -> Text:
-    """The sizes as cells, as high as it is probable that the transition lies there; improbable ones show whether they
+    """The sizes as cells, as high as the transition is probable there; improbable ones show whether they
     are known not to learn (up to ``low``), open, or known to learn (from ``high``). ``>`` stands for a transition
     beyond all sizes.
 
-    ``posterior`` is what :func:`by_size` gives, or empty. Several sizes share a cell where there are many; a cell is
+    ``posterior`` is what :func:`by_size` gives, or empty. Several sizes share a cell if there are many; a cell is
     open as long as one of its sizes is.
     """
     glyphs, heights = (ASCII_GLYPHS, ASCII_HEIGHTS) if ascii_only else (GLYPHS, HEIGHTS)
@@ -133,6 +133,11 @@ def posterior_bar(
     return bar
 
 
+def bad_runs(diverged: int, failed: int) -> str:
+    """``1 diverged, 2 failed``; ``""`` for none."""
+    return ", ".join(f"{count} {word}" for count, word in ((diverged, "diverged"), (failed, "failed")) if count)
+
+
 def legend(words: Words, *, ascii_only: bool = False) -> str:
     """The signs of a bar, explained in a line."""
     glyphs, heights = (ASCII_GLYPHS, ASCII_HEIGHTS) if ascii_only else (GLYPHS, HEIGHTS)
@@ -147,7 +152,7 @@ def speaks_ascii(console: Console) -> bool:
 
 
 def by_size(density: Density, sizes: Sequence[int]) -> tuple[float, ...]:
-    """The probability that a transition lies at each size (above the one before it) and, last, above all of them."""
+    """The probability of a transition at each size (above the one before it) and, last, above all of them."""
     edges = (0.0, *map(float, sizes))
     masses = [
         sum(mass for place, mass in zip(density.sizes, density.weights, strict=True) if low < place <= high)

@@ -60,7 +60,7 @@ def test_what_was_asked_and_found_is_on_the_first_screen(told: Told, page: Page)
     page.open(told.address)
     shown = page.wait(told.sweep.spec.question, said.sentences[0], "finished")
     mix, size, _ = UNLUCKY
-    assert f"{mix} at {told.sweep.spec.size_axis} {size} (3 of 4 learned)" in shown
+    assert f"{mix}: seeds disagree at {told.sweep.spec.size_axis} {size} (3 of 4 learned)" in shown
     page.wait_for("document.images[0].complete && document.images[0].naturalHeight > 0")
     assert said.sentences[0] in str(page.run("return document.images[0].alt"))
     for element in ("h2", ".answer", ".said", "figure img", ".links"):

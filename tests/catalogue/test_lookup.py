@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.catalogue.lookup import find_run, find_sweep, space_of
+from orchestrator.catalogue.lookup import find_sweep, space_of
+from orchestrator.catalogue.reading import find_run
 from orchestrator.errors import UserError
 from orchestrator.home.files import Home
 from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
@@ -79,7 +80,7 @@ def test_a_run_is_found_in_every_sweep_that_holds_it_and_while_it_trains(tmp_pat
     key = asked.make_family().key(first)
     found = find_run(home, key[:8])
     assert found.key == key
-    assert set(found.sweeps) == set(sweeps)
+    assert {each.id for each in found.sweeps} == set(sweeps)
     assert find_run(home, training).key == training
     with pytest.raises(UserError, match="there is no run 'zz'"):
         find_run(home, "zz")

@@ -18,9 +18,8 @@ from orchestrator.errors import UserError
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
 from orchestrator.home.run_files import directory_bytes, read_origin
-from tests.catalogue.fabricated import diverged, failed, leave_stack, runs_of, write_sweep
+from tests.catalogue.fabricated import failed, leave_stack, runs_of, write_sweep
 from tests.sweep.sweeps import spec
-from trainables.base import Status
 
 LONG_AGO = datetime(2001, 2, 3, tzinfo=UTC)
 
@@ -147,14 +146,6 @@ def test_a_run_is_named_by_its_key_or_the_beginning_of_it(tmp_path: Path) -> Non
     for wrong in ("", "zz"):
         with pytest.raises(UserError, match="has no run"):
             stored.run(wrong)
-
-
-def test_diverged_runs_count_as_evidence(tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    runs = runs_of(spec())
-    stored = read_sweep(home, write_sweep(home, runs=runs[:1], outcomes={0: diverged(runs[0])}).id)
-    assert stored.runs[0].outcome.status is Status.DIVERGED
-    assert stored.answer.mix("add").diverged == 1
 
 
 def test_size_on_disk_counts_every_file(tmp_path: Path) -> None:

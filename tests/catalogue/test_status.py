@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
-from orchestrator.catalogue.lookup import find_run
-from orchestrator.catalogue.reading import read_sweep
+from orchestrator.catalogue.reading import find_run, read_sweep
 from orchestrator.catalogue.status import status_of
 from orchestrator.catalogue.views import ASCII_BLOCKS, BLOCKS, SPARKS, run_view, sparkline, status_view, sweeps_view
 from orchestrator.cost import cost_of
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
+from orchestrator.report.rows import targets
 from orchestrator.report.words.numbers import size_on_disk
 from tests.catalogue.fabricated import diverged, failed, leave_stack, runs_of, write_sweep
 from tests.sweep.sweeps import spec
@@ -71,8 +71,8 @@ def test_a_running_sweep_shows_what_trains_and_what_is_left(tmp_path: Path) -> N
         text = shown(status_view(status))
         assert "running, begun" in text
         assert f"training {key}: add 16 seed 0: step 3, 0.30" in text
-        assert "training" in shown(run_view(stored, find_run(home, key)))
-    assert "`run --resume` goes on" in shown(run_view(read_sweep(home, sweep.id), find_run(home, key)))
+        assert "training" in shown(run_view(find_run(home, key)))
+    assert "`run --resume` goes on" in shown(run_view(find_run(home, key)))
 
 
 def test_nothing_ended_is_no_cost(tmp_path: Path) -> None:
@@ -91,6 +91,9 @@ def test_json_holds_what_the_table_says(tmp_path: Path) -> None:
     assert data["state"] == "finished"
     assert [mix["mix"] for mix in data["mixes"]] == ["add", "add+prod"]
     assert (data["mixes"][0]["failed"], data["mixes"][0]["diverged"]) == (1, 1)
+    stored = read_sweep(home, status.id)
+    done = sum(mix["done"] for mix in data["mixes"])
+    assert done == stored.counted == sum(row.runs for row in targets(stored.answer)) == len(runs) - 1, "one count"
     assert len(data["runs"]) == len(runs)
     assert data["runs"][0]["accuracy"] is None
     assert data["cost"]["runs"] == len(runs)
@@ -100,17 +103,22 @@ def test_json_holds_what_the_table_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize("width", [60, 80, 160])
 def test_every_row_fits_the_terminal(tmp_path: Path, width: int) -> None:
     home = Home(tmp_path)
-    stored = read_sweep(home, write_sweep(home).id)
-    for view in (status_view(status_of(stored), runs=True), sweeps_view([stored], width)):
-        text = shown(view, width)
-        assert max(map(len, text.splitlines())) <= width
-        assert "add+prod" in text
+    asked = (spec(), spec(name="a_search_space_of_a_longer_name", mixes=["add", "add:2+prod:3"]))
+    for stored in [read_sweep(home, write_sweep(home, each).id) for each in asked]:
+        status = status_of(stored)
+        views = status_view(status, runs=True, width=width), sweeps_view([stored], width)
+        lines = [shown(view, width).splitlines() for view in views]
+        assert max(len(line) for view in lines for line in view) <= width
+        assert any(stored.id in line for line in lines[1])
+        for mix in status.mixes if width >= 80 else ():
+            cells = (mix.mix, mix.transition, mix.parameters, str(mix.done))
+            assert any(all(cell in line for cell in cells) for line in lines[0]), "no cell is folded"
 
 
 def test_a_failed_run_shows_its_traceback(tmp_path: Path) -> None:
     home = Home(tmp_path)
     stored = read_sweep(home, write_sweep(home, runs=runs_of(spec())[:1], outcomes={0: failed()}, answered=False).id)
-    text = shown(run_view(stored, find_run(home, stored.runs[0].key)))
+    text = shown(run_view(find_run(home, stored.runs[0].key)))
     assert "ZeroDivisionError: by zero" in text
     assert "files" in text
     assert "none" in text
@@ -119,7 +127,7 @@ def test_a_failed_run_shows_its_traceback(tmp_path: Path) -> None:
 def test_a_run_shows_settings_and_curve_and_where_it_was_trained(tmp_path: Path) -> None:
     home = Home(tmp_path)
     stored = read_sweep(home, write_sweep(home, runs=runs_of(spec())[-1:]).id)
-    text = shown(run_view(stored, find_run(home, stored.runs[0].key), ascii_only=True))
+    text = shown(run_view(find_run(home, stored.runs[0].key), ascii_only=True))
     assert "curve.midpoint" in text
     assert text.isascii()
     assert "test accuracy of prod" in text

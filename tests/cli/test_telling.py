@@ -98,3 +98,9 @@ def test_explain_wraps_at_the_terminal_s_width(run: Program, tmp_path: Path, mon
     assert ended.code == 0, ended.err
     assert max(map(len, ended.out.splitlines())) <= 50
     assert " ".join(ended.out.split()) == " ".join(paragraphs)
+
+
+def test_a_sweep_is_not_compared_with_itself(run: Program, home: Path) -> None:
+    ended = run("compare", "logistic", Home(home).sweep_ids()[1], "logistic", "--home", home)
+    assert ended.code == 2
+    assert "was named twice" in ended.err

@@ -97,7 +97,6 @@ def made(name: str) -> Answer:
                 called("add+prod x2", replace(joint, synergy_total=SYNERGIES["undecided"])),
             ),
         ),
-        "absolute_elsewhere": make_answer(replace(LEARNED, absolute=Estimate(50, 44, 60)), SMALLER, SYNERGIES["fewer"]),
         "one_mix": replace(fewer, mixes=fewer.mixes[:1]),
         "undecided_without_runs": make_answer(
             transition(Verdict.UNDECIDED, NOWHERE), SMALLER, SYNERGIES["no_interval"]
@@ -118,7 +117,6 @@ def made(name: str) -> Answer:
         "bimodal",
         "other_budget_agrees",
         "other_budget_open",
-        "absolute_elsewhere",
         "one_mix",
         "undecided_without_runs",
     ],

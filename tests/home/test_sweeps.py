@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.api import load, sweeps
-from orchestrator.catalogue.reading import Outline, StoredSweep, read_known
+from orchestrator.catalogue.reading import StoredSweep, read_known
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
 from orchestrator.home.sweeps import Sweep, Unreadable, UnreadableError, sweep_in
@@ -18,7 +18,7 @@ from tests.sweep.sweeps import spec
 from trainables.base import SettingsError
 
 
-def test_a_sweep_whose_family_refuses_its_settings_now_keeps_its_outline_and_the_reason(
+def test_a_sweep_whose_family_refuses_its_settings_now_says_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = Home(tmp_path)
@@ -31,9 +31,8 @@ def test_a_sweep_whose_family_refuses_its_settings_now_keeps_its_outline_and_the
     monkeypatch.setattr(LogisticSettings, "__post_init__", refuse)
     after = read_known(home, sweep.id)
     assert isinstance(before, StoredSweep)
-    assert isinstance(after, Outline)
-    assert "settings.haste: haste is no longer allowed" in str(after.unreadable)
-    assert (after.id, after.counted, after.state) == (before.id, before.counted, before.state)
+    assert isinstance(after, Unreadable)
+    assert "settings.haste: haste is no longer allowed" in str(after)
 
 
 def test_python_reads_all_that_can_be_read_and_says_what_cannot(tmp_path: Path) -> None:
@@ -45,9 +44,9 @@ def test_python_reads_all_that_can_be_read_and_says_what_cannot(tmp_path: Path) 
     journal = home.sweep(hurt).journal
     journal.write_text(journal.read_text().replace('"kind":"ended"', '"kind":"eaten"', 1))
     listed = sweeps(tmp_path).set_index("sweep")
-    assert dict(listed["state"]) == {whole: "finished", torn: "unreadable", orphan: "finished", hurt: "finished"}
+    assert dict(listed["state"]) == {whole: "finished", torn: "unreadable", orphan: "unreadable", hurt: "finished"}
     runs = len(load(whole, tmp_path).runs)
-    assert dict(listed["runs"].dropna()) == {whole: runs, orphan: runs, hurt: runs - 1}
+    assert dict(listed["runs"].dropna()) == {whole: runs, hurt: runs - 1}
     assert listed["unreadable"][whole] == ""
     assert "not readable as YAML" in listed["unreadable"][torn]
     assert "cannot be imported" in listed["unreadable"][orphan]

@@ -17,6 +17,7 @@ import pytest
 import yaml
 from mlflow import MlflowClient
 from mlflow.entities import Run
+from pydantic import TypeAdapter
 
 from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.record.mlflow_tracker import MlflowTracker, remove_sweep
@@ -115,7 +116,7 @@ def test_the_sweep_says_what_it_asked_and_found(kept: Record) -> None:
         "transitions.png",
         "transitions.svg",
     } <= kept.artifacts(sweep)
-    assert Answer.from_json(json.loads(kept.text(sweep, "answer.json"))) == kept.finished.answer
+    assert TypeAdapter(Answer).validate_python(json.loads(kept.text(sweep, "answer.json"))) == kept.finished.answer
     assert kept.text(sweep, "answer.txt").startswith("add: size at 80% of the asymptote")
     note = sweep.data.tags["mlflow.note.content"]
     assert make_spec().question in note

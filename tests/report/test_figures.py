@@ -140,15 +140,6 @@ def test_a_mix_has_one_colour_everywhere(found: Answer) -> None:
     assert styles_of(["add", "add+prod"]) == known
 
 
-@pytest.mark.parametrize("verdict", [Verdict.ABOVE, Verdict.BELOW, Verdict.PLATEAU, Verdict.UNDECIDED])
-def test_without_a_transition_there_is_no_curve(verdict: Verdict) -> None:
-    found = transition(verdict)
-    told = make_answer(found, found, Synergy(None, None, None, decided=False))
-    assert curve_of(told, found) is None
-    longest = max(len(np.asarray(line.get_xdata())) for line in transitions_figure(make_spec(), told).axes[0].lines)
-    assert longest <= 2  # The floor's line alone.
-
-
 def test_a_mix_shows_all_its_tasks(found: Answer) -> None:
     figure = curve_figure(make_spec(), found, "add+prod")
     assert points(figure) == len(bracketed())
@@ -169,7 +160,10 @@ def test_a_mix_shows_all_its_tasks(found: Answer) -> None:
 )
 def test_what_was_not_found_is_drawn_and_said(verdict: Verdict, relative: Estimate, said: str, tmp_path: Path) -> None:
     found = transition(verdict, relative)
-    figure = transitions_figure(make_spec(), make_answer(found, found, Synergy(None, None, None, decided=False)))
+    told = make_answer(found, found, Synergy(None, None, None, decided=False))
+    figure = transitions_figure(make_spec(), told)
+    assert curve_of(told, found) is None
+    assert max(len(np.asarray(line.get_xdata())) for line in figure.axes[0].lines) <= 2  # The floor's line alone.
     assert said in texts(figure).splitlines()
     arrows = [line.get_marker() for line in figure.axes[1].lines if line.get_marker() in ("<", ">")]
     assert (
@@ -214,17 +208,6 @@ def test_even_and_odd_are_told_apart_without_the_colour_of_a_mix(found: Answer) 
         shades = {to_hex(tuple(rgba)).upper() for rgba in np.asarray(discs.get_facecolor(), float)}
         assert len(shades) == tones
         assert not shades & {each.colour for each in mix_styles(found).values()}
-
-
-@pytest.mark.parametrize("bad", [np.zeros((2, 3)), np.zeros(4), np.full((2, 2), np.nan), np.zeros((0, 0))])
-def test_what_is_no_similarity_matrix_is_refused(bad: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> None:
-    with pytest.raises(ValueError, match="square"):
-        similarity_figure(bad, "bad")
-
-
-def test_labels_must_fit() -> None:
-    with pytest.raises(ValueError, match="3 labels, got 2"):
-        similarity_figure(np.eye(3), "labels", ["a", "b"])
 
 
 def test_principal_components_are_those_of_the_embeddings() -> None:

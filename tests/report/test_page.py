@@ -199,7 +199,7 @@ def test_a_page_of_a_hundred_runs_of_many_items_stays_small(monkeypatch: pytest.
     """Of 113 x 113 similarities a hundred runs would make 1.7 MB of base64: the median runs are kept, and fit."""
     told = content(Home(tmp_path))
     runs = [told.runs[place % len(told.runs)] for place in range(100)]
-    monkeypatch.setattr(explorer, "kept_similarity", lambda run: np.eye(113))
+    monkeypatch.setattr(explorer, "similarity_of", lambda run: np.eye(113))
     data = explorer.explorer_data(told.sweep.spec, told.answer, runs)
     assert data is not None
     kept = json.loads(data)["maps"]

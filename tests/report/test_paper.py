@@ -12,7 +12,7 @@ from orchestrator.errors import UserError
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
 from orchestrator.report.answer import Answer, answer
-from orchestrator.report.figures.paper import bibtex, caption, embedded, paper_figure, width_in
+from orchestrator.report.figures.paper import caption, embedded, paper_figure, width_in
 from orchestrator.report.figures.style import save
 from tests.report.samples import bracketed, make_spec
 from tests.sweep.sweeps import spec
@@ -62,14 +62,9 @@ def test_fonts_are_inside(found: Answer, tmp_path: Path) -> None:
     assert "test accuracy of add</text>" in svg
 
 
-def test_caption_and_entry_say_which_sweep(found: Answer, tmp_path: Path) -> None:
+def test_the_caption_says_which_sweep(found: Answer, tmp_path: Path) -> None:
     sweep = lifecycle.create(spec(question="Does 100 % of A_1 help?"), Home(tmp_path))
     said = caption(sweep, found)
     assert said.startswith("Does 100 % of A_1 help? Test accuracy of add")
     assert f"{len(bracketed())} runs" in said
     assert sweep.id in said
-    entry = bibtex(sweep)
-    assert entry.startswith("@misc{")
-    assert r"Does 100 \% of A\_1 help?" in entry
-    assert entry.count("{") == entry.count("}")
-    assert f"year         = {{{sweep.created[:4]}}}" in entry

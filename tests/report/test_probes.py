@@ -11,12 +11,10 @@ from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.home.files import Home
 from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.home.sweeps import RunRecord
-from orchestrator.report.figures.probes import MOST, shared_out
 from orchestrator.report.page.report import PageContent, page
 from orchestrator.report.probed import probe_notes, probe_tables
 from tests.catalogue.fabricated import write_sweep
 from tests.sweep.sweeps import spec
-from trainables.probes.base import BUILT_IN
 
 
 @pytest.fixture(name="stored")
@@ -63,16 +61,6 @@ def test_failures_and_runs_not_looked_at_are_said(stored: StoredSweep) -> None:
         "The probe similarity failed on 2 runs (ValueError: 0); `logs RUN` shows the whole error."
     ]
     assert probe_notes(spec(), stored.runs[:6]) == []
-
-
-def test_every_probe_has_a_panel_however_many_numbers_there_are() -> None:
-    few = ["probe/a/x", "probe/b/x"]
-    assert shared_out(few[::-1]) == few
-    many = [f"probe/{probe}/{number}" for probe in BUILT_IN for number in ("add.moved_mod2", *map(str, range(30)))]
-    shown = shared_out(many)
-    assert len(shown) == MOST
-    assert {name.split("/")[1] for name in shown} == set(BUILT_IN)
-    assert shown == sorted(shown)
 
 
 def test_what_each_number_is_stands_by_its_table(stored: StoredSweep) -> None:

@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.figures.comparisons import main_figure
-from orchestrator.report.rows import rows
 from orchestrator.report.side_by_side import (
     Compared,
-    Finding,
     comparison_sentences,
     findings,
     recipes_of,
@@ -30,7 +28,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
 from orchestrator.transition.comparison import synergy as ratio
-from orchestrator.transition.types import Doubt, Estimate, Synergy, Verdict
+from orchestrator.transition.types import Doubt, Synergy, Verdict
 from tests.golden.test_answers import LEARNED, SMALLER, SYNERGIES, VERDICTS
 from tests.report.samples import SIZES, bracketed, config, make_answer, make_spec
 from tests.sweep.sweeps import printed, quiet, spec
@@ -96,24 +94,6 @@ def test_no_pair_of_verdicts_claims_more_than_is_known(first: Verdict, second: V
     (said,) = sentences(make_answer(VERDICTS[first], VERDICTS[second], compared))
     assert (" fewer " in said or " more " in said) == compared.decided
     assert not ("parameters" in said and "units" in said), "sizes and parameters stay apart"
-
-
-def test_rows_are_the_answer(tmp_path: Path) -> None:
-    found = answer(SPEC, bracketed())
-    table = rows(found)
-    assert [(row.mix, row.task, row.is_target) for row in table] == [
-        ("add", "add", True),
-        ("add+prod", "add", True),
-        ("add+prod", "prod", False),
-    ]
-    for row in table:
-        mix = found.mix(row.mix)
-        task = next(each for each in mix.tasks if each.task == row.task)
-        columns = row.columns()
-        assert columns["transition_parameters"] == task.total.value
-        assert columns["low"] == task.transition.relative.low
-        assert columns.get("synergy") == (mix.synergy_total.value if row.is_target and mix.synergy_total else None)
-        assert (columns["runs"], columns["verdict"]) == (mix.runs, task.transition.verdict.value)
 
 
 @pytest.mark.parametrize("doubt", [Doubt.LEVELS_OFF, Doubt.FALLS, Doubt.FEW, Doubt.CHANCE, Doubt.CRITERION])
@@ -205,7 +185,6 @@ def test_an_answer_over_recipes(twice: tuple[Answer, str, Path]) -> None:
     assert [row.cells[:2] for row in answer_table(found).rows] == [
         (recipe, mix) for recipe in ("helps", "alone") for mix in ("add", "add+prod")
     ]
-    assert Answer.from_json(found.to_json()) == found
     (page,) = home.glob("sweeps/*/report.html")
     assert sentence in page.read_text()
     figure = main_figure(spec(recipes={"helps": {}, "alone": {"curve": {"help": 0.0}}}), found)
@@ -228,12 +207,6 @@ def test_recipes_of_one_mix_are_drawn_without_a_comparison(tmp_path: Path) -> No
     assert findings(recipes_of(found)) == []
     assert [axes.get_title(loc="left") for axes in main_figure(asked, found).axes] == ["helps", "alone"]
     assert "alone" in plain(answer_table(found))
-
-
-def test_findings_sort_by_what_is_certain() -> None:
-    finding = Finding("add+prod", "add", {name: SYNERGIES[name] for name in ("fewer", "more", "undecided")})
-    assert [finding.names(sign) for sign in (1, -1, 0)] == [["fewer"], ["more"], ["undecided"]]
-    assert Finding("a", "b", {"x": Synergy(None, None, None, decided=False)}).names(0) == ["x"]
 
 
 @pytest.mark.parametrize(
@@ -267,17 +240,3 @@ def test_no_probability_is_certain(share: float, said: str) -> None:
 @pytest.mark.parametrize(("value", "said"), [(0.5, "0.5"), (1.94, "1.9"), (12.4, "12"), (0.07, "0.07")])
 def test_ratios_have_two_digits(value: float, said: str) -> None:
     assert numbers.bare(value) == said
-
-
-@pytest.mark.parametrize(
-    ("absolute", "said"),
-    [
-        (Estimate(None, 64.0, None), "above 64"),
-        (Estimate(None, None, 8.0), "below 8"),
-        (Estimate(50, 44, 60), "50 [44, 60]"),
-    ],
-)
-def test_the_absolute_criterion_has_a_line_if_it_differs(absolute: Estimate, said: str) -> None:
-    found = make_answer(replace(LEARNED, absolute=absolute), SMALLER, SYNERGIES["fewer"])
-    [line] = [row for row in answer_table(found).rows if " at accuracy 0.8" in row.cells[0]]
-    assert (line.cells[1], line.lead) == (said, False)

@@ -259,12 +259,6 @@ def test_on_a_real_terminal(columns: int) -> None:
     assert "\x1b[?25h" in received, "the cursor must come back"
 
 
-def test_on_a_terminal_without_colour() -> None:
-    received = on_terminal(80, NO_COLOR="1")
-    assert "\x1b[33m" not in received
-    assert any("24-48" in line for line in screen(received, 80))
-
-
 def test_on_a_dumb_terminal_plain_lines() -> None:
     lines = on_terminal(80, TERM="dumb").split("\r\n")
     assert untimed(lines[0]) == ["add 24 seed 0: accuracy 0.31"]

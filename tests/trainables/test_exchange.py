@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from orchestrator.report.figures.probes import PICTURES
 from tests.trainables.built_by_hand import (
     NUMBERS,
     PARITY,
@@ -26,7 +25,7 @@ from tests.trainables.built_by_hand import (
     units,
 )
 from tests.trainables.stacks import PERMUTATIONS, SETTINGS, config, family_of, make_learner
-from trainables.base import RunConfig, Words
+from trainables.base import RunConfig
 from trainables.probes.base import Probed, load_probe
 from trainables.probes.exchange import answers_after, drawn, independent
 from trainables.probes.transformer_probe import answers, last_steps
@@ -174,9 +173,3 @@ def weights_of(runs: Sequence[RunConfig], cache: Path) -> dict[str, NDArray[Any]
     while reports := learner.advance():
         left = next((dict(each.weights) for each in reports if each.index == len(runs) - 1 and each.outcome), left)
     return left
-
-
-def test_it_has_a_picture() -> None:
-    draw = PICTURES["exchanged"]
-    assert draw(np.eye(6), "a run", Words()) is not None
-    assert draw(np.zeros((6, 5)), "a run", Words()) is None

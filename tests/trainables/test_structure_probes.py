@@ -121,7 +121,7 @@ def test_the_same_embedding_gives_the_same(name: str) -> None:
 
 
 def test_pictures_are_drawn_of_what_they_are_made_for() -> None:
-    from orchestrator.report.figures.probes import PICTURES
+    from orchestrator.report.figures.runs import PICTURES
     from trainables.base import Words
 
     arrays: dict[str, Any] = {

@@ -1,11 +1,10 @@
-"""A sweep's figure for a paper: as wide as a column, with a caption and an entry for its bibliography."""
+"""A sweep's figure for a paper: as wide as a column, with its caption."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -63,8 +62,9 @@ def caption(sweep: Sweep, answer: Answer) -> str:
     found = sentences(answer)[0]
     runs = sum(mix.runs for mix in answer.mixes)
     subject, words = f" ({answer.subject})" if answer.subject else "", answer.words
+    score = words.final_score
     return (
-        f"{sweep.spec.question} {_capital(words.final_score)} of {answer.target}{subject} against {answer.size_axis}; "
+        f"{sweep.spec.question} {score[:1].upper()}{score[1:]} of {answer.target}{subject} against {answer.size_axis}; "
         f"every point is one of {runs} runs. Curves: posterior median of mean {words.score} with its "
         f"{answer.confidence:.0%} band. Below: transitions, at {LEVEL:.0%} of the asymptote, with "
         f"{answer.confidence:.0%} intervals and posteriors. {found} Sweep {sweep.id}."
@@ -87,33 +87,3 @@ def variants_caption(sweeps: Sequence[Sweep], compared: Sequence[Compared]) -> s
         f"transitions{right}{along}. Intervals hold {first.confidence:.0%}. {law} "
         f"Sweeps {', '.join(sweep.id for sweep in sweeps)}."
     ).replace("  ", " ")
-
-
-def _capital(said: str) -> str:
-    """With its first letter as a sentence begins."""
-    return said[:1].upper() + said[1:]
-
-
-def bibtex(sweep: Sweep) -> str:
-    """An entry for the record of a sweep."""
-    begun = datetime.fromisoformat(sweep.created)
-    commit = (sweep.environment.get("git") or {}).get("commit", "")
-    source = f"commit {commit}, " if commit else ""
-    key = re.sub(r"[^A-Za-z0-9]", "", sweep.id)
-    return "\n".join(
-        (
-            f"@misc{{{key},",
-            f"  title        = {{{{{_tex(sweep.spec.question)}}}}},",
-            f"  howpublished = {{Record of the sweep \\texttt{{{_tex(sweep.id)}}}}},",
-            f"  note         = {{{source}search space {_tex(sweep.spec.name)}}},",
-            f"  year         = {{{begun.year}}},",
-            f"  month        = {{{begun.month}}},",
-            "}",
-        )
-    )
-
-
-def _tex(text: str) -> str:
-    """Text with the characters escaped that TeX takes for its own."""
-    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    return "".join(special.get(letter, f"\\{letter}" if letter in "&%$#_{}" else letter) for letter in text)

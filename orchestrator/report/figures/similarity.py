@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,25 +31,11 @@ MARGIN = 0.12
 """Room around the points of a plane, as a share of their spread."""
 
 
-def similarity_figure(
-    similarity: NDArray[Any],
-    title: str,
-    labels: Sequence[str] = (),
-    *,
-    item: str = Words.item,
-    cyclic: bool = False,
-) -> Figure:
-    """Cosine similarities [n, n] as a heat map, and their first two principal components.
-
-    ``labels`` names the rows (``0 .. n-1`` if empty), ``item`` what a row stands for. Raises ``ValueError`` unless the
-    matrix is square, finite and has a label for each row.
-    """
-    if not is_similarity(similarity):
-        raise ValueError(f"similarities must be a finite square matrix, got shape {similarity.shape}")
+def similarity_figure(similarity: NDArray[Any], title: str, *, item: str = Words.item, cyclic: bool = False) -> Figure:
+    """Cosine similarities [n, n], which :func:`is_similarity` accepts, as a heat map, and their first two principal
+    components. ``item`` is what a row stands for."""
     matrix = np.asarray(similarity, dtype=np.float64)
-    names = tuple(labels) or tuple(str(index) for index in range(len(matrix)))
-    if len(names) != len(matrix):
-        raise ValueError(f"{len(matrix)} rows need {len(matrix)} labels, got {len(names)}")
+    names = [str(index) for index in range(len(matrix))]
     figure = style.fixed_figure(3.5)
     image = heat_map(figure.add_axes((0.06, 0.125, 0.36, 0.74)), matrix, names, item)
     bar = figure.add_axes((0.435, 0.125, 0.014, 0.74))
@@ -183,9 +169,8 @@ def pairs(answer: Answer, runs: Sequence[RunRecord]) -> tuple[Pair, ...]:
 
 
 def similarity_of(run: RunRecord) -> NDArray[np.float64] | None:
-    """The cosine similarities a run left, itself or through a probe; None without any."""
-    array = read_array(run.directory, SIMILARITY)
-    return None if array is None or not is_similarity(array) else np.asarray(array, np.float64)
+    """The cosine similarities a run left, itself or through a probe; None without any, and for damaged arrays."""
+    return _similarity(run)[0]
 
 
 def similarities_figure(answer: Answer, runs: Sequence[RunRecord], title: str = "") -> Figure | None:
@@ -222,63 +207,49 @@ def similarities_figure(answer: Answer, runs: Sequence[RunRecord], title: str = 
             said = f"{pair.mix}{side}: {at}, {answer.target} {accuracy:.2f}"
             heat.set_title(said, fontsize=style.SMALL + 0.5, loc="left", color=style.INK)
     if images:
-        beside = style.panel(figure, 1.3, top_in + len(rows) * ROW_IN + 0.06, 4.4, 0.1)
-        dress_bar(figure.colorbar(images[0], cax=beside, orientation="horizontal"))
+        panel = style.panel(figure, 1.3, top_in + len(rows) * ROW_IN + 0.06, 4.4, 0.1)
+        dress_bar(figure.colorbar(images[0], cax=panel, orientation="horizontal"))
     if title:
         style.title(figure, title)
     return figure
 
 
-def kept_similarity(run: RunRecord) -> NDArray[np.float64] | None:
-    """The same as :func:`similarity_of`; None also for damaged arrays."""
-    return _similarity(run)[0]
-
-
 def _similarity(run: RunRecord) -> tuple[NDArray[np.float64] | None, str]:
     """The similarities and ``""``, or None and the reason."""
     try:
-        found = similarity_of(run)
+        array = read_array(run.directory, SIMILARITY)
     except DAMAGED_ARRAYS:
         return None, f"the arrays of\n{run.key} are damaged"
-    return found, NONE_KEPT if found is None else ""
+    if array is None or not is_similarity(array):
+        return None, NONE_KEPT
+    return np.asarray(array, np.float64), ""
 
 
 def _pair(answer: Answer, mix: MixAnswer, runs: Sequence[RunRecord]) -> Pair:
     """Arrays are read of the sizes looked at alone: a sweep may have thousands of runs."""
     verdict, found = mix.target.transition.verdict, mix.target.transition.relative
     rising = sorted({run.config.size for run in runs})
-    falling = rising[::-1]
 
-    def nearest(sizes: Sequence[int]) -> RunRecord | None:
-        """The run of median accuracy of the first of these sizes that has one to show."""
+    def first(sizes: Iterable[int]) -> RunRecord | None:
+        """The run of median accuracy (the lower of two) of the first of these sizes with one to show."""
         for size in sizes:
             same = [run for run in runs if run.config.size == size and _similarity(run)[1] != NONE_KEPT]
             if same:
-                return sorted(same, key=_accuracy_on(answer.target))[(len(same) - 1) // 2]
+                same.sort(key=lambda run: (run.outcome.accuracy[answer.target], run.config.seed))
+                return same[(len(same) - 1) // 2]
         return None
 
     if (value := found.value) is not None:
         low, high = found.low or 0, found.high or math.inf
-        below = nearest([size for size in falling if size <= low]) or nearest(
-            [size for size in falling if size < value]
-        )
-        above = nearest([size for size in rising if size >= high]) or nearest(
-            [size for size in rising if size >= value]
-        )
-        return Pair(mix.mix, below, above)
+        below = [*(size for size in rising[::-1] if size <= low), *(size for size in rising[::-1] if size < value)]
+        above = [*(size for size in rising if size >= high), *(size for size in rising if size >= value)]
+        return Pair(mix.mix, first(below), first(above))
     if verdict is Verdict.BELOW:
-        return Pair(mix.mix, None, nearest(rising))
-    smallest, largest = nearest(rising), nearest(falling)
+        return Pair(mix.mix, None, first(rising))
+    smallest, largest = first(rising), first(rising[::-1])
     if verdict in (Verdict.UNDECIDED, Verdict.NEAR_FLOOR) and smallest is not largest:
         return Pair(mix.mix, smallest, largest, bracketed=False)
     return Pair(mix.mix, largest, None, bracketed=False)
-
-
-def _accuracy_on(target: str) -> Callable[[RunRecord], tuple[float, int]]:
-    def key(run: RunRecord) -> tuple[float, int]:
-        return run.outcome.accuracy[target], run.config.seed
-
-    return key
 
 
 def _empty(axes: Axes, text: str) -> None:

@@ -119,7 +119,7 @@ def draw_runs(axes: Axes, series: Sequence[Series], answer: Answer) -> None:
 
 
 def _side_by_side(series: Sequence[Series], span: tuple[float, float]) -> list[list[float]]:
-    """Where along the axis each run is drawn: at its size, side by side with others that are as accurate."""
+    """The place of each run along the axis: its size, side by side with others that are as accurate."""
     points = [(at, point) for at, each in enumerate(series) for point in each.transition.points]
     sizes = sorted({point.size for _, point in points})
     room = min((np.log(high / low) for low, high in pairwise(sizes)), default=np.inf)

@@ -16,7 +16,7 @@ from orchestrator.home.run_files import numbers_of
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.figures.rows import mix_styles, points_id
-from orchestrator.report.figures.similarity import kept_similarity, principal_components
+from orchestrator.report.figures.similarity import principal_components, similarity_of
 from orchestrator.space.evidence import is_evidence, point_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.posterior import narrowed, steps_shown
@@ -99,7 +99,7 @@ def _point(run: RunRecord, target: str) -> Point:
 def _maps(runs: Sequence[RunRecord], target: str) -> dict[str, dict[str, Any]]:
     """By the place of a run its similarities in hundredths (a byte each, 100 added) and its first two principal
     components."""
-    found = {place: kept_similarity(run) for place, run in enumerate(runs)}
+    found = {place: similarity_of(run) for place, run in enumerate(runs)}
     kept = {place: matrix for place, matrix in found.items() if matrix is not None}
     if sum(matrix.size for matrix in kept.values()) > MOST_MAP_BYTES:
         kept = _median_runs(runs, kept, target)

@@ -15,8 +15,7 @@ from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.report import table
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures.comparisons import main_figure, narrow_figure
-from orchestrator.report.figures.learning import learning_figure
-from orchestrator.report.figures.probes import probe_figure
+from orchestrator.report.figures.runs import learning_figure
 from orchestrator.report.figures.similarity import similarities_figure
 from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.page import render
@@ -27,8 +26,7 @@ from orchestrator.report.run_table import page_table
 from orchestrator.report.words import numbers
 from orchestrator.report.words.next_step import judged
 from orchestrator.report.words.verdicts import sentences
-from orchestrator.space.settings import difference, flatten
-from orchestrator.space.spec import SweepSpec
+from orchestrator.space.settings import flatten
 from orchestrator.transition.types import LEVEL, PLATEAU, Estimate, Verdict
 from trainables.base import Words
 
@@ -89,7 +87,8 @@ def page(content: PageContent) -> str:
         fresh=content.sweep.fresh,
         probes=probe_tables(spec.size_axis, content.runs),
         warnings=[*said.caveats, *probe_notes(spec, content.runs)],
-        asked=_asked(spec),
+        asked=numbers.asked(spec)
+        | {"probes": ", ".join(spec.probes) or "none", "family": spec.family, "profile": spec.profile or "none"},
         settings=flatten(spec.to_dict()["settings"]),
         runs=page_table(content.sweep, content.runs),
         versions=content.sweep.environment.get("versions", {}),
@@ -111,7 +110,6 @@ def _figures(content: PageContent) -> dict[str, Markup | None]:
             similarities_figure(answer, runs),
             "Cosine similarities and principal components below and above each transition",
         ),
-        "probes": (probe_figure(answer, runs), f"Numbers of probes against {size}"),
         "races": (
             race_figure(spec, runs, speed_ups(spec, runs)),
             f"The loss of every method against its spending, and the speed-up of {answer.target} against {size}",
@@ -136,21 +134,6 @@ def _speed_up(found: Estimate) -> str:
     """``2.1x [1.8, 2.6]``, with a dash for what is open."""
     value, low, high = ("-" if side is None else numbers.bare(side) for side in (found.value, found.low, found.high))
     return f"{value}{'' if found.value is None else 'x'} [{low}, {high}]"
-
-
-def _asked(spec: SweepSpec) -> dict[str, str]:
-    return {
-        "target": spec.target,
-        "mixes": numbers.mixes(spec),
-        **{f"recipe {name}": difference(spec.settings, found) for name, found in spec.recipe_settings.items()},
-        spec.size_axis: " ".join(map(str, spec.sizes)),
-        "seeds": " ".join(map(str, spec.seed_list)),
-        "search": numbers.search(spec.search.method, spec.search.settings),
-        "budget": spec.budget,
-        "probes": ", ".join(spec.probes) or "none",
-        "family": spec.family,
-        "profile": spec.profile or "none",
-    }
 
 
 def _source(environment: dict[str, Any]) -> str:

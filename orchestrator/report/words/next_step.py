@@ -12,7 +12,6 @@ from orchestrator.report.words.verdicts import (
     budget_words,
     called,
     caveats,
-    disagreement,
     never,
     nothing_learned,
     sentences,
@@ -134,7 +133,7 @@ class Paragraph:
 def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...]:
     """A sweep in plain words: asked, found, how sure, caveats, what next."""
     if not any(mix.runs for mix in answer.mixes):
-        return (_asked(spec, answer), Paragraph("Found", f"nothing yet: no run has ended; the sweep is {state}."))
+        return (_asked(spec, answer), Paragraph("Found", f"nothing yet: no run has ended; {_state(state)}."))
     asked = [] if answer.recipes else ["This was asked under one training recipe."]
     audits = [said for mix in answer.mixes if not mix.budget_limited and (said := budget_words(answer, mix))]
     sure, then = judged(spec, answer)
@@ -150,18 +149,6 @@ def judged(spec: SweepSpec, answer: Answer) -> tuple[Paragraph, ...]:
     return (
         Paragraph("How sure", _how_sure(answer)),
         Paragraph("Next", "No run is needed." if step is None else str(step)),
-    )
-
-
-def in_short(answer: Answer) -> tuple[Paragraph, ...]:
-    """Certainty and disagreeing seeds, for the page of all sweeps; nothing before a run has ended."""
-    if not any(mix.runs for mix in answer.mixes):
-        return ()
-    split = [f"{called(mix)} at {where}" for mix in answer.mixes if (where := disagreement(answer, mix))]
-    several = any(share.tried > 1 for mix in answer.mixes for share in mix.target.transition.shares)
-    agree = "none: at every size either all seeds or none learned." if several else ""
-    return _paragraphs(
-        {"How sure": _how_sure(answer), "Seeds that disagree": f"{'; '.join(split)}." if split else agree}
     )
 
 
@@ -181,9 +168,13 @@ def _asked(spec: SweepSpec, answer: Answer) -> Paragraph:
 
 def _found(answer: Answer, state: str) -> Paragraph:
     ended = sum(mix.runs for mix in answer.mixes)
-    head = f"Found, from {counted(ended, 'run')}" + ("" if state == "finished" else f" (so far: the sweep is {state})")
+    head = f"Found, from {counted(ended, 'run')}" + ("" if state == "finished" else f" (so far: {_state(state)})")
     verdicts = [f"{verdict_line(answer, mix)}." for mix in answer.mixes if mix.runs]
     return Paragraph(head, " ".join(dict.fromkeys([*sentences(answer), *verdicts])))
+
+
+def _state(state: str) -> str:
+    return "every run failed" if state == "failed" else f"the sweep is {state}"
 
 
 def _how_sure(answer: Answer) -> str:

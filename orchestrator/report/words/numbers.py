@@ -9,6 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from orchestrator.cost import Cost
+from orchestrator.space.arms import phases_text
+from orchestrator.space.settings import difference
 from orchestrator.space.spec import SweepSpec
 
 
@@ -106,7 +108,29 @@ def moment(when: datetime) -> str:
     return f"{when.astimezone():%Y-%m-%d %H:%M}"
 
 
-def search(method: str, settings: Mapping[str, Any]) -> str:
+def asked(spec: SweepSpec) -> dict[str, str]:
+    """A sweep's question by label: target, mixes, recipes, budget, sizes, seeds, searcher."""
+    subject, (first, *others) = spec.make_family().subject(), spec.plain_mixes
+    baseline = f"{first} (baseline)" if spec.family_class.compares_mixes and others else first
+    examples = " and examples" if spec.family_class.divides_examples else ""
+    as_much = f"as many examples of {spec.target} as {spec.baseline}"
+    return {
+        "target": f"{spec.target}, {subject}" if subject else spec.target,
+        "mixes": ", ".join([baseline, *others]),
+        **{f"arm {arm.plain_name}": phases_text(arm) for arm in spec.mixes if len(arm.phases) > 1},
+        **{f"recipe {name}": difference(spec.settings, found) for name, found in spec.recipe_settings.items()},
+        "budget": {
+            "total": f"the same steps{examples} for every mix",
+            "target": f"for every mix {as_much}",
+            "both": f"every mix with the same steps{examples}, and with {as_much}",
+        }[spec.budget],
+        spec.size_axis: " ".join(map(str, spec.sizes)),
+        "seeds": " ".join(map(str, spec.seed_list)),
+        "search": _search(spec.search.method, spec.search.settings),
+    }
+
+
+def _search(method: str, settings: Mapping[str, Any]) -> str:
     """A searcher with its settings: ``bayes (precision 0.33, max_cost 420 s a mix)``."""
     units = {"max_runs": " a mix", "max_cost": " s a mix"}
     given = ((name, value) for name, value in settings.items() if value is not None)
@@ -115,16 +139,10 @@ def search(method: str, settings: Mapping[str, Any]) -> str:
     return f"{method} ({named})" if named else method
 
 
-def mixes(spec: SweepSpec) -> str:
-    """The mixes of a sweep, the baseline marked: ``add (baseline), add+prod``."""
-    first, *others = spec.plain_mixes
-    return ", ".join([f"{first} (baseline)" if spec.family_class.compares_mixes and others else first, *others])
-
-
 def cost(found: Cost) -> str:
     """``3 min 54 s of training in 8 runs; the whole grid: about 12 min in 24 runs, 3.0 times as much``; with reused
     runs ``8 s of training in 2 runs, 22 more were there already (3 min 40 s when they were trained); ...``."""
-    said = f"{duration(found.spent_s)} of training in {found.runs} runs"
+    said = f"{duration(found.spent_s)} of training in {counted(found.runs, 'run')}"
     if found.found:
         said += f", {found.found} more were there already ({duration(found.found_s)} when they were trained)"
     if found.grid_s is None or found.share is None:

@@ -1,18 +1,26 @@
-"""Learning curves: the target's accuracy over steps, a panel for each mix, a line for each run."""
+"""Figures of single runs: learning curves, and pictures of the arrays that runs and their probes leave."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
+from orchestrator.home.run_files import DAMAGED_ARRAYS, read_array
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.figures import style
+from orchestrator.report.figures.similarity import draw_items, is_similarity, similarity_figure
 from orchestrator.space.evidence import is_evidence
 from orchestrator.space.spec import SweepSpec
+from trainables.base import Words
 
 COLUMNS = 3
 ROW_IN, ABOVE_IN, BELOW_IN = 2.4, 0.24, 0.45
@@ -95,8 +103,8 @@ def _size_bar(figure: Figure, title_in: float, spec: SweepSpec, scale: LogNorm) 
     key = matplotlib.cm.ScalarMappable(norm=scale, cmap="viridis_r")
     width, height = figure.get_size_inches()
     top_in, left_in = title_in + ABOVE_IN, width - SIDES_IN[1] + 0.2
-    beside = style.panel(figure, left_in, top_in, 0.08, height - top_in - BELOW_IN)
-    bar = figure.colorbar(key, cax=beside)
+    panel = style.panel(figure, left_in, top_in, 0.08, height - top_in - BELOW_IN)
+    bar = figure.colorbar(key, cax=panel)
     every = max(1, len(spec.sizes) // 8)
     ticks = spec.sizes[::every]
     bar.set_ticks(ticks, labels=[str(size) for size in ticks])
@@ -104,3 +112,82 @@ def _size_bar(figure: Figure, title_in: float, spec: SweepSpec, scale: LogNorm) 
     bar.set_label(spec.size_axis, fontsize=style.TEXT)
     bar.ax.tick_params(labelsize=style.SMALL, width=0.6, length=2)
     bar.outline.set_visible(False)
+
+
+LINES_IN, PLANE_IN = 2.6, 4.6
+"""Heights of pictures in inches."""
+
+
+def draw_similarity(array: NDArray[Any], title: str, words: Words) -> Figure | None:
+    """Cosine similarities [n, n]."""
+    return similarity_figure(array, title, item=words.item, cyclic=words.cyclic) if is_similarity(array) else None
+
+
+def draw_plane(array: NDArray[Any], title: str, words: Words) -> Figure | None:
+    """Items [n, 2 or more] at their first two coordinates: principal components, or the map of Isomap."""
+    if not _is_matrix(array) or array.shape[1] < 2:
+        return None
+    figure, axes = _panel(PLANE_IN, f"{title}: {words.item}s by how alike they are")
+    draw_items(axes, array[:, :2], [str(item) for item in range(len(array))])
+    axes.set_xlabel("first coordinate")
+    axes.set_ylabel("second coordinate")
+    return figure
+
+
+def draw_lines(array: NDArray[Any], title: str, words: Words) -> Figure | None:
+    """Shares [n], or [lines, n]: attention's part of each update, or how often each item is the answer, a line a
+    task."""
+    rows = np.atleast_2d(array)
+    if not _is_matrix(rows):
+        return None
+    figure, axes = _panel(LINES_IN, title)
+    for place, shares in enumerate(rows):
+        colour, marker = style.COLOURS[place % len(style.COLOURS)], style.MARKERS[place % len(style.MARKERS)]
+        axes.plot(shares, color=colour, marker=marker, linewidth=1.2, label=f"{words.task} {place + 1}")
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("share")
+    style.dress(axes)
+    if len(rows) > 1:
+        axes.legend(frameon=False, fontsize=style.SMALL)
+    return figure
+
+
+PICTURES: dict[str, Callable[[NDArray[Any], str, Words], Figure | None]] = {
+    "similarity": draw_similarity,
+    "components": draw_plane,
+    "manifold": draw_plane,
+    "attention_share": draw_lines,
+    "answers": draw_lines,
+}
+"""Drawings by the name of the array, in a family's words; an array of another form or name has none."""
+
+
+def picture(run: Path, name: str, title: str, words: Words) -> Figure | None:
+    """The picture of one array in a run's directory; None without such an array, or without a picture of it."""
+    draw, array = PICTURES.get(name), read_array(run, name)
+    return None if draw is None or array is None else draw(array, title, words)
+
+
+def save_pictures(run: Path, directory: Path, title: str, words: Words) -> dict[str, Path]:
+    """Draw every array of a run that has a picture into ``directory``; the files by name (``similarity.png``). A
+    damaged array has none."""
+    files = {}
+    for name in PICTURES:
+        try:
+            figure = picture(run, name, title, words)
+        except DAMAGED_ARRAYS:
+            continue
+        if figure is not None:
+            files[f"{name}.png"] = style.save(figure, directory / f"{name}.png")
+    return files
+
+
+def _is_matrix(array: NDArray[Any]) -> bool:
+    return array.ndim == 2 and array.size > 0 and bool(np.isfinite(array).all())
+
+
+def _panel(height_in: float, title: str) -> tuple[Figure, Axes]:
+    """A figure under this title with one panel."""
+    figure = style.new_figure(height_in)
+    style.title(figure, title)
+    return figure, figure.subplots()
