@@ -40,8 +40,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from orchestrator.home.run_files import PROBES, array_files, numbers_of
+from orchestrator.home.run_files import PROBES, array_files
 from orchestrator.home.sweeps import RunRecord, Sweep
+from orchestrator.report.run_table import MEASURE, run_values
 from orchestrator.report.words import numbers
 from orchestrator.space.settings import flatten, plain_settings
 from orchestrator.space.spec import SweepSpec
@@ -49,12 +50,10 @@ from orchestrator.transition.types import LEVEL
 from orchestrator.tuning.objective import LEARNED, SURE, learned_of
 from orchestrator.tuning.study import Tuning
 from orchestrator.tuning.words import NOTHING_BETTER, values_text
-from trainables.base import Parameters, Status
+from trainables.base import Status
 
-MEASURE = "measure/"
-"""Prefix of a run's measures over steps, so that they clash with no other metric."""
-TAKEN = frozenset({"loss", "steps", "parameters", "core_parameters"})
-"""Metrics that every run's record has."""
+NO_METRICS = frozenset({"size", "seed", "steps_factor", "accuracy", "floor"})
+"""Numbers of a run that are its identity, or stand in its record by the names of their tasks."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,6 @@ def sweep_content(sweep: Sweep) -> Content:
 def run_content(sweep: Sweep, run: RunRecord) -> Content:
     """The record of one run."""
     spec, config, outcome = sweep.spec, run.config, run.outcome
-    parameters = spec.make_family().parameters(config.size)
     identity = {
         "mix": config.label,
         spec.size_axis: str(config.size),
@@ -138,14 +136,11 @@ def run_content(sweep: Sweep, run: RunRecord) -> Content:
             **{f"{MEASURE}{metric_name(name)}": value for name, value in point.measures.items()},
         }.items()
     )
+    values = run_values(sweep, [run])[0]
     final = {
-        **{_measure_name(name): value for name, value in outcome.measures.items()},
-        **{metric_name(name): value for name, value in numbers_of(run.directory).items()},
-        **{f"test_accuracy/{metric_name(task)}": share for task, share in outcome.accuracy.items()},
-        **{f"floor/{metric_name(task)}": share for task, share in outcome.floor.items()},
-        "parameters": parameters.total,
-        "core_parameters": parameters.core,
-        "steps": float(outcome.steps),
+        metric_name(name if name != "loss" else f"{MEASURE}{name}"): float(value)
+        for name, value in values.items()
+        if isinstance(value, int | float) and name not in NO_METRICS
     }
     return Content(
         name=f"{config.label} {spec.size_axis} {config.size} seed {config.seed}{longer}",
@@ -159,7 +154,7 @@ def run_content(sweep: Sweep, run: RunRecord) -> Content:
         },
         params=with_settings(spec, identity, config.settings),
         samples=finite((*curve, *(Sample(name, value, outcome.steps) for name, value in final.items()))),
-        note=_run_note(sweep, run, parameters),
+        note=_run_note(sweep, run, values["parameters"]),
         texts={"traceback.txt": outcome.error} if outcome.status is Status.FAILED else {},
         files=_run_files(run.directory),
         seconds=outcome.measures.get("seconds", 0.0),
@@ -196,12 +191,6 @@ def tuning_content(sweep: Sweep, tuning: Tuning) -> Content:
 def metric_name(text: str) -> str:
     """``add+prod`` as a metric's name: ``add.prod``."""
     return re.sub(r"[^\w.\- /]", "_", text.replace("+", "."))
-
-
-def _measure_name(name: str) -> str:
-    """A run's own measure as a metric: by its own name, unless every run has a metric of that name."""
-    own = metric_name(name)
-    return f"{MEASURE}{own}" if own in TAKEN or "/" in own else own
 
 
 def _run_files(directory: Path) -> dict[str, Path]:
@@ -250,7 +239,7 @@ reproduces the sweep: `python -m orchestrator run search_space.yaml`.
 """
 
 
-def _run_note(about: Sweep, record: RunRecord, parameters: Parameters) -> str:
+def _run_note(about: Sweep, record: RunRecord, parameters: float) -> str:
     """Description of a run and its outcome."""
     spec, config, outcome = about.spec, record.config, record.outcome
     words = spec.family_class.words
@@ -258,7 +247,7 @@ def _run_note(about: Sweep, record: RunRecord, parameters: Parameters) -> str:
         Status.FAILED: "It **failed** and counts as no evidence; see `traceback.txt` among the artifacts.",
         Status.DIVERGED: f"Its loss **diverged**, so it counts as not having {words.learned}.",
     }
-    counted = f"{numbers.exact(parameters.total)} {words.parameters}"
+    counted = f"{numbers.exact(parameters)} {words.parameters}"
     return f"""One {words.run} of {spec.size_axis} {config.size} ({counted}), of `{config.label}` with seed
 {config.seed}, for the sweep `{about.id}`. {ends.get(outcome.status, "")}
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from orchestrator.errors import SweepError
 from orchestrator.record.store import Store, check
 
-START_S = 90.0
+START_S = 180.0
 
 
 def free_port() -> int:
