@@ -12,8 +12,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -34,34 +34,49 @@ SHOW_CURSOR = "\x1b[?25h"
 
 
 def supervise(arguments: Sequence[str], say: Callable[[str], object]) -> int:
-    """Run the program with these arguments in a process of its own; its exit code.
+    """Run the program with these arguments in a process of its own; its exit code. Called once, before the exit.
 
     ``say`` is told what died. On the machine's own Ray the sweep is resumed, up to :data:`STARTS` times; on a cluster
     (``--address``) only the way to resume it is said.
     """
-    given, sweep = list(arguments), None
-    with _forwarding() as forward:
-        for start in range(STARTS + 1):
-            code, said = _run(given, forward)
-            failed_again = sweep is not None and code == 1 and "sweep" not in said  # A new Ray did not start.
-            sweep = said.get("sweep", sweep)
-            again = f"Continue with the same command and --resume {sweep or ''}".rstrip()
-            if "ended" in said and not (failed_again and not forward.asked):
-                return code
-            if sys.stderr.isatty():
-                sys.stderr.write(SHOW_CURSOR)
-            if forward.asked:
-                if sweep is not None:
-                    say(f"stopped at once, as asked; finished runs are kept. {again}")
-                return INTERRUPTED
-            if sweep is None:
-                say(f"{_cause(code)} before a sweep was begun: start it again")
-                return 1
-            if start == STARTS or any(word.partition("=")[0] == "--address" for word in given):
-                say(f"{_cause(code)}; finished runs are kept. {again}")
-                return 1
-            say(f"{_cause(code)}; finished runs are kept. Resuming with a new Ray ({start + 1} of {STARTS})")
-            given = resuming(arguments, sweep)
+    given, sweep, asked = list(arguments), None, False
+    driver: subprocess.Popen[bytes] | None = None
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        asked = True
+        if driver is not None:
+            driver.send_signal(signal.SIGINT)
+
+    signal.signal(signal.SIGINT, ask)
+    signal.signal(signal.SIGTERM, ask)
+    for start in range(STARTS + 1):
+        driver, pipe = _start(given)
+        if asked:  # Before there was a driver.
+            driver.send_signal(signal.SIGINT)
+        with os.fdopen(pipe, encoding="utf-8") as told:
+            said = {word: rest for word, _, rest in (line.rstrip("\n").partition(" ") for line in told)}
+        code = driver.wait()
+        driver = None
+        not_resumed = sweep is not None and code == 1 and "sweep" not in said  # A new Ray did not start.
+        if "ended" in said and (asked or not not_resumed):
+            return code
+        sweep = said.get("sweep", sweep)
+        again = f"finished runs are kept. Continue with the same command and --resume {sweep or ''}".rstrip()
+        if sys.stderr.isatty():
+            sys.stderr.write(SHOW_CURSOR)
+        if asked:
+            if sweep is not None:
+                say(f"stopped at once, as asked; {again}")
+            return INTERRUPTED
+        if sweep is None:
+            say(f"{_cause(code)} before a sweep was begun: start it again")
+            return 1
+        if start == STARTS or any(word.partition("=")[0] == "--address" for word in given):
+            say(f"{_cause(code)}; {again}")
+            return 1
+        say(f"{_cause(code)}; finished runs are kept. Resuming with a new Ray ({start + 1} of {STARTS})")
+        given = resuming(arguments, sweep)
     raise AssertionError("the last start returns")
 
 
@@ -87,56 +102,19 @@ def _cause(code: int) -> str:
     return f"the driver ended with exit code {code}, or did not start: Ray no longer answers"
 
 
-class _Forward:
-    """Hands signals that ask this process to stop to the driver. ``asked`` counts them."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-        self.driver: subprocess.Popen[bytes] | None = None
-
-    def handle(self, number: int, frame: FrameType | None) -> None:
-        """The handler of these signals."""
-        self.asked += 1
-        self.send()
-
-    def send(self) -> None:
-        """Ask the driver to stop, if there is one."""
-        if self.driver is not None:
-            self.driver.send_signal(signal.SIGINT)
-
-
-@contextmanager
-def _forwarding() -> Iterator[_Forward]:
-    forward = _Forward()
-    before = {number: signal.signal(number, forward.handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield forward
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _run(arguments: Sequence[str], forward: _Forward) -> tuple[int, dict[str, str]]:
-    """Run this very program to its end: its exit code, negative for a signal, and what it told."""
-    if forward.asked:
-        return INTERRUPTED, {}
+def _start(arguments: Sequence[str]) -> tuple[subprocess.Popen[bytes], int]:
+    """Start this very program as a driver; the process, and the pipe to read what it tells."""
     ours, theirs = os.pipe()
     program = sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv) + 1]
     # A group of its own: Ctrl-C at the terminal reaches it once, through this process.
-    forward.driver = subprocess.Popen(
+    driver = subprocess.Popen(
         [sys.executable, *program, *arguments],
         env=os.environ | {VARIABLE: f"{os.getpid()} {theirs}"},
         pass_fds=[theirs],
         process_group=0,
     )
     os.close(theirs)
-    if forward.asked:
-        forward.send()
-    with os.fdopen(ours, encoding="utf-8") as told:
-        lines = [line.rstrip("\n").partition(" ") for line in told]
-    code = forward.driver.wait()
-    forward.driver = None
-    return code, {word: rest for word, _, rest in lines}
+    return driver, ours
 
 
 _pipe: int | None = None
@@ -187,7 +165,6 @@ def _look(parent: int) -> None:
 def _lives(process: psutil.Process) -> bool:
     import psutil  # Not above: most commands need none.
 
-    try:
+    with suppress(psutil.NoSuchProcess):
         return bool(process.is_running()) and bool(process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
+    return False

@@ -102,7 +102,6 @@ def test_decisions_touch_no_files_clock_or_scheduler(folder: str) -> None:
 
 ROOMS = (
     "errors",
-    "alongside",
     "supervisor",
     "transition",
     "search",

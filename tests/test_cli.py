@@ -309,7 +309,7 @@ def test_an_unreachable_tracking_server_stops_a_sweep_before_it_begins(
 def test_an_unreachable_ray_address_stops_a_sweep_before_it_begins(run: Run, units: str) -> None:
     address = f"127.0.0.1:{free_port()}"
     ended = run("run", units, "--address", address)
-    assert ended.code == 1
+    assert ended.code == 2
     assert is_one_clear_message(ended.err)
     assert f"no Ray cluster answers at {address}: Connection refused" in ended.err
     assert not Path("results").exists()

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from orchestrator.cli.options import Debug, HomeOption, resolve, with_options
 from orchestrator.cli.status import wide_console
-from orchestrator.doctor.checkup import NAME, Finding, Verdict, check_up
+from orchestrator.doctor.machine import NAME, Finding, Verdict, check_up, machine_checks
 from orchestrator.errors import SweepError, UserError, unknown
 from orchestrator.space import hardware
 from orchestrator.sweep.options import HOME, SpaceOptions
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trainables.base import Family
 
 
-COLOURS = {Verdict.OK: "green", Verdict.SLOW: "yellow", Verdict.WRONG: "bold red", Verdict.SKIPPED: "dim"}
+COLOURS = {Verdict.OK: "green", Verdict.SLOW: "yellow", Verdict.WRONG: "bold red"}
 NAME_WIDTH = 14
 
 
@@ -37,8 +37,6 @@ def doctor_command(
 
     A line for each part. Exit code 1: something is wrong.
     """
-    from orchestrator.doctor.machine import machine_checks
-
     console, place, here = wide_console(), home.resolve(), hardware.detect()
     place.mkdir(parents=True, exist_ok=True)
     checks = machine_checks(place)

@@ -225,9 +225,9 @@ def probe_command(
 
 def _run(probe: Probe, stored: StoredSweep, *, again: bool) -> list[str]:
     """Run a probe on every run that lacks it, and say how it went; the errors, a line each."""
-    from orchestrator.sweep.probing import probe_runs
+    from orchestrator.engine.probing import probe_runs
 
-    found = probe_runs(probe, stored, again=again)
+    found = probe_runs(probe, stored.spec, stored.runs, again=again)
     typer.echo(f"{probe.name}: {found.words}")
     return found.errors
 

@@ -169,7 +169,7 @@ def _check_gpus(spec: SweepSpec, hardware: Hardware, address: str | None) -> Non
 
 def _ask_for_a_doctor(home: Path, hardware: Hardware, console: Console) -> None:
     """Recommend ``doctor`` if no check-up of this GPU has passed."""
-    from orchestrator.doctor.checkup import passed_here
+    from orchestrator.doctor.machine import passed_here
 
     if not passed_here(home, hardware):
         said = f"no check-up of {hardware.gpu_name} has passed yet: run `python -m orchestrator doctor`"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -12,15 +9,13 @@ from pathlib import Path
 
 import torch
 
-from orchestrator.doctor.checkup import Check, Finding, Verdict, ok, slow, wrong
-from orchestrator.doctor.machine import GB, apart, resumed_stack, trained
+from orchestrator.doctor.machine import GB, Check, Finding, apart, ok, resumed_stack, slow, trained, wrong
 from orchestrator.engine.out_of_memory import is_out_of_memory
 from orchestrator.search.base import Request
 from orchestrator.space.hardware import BF16_UNITS
 from orchestrator.space.spaces import load_space
 from trainables.transformer.gpu_step import lacking
 
-ROOT = Path(__file__).parents[2]
 OLDEST_COMPUTE = (7, 0)
 """Compute capability that Triton needs at least."""
 WIDTHS = (37, 64)
@@ -28,9 +23,6 @@ WIDTHS = (37, 64)
 NEAR = {"float32": 2e-3, "bf16": 4e-2}
 """Largest distance, in nats, of losses on the GPU from the CPU's in float32. float32: sums in another order, as in the
 tests marked gpu. bf16: 2^-8 relative in each product, and its effect on a step. Neither was measured on a GPU."""
-TESTS_S = 600.0
-BRIEF = ("--tb=no", "--assert=plain")
-"""Options of pytest: only the names of failing tests count, and to show a GPU's tensor may take all its memory."""
 
 
 def gpu_checks(home: Path) -> list[Check]:
@@ -41,7 +33,6 @@ def gpu_checks(home: Path) -> list[Check]:
         ("resuming", partial(resumed_stack, home, "cuda")),
         ("memory's end", partial(memory_end, home)),
         ("two processes", partial(two_processes, home)),
-        ("GPU tests", tests),
     ]
 
 
@@ -130,20 +121,3 @@ def two_processes(home: Path, on: str = "cuda", gpu_share: float = 0.4) -> Findi
         todo = "processes on one GPU disturb one another: give --gpu-fraction 1, and keep this file for a report"
         return wrong("two processes at once end in other bits than one alone", todo, digests=sorted({alone, *digests}))
     return ok("two processes at once end in the bits of one alone")
-
-
-def tests() -> Finding:
-    """The tests marked gpu, in a checkout."""
-    folder = ROOT / "tests" / "trainables"
-    if not folder.is_dir():
-        todo = "they come with the repository: run doctor from a clone of it"
-        return Finding(Verdict.SKIPPED, "the tests that need a GPU are not installed", todo)
-    words = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "--no-header", "-p", "no:cacheprovider", *BRIEF]
-    words.append(str(folder))
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, timeout=TESTS_S)
-    last = next(reversed(done.stdout.strip().splitlines()), "")
-    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
-    said = f"tests marked gpu: {last.strip('= ')}"
-    if done.returncode:
-        return wrong(said, "steps fail their tests here: python -m pytest -m gpu tests/trainables", failed=failed)
-    return ok(said)

@@ -1,36 +1,36 @@
-"""Checks of any machine: its software, memory, home directory and ports, a small training, MLflow and Ray."""
+"""A check-up: checks of any machine (software, home directory, a small training, MLflow, Ray), run one after another,
+each to its end, and their findings in ``HOME/doctor.json``."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import multiprocessing
 import os
 import platform
-import re
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-import psutil
 from filelock import FileLock
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
-from orchestrator.doctor.checkup import Check, Finding, ok, slow, wrong
+from orchestrator.home.files import write_whole
 from orchestrator.search.base import Request
-from orchestrator.space.hardware import detect
+from orchestrator.space.hardware import Hardware
 from orchestrator.space.resources import Resources
 from orchestrator.space.spaces import load_space
 
@@ -38,21 +38,12 @@ P = ParamSpec("P")
 R = TypeVar("R")
 GB = 1e9
 DISTRIBUTION = "transition-sweeps"
-LOCK = Path(__file__).parents[2] / "requirements.lock"
-"""Every version the project is tested with; part of a checkout, absent from an installed package."""
 SHOWN = 4
 """Packages named in a line; the JSON has them all."""
-DRIVER_GB, WORKER_GB = 1.5, 0.7
-"""Memory of a sweep's driver with Ray and MLflow, and of each worker in addition to its stack: generous estimates, not
-measured."""
-CGROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
-"""The memory limit of a container."""
 LEAST_GB, GOOD_GB = 0.5, 5.0
 """Free disk space for a small sweep with its record, and for some hundred runs of the largest widths with theirs."""
 FLUSHES, SLOW_FLUSH_S = 20, 0.05
 """Journals are flushed to disk at every outcome; a laptop's disk takes some milliseconds for it."""
-PORTS = {5000: "ui --port N", 8265: "run --dashboard, which takes the next free one"}
-"""Ports on loopback, with the command that opens each."""
 WITHIN_S = 300.0
 """A small training that takes longer has failed; on two busy cores it takes ten seconds."""
 LEARNED = 0.8
@@ -68,13 +59,118 @@ except Timeout:
 """A program that tries to take a lock."""
 
 
+NAME = "doctor.json"
+"""In a home directory: the last check-up."""
+
+
+class Verdict(StrEnum):
+    """The end of a check. ``SLOW`` works, with a drawback that is named; ``WRONG`` fails, or gives wrong results."""
+
+    OK = "ok"
+    SLOW = "slow"
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check: ``said`` in a line, ``todo`` the user's next step (``""``: none), and the figures
+    measured, with units in the names."""
+
+    verdict: Verdict
+    said: str
+    todo: str = ""
+    figures: dict[str, Any] = field(default_factory=dict)
+    name: str = ""
+    seconds: float = 0.0
+
+
+Check = tuple[str, Callable[[], Finding]]
+"""A check with its name."""
+
+
+def ok(said: str, **figures: Any) -> Finding:
+    """Nothing to do."""
+    return Finding(Verdict.OK, said, figures=figures)
+
+
+def slow(said: str, todo: str, **figures: Any) -> Finding:
+    """It works, with a drawback."""
+    return Finding(Verdict.SLOW, said, todo, figures)
+
+
+def wrong(said: str, todo: str, **figures: Any) -> Finding:
+    """It fails, or computes something wrong."""
+    return Finding(Verdict.WRONG, said, todo, figures)
+
+
+@dataclass(frozen=True)
+class CheckUp:
+    """The findings on a machine."""
+
+    hardware: Hardware
+    findings: tuple[Finding, ...]
+
+    @property
+    def passed(self) -> bool:
+        """True if nothing is wrong."""
+        return self.count(Verdict.WRONG) == 0
+
+    def count(self, verdict: Verdict) -> int:
+        """The number of checks with this verdict."""
+        return sum(each.verdict is verdict for each in self.findings)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "passed": self.passed,
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "platform": platform.platform(),
+            "gpu": self.hardware.gpu_name,
+            "torch": metadata.version("torch"),
+            "findings": [asdict(each) for each in self.findings],
+        }
+
+
+def check_up(home: Path, hardware: Hardware, checks: Sequence[Check], tell: Callable[[Finding], object]) -> CheckUp:
+    """Run all checks and keep their findings in ``home``; ``tell`` hears each finding as it comes."""
+    findings = []
+    for found in examined(checks):
+        findings.append(found)
+        tell(found)
+    done = CheckUp(hardware, tuple(findings))
+    write_whole(home / NAME, json.dumps(done.to_json(), indent=1) + "\n")
+    return done
+
+
+def examined(checks: Sequence[Check]) -> Iterator[Finding]:
+    """The findings of all checks, as they come. A check that raises has found something wrong."""
+    for name, look in checks:
+        begun = time.monotonic()
+        try:
+            found = look()
+        except Exception as error:  # noqa: BLE001 - a broken machine may raise anything
+            said = next(iter(str(error).strip().splitlines()), "")
+            found = wrong(f"{type(error).__name__}: {said}", "this check could not end: see the error")
+        yield replace(found, name=name, seconds=round(time.monotonic() - begun, 2))
+
+
+def passed_here(home: Path, hardware: Hardware) -> bool:
+    """True if the last check-up of a home passed on this kind of GPU with this version of torch."""
+    path = home / NAME
+    if not path.is_file():
+        return False
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        return bool(kept["passed"]) and (kept["gpu"], kept["torch"]) == (hardware.gpu_name, metadata.version("torch"))
+    except (ValueError, KeyError, TypeError):  # Not a file of this program.
+        return False
+
+
 def machine_checks(home: Path) -> list[Check]:
     """The checks of any machine, for this home directory, which exists."""
     return [
         ("software", software),
-        ("memory", memory),
         ("home", partial(home_directory, home)),
-        ("ports", ports),
         ("training", partial(training, home)),
         ("MLflow", partial(record, home)),
         ("Ray", ray_start),
@@ -82,8 +178,7 @@ def machine_checks(home: Path) -> list[Check]:
 
 
 def software() -> Finding:
-    """Python, torch and every package the project needs, against the ranges it names and the versions it is tested
-    with."""
+    """Python, torch and every package the project needs, against the ranges it names."""
     import torch
 
     built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "for the CPU alone"
@@ -95,10 +190,6 @@ def software() -> Finding:
     if broken:
         todo = "run make install, or pip install -e . in the environment you use"
         return wrong(f"{said}; missing, too old or too new: {_some(broken)}", todo, unmet=broken)
-    other = differing(LOCK.read_text(encoding="utf-8"), here) if LOCK.is_file() else []
-    if other:
-        said += f"; all in range, but {len(other)} are not the versions of requirements.lock: {_some(other)}"
-        return slow(said, "it should do; make install takes exactly the tested ones", unmet=[], differing=other)
     return ok(f"{said}; every package is in range", unmet=[])
 
 
@@ -114,30 +205,6 @@ def unmet(requirements: Sequence[str], here: Mapping[str, str]) -> list[str]:
         elif not each.specifier.contains(version, prereleases=True):
             found.append(f"{each.name} {version} is not {each.specifier}")
     return found
-
-
-def differing(lock: str, here: Mapping[str, str]) -> list[str]:
-    """The installed packages whose version is not the one in a lock file; local parts (+cpu) do not count."""
-    found = []
-    for name, wanted in re.findall(r"^([\w.-]+)==([^\s;]+)$", lock, re.MULTILINE):
-        version = here.get(canonicalize_name(name))
-        if version is not None and Version(version).public != Version(wanted).public:
-            found.append(f"{name} {version} (tested: {wanted})")
-    return found
-
-
-def memory() -> Finding:
-    """Room for a worker on each core."""
-    there, limit, cores = psutil.virtual_memory(), _container_limit(), detect().cpus
-    free = min(there.available, limit) / GB
-    wanted = DRIVER_GB + WORKER_GB * cores
-    said = f"{free:.1f} GB of memory free, {cores} cores"
-    if free < DRIVER_GB + WORKER_GB:
-        return wrong(said, f"one worker with its driver takes {DRIVER_GB + WORKER_GB:.1f} GB: free some", free_gb=free)
-    if free < wanted:
-        todo = f"workers on all cores take {wanted:.1f} GB: --set resources.cpu_per_stack=2"
-        return slow(said, todo, free_gb=free)
-    return ok(said, free_gb=free)
 
 
 def home_directory(home: Path) -> Finding:
@@ -160,23 +227,6 @@ def home_directory(home: Path) -> Finding:
     if flush > SLOW_FLUSH_S:
         return slow(said, "every outcome waits for that: name a --home on a nearer disk", **figures)
     return ok(said, **figures)
-
-
-def ports() -> Finding:
-    """Loopback, over which processes of this machine talk, and the ports of the pages."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(5.0)
-        with socket.create_connection(server.getsockname(), timeout=5.0) as there:
-            here, _ = server.accept()
-            with here:
-                there.sendall(b"?")
-                here.settimeout(5.0)
-                heard = here.recv(1)
-    if heard != b"?":
-        return wrong("loopback does not carry what is sent", "Ray needs it: look at the firewall")
-    busy = [port for port in PORTS if not _is_free(port)]
-    said = "".join(f"; port {port} is taken: {PORTS[port]}" for port in busy)
-    return ok(f"loopback answers{said}", taken=busy)
 
 
 @dataclass(frozen=True)
@@ -270,12 +320,6 @@ def ray_start() -> Finding:
     return ok(said, **figures)
 
 
-def _container_limit() -> float:
-    """Bytes of memory this container may use; infinity without a limit."""
-    said = CGROUP_MEMORY.read_text(encoding="ascii").strip() if CGROUP_MEMORY.is_file() else "max"
-    return float("inf") if said == "max" else float(said)
-
-
 def _flush(path: Path) -> float:
     """Seconds to append a line to a file and have it on disk."""
     begun = time.perf_counter()
@@ -284,11 +328,6 @@ def _flush(path: Path) -> float:
         file.flush()
         os.fsync(file.fileno())
     return time.perf_counter() - begun
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 def _some(names: Sequence[str]) -> str:

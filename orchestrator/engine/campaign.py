@@ -221,7 +221,7 @@ class Campaign:
     def stack_ended(self, stack_id: str) -> None:
         """A trial ended well: every run of its stack has been reported, unless it was stopped before."""
         stack = self.state.stacks.pop(stack_id, None)
-        if stack is not None and not self.state.trains(stack):
+        if stack is not None and not self.state.give_up(stack.tickets):
             self._underway.end(stack_id)
 
     def stack_failed(self, stack_id: str, error: str, *, retries: int = 0) -> None:

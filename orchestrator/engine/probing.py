@@ -1,9 +1,11 @@
-"""Runs probes on a run that finished: on its worker as it ends, or later on what is kept of it."""
+"""Probes on runs that finished: on the worker as a run ends, or later on the runs that a sweep keeps."""
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from orchestrator.home.run_files import ARRAYS, WEIGHTS, ProbeResult, Storage, write_result
-from trainables.base import Family, RunConfig
+from orchestrator.home.files import scratch
+from orchestrator.home.records import RunRecord
+from orchestrator.home.run_files import ARRAYS, WEIGHTS, ProbeResult, Storage, is_due, write_result
+from orchestrator.space.spec import SweepSpec
+from trainables.base import Family, RunConfig, Status
 from trainables.probes.base import Probe, Probed
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -55,6 +60,35 @@ def probe_kept_run(
     result, found = run_probe(probe, family, config, arrays, weights, cache)
     write_result(runs, key, result, found)
     return result
+
+
+@dataclass
+class Probings:
+    """Results of a probe over the runs of a sweep: how many of which kind, and every error with its run's key."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def words(self) -> str:
+        """``3 probed, 1 there already``."""
+        return ", ".join(f"{count} {word}" for word, count in self.counts.items()) or "there is no run yet"
+
+
+def probe_runs(probe: Probe, spec: SweepSpec, runs: Iterable[RunRecord], *, again: bool = False) -> Probings:
+    """Run a probe on every finished run of a sweep that lacks it, with ``again`` on those that have it, too."""
+    family, data = spec.make_family(), scratch(spec.resources.scratch)
+    found = Probings()
+    for run in runs:
+        if run.outcome.status is not Status.FINISHED:
+            found.counts["not finished"] += 1
+        elif not again and not is_due(probe, run.directory):
+            found.counts["there already"] += 1
+        else:
+            result = probe_kept_run(probe, family, run.config, run.runs, run.key, data)
+            found.counts["failed" if result.error else "probed"] += 1
+            found.errors += [f"{run.key}: {result.reason}"] if result.error else []
+    return found
 
 
 def _found(probe: Probe, family: Family, config: RunConfig, arrays: Arrays, weights: Arrays, cache: Path) -> Probed:

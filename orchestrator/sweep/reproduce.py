@@ -12,6 +12,7 @@ from rich.console import Console
 from orchestrator.catalogue.export import compared
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.cost import cost_of, make_plan
+from orchestrator.engine.probing import probe_runs
 from orchestrator.errors import SweepError
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
@@ -26,7 +27,6 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import settled
 from orchestrator.sweep.beginning import one_ray
 from orchestrator.sweep.options import RunOptions
-from orchestrator.sweep.probing import probe_runs
 from orchestrator.sweep.run import run_sweep
 from trainables.probes.base import load_probe
 
@@ -159,7 +159,7 @@ class Reproduction:
             own = {probe.name: probe for probe in map(load_probe, spec.probes)}
             named = [name for each in about(experiment.expected, spec.variant) for name in each.probes]
             for name in dict.fromkeys(named):
-                found = probe_runs(own.get(name) or load_probe(name), there)
+                found = probe_runs(own.get(name) or load_probe(name), there.spec, there.runs)
                 if set(found.counts) & {"probed", "failed"}:
                     self._say(f"{_named(spec)}, probe {name}: {found.words}")
                 for error in found.errors[:1]:

@@ -15,6 +15,7 @@ from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.errors import SweepError
 from orchestrator.home import lifecycle
 from orchestrator.home.bucket_home import home_words
+from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.files import Home, SweepFiles
 from orchestrator.home.journal import Answered, Ended, Journal, recall
 from orchestrator.home.notes import forget_stop_requests
@@ -22,6 +23,7 @@ from orchestrator.home.sweeps import FIGURE, REPORT, Sweep
 from orchestrator.record.recorder import Ending, Recorder, recorder_of
 from orchestrator.record.store import StoreError, check, choose
 from orchestrator.report.answer import Answer, answer
+from orchestrator.report.words.numbers import counted
 from orchestrator.search.base import BY_HAND
 from orchestrator.space import hardware
 from orchestrator.space.evidence import searcher_of
@@ -215,11 +217,12 @@ class _Drive(Observer):
     def _leave_resumable(self, why: str) -> None:
         self._recorder.end(self._sweep, self._answer(), Ending.INTERRUPTED)
         left = self._close_record(INTERRUPTED_TIMEOUT_S)
+        stacks = len(Checkpoints(self._files.checkpoints).stacks())
+        checkpoints = f", and {counted(stacks, 'checkpoint')} of runs in training" if stacks else ""
+        kept = f"{len(self._state.entries)} runs are kept{checkpoints}{left}"
         if why:
-            raise SweepError(
-                stopped_words(self._sweep.id, f"{why}. {len(self._state.entries)} runs are kept{left}", self._options)
-            )
-        log.info(f"Stopped; {len(self._state.entries)} runs are kept{left}. Continue with")
+            raise SweepError(stopped_words(self._sweep.id, f"{why}. {kept}", self._options))
+        log.info(f"Stopped; {kept}. Continue with")
         log.info(self._options.resumed(self._sweep.id))
         raise KeyboardInterrupt
 

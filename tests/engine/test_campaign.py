@@ -264,6 +264,7 @@ def test_a_stack_that_was_stopped_goes_on_showing_its_evaluations(files: Path) -
     campaign.evaluated(key, Evaluation(1, 1.0, {"add": 0.1}))
     campaign.stopping = True
     campaign.stack_ended(stack.id)
+    assert not campaign.training, "the live view's last word is that nothing trains"
     shown = Home(files.parents[2]).sweep("logistic-1").stack(stack.id)
     assert read_progress(shown) == {key: (Evaluation(1, 1.0, {"add": 0.1}),)}
 

@@ -5,14 +5,15 @@ Ray puts ``ray_`` before every name. Nothing is computed unless the dashboard ru
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Self
 
 from ray.util.metrics import Gauge
 
-from orchestrator.alongside import Alongside
 from orchestrator.terminal.snapshot import Counts, Snapshot
 
 PREFIX = "ray_"
@@ -76,15 +77,24 @@ def values(sweep_id: str, snapshot: Snapshot) -> Iterator[Value]:
         yield Value(STEPS, snapshot.steps_per_s, whole)
 
 
-class Exporter(Alongside):
+class Exporter:
     """Sets the metrics while its block runs, from a thread of its own, and once more when it ends."""
 
     def __init__(self, sweep_id: str, snapshot: Callable[[], Snapshot], *, every_s: float = EVERY_S) -> None:
-        super().__init__("metrics")
         self._sweep_id = sweep_id
         self._snapshot = snapshot
         self._every_s = every_s
         self._gauges: dict[str, Gauge] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="metrics", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._stop.set()
+        self._thread.join()
 
     def _work(self) -> None:
         while True:

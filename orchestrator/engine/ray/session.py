@@ -206,7 +206,7 @@ def start(address: str | None, *, dashboard: bool = False) -> Any:
 
 
 def _check_address(address: str) -> None:
-    """Raise ``UserError`` unless ``address`` is ``auto`` or ``host:port``, ``SweepError`` if nothing listens there."""
+    """Raise ``UserError`` unless ``address`` is ``auto`` or a ``host:port`` at which something listens."""
     if address == "auto":
         return
     host, _, port = address.rpartition(":")
@@ -218,7 +218,7 @@ def _check_address(address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_WITHIN_S).close()
     except OSError as error:
-        raise SweepError(
+        raise UserError(
             f"no Ray cluster answers at {address}: {error.strerror or error}. Is it running (ray status), and is the "
             "port open to this machine?"
         ) from error
