@@ -90,12 +90,28 @@ def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hard
 
 
 def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hardware, console: Console) -> None:
-    """Run one sweep after the other, and set what they found side by side."""
+    """Run one sweep after the other on one Ray, and set what they found side by side. With ``--resume`` variants that
+    were answered are not run again, and unfinished ones go on."""
     from orchestrator.cli.report import print_comparison
     from orchestrator.cli.status import open_sweep
-    from orchestrator.sweep.variants import run_variants
+    from orchestrator.home import lifecycle
+    from orchestrator.home.files import Home
+    from orchestrator.sweep.beginning import one_ray
+    from orchestrator.sweep.run import run_sweep
 
-    ended = run_variants(specs, options, lambda spec: _brief(spec, hardware, options.home, console), console)
+    say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+    ended: list[str] = []
+    home = Home(options.home.resolve())
+    with one_ray(local_debug=options.local_debug, address=options.address, dashboard=options.dashboard) as session:
+        shared = replace(options, session=session, begun=lambda sweep: ended.append(sweep.id))
+        for spec in specs:
+            newest = None if options.resume is None else lifecycle.newest(spec, home, say)
+            if newest is not None and lifecycle.recall(home.sweep(newest.id), runs=False).answered:
+                say(f"{spec.variant}: answered by {newest.id}")
+                ended.append(newest.id)
+                continue
+            _brief(spec, hardware, options.home, console)
+            run_sweep(spec, replace(shared, resume=None if newest is None else newest.id), console)
     stored = [open_sweep(each, options.home) for each in ended]
     print_comparison(stored, stored[-1].sweep.directory / "variants.png")
 

@@ -1,7 +1,7 @@
 """Tunes a sweep's settings, for all of its mixes, before the sweep itself begins.
 
-The tuning is a campaign of its own, with a journal beside the sweep's. Its runs are the sweep's otherwise: they lie in
-the home, where every sweep that asks the same finds them, and go when the last sweep goes that has used them.
+The tuning is a campaign of its own on the sweep's journal. Its runs are kept in the home like all others: every sweep
+that asks the same finds them, and they go with the last sweep that has used them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from orchestrator.stacks import StackSizes
 from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.stop_requests import StopRequests, stop_on_interrupt, stopped_words, stopper
 from orchestrator.tuning.objective import observe_learning
-from orchestrator.tuning.study import Tuner, Tuning
+from orchestrator.tuning.study import Tuner
 from orchestrator.tuning.words import chosen_text, trial_text
 from trainables.base import Status
 
@@ -59,8 +59,11 @@ def tuned(
         seen=observe_learning,
     )
     stop = stopper(campaign, engine)
-    teller = _Teller(sweep, tuner, campaign, StopRequests(campaign, stop, whole=True))
+    teller = _Teller(tuner, campaign, StopRequests(campaign, stop, whole=True))
     campaign.observer = teller
+    for study in map(tuner.study, tuner.problem.mixes):
+        at = " and ".join(map(str, study.sizes))
+        log.info(f"tuning {study.mix} at {sweep.spec.size_axis} {at}: up to {study.asked.trials} trials")
     with stop_on_interrupt(stop, options.limit):
         if not campaign.done:
             engine.execute(campaign)
@@ -76,60 +79,33 @@ def tuned(
     for tuning in found:
         log.info(chosen_text(tuning))
     journal.append(Tuned(found))
-    return _with(found, sweep, files)
-
-
-def _with(found: tuple[Tuning, ...], sweep: Sweep, files: SweepFiles) -> Sweep:
-    """The sweep with what was found, also on disk."""
     spec = sweep.spec.model_copy(update={"tuned": {tuning.mix: tuning.best for tuning in found}})
     write_whole(files.spec, spec.to_yaml())
     return replace(sweep, spec=spec, tunings=found)
 
 
 class _Teller(Observer):
-    """Says what is being trained and what trials come to; nothing of runs that were there. A run that fails stops the
-    campaign, and is :attr:`failure`."""
+    """Says what trials come to; nothing of trials that were there. A run that fails stops the campaign, and is
+    :attr:`failure`."""
 
-    def __init__(
-        self,
-        sweep: Sweep,
-        tuner: Tuner,
-        campaign: Campaign,
-        stop_requests: StopRequests,
-    ) -> None:
+    def __init__(self, tuner: Tuner, campaign: Campaign, stop_requests: StopRequests) -> None:
         self._stop_requests = stop_requests
-        self._axis = sweep.spec.size_axis
         self._tuner = tuner
         self._campaign = campaign
         self._told = {mix: tuner.study(mix).ended for mix in tuner.problem.mixes}
-        self._announced: set[str] = set()
-        self._trained: set[Request] = set()
         self.failure = ""
 
     def look(self) -> None:
         self._stop_requests.look()
 
-    def changed(self) -> None:
-        """Announce what is trained for the first time."""
-        training = dict.fromkeys(each.ticket.request.mix for each in self._campaign.training.values())
-        for mix in [mix for mix in training if mix not in self._announced]:
-            study = self._tuner.study(mix)
-            self._announced.add(mix)
-            at = " and ".join(map(str, study.sizes))
-            log.info(f"tuning {mix} at {self._axis} {at}: up to {study.asked.trials} trials")
-
     def ended(self, entry: Ended) -> None:
         """Say what the trials came to that this run was the last of."""
-        request, outcome = entry.request, entry.outcome
-        if outcome.status is Status.FAILED:
-            self.failure = f"a run of tuning {request.mix} failed:\n{outcome.error}"
+        mix, study = entry.request.mix, self._tuner.study(entry.request.mix)
+        if entry.outcome.status is Status.FAILED:
+            self.failure = f"a run of tuning {mix} failed:\n{entry.outcome.error}"
             self._campaign.stopping = True
-        if not entry.reused_from:
-            self._trained.add(request)
-        study = self._tuner.study(request.mix)
-        new = sorted(study.ended - self._told[request.mix])
-        self._told[request.mix] |= study.ended
-        for number in new:
-            if self._trained.intersection(study.runs_of(number)):
-                text = trial_text(study.trials[number])
-                log.info(f"tuning {request.mix}, trial {number + 1} of {study.asked.trials}: {text}")
+        new = sorted(study.ended - self._told[mix])
+        self._told[mix] |= study.ended
+        for number in new if not entry.reused_from else ():
+            text = trial_text(study.trials[number])
+            log.info(f"tuning {mix}, trial {number + 1} of {study.asked.trials}: {text}")

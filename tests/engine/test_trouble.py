@@ -133,19 +133,6 @@ def test_a_run_that_ended_as_the_disk_became_full_is_not_lost(small_disk: Path) 
     assert Home(small_disk).sweep("logistic-1").journal.read_bytes() == before
 
 
-@pytest.mark.slow
-def test_trouble_met_under_ray_is_no_outcome(tmp_path: Path) -> None:
-    home, wanted = tmp_path / "home", asked(tmp_path, times=2)
-    console = quiet()
-    run_sweep(wanted, RunOptions(home=home), console)
-    assert statuses(home) == [Status.FINISHED] * 4
-    assert "Machine error (not a result)" in printed(console)
-    (tmp_path / "log").unlink()
-    with pytest.raises(SweepError, match="is full: free some space"):
-        run_sweep(asked(tmp_path, times=9), RunOptions(home=tmp_path / "other"), quiet())
-    assert set(statuses(tmp_path / "other")) <= {Status.FINISHED}
-
-
 def test_runs_that_failed_are_trained_again_when_that_is_asked(tmp_path: Path) -> None:
     home, wanted = tmp_path / "home", asked(tmp_path, times=2, trouble="bug")
     console = quiet()

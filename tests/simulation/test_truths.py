@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from orchestrator.search.base import Problem
-from tests.simulation.truths import DIP, Truth, TruthKind, draw
+from tests.simulation.truths import Truth, TruthKind, draw
 
 SIZES = (8, 16, 32, 64, 128, 256)
 PROBLEM = Problem(("mix",), SIZES, (0, 1, 2))
@@ -27,56 +27,33 @@ def truth(**changes: object) -> Truth:
     return Truth(**(values | changes))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("graded", [False, True])
-def test_mean_accuracy_at_the_transition_is_80_percent_of_the_asymptote(graded: bool) -> None:
-    mix = truth(graded=graded)
-    size = round(mix.transition or 0)
-    seen = np.mean([mix.run(size, seed, 1.0).accuracy for seed in range(4000)])
+CURVES = {"midpoint": math.log(400), "slope": 8.0, "concentration": 3.0}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"graded": False},
+        {"graded": True},
+        {"kind": TruthKind.HALVES},
+        *({"kind": kind, **CURVES} for kind in (TruthKind.GOMPERTZ, TruthKind.WEIBULL, TruthKind.SHOULDER)),
+    ],
+    ids=str,
+)
+def test_mean_accuracy_at_the_transition_is_80_percent_of_the_asymptote(changes: dict[str, object]) -> None:
+    mix = truth(**changes)
+    seen = [mix.run(round(mix.transition or 0), seed, 1.0).accuracy for seed in range(4000)]
     # The size is rounded to a whole one, which the curve's slope turns into at most 0.02 of accuracy.
-    top = (1 - mix.lapse) * mix.asymptote + mix.lapse * mix.floor
-    assert seen == pytest.approx(0.8 * top, abs=0.03)
+    assert np.mean(seen) == pytest.approx(0.8 * ((1 - mix.lapse) * mix.asymptote + mix.lapse * mix.floor), abs=0.03)
 
 
 def test_mean_accuracy_of_scattered_runs_at_the_transition() -> None:
     mix = truth(kind=TruthKind.SCATTERED, partly=0.4, mistaken=0.25)
-    large = np.mean([mix.run(10**6, seed, 1.0).accuracy for seed in range(4000)])
-    size = round(mix.transition or 0)
-    seen = [mix.run(size, seed, 1.0).accuracy for seed in range(4000)]
-    assert np.mean(seen) == pytest.approx(0.8 * large, abs=0.03)
-    part_of_the_way = np.mean([0.35 < accuracy < 0.7 for accuracy in seen])
-    assert 0.03 < part_of_the_way < 0.15
-
-
-def test_mean_accuracy_of_halves_at_the_transition() -> None:
-    mix = truth(kind=TruthKind.HALVES)
-    seen = [mix.run(round(mix.transition or 0), seed, 1.0).accuracy for seed in range(4000)]
-    assert np.mean(seen) == pytest.approx(0.8 * ((1 - mix.lapse) * mix.asymptote + mix.lapse * mix.floor), abs=0.03)
-    # With three quarters of the way up, some 3/8 of the runs learned one half of two and lie anywhere in between.
-    in_between = np.mean([mix.floor + 0.1 < accuracy < mix.asymptote - 0.1 for accuracy in seen])
-    assert 0.2 < in_between < 0.4
-
-
-@pytest.mark.parametrize("kind", [TruthKind.GOMPERTZ, TruthKind.WEIBULL, TruthKind.SHOULDER])
-def test_mean_accuracy_at_the_transition_of_other_curves(kind: TruthKind) -> None:
-    mix = truth(kind=kind, midpoint=math.log(400), slope=8.0, concentration=3.0)
-    size = round(mix.transition or 0)
-    seen = [mix.run(size, seed, 1.0).accuracy for seed in range(4000)]
-    assert np.mean(seen) == pytest.approx(0.8 * ((1 - mix.lapse) * mix.asymptote + mix.lapse * mix.floor), abs=0.02)
-    curve = [mix.share(each) for each in (100, 200, 400, 800, 1600)]
-    assert curve == sorted(curve)
-    assert curve[2] == pytest.approx(0.5)
-
-
-def test_a_shoulder_rises_in_two_steps() -> None:
-    mix = truth(kind=TruthKind.SHOULDER, midpoint=math.log(400), slope=40.0)
-    between = [mix.share(round(400 * math.exp(apart))) for apart in (-0.4, -0.1, 0.1, 0.4)]
-    assert between == pytest.approx([0.0, 0.5, 0.5, 1.0], abs=0.01)
-
-
-def test_runs_of_a_gompertz_truth_scatter_the_more_the_less_concentrated_they_are() -> None:
-    loose, close = (truth(kind=TruthKind.GOMPERTZ, lapse=0.0, concentration=each) for each in (1.0, 10.0))
-    spread = [np.std([mix.run(40, seed, 1.0).accuracy for seed in range(500)]) for mix in (loose, close)]
-    assert spread[0] > 1.5 * spread[1]
+    large, seen = (
+        [mix.run(size, seed, 1.0).accuracy for seed in range(4000)] for size in (10**6, round(mix.transition or 0))
+    )
+    assert np.mean(seen) == pytest.approx(0.8 * np.mean(large), abs=0.03)
+    assert 0.03 < np.mean([0.35 < accuracy < 0.7 for accuracy in seen]) < 0.15, "some runs are part of the way"
 
 
 def test_a_run_is_the_same_every_time() -> None:
@@ -110,17 +87,6 @@ def test_transitions_lie_where_their_kind_says(kind: TruthKind) -> None:
         else:
             assert size is not None
             assert SIZES[0] < size < SIZES[-1]
-
-
-def test_what_is_unusual_about_a_truth() -> None:
-    dipping, plain = truth(kind=TruthKind.NON_MONOTONE), truth()
-    inside = round((plain.transition or 0) * math.exp(sum(DIP) / 2))
-    assert dipping.share(inside) < 0.5 < plain.share(inside)
-    assert dipping.share(256) == plain.share(256)
-    jittered = truth(kind=TruthKind.MISSPECIFIED)
-    gompertz = [jittered.share(size) for size in (8, 40, 200)]
-    assert gompertz == sorted(gompertz)
-    assert jittered.share(40) == pytest.approx(0.5, abs=0.3)
 
 
 def test_more_steps_move_the_transition_of_a_truth_in_a_hurry() -> None:

@@ -15,7 +15,6 @@ import pytest
 from mlflow import MlflowClient
 from rich.console import Console
 
-from orchestrator.engine import retries
 from orchestrator.errors import SweepError
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
@@ -25,7 +24,6 @@ from orchestrator.home.run_files import Storage, read_outcome
 from orchestrator.record import store
 from orchestrator.space import hardware
 from orchestrator.space.settings import differences
-from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes
 from orchestrator.sweep.options import RunOptions
@@ -157,17 +155,6 @@ def test_a_run_that_fails_ends_the_tuning_and_is_tried_again(tmp_path: Path) -> 
     assert 0 < tries[0] < tries[1]
 
 
-def test_a_machine_without_memory_stops_the_tuning_and_costs_it_no_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(retries, "WAITS_S", (0.0,))
-    settings = {"log": str(tmp_path / "log"), "haste": 0.2, "room": 0, "grows_at": 2}
-    wanted = logged(tmp_path, family=hungry.FAMILY, settings=settings)
-    with pytest.raises(SweepError, match=r"(?s)needs more memory than there is, alone.*--resume logistic-"):
-        run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True), quiet())
-    assert tuning_runs(tmp_path) == []
-
-
 def test_the_runs_of_a_tuning_go_with_the_last_sweep_that_used_them(tmp_path: Path) -> None:
     wanted = logged(tmp_path)
     options = RunOptions(home=tmp_path, local_debug=True)
@@ -183,15 +170,6 @@ def test_the_runs_of_a_tuning_go_with_the_last_sweep_that_used_them(tmp_path: Pa
     assert not used & set(removable(Home(tmp_path), older))
     Home(tmp_path).sweep(newer).journal.unlink()
     assert used <= set(removable(Home(tmp_path), older))
-
-
-def test_a_fresh_sweep_is_tuned_anew_with_runs_of_its_own(tmp_path: Path) -> None:
-    wanted = logged(tmp_path)
-    run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True), quiet())
-    once = trained(tmp_path)
-    run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True, fresh=True), quiet())
-    assert trained(tmp_path) == once + once
-    assert not {entry.key for entry in tuning_runs(tmp_path)} & {entry.key for entry in tuning_runs(tmp_path, place=1)}
 
 
 def test_a_sweep_is_tuned_without_ray_and_another_one_reuses_it(tmp_path: Path) -> None:
@@ -276,27 +254,6 @@ def test_optuna_tunes_under_ray_and_a_second_sweep_reuses_it(tmp_path: Path) -> 
     for each in map(printed, (console, again)):
         assert "tuning add, trial" not in each
         assert found.tuned[0] in each
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_real_models_are_tuned_and_swept(tmp_path: Path) -> None:
-    block = (
-        "tune={settings: {training: {learning_rate: {from: 1.0e-3, to: 3.0e-2, scale: log}}}, trials: 3, seeds: 1, "
-        "sizes: [4, 8]}"
-    )
-    smoke = ["sizes=[4, 8]", "seeds=1", "mixes=[add]", "settings.training.steps=100", "search={method: grid}"]
-    wanted = load_space("add_vs_add_prod", "smoke", [block, *smoke])
-    found = run_sweep(wanted, RunOptions(home=tmp_path), quiet())
-    assert found.mix("add").runs == 2
-    sweep = lifecycle.load(Home(tmp_path), Home(tmp_path).sweep_ids()[0])
-    (tuning,) = sweep.tunings
-    assert len(tuning.trials) == 3
-    assert len(tuning.trials[0].runs) == 2
-    entries = lifecycle.recall(Home(tmp_path).sweep(sweep.id)).ended
-    configs = [sweep.spec.config(entry.request) for entry in entries]
-    rate = tuning.best.settings.get("training.learning_rate", 1e-2)
-    assert {run.settings.training.learning_rate for run in configs} == {rate}
 
 
 @pytest.mark.night
