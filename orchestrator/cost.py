@@ -34,15 +34,15 @@ STARTUP_S = 15.0
 WEIGHT_BYTES_PER_PARAMETER = 4
 """Float32. Checkpoints (three times as much while a stack trains) are removed when it ends."""
 RECORD_BYTES, SWEEP_BYTES = 200_000, 1_500_000
-"""What a run leaves beside its weights, in its directory and in MLflow: arrays, learning curves, pictures. Measured as
-194 kB a run over 144 runs modulo 6 (250 kB over 8 modulo 10, whose pictures are larger) when every run had a picture in
-both places; now it is less. And what a sweep has once: an empty MLflow database and the figures. Training data, which
-sweeps share, are not counted."""
+"""Bytes that a run leaves in addition to its weights, in its directory and in MLflow: arrays, curves, pictures.
+Measured as 194 kB a run over 144 runs modulo 6 (250 kB over 8 modulo 10, whose pictures are larger) when every run had
+a picture in both places; now it is less. And bytes that a sweep has once: an empty MLflow database and the figures.
+Training data, which sweeps share, are not counted."""
 
 
 @dataclass(frozen=True)
 class SizePlan:
-    """What one size contributes. ``flops`` and ``seconds`` are those of one run, at most; ``runs`` is expected;
+    """The part of one size. ``flops`` and ``seconds`` are those of one run, at most; ``runs`` is expected;
     ``stack`` is the most runs trained together."""
 
     size: int
@@ -56,8 +56,8 @@ class SizePlan:
 @dataclass(frozen=True)
 class Plan:
     """The expected cost of a sweep, ``stacks_at_once`` stacks training at a time. ``runs_at_worst`` and
-    ``seconds_at_worst`` are those of the dearest rehearsal: what it costs where the transitions lie worst and sizes
-    learn or do not. Where runs scatter it may cost more, but never more runs than ``runs_at_most``, the searcher's own
+    ``seconds_at_worst`` are those of the dearest rehearsal: the cost at the worst transitions if sizes either learn
+    or do not. Where runs scatter it may cost more, but never more runs than ``runs_at_most``, the searcher's own
     bound. ``tuning_runs`` come before it; they take at most ``tuning_seconds``, and nothing where another sweep tuned
     the same before."""
 
@@ -140,7 +140,7 @@ def _tuning(spec: SweepSpec, seconds: Mapping[int, float], at_once: int) -> tupl
 
 
 def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]]:
-    """How many runs of each size the searcher asks for, once for each of several made-up transitions.
+    """Runs of each size that the searcher asks for, once for each of several made-up transitions.
 
     ``seconds`` is what a run of each size takes, for searchers that count the cost.
     """
@@ -159,7 +159,7 @@ def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]
 
 
 def stacks_at_once(spec: SweepSpec, hardware: Hardware) -> int:
-    """How many stacks train at the same time; at least 1, for a machine that is too small is found out elsewhere."""
+    """Stacks that train at the same time; at least 1: a machine that is too small is refused elsewhere."""
     machines = hardware.machines or (Machine(hardware.cpus, hardware.gpus),)
     return max(1, sum(map(spec.resources.stacks_on, machines)))
 
@@ -213,7 +213,7 @@ class Cost:
 
     @property
     def share(self) -> float | None:
-        """What the runs that ended take, found ones included, as a share of the grid's."""
+        """Seconds of the runs that ended, found ones included, as a share of the grid's."""
         return (self.spent_s + self.found_s) / self.grid_s if self.grid_s else None
 
 

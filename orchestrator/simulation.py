@@ -153,7 +153,7 @@ def _train(
 
 @dataclass(frozen=True)
 class Truth:
-    """A mix of which a run learns with a probability that is a logistic of ln size. ``key`` seeds its runs."""
+    """A mix whose runs learn with a probability that is a logistic of ln size. ``key`` seeds its runs."""
 
     midpoint: float
     slope: float

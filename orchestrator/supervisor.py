@@ -37,7 +37,7 @@ def supervise(arguments: Sequence[str], say: Callable[[str], object]) -> int:
     """Run the program with these arguments in a process of its own; its exit code. Called once, before the exit.
 
     ``say`` is told what died. On the machine's own Ray the sweep is resumed, up to :data:`STARTS` times; on a cluster
-    (``--address``) only the way to resume it is said.
+    (``--address``) it is told how to resume it.
     """
     given, sweep, asked = list(arguments), None, False
     driver: subprocess.Popen[bytes] | None = None

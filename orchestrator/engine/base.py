@@ -95,7 +95,7 @@ class StackJob:
 
 @dataclass(frozen=True)
 class RunReport:
-    """One run of a stack. ``files`` are what a run that ended leaves beside its outcome, by their paths in its
+    """One run of a stack. ``files`` are what a run that ended leaves in addition to its outcome, by their paths in its
     directory."""
 
     key: str

@@ -1,8 +1,8 @@
 """A sweep under way: decides which stack starts next, and takes in what comes back. It knows no Ray; engines drive it.
 
 The order of events for a run that ends is always the same: its directory is written, the journal holds it, the searcher
-is told, the observer hears of it. A crash between any two of them loses nothing. A run that is wanted and lies in the
-home already goes the same way without training; one that another sweep trains is waited for. Of an arm of several
+is told, the observer hears of it. A crash between any two of them loses nothing. A wanted run that the home has
+already goes the same way without training; one that another sweep trains is waited for. Of an arm of several
 phases each is a run, which waits for the one that it goes on from.
 """
 
@@ -104,7 +104,7 @@ class Campaign:
         return self.state.training
 
     def given_up(self, stack_id: str) -> bool:
-        """True if a worker has a stack of which no run is wanted any more."""
+        """True if a worker has a stack without a wanted run."""
         stack = self.state.stacks.get(stack_id)
         return stack is not None and not self.state.trains(stack)
 
@@ -398,7 +398,7 @@ class Campaign:
         return True
 
     def _found(self, ticket: Ticket) -> bool:
-        """Take a run that lies in the home; False if there is none."""
+        """Take a run from the home; False if there is none."""
         if not self._runs.has(ticket.key):
             return False
         with self._runs.kept():

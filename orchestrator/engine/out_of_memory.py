@@ -1,4 +1,5 @@
-"""The device a worker trains on: its threads, its share of memory, and how it says that memory is at an end."""
+"""Out of memory: the share of a device that a stack may use, and the errors that say it is used up. A stack that meets
+one is halved (``StackWorker._halve``), and no later stack of its size is larger (``Campaign.stack_halved``)."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def prepare_device(resources: Resources) -> None:
 
 
 def drawbacks(resources: Resources) -> tuple[str, ...]:
-    """What makes training slower here than it could be, in sentences, each said once a process."""
+    """Reasons for slow training here, a sentence each, once a process."""
     if not _on_gpu(resources) or not (missing := lacking()) or missing in _SAID:
         return ()
     _SAID.add(missing)
@@ -41,7 +42,7 @@ def device_bytes(resources: Resources) -> float:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception says that the device's memory is at an end.
+    """True if an exception says that the device's memory is used up.
 
     Libraries below torch raise their own errors (cuBLAS, cuDNN, the CPU's allocator), which can only be told by their
     words. An error met while another was handled, as when the recording of a CUDA graph breaks off, may hide it.
@@ -63,7 +64,7 @@ def _says_out_of_memory(error: BaseException) -> bool:
 
 
 def free_memory() -> None:
-    """Give back what nobody uses any more."""
+    """Give unused memory back to the device."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 

@@ -64,7 +64,7 @@ def probe_kept_run(
 
 @dataclass
 class Probings:
-    """Results of a probe over the runs of a sweep: how many of which kind, and every error with its run's key."""
+    """Results of a probe over the runs of a sweep: counts by kind, and every error with its run's key."""
 
     counts: Counter[str] = field(default_factory=Counter)
     errors: list[str] = field(default_factory=list)

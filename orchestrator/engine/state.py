@@ -91,7 +91,7 @@ class SweepState:
         self.records.append(record)
 
     def begin(self, stack: Stack, wanted: Iterable[Ticket]) -> None:
-        """A worker gets a stack, of which these runs are wanted."""
+        """A worker gets a stack with these wanted runs."""
         for ticket in wanted:
             self.waiting.pop(ticket.key, None)
             self.training[ticket.key] = Training(ticket, stack.id)

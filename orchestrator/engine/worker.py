@@ -189,7 +189,7 @@ class StackWorker:
         self._saved_at = time.monotonic()
 
     def _outcome(self, place: int, report: Report) -> Outcome | None:
-        """What a run came to: its family's word, or its curve up to where it is wanted until; None while it goes on."""
+        """Outcome of a run: its family's, or its curve up to where it is wanted until; None while it goes on."""
         until, end = self._configs[place].until, report.evaluation
         if report.outcome is not None or until is None or end is None or not until.reached(end):
             return report.outcome

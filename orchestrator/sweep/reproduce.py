@@ -83,7 +83,7 @@ class Reproduction:
         """Run what is missing: first what answers most rows for its expected time. ``changed`` is called after each.
 
         With ``budget_s`` no sweep is begun that is expected to end after so many seconds from now. A sweep that fails
-        is said, and the others are run. Raises ``KeyboardInterrupt`` after an interruption.
+        is named, and the others are run. Raises ``KeyboardInterrupt`` after an interruption.
         """
         until = None if budget_s is None else clock() + budget_s
         waiting = [(experiment, spec) for experiment, spec in self._missing() if experiment.rows_of(spec)]

@@ -42,7 +42,7 @@ from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.stop_requests import (
     StopRequests,
     stop_on_interrupt,
-    stop_on_trouble,
+    stop_on_machine_error,
     stopped_words,
     stopper,
 )
@@ -97,9 +97,9 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
         options.sweep_begun(sweep)
         supervisor.tell("sweep", "" if options.several else sweep.id)
         files = home.sweep(sweep.id)
-        log.info(f"sweep {sweep.id}{', every run trained anew' if sweep.fresh else ''}")
+        log.info(f"sweep {sweep.id}{', every run is trained' if sweep.fresh else ''}")
         with (
-            stop_on_trouble(files, options),
+            stop_on_machine_error(files, options),
             lifecycle.driving(files),
             Journal(files.journal) as journal,
         ):
@@ -174,7 +174,7 @@ class _Drive(Observer):
         with stop_on_interrupt(stop, self._options.limit):
             if not campaign.done:
                 with view, engine.exporting(self._sweep.id, monitor.snapshot):
-                    with suppress(MachineError):  # It is said when all that finished is in the record.
+                    with suppress(MachineError):  # Raised below, when all that finished is in the record.
                         engine.execute(campaign)
                     monitor.refresh()
             if campaign.stopping:

@@ -34,7 +34,7 @@ def stop_on_interrupt(stop: Callable[[], None], limit: TimeLimit) -> Iterator[No
     """While the block runs, SIGINT and SIGTERM call ``stop``, and so does the end of the time limit; a second one ends
     the process at once. Those within :data:`AT_ONCE_S` count as one.
 
-    Even then no finished run is lost: it is in the journal, or on disk beside it.
+    Even then no finished run is lost: it is in the journal, or on disk, where a resumed sweep adopts it.
     """
     last = -AT_ONCE_S
     stopping = False
@@ -82,7 +82,7 @@ def _stopping_words(stacks: int) -> str:
 
 
 @contextmanager
-def stop_on_trouble(files: SweepFiles, options: RunOptions) -> Iterator[None]:
+def stop_on_machine_error(files: SweepFiles, options: RunOptions) -> Iterator[None]:
     """A block that turns a machine error, of the driver or of an engine, into a :class:`SweepError` with the command
     that resumes the sweep."""
     try:
@@ -90,10 +90,10 @@ def stop_on_trouble(files: SweepFiles, options: RunOptions) -> Iterator[None]:
     except MachineError as error:
         raise SweepError(stopped_words(files.directory.name, f"{error}. What finished is kept", options)) from error
     except OSError as error:
-        trouble = trouble_words(error, files.directory)
-        if not trouble:
+        said = trouble_words(error, files.directory)
+        if not said:
             raise
-        raise SweepError(stopped_words(files.directory.name, f"{trouble}. What finished is kept", options)) from error
+        raise SweepError(stopped_words(files.directory.name, f"{said}. What finished is kept", options)) from error
 
 
 def stopped_words(sweep_id: str, why: str, options: RunOptions) -> str:

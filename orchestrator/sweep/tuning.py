@@ -39,7 +39,7 @@ def tuned(
     """The sweep with tuned settings, also in its ``journal``; called with one that asks for tuning and is not tuned.
     At the end of its ``options.limit`` it stops. Called under its lock.
 
-    Raises :class:`SweepError` where a run fails or the machine is in trouble, and ``KeyboardInterrupt`` after an
+    Raises :class:`SweepError` if a run fails or the machine does, and ``KeyboardInterrupt`` after an
     interruption; finished runs are kept, and a resumed sweep goes on from there.
     """
     files = SweepFiles(sweep.directory)

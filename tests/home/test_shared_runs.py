@@ -100,7 +100,7 @@ def test_fresh_trains_anew_and_says_so(spaces: Spaces, log: Path, tmp_path: Path
     first, second = spaces()
     here(tmp_path, "run", first, "--local-debug")
     out = here(tmp_path, "run", second, "--local-debug", "--fresh")
-    assert "every run trained anew" in out
+    assert "every run is trained" in out
     assert "there already" not in out
     assert trained(log)["add 8 0"] == 2
     assert "trained again" in (tmp_path / "sweeps" / sweep_of(tmp_path, "with_max") / "report.html").read_text()

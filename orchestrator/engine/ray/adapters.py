@@ -111,7 +111,7 @@ class CampaignCallback(NotPickled, Callback):
 
     def end_those_with_nothing_to_keep(self) -> None:
         """End the processes of stacks that have not come to an evaluation yet: making data may take minutes, in which
-        a process answers nobody."""
+        a process does not answer."""
         for stack_id, trial in list(self._started.items()):
             if not self._campaign.state.has_shown(stack_id):
                 del self._started[stack_id]

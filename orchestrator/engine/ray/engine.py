@@ -85,7 +85,7 @@ class RayEngine(Engine):
         files = SweepFiles(campaign.sweep.directory)
         self._fit(campaign, files)
         if not campaign.done:
-            raise SweepError(f"Ray Tune ended before the sweep did; its files lie in {files.tune}")
+            raise SweepError(f"Ray Tune ended before the sweep did; its files are in {files.tune}")
         shutil.rmtree(files.tune, ignore_errors=True)
         campaign.check_machine()
 
@@ -118,7 +118,7 @@ class RayEngine(Engine):
             tuner.fit()
         except Exception:
             check_ray()
-            if not campaign.machine_error:  # Tune's own files lie on the disk that is full.
+            if not campaign.machine_error:  # Tune's own files are on the full disk.
                 raise
 
 
@@ -136,7 +136,7 @@ class Tried:
 def try_ray(resources: Resources) -> Tried:
     """Start Ray on this machine, have a process of its own import torch, and stop it.
 
-    Raises :class:`SweepError` where Ray does not start, ``ray.exceptions.GetTimeoutError`` where nobody answers.
+    Raises :class:`SweepError` where Ray does not start, ``ray.exceptions.GetTimeoutError`` if no process answers.
     """
     begun = time.perf_counter()
     with RayEngine(resources) as engine:

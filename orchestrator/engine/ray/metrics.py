@@ -1,4 +1,4 @@
-"""A sweep's progress as Prometheus metrics, exported by Ray beside its own.
+"""A sweep's progress as Prometheus metrics, exported by Ray for its page with Ray's own.
 
 Ray puts ``ray_`` before every name. Nothing is computed unless the dashboard runs, whose agents export them.
 """
