@@ -221,8 +221,10 @@ class Campaign:
     def stack_ended(self, stack_id: str) -> None:
         """A trial ended well: every run of its stack has been reported, unless it was stopped before."""
         stack = self.state.stacks.pop(stack_id, None)
-        if stack is not None and not self.state.give_up(stack.tickets):
+        if stack is not None and not self.state.trains(stack):
             self._underway.end(stack_id)
+        elif stack is not None and self.stopping:
+            self.state.give_up(stack.tickets)
 
     def stack_failed(self, stack_id: str, error: str, *, retries: int = 0) -> None:
         """A stack failed: it continues next, up to ``retries`` times. After that its unfinished runs are trained alone;
