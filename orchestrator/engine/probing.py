@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from orchestrator.home.files import scratch
-from orchestrator.home.records import RunRecord
 from orchestrator.home.run_files import ARRAYS, WEIGHTS, ProbeResult, Storage, is_due, write_result
+from orchestrator.home.sweeps import RunRecord
 from orchestrator.space.spec import SweepSpec
 from trainables.base import Family, RunConfig, Status
 from trainables.probes.base import Probe, Probed

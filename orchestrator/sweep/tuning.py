@@ -16,7 +16,6 @@ from orchestrator.home import lifecycle
 from orchestrator.home.files import SweepFiles, write_whole
 from orchestrator.home.journal import Ended, Journal, Memory, Tuned
 from orchestrator.home.sweeps import Sweep
-from orchestrator.search.base import Request
 from orchestrator.stacks import StackSizes
 from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.stop_requests import StopRequests, stop_on_interrupt, stopped_words, stopper
