@@ -73,8 +73,7 @@ def schema_command(family: FamilyOption = "listops", debug: Debug = False) -> No
 
 def _known(family: str) -> str:
     from orchestrator.space.validation import explain
-    from trainables.base import SettingsError
-    from trainables.named import load_family
+    from trainables.base import SettingsError, load_family
 
     try:
         load_family(family)

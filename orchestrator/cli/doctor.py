@@ -96,8 +96,8 @@ def check_family_command(
 
       check-family my_space.yaml --profile smoke
     """
-    from trainables.contract.border import BrokenFamilyError
     from trainables.contract.conformance import case_of, findings
+    from trainables.contract.report_validator import BrokenFamilyError
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # As a stack has by default: small models are slower with more.
     made = _family(family, options)
@@ -124,8 +124,7 @@ def check_family_command(
 def _family(name: str, options: SpaceOptions) -> Family:
     from orchestrator.space.files import is_path, names
     from orchestrator.space.validation import InvalidDataError, dotted, explain, parse
-    from trainables.base import SettingsError
-    from trainables.named import BUILT_IN, load_family
+    from trainables.base import BUILT_IN, SettingsError, load_family
 
     if ":" not in name and name not in BUILT_IN:
         if not is_path(name) and name not in names():

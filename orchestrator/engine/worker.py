@@ -37,7 +37,7 @@ from orchestrator.home.run_files import ARRAYS, WEIGHTS, packed_arrays, result_f
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import FULL, stack_id
 from trainables.base import Evaluation, Learner, Outcome, Report, Status
-from trainables.contract.border import Border, BrokenFamilyError
+from trainables.contract.report_validator import BrokenFamilyError, ReportValidator
 from trainables.probes.base import load_probe
 
 CHECKPOINTS_KEPT_S = 7 * 24 * 3600.0
@@ -73,7 +73,7 @@ class StackWorker:
         self._learner: Learner | None = None
         self._shrinks = False
         """True if the runs that are left need a new learner."""
-        self._border = Border(self._family, ())
+        self._validator = ReportValidator(self._family, ())
         self._seconds = [0.0] * len(self._configs)
         """Each run's share of the time that its stack has taken here."""
         self._curves: dict[int, dict[int, Evaluation]] = {}
@@ -93,7 +93,7 @@ class StackWorker:
         try:
             learner = self._prepared()
             begun = time.perf_counter()
-            report = self._reported(self._border.check(learner.advance()), begun)
+            report = self._reported(self._validator.check(learner.advance()), begun)
         except BrokenFamilyError as error:
             broken = str(error)
         except Exception as error:
@@ -252,7 +252,7 @@ class StackWorker:
 
     def _new_learner(self) -> Learner:
         configs = [self._configs[place] for place in self._places]
-        self._border = Border(self._family, configs)
+        self._validator = ReportValidator(self._family, configs)
         return self._family.learner(configs, device=self._spec.resources.device, cache=self._scratch)
 
     def _halve(self) -> StackReport:

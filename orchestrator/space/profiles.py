@@ -10,8 +10,7 @@ from orchestrator.space.hardware import Hardware, Needs
 from orchestrator.space.overlays import Origin, Values, nested
 from orchestrator.space.spec import DEFAULT_FAMILY
 from orchestrator.space.validation import parse
-from trainables.base import SettingsError
-from trainables.named import load_family
+from trainables.base import SettingsError, load_family
 
 
 def choose(

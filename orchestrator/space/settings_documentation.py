@@ -28,7 +28,7 @@ from orchestrator.space.arms import WrittenArm, WrittenPhase
 from orchestrator.space.search import DEFAULT_METHOD
 from orchestrator.space.settings import plain_settings
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
-from trainables.named import load_family
+from trainables.base import load_family
 from trainables.probes.base import load_probe
 
 SIMPLE: dict[Any, tuple[str, str]] = {

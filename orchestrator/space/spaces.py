@@ -23,9 +23,8 @@ from orchestrator.space.profiles import choose, suit
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
 from orchestrator.space.validation import InvalidDataError, Key, Mistake, dotted, leaf_paths, parse
-from trainables.base import SettingsError
+from trainables.base import SettingsError, load_family
 from trainables.contract.arms import Arm
-from trainables.named import load_family
 
 CHOSEN_BY = {"profile": "--profile", "profile_reason": "--profile", "variant": "--variant"}
 """Keys of a resolved space that say what was chosen, and the options that choose it."""

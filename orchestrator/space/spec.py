@@ -28,10 +28,9 @@ from orchestrator.space.search import MOST_SIZES, Search, SizeRange
 from orchestrator.space.settings import expand, flatten, plain_settings, resolve
 from orchestrator.space.tuning import LARGEST_SEED, Tune, Tuned
 from orchestrator.space.validation import NAME, STRICT, InvalidDataError, Mistake, parse
-from trainables.base import Family, RunConfig, Until
+from trainables.base import Family, RunConfig, Until, load_family
 from trainables.contract.arms import Arm
 from trainables.contract.runs import salted
-from trainables.named import load_family
 from trainables.probes.base import load_probe
 
 DEFAULT_FAMILY = "listops"

@@ -15,7 +15,7 @@ from orchestrator.space.settings_documentation import entries
 from orchestrator.space.spaces import load_space, open_space
 from tests.cli.program import Program, program
 from tests.test_cli import ROOT
-from trainables.named import BUILT_IN as FAMILIES
+from trainables.base import BUILT_IN as FAMILIES
 from trainables.probes.base import BUILT_IN, load_probe
 
 

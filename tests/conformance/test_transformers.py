@@ -10,7 +10,7 @@ import pytest
 from tests.conformance.transformers import TransformerConformance
 from tests.trainables.conftest import data_cache
 from tests.trainables.stacks import NESTED_MODEL, PERMUTATIONS, SETTINGS, TRAINING
-from trainables.named import BUILT_IN, load_family
+from trainables.base import BUILT_IN, load_family
 from trainables.transformer.family import TransformerFamily, TransformerSettings
 
 __all__ = ["data_cache"]

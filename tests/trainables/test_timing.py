@@ -6,7 +6,7 @@ import time
 
 import torch
 
-from trainables.torch_learner import computing_s
+from trainables.checkpoints import computing_s
 
 CPU = torch.device("cpu")
 WAITED_S = 0.2

@@ -22,7 +22,7 @@ from trainables.base import (
     RunConfig,
     SettingsError,
 )
-from trainables.contract.border import Border, BrokenFamilyError, finite
+from trainables.contract.report_validator import BrokenFamilyError, ReportValidator, finite
 
 SIZES = (8, 16, 32, 64, 128, 4, 2, 1)
 """Tried in this order where nobody names sizes."""
@@ -180,14 +180,14 @@ def _stacked(case: Case) -> None:
 
 def _resumed(case: Case) -> None:
     runs, place = [case.run(0), case.run(1)], case.directory / "checkpoint"
-    learner, border = case.learner(runs), Border(case.family, runs)
-    reports = border.check(learner.advance())
+    learner, validator = case.learner(runs), ReportValidator(case.family, runs)
+    reports = validator.check(learner.advance())
     if any(report.outcome is not None for report in reports):
         raise Skipped("its runs end at their first evaluation, so that there is nothing to go on with")
     learner.save(place)
     again = case.learner(runs)
     again.restore(place)
-    expected, found = _to_the_end(learner, border), _to_the_end(again, Border(case.family, runs))
+    expected, found = _to_the_end(learner, validator), _to_the_end(again, ReportValidator(case.family, runs))
     for index, (points, outcome) in expected.items():
         others, other = found[index]
         _must(
@@ -200,10 +200,10 @@ def _resumed(case: Case) -> None:
 
 def _trained(case: Case, runs: Sequence[RunConfig]) -> list[tuple[Outcome, int]]:
     """Outcomes of runs trained as one stack, and how many evaluations each had."""
-    learner, border = case.learner(runs), Border(case.family, runs)
+    learner, validator = case.learner(runs), ReportValidator(case.family, runs)
     counts, outcomes = [0] * len(runs), dict[int, Outcome]()
     while len(outcomes) < len(runs):
-        for report in border.check(learner.advance()):
+        for report in validator.check(learner.advance()):
             counts[report.index] += report.evaluation is not None
             if report.outcome is not None:
                 outcomes[report.index] = report.outcome
@@ -211,12 +211,12 @@ def _trained(case: Case, runs: Sequence[RunConfig]) -> list[tuple[Outcome, int]]
     return [(outcomes[index], counts[index]) for index in range(len(runs))]
 
 
-def _to_the_end(learner: Learner, border: Border) -> dict[int, tuple[list[Evaluation], Outcome]]:
+def _to_the_end(learner: Learner, validator: ReportValidator) -> dict[int, tuple[list[Evaluation], Outcome]]:
     """The evaluations and the outcome of every run that a learner still trains, by its index."""
     points: dict[int, list[Evaluation]] = {}
     ended: dict[int, tuple[list[Evaluation], Outcome]] = {}
     while not ended or len(ended) < len(points):
-        for report in border.check(learner.advance()):
+        for report in validator.check(learner.advance()):
             points.setdefault(report.index, []).extend([report.evaluation] if report.evaluation is not None else [])
             if report.outcome is not None:
                 ended[report.index] = (points[report.index], report.outcome)
@@ -233,7 +233,7 @@ def _steps(points: Sequence[Evaluation]) -> str:
 
 
 def _first_losses(case: Case, runs: Sequence[RunConfig]) -> list[float]:
-    reports = Border(case.family, runs).check(case.learner(runs).advance())
+    reports = ReportValidator(case.family, runs).check(case.learner(runs).advance())
     losses = {report.index: report.evaluation.loss for report in reports if report.evaluation is not None}
     if len(losses) < len(runs):
         raise Skipped("its runs end without an evaluation")

@@ -15,8 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from trainables.base import Family, RunConfig, SettingsError
-from trainables.named import find
+from trainables.base import Family, RunConfig, SettingsError, find
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 """Names of probes and of their numbers: they become files, columns and metrics."""

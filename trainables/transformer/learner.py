@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from trainables.base import Evaluation, Learner, Outcome, Report, RunConfig, Status
-from trainables.torch_learner import computing_s, read_checkpoint, write_checkpoint
+from trainables.checkpoints import computing_s, read_checkpoint, write_checkpoint
 from trainables.transformer.architecture import Layout, ModelSettings, layout
 from trainables.transformer.generation import accuracies
 from trainables.transformer.initialisation import resized
@@ -51,7 +51,7 @@ class _Progress:
     solved: int = 0
     """Evaluations in a row at which every task was solved."""
     seconds: float = 0.0
-    """This run's share of the time its stack computed (:func:`trainables.torch_learner.computing_s`)."""
+    """This run's share of the time its stack computed (:func:`trainables.checkpoints.computing_s`)."""
     wall_seconds: float = 0.0
     """Its share of the time that passed meanwhile: more where other programs had the processor, too."""
 

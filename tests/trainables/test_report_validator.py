@@ -1,4 +1,4 @@
-"""The border between a family and the rest: what breaks the contract is named, numbers of numpy become Python's."""
+"""What breaks the contract of a family is named, and numbers of numpy become Python's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.families import LogisticFamily, LogisticSettings
 from trainables.base import Arm, Evaluation, Outcome, Report, RunConfig, Status
-from trainables.contract.border import Border, BrokenFamilyError
+from trainables.contract.report_validator import BrokenFamilyError, ReportValidator
 
 LISTED: Any = {"w": [1.0]}
 FAMILY = LogisticFamily(LogisticSettings(steps=4))
@@ -31,7 +31,7 @@ def outcome(**changes: Any) -> Outcome:
 
 
 def checked(*reports: Any) -> list[Report]:
-    return Border(FAMILY, runs()).check(list(reports))
+    return ReportValidator(FAMILY, runs()).check(list(reports))
 
 
 def pair(**changes: Any) -> list[Report]:
@@ -89,9 +89,9 @@ def test_what_breaks_the_contract_is_named_with_its_family(reports: list[Any], s
 
 
 def test_a_run_that_ended_is_reported_no_more() -> None:
-    border = Border(FAMILY, runs())
-    border.check([Report(0, evaluation(), outcome()), Report(1, evaluation())])
-    border.check([Report(1, evaluation(step=2), outcome())])
-    assert border.check([]) == []
+    validator = ReportValidator(FAMILY, runs())
+    validator.check([Report(0, evaluation(), outcome()), Report(1, evaluation())])
+    validator.check([Report(1, evaluation(step=2), outcome())])
+    assert validator.check([]) == []
     with pytest.raises(BrokenFamilyError, match=r"\(by index: none\); it reported on 1"):
-        border.check([Report(1, evaluation(step=3))])
+        validator.check([Report(1, evaluation(step=3))])

@@ -25,7 +25,7 @@ class BrokenFamilyError(Exception):
     """A family does not keep its contract; the message names it and what it did."""
 
 
-class Border:
+class ReportValidator:
     """Checks the reports of one learner, one :meth:`check` after each ``advance()``.
 
     ``runs`` are those that the learner trains, in its order.
