@@ -25,10 +25,10 @@ CASES: dict[str, tuple[TransformerSettings, tuple[str, ...]]] = {
         ("add", "add+prod", "add+max:2"),
     ),
     "permutations": (PERMUTATIONS, ("product", "product+sign", "image+order+product")),
-    "permutations, nested images": (
+    "permutations, nested": (
         replace(
             PERMUTATIONS,
-            task=replace(PERMUTATIONS.task, elements="images", subgroup="C3", **FEW),
+            task=replace(PERMUTATIONS.task, subgroup="C3", **FEW),
             model=NESTED_MODEL,
             training=SHORT,
         ),

@@ -32,8 +32,8 @@ SETTINGS = ListOpsSettings(TASK, ModelSettings(block=18), TRAINING)
 PERMUTATIONS = PermutationSettings(
     PermutationTask(group="S3", depth=1, held_out_fraction=0.2, train_examples=1500), ModelSettings(block=18), TRAINING
 )
-NESTED_MODEL = ModelSettings(block=110)
-"""For expressions of depth 2, of three elements of S3 as images."""
+NESTED_MODEL = ModelSettings(block=60)
+"""For expressions of depth 2 with three arguments."""
 FAMILIES: tuple[type[TransformerFamily], ...] = (ListOps, Permutations)
 
 

@@ -15,13 +15,10 @@ from tests.trainables.stacks import SETTINGS, config
 from tests.trainables.test_loaded import EASY, last_report
 from tests.trainables.test_structure_probes import circle, noise, probed
 from trainables.base import RunConfig
-from trainables.contract.arms import Arm, Mix
 from trainables.probes.base import Probed, load_probe
 from trainables.probes.mistakes import FEWEST, kept
 from trainables.probes.transformer_probe import LastSteps, last_steps
 from trainables.tasks.listops import ListOps
-from trainables.tasks.permutations import Permutations, PermutationSettings, TaskSettings
-from trainables.transformer.architecture import parameter_shapes
 from trainables.transformer.generation import TrainedTransformer
 
 PARITY, THIRDS = np.arange(6) % 2, np.arange(6) % 3
@@ -97,16 +94,6 @@ def test_answers_are_counted_as_the_model_gives_them(learned: tuple[RunConfig, T
     silent = {name: np.zeros_like(each.numpy()) for name, each in model.parameters.items()}
     constant = asked("mistakes", run, ListOps(run.settings).load(run, silent), cache).numbers
     assert constant["max.entropy"] == pytest.approx(0.0)
-
-
-def test_values_of_several_tokens_say_nothing(data_cache: Path) -> None:
-    task = TaskSettings(group="S3", elements="images", depth=1, nesting=0.0, held_out_fraction=0.2, train_examples=200)
-    settings = PermutationSettings(task=task, model=replace(SETTINGS.model, block=task.longest_text))
-    family = Permutations(settings)
-    run = family.config(Arm.of(Mix.of({"product": 1.0})), 8, 0)
-    shapes = parameter_shapes(settings.model, 8, task.alphabet().size)
-    model = family.load(run, {part: np.zeros(shape, np.float32) for part, shape in shapes.items()})
-    assert load_probe("mistakes").run(family, run, model, {}, family.data(run, data_cache)).numbers == {}
 
 
 def test_an_arc_is_a_line_to_isomap_and_none_to_a_plane() -> None:

@@ -22,8 +22,8 @@ FEWEST = 20
 
 
 class Mistakes(TransformerProbe):
-    """On the last steps of up to 300 different held-out expressions of every task, given the right steps before, where
-    values are one token each; the model's answer is its most likely value after the last '='.
+    """On the last steps of up to 300 different held-out expressions of every task, given the right steps before; the
+    model's answer is its most likely value after the last '='.
 
     * ``TASK.right``: the share of right answers, in [0, 1].
     * ``TASK.entropy``: the entropy of its answers in that of the right ones, above 0; near 0 where it says the same to
@@ -36,7 +36,7 @@ class Mistakes(TransformerProbe):
       wrong answers exceed chance by as much: a permutation test, at least .1 for parity modulo 6.
 
     The array ``answers`` [tasks, n], float64, is the share of each item among the answers, tasks in the order of the
-    mix. Nothing is said where values are several tokens.
+    mix.
     """
 
     name: ClassVar[str] = "mistakes"

@@ -138,7 +138,7 @@ def _right(logits_MTV: Tensor, tokens_MT: Tensor, examples: Examples) -> float:
 
 @dataclass(frozen=True)
 class LastSteps:
-    """The last steps of M different test expressions of one task, whose values are one token each.
+    """The last steps of M different test expressions of one task.
 
     ``tokens`` [M, T] are the whole worked solutions, ``equals`` [M] the places of the last '=' in them, where the model
     gives the answer after the right steps before. ``places`` holds, for each, the places of the arguments of the last
@@ -152,9 +152,9 @@ class LastSteps:
 
 
 def last_steps(run: RunConfig, data: Dataset) -> Mapping[str, LastSteps]:
-    """The last steps of the first 300 different test expressions, by task; none for values of several tokens."""
+    """The last steps of the first 300 different test expressions, by task; none for other texts than expressions."""
     task = run.settings.task
-    if not isinstance(task, ExpressionTask) or task.value_tokens != 1:
+    if not isinstance(task, ExpressionTask):
         return {}
     items, equals = task.alphabet().items, task.alphabet().equals
     return {name: _of(examples, items, equals) for name, examples in data.test.items()}

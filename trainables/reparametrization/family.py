@@ -5,8 +5,8 @@ target is the method that is asked to be ahead. The score of a run is 1 or 0, so
 graphs on which the target is ahead, paired by graph and seed; no mean is taken of numbers that a budget has cut short.
 
 Operations are counted from formulas, per node of the graph: additions, multiplications, divisions and roots count as
-one, a sine or cosine as :data:`SINE`. A product with the identity is none: a network whose weights are not trained has
-neither weights nor a readout to multiply with, unless it has more features than numbers.
+one, a sine or cosine as :data:`SINE`. A product with the identity is none: a network has no readout to multiply with,
+unless it has more features than numbers.
 """
 
 from __future__ import annotations
@@ -190,11 +190,7 @@ class RaceFamily(Family):
             return self.numbers * (8 * HISTORY + 8)
         if method not in REPARAMETRIZED:
             return self.numbers * UPDATE[method]
-        width, features = network.width, 1.0 * network.width
-        backward = self._forward_flops()
-        if network.train_weights:  # Gradients of weights and readout take as many products again.
-            backward += 2 * network.depth * width**2 + 2 * width * self.numbers
-        return self._forward_flops() + backward + self.numbers + features * UPDATE["adam"]
+        return 2 * self._forward_flops() + self.numbers + network.width * UPDATE["adam"]
 
     def _forward_flops(self) -> float:
         """Operations of a network's output, per node; its gradient takes each of its products again."""
@@ -203,9 +199,7 @@ class RaceFamily(Family):
         layer = 2 * self.entries * width
         if network.residual == "series":
             layer += 2 * width
-        if network.train_weights:
-            layer += 2 * width**2
-        reads = network.train_weights or width > self.numbers
+        reads = width > self.numbers
         return network.depth * layer + (2 * width * self.numbers if reads else 0)
 
 

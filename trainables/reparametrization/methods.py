@@ -1,6 +1,6 @@
 """The methods that race, each a loop of steps on one problem.
 
-First-order methods (SGD with momentum, Adam) move the unknowns or a network's parameters by a fixed rate. Conjugate
+First-order methods (SGD with momentum, Adam) move the unknowns or a network's features by a fixed rate. Conjugate
 gradients, L-BFGS and Newton's method search along a line. Shapes: N nodes, D numbers a node, P parameters, M pairs.
 """
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from trainables.base import RunConfig
 from trainables.reparametrization.graphs import Floats, rng_of
-from trainables.reparametrization.network import Network, initial, propagation
+from trainables.reparametrization.network import Network, propagation
 from trainables.reparametrization.problems import Problem
 from trainables.reparametrization.settings import HISTORY, REPARAMETRIZED, ReparametrizationSettings
 
@@ -117,7 +117,7 @@ class Method(ABC):
 
 
 class Descent(Method):
-    """SGD with momentum or Adam, on the unknowns or on a network's parameters."""
+    """SGD with momentum or Adam, on the unknowns or on a network's features."""
 
     kept = (*Method.kept, "parameters", "moments")
 
@@ -147,7 +147,7 @@ class Descent(Method):
         standing.spent += self.price.look + (0.0 if standing.ended else self.price.step)
         if not standing.ended:
             standing.steps += 1
-            gradient_P = gradient_ND.ravel() if network is None else network.pullback(self.parameters, gradient_ND)
+            gradient_P = gradient_ND.ravel() if network is None else network.pullback(gradient_ND)
             self.parameters = self.parameters - self._move(gradient_P)
 
     def _move(self, gradient_P: Floats) -> Floats:
@@ -319,7 +319,8 @@ SEARCHING: dict[str, type[LineSearch]] = {"cg": ConjugateGradients, "lbfgs": Lbf
 
 
 def method_of(name: str, problem: Problem, run: RunConfig, price: Price) -> Method:
-    """The method ``name`` at the start of a run's problem. A network's first parameters do not depend on its rule."""
+    """The method ``name`` at the start of a run's problem. A network begins with features from N(0, 1), whatever its
+    rule."""
     settings: ReparametrizationSettings = run.settings
     tolerance = settings.race.tolerance
     if name in SEARCHING:
@@ -329,6 +330,6 @@ def method_of(name: str, problem: Problem, run: RunConfig, price: Price) -> Meth
         return Descent(problem, price, tolerance, name, rate)
     nodes, numbers = problem.start.shape
     matrix = propagation(name, problem, settings.network, rng_of("shuffle", nodes, run.seed))
-    parameters_P = initial(settings.network, nodes, numbers, rng_of("network", nodes, run.seed))
+    features_P = rng_of("network", nodes, run.seed).standard_normal(nodes * settings.network.width)
     network = Network(settings.network, matrix, numbers)
-    return Descent(problem, price, tolerance, "adam", rate, network, parameters_P)
+    return Descent(problem, price, tolerance, "adam", rate, network, features_P)

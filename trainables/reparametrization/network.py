@@ -1,21 +1,20 @@
 """The graph network whose output the unknowns are.
 
-Every node has C features, which are parameters. A layer is ``h <- M h``, or ``h <- M h W`` with trained weights W. M is
-fixed, made from ``P = 1 - D^-1/2 H D^-1/2`` with H the Hessian of the loss at the start and D the sums of absolute
-values in its rows (arXiv 2205.13624 has the idea; layers and scale are this project's reading of it), or from a control
-in place of H. Where the unknowns are ``R z``, a step of gradient descent on z moves them against ``R R'`` times the
-gradient: Newton's step if ``R = H^-1/2``. Its series in P, ``sum_k c_k P^k`` with ``c_k = (2k choose k) / 4^k``, cut
-off at the depth, is ``residual: series`` (M is P), but for a factor that makes it 1 where H is 0. With ``halves`` M is
-``(1 + P) / 2``, and the last layer is read out.
+Every node has C features, which are parameters. A layer is ``h <- M h``. M is fixed, made from ``P = 1 - D^-1/2 H
+D^-1/2`` with H the Hessian of the loss at the start and D the sums of absolute values in its rows (arXiv 2205.13624 has
+the idea; layers and scale are this project's reading of it), or from a control in place of H. Where the unknowns are
+``R z``, a step of gradient descent on z moves them against ``R R'`` times the gradient: Newton's step if ``R =
+H^-1/2``. Its series in P, ``sum_k c_k P^k`` with ``c_k = (2k choose k) / 4^k``, cut off at the depth, is ``residual:
+series`` (M is P), but for a factor that makes it 1 where H is 0. With ``halves`` M is ``(1 + P) / 2``, and the last
+layer is read out.
 
 The network's first output is taken off and the start of the problem put in its place, so that all methods begin at the
-same state. Shapes: N nodes, C features a node, D numbers a node, P parameters, L layers.
+same state. Shapes: N nodes, C features a node, D numbers a node, P features of all nodes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -44,15 +43,6 @@ def propagation(rule: str, problem: Problem, settings: NetworkSettings, rng: np.
     return found
 
 
-def initial(settings: NetworkSettings, nodes: int, numbers: int, rng: np.random.Generator) -> Floats:
-    """First parameters [P]: features from N(0, 1); with trained weights identities, and the readout of the others."""
-    features = rng.standard_normal(nodes * settings.width)
-    if not settings.train_weights:
-        return features
-    weights = np.tile(np.eye(settings.width).ravel(), settings.depth)
-    return np.concatenate([features, weights, readout(settings.width, numbers).ravel()])
-
-
 def readout(width: int, numbers: int) -> Floats:
     """The matrix [width, numbers] that reads numbers out of features, each out of its own; columns have length 1."""
     assert width >= numbers, "with fewer features than numbers the output lies in a part of the space"
@@ -70,56 +60,26 @@ class Network:
     """The network of one problem."""
 
     def __init__(self, settings: NetworkSettings, matrix: Any, numbers: int) -> None:
-        self._settings = settings
         self._matrix = matrix
         self._nodes = matrix.shape[0]
         self._readout_CD = readout(settings.width, numbers)
         depth = settings.depth
         self._shares = series(depth) if settings.residual == "series" else [0.0] * depth + [1.0]
 
-    def __call__(self, parameters_P: Floats) -> Floats:
+    def __call__(self, features_P: Floats) -> Floats:
         """The output [N, D]."""
-        h_NC, weights_LCC, readout_CD = self._parts(parameters_P)
-        return self._read(self._layers(h_NC, weights_LCC)) @ readout_CD
-
-    def pullback(self, parameters_P: Floats, gradient_ND: Floats) -> Floats:
-        """The gradient of the parameters [P] from that of the output."""
-        h_NC, weights_LCC, readout_CD = self._parts(parameters_P)
-        read_NC = gradient_ND @ readout_CD.T
-        back_NC = self._shares[-1] * read_NC
-        if weights_LCC is None:
-            for share in self._shares[-2::-1]:
-                back_NC = self._matrix @ back_NC + share * read_NC  # The matrix is symmetric.
-            return back_NC.ravel()
-        layers = self._layers(h_NC, weights_LCC)
-        pieces = [self._read(layers).T @ gradient_ND]
-        for share, h_NC, weights_CC in zip(self._shares[-2::-1], layers[-2::-1], weights_LCC[::-1], strict=True):
-            pieces.append((self._matrix @ h_NC).T @ back_NC)
-            back_NC = self._matrix @ (back_NC @ weights_CC.T) + share * read_NC
-        return np.concatenate([piece.ravel() for piece in (back_NC, *reversed(pieces))])
-
-    def _parts(self, parameters_P: Floats) -> tuple[Floats, Floats | None, Floats]:
-        """Features [N, C], the layers' weights [L, C, C] (None if they are not trained), and the readout [C, D]."""
-        width, depth = self._settings.width, self._settings.depth
-        features = self._nodes * width
-        h_NC = parameters_P[:features].reshape(self._nodes, width)
-        if not self._settings.train_weights:
-            return h_NC, None, self._readout_CD
-        weights_LCC = parameters_P[features : features + depth * width**2].reshape(depth, width, width)
-        return h_NC, weights_LCC, parameters_P[features + depth * width**2 :].reshape(self._readout_CD.shape)
-
-    def _layers(self, h_NC: Floats, weights_LCC: Floats | None) -> list[Floats]:
-        """The features before and after every layer, [L + 1] of [N, C]."""
-        found = [h_NC]
-        for layer in range(self._settings.depth):
-            h_NC = self._matrix @ h_NC if weights_LCC is None else self._matrix @ h_NC @ weights_LCC[layer]
-            found.append(h_NC)
-        return found
-
-    def _read(self, layers: Sequence[Floats]) -> Floats:
-        """The layers' sum that is read out, [N, C]."""
-        read_NC = np.zeros_like(layers[0])
-        for share, h_NC in zip(self._shares, layers, strict=True):
+        h_NC = features_P.reshape(self._nodes, -1)
+        read_NC = self._shares[0] * h_NC
+        for share in self._shares[1:]:
+            h_NC = self._matrix @ h_NC
             if share:
-                read_NC += share * h_NC
-        return read_NC
+                read_NC = read_NC + share * h_NC
+        return read_NC @ self._readout_CD
+
+    def pullback(self, gradient_ND: Floats) -> Floats:
+        """The gradient of the features [P] from that of the output. M is symmetric."""
+        read_NC = gradient_ND @ self._readout_CD.T
+        back_NC = self._shares[-1] * read_NC
+        for share in self._shares[-2::-1]:
+            back_NC = self._matrix @ back_NC + share * read_NC
+        return back_NC.ravel()

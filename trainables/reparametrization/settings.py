@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
-from typing import ClassVar, Literal, get_args
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, ClassVar, Literal, get_args
 
 from trainables.contract.settings import SettingsError
 
@@ -94,21 +94,22 @@ class NetworkSettings:
 
     Every node has ``width`` features, which are parameters. Each of ``depth`` layers propagates them along the graph.
     With ``residual: halves`` a layer gives the mean of its input and that, and the last layer is read out; with
-    ``series`` all layers are read out together, with the coefficients of an inverse square root (network.py). With
-    ``train_weights`` each layer also multiplies the features with a square of weights, and weights and readout are
-    parameters, too.
+    ``series`` all layers are read out together, with the coefficients of an inverse square root (network.py).
     """
 
     width: int = 1
     depth: int = 1
     residual: Residual = "halves"
-    train_weights: bool = False
 
     def __post_init__(self) -> None:
         _one_of("network.residual", self.residual, get_args(Residual))
         for name in ("width", "depth"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"{name} is {getattr(self, name)}; it must be at least 1", key=f"network.{name}")
+
+    def described(self) -> dict[str, Any]:
+        """No weights are trained, which run keys and shapes of stacks name since there was a choice."""
+        return asdict(self) | {"train_weights": False}
 
 
 @dataclass(frozen=True)

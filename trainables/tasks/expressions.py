@@ -96,26 +96,20 @@ class ExpressionTask(TextTask):
         """The values an argument can have: 0..value_count-1, whatever they stand for."""
 
     @property
-    def value_tokens(self) -> int:
-        """Tokens that a value is written in."""
-        return 1
-
-    @property
     def levels(self) -> int:
         """Levels of operations that can occur: ``depth``, or 1 where nothing is ever nested."""
         return self.depth if self.nesting > 0 else 1
 
     @property
     def longest_text(self) -> int:
-        """Tokens of the longest possible text from prompt to ``<eos>``: 60 for depth 2 and 3 arguments of one token.
+        """Tokens of the longest possible text from prompt to ``<eos>``: 60 for depth 2 and 3 arguments.
 
-        The largest tree has N = 1 + k + ... + k**(levels-1) operations. Reducing one replaces its k w + 3 tokens (name,
-        brackets, k values of w tokens) by w, so the steps have w + (k w + 3 - w) j tokens for j = N..0, joined by N
-        ``=``.
+        The largest tree has N = 1 + k + ... + k**(levels-1) operations. Reducing one replaces its k + 3 tokens (name,
+        brackets, k values) by one, so the steps have 1 + (k + 2) j tokens for j = N..0, joined by N ``=``.
         """
-        k, w = self.max_arguments, self.value_tokens
+        k = self.max_arguments
         operations: int = sum(k**level for level in range(self.levels))
-        return (operations + 1) * w + (k * w + 3 - w) * operations * (operations + 1) // 2 + operations + 1
+        return operations + 1 + (k + 2) * operations * (operations + 1) // 2 + operations + 1
 
     @property
     def tuple_count(self) -> int:

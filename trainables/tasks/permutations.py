@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
 from trainables.base import Mix, SettingsError, Words
-from trainables.tasks.expressions import ExpressionTask, check_whole, check_word
+from trainables.tasks.expressions import ExpressionTask, check_whole
 from trainables.tasks.permutation_groups import (
     OPERATIONS,
     SIGNS,
@@ -25,29 +25,16 @@ from trainables.tasks.trees import Function, Integers
 from trainables.tasks.vocabulary import ExpressionVocabulary
 from trainables.transformer.family import OUTSIDE_CORE, TransformerFamily, TransformerSettings
 
-ELEMENTS = ("token", "images")
-
 
 class Vocabulary(ExpressionVocabulary):
-    """The tokens for one group, whatever is trained.
+    """The tokens for one group, whatever is trained: elements (``[1 0 2]``), points (``0``), signs (``+``, ``-``),
+    orders (``#2``), all operations, ``( ) = <eos>``."""
 
-    With ``token``: elements (``[1 0 2]``), points (``0``), signs (``+``, ``-``), orders (``#2``), all operations,
-    ``( ) = <eos>``; the code of an answer is its token. With ``images`` there are no tokens for elements: the images of
-    0, 1, ... are written one after the other, each in the token of that point.
-    """
-
-    def __init__(self, group: Group, elements: Literal["token", "images"]) -> None:
-        codes = Codes(group)
-        points = tuple(map(str, range(group.points)))
-        reports = (*SIGNS, *(f"#{order}" for order in codes.orders.tolist()))
-        if elements == "token":
-            words = tuple(f"[{' '.join(map(str, row))}]" for row in group.images.tolist())
-            super().__init__(words, tuple(OPERATIONS), answers=(*points, *reports))
-            return
-        others = np.zeros((codes.count - group.order, group.points), dtype=np.int64)
-        others[:, 0] = np.arange(len(others))
-        spelling = np.concatenate([group.images, others])
-        super().__init__(points, tuple(OPERATIONS), answers=reports, values=group.order, spelling=spelling)
+    def __init__(self, group: Group) -> None:
+        elements = [f"[{' '.join(map(str, row))}]" for row in group.images.tolist()]
+        points = map(str, range(group.points))
+        orders = (f"#{order}" for order in Codes(group).orders.tolist())
+        super().__init__(elements, tuple(OPERATIONS), (*points, *SIGNS, *orders))
 
 
 @dataclass(frozen=True)
@@ -55,9 +42,7 @@ class TaskSettings(ExpressionTask):
     """The task, whole: two equal objects and a seed give the same data.
 
     ``group``
-        The group: S3, S4, S5, A4, A5, C6, D4, S3xC2, C2xC3, ... (groups.py), of at most 1000 elements.
-    ``elements``
-        How an element is written: as one ``token``, or as its ``images``, one token for each point of the group.
+        The group: S3, S4, S5, A4, A5, C6, D4, S3xC2, C2xC3, ... (permutation_groups.py), of at most 1000 elements.
     ``point``
         The point whose image under the product ``image`` reports.
     ``subgroup``
@@ -74,13 +59,11 @@ class TaskSettings(ExpressionTask):
     values_setting: ClassVar[str] = "the order of task.group"
 
     group: str = "S3"
-    elements: Literal["token", "images"] = "token"
     point: int = 0
     subgroup: str | None = None
 
     def __post_init__(self) -> None:
         group = named_group(self.group)
-        check_word("elements", self.elements, ELEMENTS)
         check_whole("point", self.point, 0, group.points - 1)
         if self.subgroup is not None:
             group.subgroup(self.subgroup)
@@ -89,10 +72,6 @@ class TaskSettings(ExpressionTask):
     @property
     def value_count(self) -> int:
         return named_group(self.group).order
-
-    @property
-    def value_tokens(self) -> int:
-        return 1 if self.elements == "token" else named_group(self.group).points
 
     def groupings(self) -> dict[str, tuple[int, ...]]:
         """Values of the auxiliary operations for each element, by operation, if elements differ in them and
@@ -131,13 +110,17 @@ class TaskSettings(ExpressionTask):
                 )
 
     def subject(self) -> str:
-        return f"group {self.group}" + (", elements as images" if self.elements == "images" else "")
+        return f"group {self.group}"
 
     def vocabulary(self) -> Vocabulary:
-        return _vocabulary(self.group, self.elements)
+        return _vocabulary(self.group)
 
     def stackable(self) -> Any:
-        return [self.group, self.elements]
+        return [self.group, "token"]
+
+    def described(self) -> dict[str, Any]:
+        """Every element is one token, which run keys and shapes of stacks name since there was a choice."""
+        return super().described() | {"elements": "token"}
 
     def function(self, operation: str, seed: int) -> Function:
         group, codes = named_group(self.group), self._codes(operation)
@@ -169,8 +152,8 @@ def _all_codes(group: Group) -> Codes:
 
 
 @lru_cache
-def _vocabulary(group: str, elements: Literal["token", "images"]) -> Vocabulary:
-    return Vocabulary(named_group(group), elements)
+def _vocabulary(group: str) -> Vocabulary:
+    return Vocabulary(named_group(group))
 
 
 @dataclass(frozen=True)
@@ -190,10 +173,8 @@ class Permutations(TransformerFamily):
     settings: PermutationSettings
 
     def groupings(self) -> dict[str, tuple[int, ...]]:
-        """Elements that are one token each by their sign, their order and the coset of ``task.subgroup`` they lie in,
-        as far as these differ; none where elements are written as images."""
-        task = self.settings.task
-        return task.groupings() if task.elements == "token" else {}
+        """Elements by their sign, their order and their coset of ``task.subgroup``, as far as these differ."""
+        return self.settings.task.groupings()
 
     def grouping_words(self) -> dict[str, str]:
         return {name: f"elements of different {name}" for name in self.groupings()}

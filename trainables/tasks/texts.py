@@ -41,7 +41,7 @@ class Texts:
     """Solutions from prompt to ``<eos>``, one after the other.
 
     ``tokens`` [L]; ``lengths`` [B] tokens of each, ``<eos>`` included; ``prompt_lengths`` [B] tokens up to and
-    including the first ``=``; ``answers`` [B] the codes of what they come to (token ids where a code is one token).
+    including the first ``=``; ``answers`` [B] the token ids of what they come to.
     """
 
     tokens: Tokens
@@ -141,16 +141,16 @@ class Expressions:
             np.repeat(parent, k, axis=1) * level.present for parent, level in zip(reduced, trees[1:], strict=False)
         ]
         start = np.zeros_like(ends[-1])[:, :, None]
-        items = list(self._spelt(trees[-1].value, start, ends[-1][:, :, None]))
+        items = [trees[-1].value[:, :, None].astype(v.dtype), start, ends[-1][:, :, None]]
         for level, step, end in reversed(list(zip(trees[:-1], reduced, ends, strict=False))):
             before, after, never = step[:, :, None], end[:, :, None], np.zeros_like(step)[:, :, None]
             sign = np.zeros_like(before, dtype=v.dtype)
-            value, value_birth, value_death = self._spelt(level.value, before, after)
+            value = level.value[:, :, None].astype(v.dtype)
             tokens, birth, death = (array.reshape(*step.shape, -1) for array in items)
             items = [
                 np.concatenate([names[level.operation][:, :, None], sign + v.open, tokens, sign + v.close, value], 2),
-                np.concatenate([never, never, birth, never, value_birth], axis=2),
-                np.concatenate([before, before, death, before, value_death], axis=2),
+                np.concatenate([never, never, birth, never, before], axis=2),
+                np.concatenate([before, before, death, before, after], axis=2),
             ]
         tokens, birth, death = (array[:, 0] for array in items)
         total, none = reduced[0], np.zeros_like(reduced[0])
@@ -160,15 +160,6 @@ class Expressions:
             np.concatenate([birth, none, total], axis=1),
             np.concatenate([death, total, total + 1], axis=1),
         )
-
-    def _spelt(
-        self, codes: NDArray[np.int64], birth: NDArray[np.int16], death: NDArray[np.int16]
-    ) -> tuple[Tokens, NDArray[np.int16], NDArray[np.int16]]:
-        """The tokens [B, S, w] of codes [B, S] shown from steps ``birth`` to ``death`` [B, S, 1]; what a shorter code
-        leaves of the w places is never shown."""
-        tokens = self.vocabulary.spelling[codes]
-        used = np.arange(tokens.shape[-1]) < self.vocabulary.lengths[codes][:, :, None]
-        return tokens, np.broadcast_to(birth, tokens.shape), np.where(used, death, birth)
 
     def _check_yield(self, part: Part, found: int, batches: int) -> None:
         if batches < GIVE_UP_AFTER or found >= RAREST_HELD_OUT * batches * BATCH:

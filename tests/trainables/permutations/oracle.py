@@ -28,13 +28,12 @@ def within(subgroup: PermutationGroup, points: int) -> list[Permutation]:
 
 @dataclass
 class Oracle:
-    """Evaluates texts of one group, its elements in one token each or as images.
+    """Evaluates texts of one group.
 
     ``point`` is the one whose image is asked for, ``subgroup`` the elements whose left cosets are.
     """
 
     points: int
-    images: bool
     point: int = 0
     subgroup: Sequence[Permutation] = ()
 
@@ -56,16 +55,11 @@ class Oracle:
         raise KeyError(operation)
 
     def show(self, element: Permutation) -> str:
-        images = element.array_form
-        return ",".join(map(str, images)) if self.images else f"[{' '.join(map(str, images))}]"
+        return f"[{' '.join(map(str, element.array_form))}]"
 
     def read(self, arguments: str) -> list[Permutation]:
         """The elements of an argument list that holds nothing else."""
-        if not self.images:
-            return [Permutation([int(i) for i in one.split()]) for one in re.findall(r"\[([0-9 ]+)\]", arguments)]
-        numbers = [int(number) for number in arguments.split(",")]
-        assert len(numbers) % self.points == 0
-        return [Permutation(numbers[i : i + self.points]) for i in range(0, len(numbers), self.points)]
+        return [Permutation([int(i) for i in one.split()]) for one in re.findall(r"\[([0-9 ]+)\]", arguments)]
 
     def solution(self, prompt: str) -> str:
         """The full text of a prompt (without its ``=``): every step, then ``<eos>``.
@@ -82,7 +76,6 @@ class Oracle:
         """Every list of adjacent elements in a text, each element as its images; operations cut lists in two."""
         found = set()
         for run in re.findall(r"[^a-z()=<>]+", text):
-            elements = run.strip(",")
-            if "[" in elements or (self.images and elements.count(",") >= self.points - 1):
-                found.add(tuple(tuple(element.array_form) for element in self.read(elements)))
+            if "[" in run:
+                found.add(tuple(tuple(element.array_form) for element in self.read(run)))
         return found

@@ -21,11 +21,10 @@ from trainables.tasks.texts import Expressions
 
 SHAPES: list[dict[str, Any]] = [
     {"group": "S3", "held_out_fraction": 0.2, "subgroup": "C3"},
-    {"group": "S3", "held_out_fraction": 0.2, "elements": "images", "subgroup": "S2"},
-    {"group": "S4", "elements": "images", "point": 2, "subgroup": "D4"},
+    {"group": "S4", "point": 2, "subgroup": "D4"},
     {"group": "S4", "depth": 1, "held_out": "unordered", "subgroup": "A4"},
     {"group": "D4", "depth": 3, "max_arguments": 2, "nesting": 0.6, "held_out_fraction": 0.2, "subgroup": "C4"},
-    {"group": "S3xC2", "nesting": 0.5, "elements": "images", "point": 4, "subgroup": "C1xC2", "held_out_fraction": 0.1},
+    {"group": "S3xC2", "nesting": 0.5, "point": 4, "subgroup": "C1xC2", "held_out_fraction": 0.1},
     {"group": "S5", "max_arguments": 2, "subgroup": "S3xS2"},
 ]
 TASKS = ("product", "image", "sign", "order", "coset")
@@ -38,7 +37,7 @@ def oracle(settings: TaskSettings) -> Oracle:
     else:
         assert settings.subgroup is not None
         cosets = within(sympy_group(settings.subgroup), points)
-    return Oracle(points, settings.elements == "images", settings.point, cosets)
+    return Oracle(points, settings.point, cosets)
 
 
 def texts_of(settings: TaskSettings, mix: str, part: Part, count: int, seed: int) -> list[str]:
@@ -79,12 +78,10 @@ def test_every_step_is_right_and_every_list_belongs(
         assert max(parts, default=0) == part
 
 
-@pytest.mark.parametrize("elements", ["token", "images"])
-def test_no_held_out_tuple_stands_anywhere_in_the_training_text(elements: Any) -> None:
-    settings = TaskSettings(group="S3", held_out_fraction=0.2, elements=elements, train_examples=6_000)
+def test_no_held_out_tuple_stands_anywhere_in_the_training_text() -> None:
+    settings = TaskSettings(group="S3", held_out_fraction=0.2, train_examples=6_000)
     dataset = settings.make_dataset(Mix.parse("product+sign+image"), 0)
     known, images = oracle(TaskSettings(**SHAPES[0])), named_group("S3").images
-    known.images = elements == "images"
     # The stream as one text: an expression ends with <eos>, so nothing reaches from one into the next.
     seen = known.argument_lists(spelt(settings.vocabulary(), dataset.tokens))
     held_out = HeldOut(settings, 0)
@@ -96,14 +93,6 @@ def test_no_held_out_tuple_stands_anywhere_in_the_training_text(elements: Any) -
     assert len(forbidden) == 43
     assert not seen & forbidden
     assert len({one for one in seen if len(one) == 3}) == 6**3 - 43, "everything else is trained on"
-
-
-@pytest.mark.parametrize(("elements", "longest"), [("token", 60), ("images", 135)])
-def test_longest_text_is_reached_and_not_passed(elements: Any, longest: int) -> None:
-    """Of images: 4 operations in steps of 4 + 11 j tokens for j = 4..0, four ``=`` and ``<eos>``."""
-    settings = TaskSettings(group="S4", nesting=1.0, elements=elements)
-    texts, _ = Expressions(settings, Mix.parse("product"), 0).sample(Part.TRAINED, 3_000, np.random.default_rng(0))
-    assert texts.lengths.max() == settings.longest_text == longest
 
 
 def test_reports_alone_are_flat_whatever_the_depth() -> None:

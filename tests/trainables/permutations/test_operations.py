@@ -32,8 +32,8 @@ def test_agrees_with_sympy(name: str, operation: str) -> None:
         return
     point = group.points - 1
     cosets = () if subgroup is None else within(sympy_group(subgroup), group.points)
-    oracle = Oracle(group.points, images=False, point=point, subgroup=cosets)
-    words = Vocabulary(group, "token").words
+    oracle = Oracle(group.points, point, cosets)
+    words = Vocabulary(group).words
     said = codes(group, operation, subgroup, point)
     for factors in np.random.default_rng(1).integers(group.order, size=(40, 4)):
         theirs = [Permutation(group.images[factor].tolist()) for factor in factors]

@@ -16,7 +16,6 @@ from trainables.tasks.permutations import Permutations, PermutationSettings, Tas
     [
         ({"group": "S8"}, "task.group"),
         ({"group": "X3"}, "task.group"),
-        ({"elements": "cycles"}, "task.elements"),
         ({"point": 3}, "task.point"),
         ({"point": -1}, "task.point"),
         ({"subgroup": "C4"}, "task.subgroup"),
@@ -33,12 +32,10 @@ def test_refusals_name_their_key(given: dict[str, Any], key: str) -> None:
 
 
 def test_numbers_follow_the_group() -> None:
-    token, images = TaskSettings(group="S4"), TaskSettings(group="S4", elements="images")
-    assert token.value_count == images.value_count == 24
-    assert token.held_out_tuples == int(0.05 * 24**3)
-    assert token.training_examples == 120_000
-    assert (token.value_tokens, images.value_tokens) == (1, 4)
-    assert (token.subject(), images.subject()) == ("group S4", "group S4, elements as images")
+    task = TaskSettings(group="S4")
+    assert (task.value_count, task.held_out_tuples, task.training_examples) == (24, int(0.05 * 24**3), 120_000)
+    assert task.subject() == "group S4"
+    assert task.described()["elements"] == "token", "run keys had it when there was a choice"
     with pytest.raises(SettingsError, match=r"of 6\^2 tuples is 1; .*: raise the fraction, the order of task"):
         TaskSettings(max_arguments=2)
 
@@ -74,11 +71,11 @@ def test_rows_are_ordered_in_rotations_alone() -> None:
 
 def test_strict_validation_by_pydantic() -> None:
     adapter = TypeAdapter(PermutationSettings)
-    read = adapter.validate_python({"task": {"group": "S4", "elements": "images"}, "model": {"block": 135}})
-    assert read.task == TaskSettings(group="S4", elements="images")
+    read = adapter.validate_python({"task": {"group": "S4"}, "model": {"block": 60}})
+    assert read.task == TaskSettings(group="S4")
     with pytest.raises(ValidationError, match="groups"):
         adapter.validate_python({"task": {"groups": "S4"}})
     with pytest.raises(ValidationError, match="names no group"):
         adapter.validate_python({"task": {"group": "Z6"}})
-    with pytest.raises(ValidationError, match="give at least 135"):
-        adapter.validate_python({"task": {"group": "S4", "elements": "images"}})
+    with pytest.raises(ValidationError, match="give at least 60"):
+        adapter.validate_python({"task": {"group": "S4"}, "model": {"block": 59}})

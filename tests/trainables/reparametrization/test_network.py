@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import approx_fprime
 
 from tests.trainables.reparametrization.racing import heat
-from trainables.reparametrization.network import Network, initial, propagation, series
+from trainables.reparametrization.network import Network, propagation, series
 from trainables.reparametrization.problems import Problem
 from trainables.reparametrization.settings import NetworkSettings, Residual
 
@@ -24,29 +22,23 @@ def problem(seed: int = 0, spread: float = 1.0) -> Problem:
 
 
 def network(settings: NetworkSettings, numbers: int = 2) -> tuple[Network, Array]:
-    """A network from the Hessian, and its first parameters."""
-    return Network(settings, propagation("hessian", problem(), settings, RNG(0)), numbers), initial(
-        settings, 32, numbers, RNG(0)
-    )
+    """A network from the Hessian, and its features."""
+    made = Network(settings, propagation("hessian", problem(), settings, RNG(0)), numbers)
+    return made, RNG(0).standard_normal(32 * settings.width)
 
 
-@pytest.mark.parametrize("trained", [True, False])
 @pytest.mark.parametrize("residual", ["halves", "series"])
-def test_the_pullback_is_the_gradient(trained: bool, residual: Residual) -> None:
-    settings = NetworkSettings(width=3, depth=2, residual=residual, train_weights=trained)
-    net, first = network(settings)
-    assert len(first) == 32 * 3 + (2 * 9 + 6 if trained else 0)
-    parameters = first + 0.1 * RNG(1).standard_normal(len(first))  # Identities would hide a transposed product.
+def test_the_pullback_is_the_gradient(residual: Residual) -> None:
+    net, parameters = network(NetworkSettings(width=3, depth=2, residual=residual))
     towards = RNG(2).standard_normal((32, 2))
     expected = approx_fprime(parameters, lambda at: np.vdot(net(at), towards))
-    assert net.pullback(parameters, towards) == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    assert net.pullback(towards) == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
 @pytest.mark.parametrize("residual", ["halves", "series"])
-def test_it_is_a_polynomial_in_the_hessian_with_weights_or_without(residual: Residual) -> None:
+def test_it_is_a_polynomial_in_the_hessian(residual: Residual) -> None:
     """``((2 - H) / 2)^3``, or three terms of ``H^-1/2``, with H scaled."""
-    bare = NetworkSettings(width=2, depth=3, residual=residual)
-    net, parameters = network(bare)
+    net, parameters = network(NetworkSettings(width=2, depth=3, residual=residual))
     hessian = problem().hessian.toarray()
     roots = np.sqrt(np.abs(hessian).sum(axis=1))
     p = np.eye(32) - hessian / np.outer(roots, roots)
@@ -54,8 +46,6 @@ def test_it_is_a_polynomial_in_the_hessian_with_weights_or_without(residual: Res
     summed = sum(share * power for share, power in zip(series(3), powers, strict=True))
     whole = summed if residual == "series" else np.linalg.matrix_power((np.eye(32) + p) / 2, 3)
     assert net(parameters) == pytest.approx(whole @ parameters.reshape(32, 2), rel=1e-9, abs=1e-12)
-    weighted, more = network(replace(bare, train_weights=True))
-    assert weighted(more) == pytest.approx(net(parameters), rel=1e-12, abs=1e-15)
 
 
 def test_its_series_is_an_inverse_square_root() -> None:
