@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tests.trainables.trainers import TRAINING, VOCABULARY, losses, make_trainer
+from tests.trainables.trainers import TRAINING, VOCABULARY, make_trainer
 from trainables.transformer.architecture import ModelSettings, count_parameters, flops_per_token, layout
 from trainables.transformer.initialisation import InitSettings
 from trainables.transformer.model import forward, initialise
@@ -234,13 +234,3 @@ def test_what_does_not_decay_stays_where_no_gradient_moves_it() -> None:
         for name, view in after.items():
             factor = 0.5 if view.dim() > 2 or shrunk else 1.0
             torch.testing.assert_close(view, factor * before[name], rtol=1e-5, atol=1e-7, msg=name)
-
-
-def test_a_biased_stack_learns_and_its_runs_are_their_own() -> None:
-    model = ModelSettings(block=12, n_recurrence=2, bias=True)
-    seeds = (3, 1)
-    together = losses(make_trainer(seeds, model=model), 40)
-    for row, seed in enumerate(seeds):
-        alone = losses(make_trainer([seed], model=model), 40)
-        torch.testing.assert_close(together[:, row], alone[:, 0], rtol=1e-3, atol=1e-4)
-    assert bool((together[-5:].mean(dim=0) < together[:5].mean(dim=0) - 0.5).all()), "nothing was learned"

@@ -112,14 +112,6 @@ def test_too_few_items_say_nothing(name: str) -> None:
     assert probed(name, np.eye(2), listops()).numbers == {}
 
 
-@pytest.mark.parametrize("name", ["separation", "components"])
-def test_the_same_embedding_gives_the_same(name: str) -> None:
-    once, again = (probed(name, noise(3)) for _ in range(2))
-    assert once.numbers == again.numbers
-    for array in once.arrays:
-        np.testing.assert_array_equal(once.arrays[array], again.arrays[array])
-
-
 def test_pictures_are_drawn_of_what_they_are_made_for() -> None:
     from orchestrator.report.figures.runs import PICTURES
     from trainables.base import Words

@@ -50,18 +50,6 @@ def test_closed_form_counts_every_parameter(
     assert counted.core == sum(size for name, size in sizes.items() if name not in outside)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [ModelSettings(block=9), ModelSettings(n_layer=2, n_head=2, n_recurrence=1, block=9, tied=True, activation="gelu")],
-)
-def test_a_stack_computes_what_its_members_compute_alone(settings: ModelSettings) -> None:
-    flat = models(settings, 12, 3) * 10
-    tokens = torch.randint(0, VOCABULARY, (3, 5, 9), generator=torch.Generator().manual_seed(0))
-    together = logits(settings, 12, flat, tokens)
-    alone = torch.cat([logits(settings, 12, flat[i : i + 1], tokens[i : i + 1]) for i in range(3)])
-    torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
-
-
 @pytest.mark.parametrize("n_head", [1, 2])
 def test_attention_by_products_is_torchs_own(n_head: int, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = ModelSettings(n_head=n_head, block=9)
