@@ -112,12 +112,13 @@ def asked(spec: SweepSpec) -> dict[str, str]:
     """A sweep's question by label: target, mixes, recipes, budget, sizes, seeds, searcher."""
     subject, (first, *others) = spec.make_family().subject(), spec.plain_mixes
     baseline = f"{first} (baseline)" if spec.family_class.compares_mixes and others else first
+    phased = dict.fromkeys(f"{arm.plain_name}: {phases_text(arm)}" for arm in spec.mixes if len(arm.phases) > 1)
     examples = " and examples" if spec.family_class.divides_examples else ""
     as_much = f"as many examples of {spec.target} as {spec.baseline}"
     return {
         "target": f"{spec.target}, {subject}" if subject else spec.target,
         "mixes": ", ".join([baseline, *others]),
-        **{f"arm {arm.plain_name}": phases_text(arm) for arm in spec.mixes if len(arm.phases) > 1},
+        **({"phases": "; ".join(phased)} if phased else {}),
         **{f"recipe {name}": difference(spec.settings, found) for name, found in spec.recipe_settings.items()},
         "budget": {
             "total": f"the same steps{examples} for every mix",
