@@ -128,7 +128,7 @@ def test_plan_says_what_will_be_done_and_what_it_costs_and_writes_nothing(run: R
 
 def test_plan_says_what_the_phases_of_an_arm_are(run: Run) -> None:
     said = " ".join(run("plan", "curriculum", "--profile", "smoke").out.split())
-    assert "phases prod, then add: prod for 0.5 of the steps, then add for 0.5" in said
+    assert "; prod, then add: prod for 0.5 of the steps, then add for 0.5" in said
     assert "max+med for 0.5 of the steps, then add for 0.5, takes embedding, frozen embedding" in said
 
 

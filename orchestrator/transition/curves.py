@@ -20,9 +20,9 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
-from scipy.ndimage import correlate1d
 from scipy.special import expit, logit
 
 from orchestrator.transition.kinds import (
@@ -84,6 +84,13 @@ def _curves(smallest: int, largest: int, floor: float) -> Curves:
     return Curves(smallest, largest, floor)
 
 
+def _smoothed(values: Any, effect: Floats, *, axis: int) -> Any:
+    """``values`` averaged along an axis over what a size may be easier or harder."""
+    from scipy.ndimage import correlate1d  # Takes .3 s to import.
+
+    return correlate1d(values, effect, axis=axis, mode="nearest")
+
+
 def _rounded(log_D: Floats32) -> Floats32:
     """The array itself, rounded to 1/:data:`ROUNDING`."""
     log_D *= ROUNDING
@@ -140,7 +147,7 @@ class Curves:
     def expected_share(self, size: float) -> Floats:
         """The same in the mean over what the size may be easier or harder; M x K."""
         if size not in self._expected:
-            self._expected[size] = correlate1d(self.share(size), self._effect, axis=0, mode="nearest")
+            self._expected[size] = _smoothed(self.share(size), self._effect, axis=0)
         return self._expected[size]
 
     def log_likelihood(self, size: float, accuracy: float) -> Floats32:
@@ -165,7 +172,7 @@ class Curves:
         best = kinds.max(axis=1, keepdims=True)
         kinds -= best
         np.exp(np.maximum(kinds, FAINTEST, out=kinds), out=kinds)
-        kinds[:] = correlate1d(kinds, self._effect, axis=1, mode="nearest")
+        kinds[:] = _smoothed(kinds, self._effect, axis=1)
         np.log(kinds, out=kinds)
         kinds += best
         return _rounded(averaged)

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import minimum_filter
-from scipy.optimize import least_squares
 from scipy.special import expit
 
 from orchestrator.transition.types import Fit, Point
@@ -51,6 +49,8 @@ def fit(points: Sequence[Point]) -> Fit | None:
     base = float(np.clip(np.mean([point.floor for point in ordered]), 0.0, 0.95))
     lower = np.array([levels[0] - MARGIN, MIN_SLOPE, base, base + 0.01])
     upper = np.array([levels[-1] + MARGIN, SHARPEST / np.diff(levels).min(), 0.99, 1.0])
+
+    from scipy.optimize import least_squares  # Takes .2 s to import.
 
     def residuals(parameters: Floats) -> Any:
         return _curve(parameters, x) - y
@@ -100,6 +100,8 @@ def _starts(x: Floats, y: Floats, levels: Floats, base: float, lower: Floats, up
     # Between equally good slopes the middle one: least squares cannot leave a flat region it starts in.
     best = np.argwhere(errors == errors.min())
     basins = [tuple(best[len(best) // 2])]
+    from scipy.ndimage import minimum_filter
+
     lowest_around = minimum_filter(errors, size=3, mode="nearest")
     others = sorted((errors[row, column], row, column) for row, column in np.argwhere(errors == lowest_around))
     for _, row, column in others:
