@@ -112,7 +112,7 @@ def test_a_disk_that_becomes_full_stops_the_sweep_and_a_resumed_one_goes_on(
     assert len(before) < 4
     ballast.unlink()
     console = quiet()
-    run_sweep(wanted, RunOptions(home=home, local_debug=local, resume=sweep_id), console)
+    run_sweep(wanted, RunOptions(home=home, local_debug=True, resume=sweep_id), console)
     assert statuses(home) == [Status.FINISHED] * 4
     assert "failed" not in printed(console)
     assert "cannot be read" not in printed(console)
