@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import re
 import shutil
 import signal
@@ -15,18 +14,15 @@ import textwrap
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import typer
 
-from orchestrator.cli.main import main, with_bare_resume
+from orchestrator.cli.main import with_bare_resume
 from orchestrator.errors import SweepError, UserError
-from orchestrator.space import strict_yaml
-from orchestrator.space.spaces import load_space
 from orchestrator.terminal.error_output import describe, exit_code_of
+from tests.cli.program import Program, program, separate
 from tests.record.servers import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,33 +38,12 @@ search: {method: bisection}
 """
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Ended]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """Runs a command in this process, in a directory of its own."""
+@pytest.fixture(name="run")
+def run_program(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Program:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setenv("COLUMNS", "200")
-
-    def run_command(*arguments: str) -> Ended:
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        captured = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return Ended(ended.value.code, captured.out, captured.err)
-
-    return run_command
+    return program(capsys)
 
 
 @pytest.fixture
@@ -78,20 +53,6 @@ def units(tmp_path: Path) -> str:
     return str(path)
 
 
-def process(*arguments: str, cwd: Path | None = None) -> Ended:
-    """Runs a command as a shell would."""
-    done = subprocess.run(
-        [sys.executable, "-m", "orchestrator", *arguments],
-        cwd=cwd or ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return Ended(done.returncode, done.stdout, done.stderr)
-
-
 def is_one_clear_message(err: str) -> bool:
     return err.startswith("error: ") and "Traceback" not in err
 
@@ -99,22 +60,15 @@ def is_one_clear_message(err: str) -> bool:
 # -- what the commands print ----------------------------------------------------------------------------------------
 
 
-def test_list_names_every_space_with_its_question_and_profiles(run: Run) -> None:
+def test_list_names_every_space_with_its_question_and_profiles(run: Program) -> None:
     ended = run("list")
     assert ended.code == 0
     assert re.search(r"add_vs_add_prod +Is the smallest .*\? +paper, paper_fair, laptop, evening, smoke", ended.out)
 
 
-def test_show_prints_yaml_that_is_the_same_sweep(run: Run, tmp_path: Path) -> None:
-    shown = run("show", "add_vs_add_prod", "--profile", "smoke", "--set", "seed=7")
-    assert shown.code == 0
-    (tmp_path / "resolved.yaml").write_text(shown.out)
-    assert load_space(str(tmp_path / "resolved.yaml")) == load_space("add_vs_add_prod", "smoke", ["seed=7"])
-    again = run("show", "resolved.yaml")
-    assert strict_yaml.read(again.out, "again") == strict_yaml.read(shown.out, "shown")
-
-
-def test_plan_says_what_will_be_done_and_what_it_costs_and_writes_nothing(run: Run, units: str, tmp_path: Path) -> None:
+def test_plan_says_what_will_be_done_and_what_it_costs_and_writes_nothing(
+    run: Program, units: str, tmp_path: Path
+) -> None:
     before = sorted(tmp_path.rglob("*"))
     ended = run("plan", units, "--set", "search.method=grid")
     assert ended.code == 0
@@ -126,13 +80,13 @@ def test_plan_says_what_will_be_done_and_what_it_costs_and_writes_nothing(run: R
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_plan_says_what_the_phases_of_an_arm_are(run: Run) -> None:
+def test_plan_says_what_the_phases_of_an_arm_are(run: Program) -> None:
     said = " ".join(run("plan", "curriculum", "--profile", "smoke").out.split())
     assert "; prod, then add: prod for 0.5 of the steps, then add for 0.5" in said
     assert "max+med for 0.5 of the steps, then add for 0.5, takes embedding, frozen embedding" in said
 
 
-def test_plan_says_what_is_tuned_and_what_it_costs(run: Run, units: str) -> None:
+def test_plan_says_what_is_tuned_and_what_it_costs(run: Program, units: str) -> None:
     block = "tune={settings: {haste: {from: 0.1, to: 9, scale: log}}, trials: 4, seeds: 2, sizes: [8, 16]}"
     said = " ".join(run("plan", units, "--set", block).out.split())
     assert "haste 0.1 to 9 (log): up to 4 trials for every mix, up to 2 seeds at sizes 8, 16" in said
@@ -141,13 +95,15 @@ def test_plan_says_what_is_tuned_and_what_it_costs(run: Run, units: str) -> None
     assert "tuning" not in run("plan", units).out
 
 
-def test_plan_expects_fewer_runs_of_bisection_than_of_a_grid(run: Run, units: str) -> None:
+def test_plan_expects_fewer_runs_of_bisection_than_of_a_grid(run: Program, units: str) -> None:
     (counts,) = re.findall(r"about (\d+) runs \((?:worst case \d+, )?hard limit (\d+)", run("plan", units).out)
     expected, most = map(int, counts)
     assert 4 <= expected <= most < 16
 
 
-def test_help_says_each_command_in_a_whole_sentence_at_80_columns(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_says_each_command_in_a_whole_sentence_at_80_columns(
+    run: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     said = run("--help").out
     commands = said[said.index("Commands:\n") :].splitlines()[1:]
@@ -172,7 +128,7 @@ def test_a_supervisor_starts_without_what_the_commands_need() -> None:
     assert done.stdout.splitlines() == ["[]"]
 
 
-def test_a_sweep_of_an_outside_family_runs_resumes_extends_and_syncs(run: Run, units: str, tmp_path: Path) -> None:
+def test_a_sweep_of_an_outside_family_runs_resumes_extends_and_syncs(run: Program, units: str, tmp_path: Path) -> None:
     first = run("run", units, "--local-debug")
     assert first.code == 0, first.err
     (sweep,) = re.findall(r"^sweep (units-\S+)$", first.out, re.MULTILINE)
@@ -222,7 +178,7 @@ def test_a_sweep_of_an_outside_family_runs_resumes_extends_and_syncs(run: Run, u
         (["run", "add_vs_add_prod", "--address", "cluster"], ["--address 'cluster' is no address", "host:port"]),
     ],
 )
-def test_a_mistake_on_the_command_line_is_explained(run: Run, arguments: list[str], expected: list[str]) -> None:
+def test_a_mistake_on_the_command_line_is_explained(run: Program, arguments: list[str], expected: list[str]) -> None:
     ended = run(*arguments, *(["--local-debug"] if "smoke" in arguments else []))
     assert ended.code == 2
     assert is_one_clear_message(ended.err)
@@ -230,49 +186,9 @@ def test_a_mistake_on_the_command_line_is_explained(run: Run, arguments: list[st
         assert part in ended.err
 
 
-@pytest.mark.parametrize(
-    ("override", "expected"),
-    [
-        ("seeds=0", "--set seeds=0: must be greater than or equal to 1; got 0"),
-        ("sedes=3", "--set sedes=3: there is no such key. Did you mean 'seeds'?"),
-        ("steps=10", "The whole path would be settings.training.steps"),
-        (
-            "settings.task.modulus=1",
-            "--set settings.task.modulus=1: task.modulus is 1; it must be a whole number of at",
-        ),
-        ("settings.training.schedule=cosin", "must be 'cosine', 'exponential' or 'constant'; got 'cosin'"),
-        ("mixes=[]", "at least one mix is needed"),
-        ("mixes=[add, add+pord]", "unknown operation 'pord' in the mix add+pord. Did you mean 'prod'?"),
-        ("mixes=[add, prod]", "every mix must hold the target 'add'; the mix prod does not"),
-        ("target=max", "--set target=max: every mix must hold the target 'max'"),
-        ("target=summ", "--set target=summ: unknown operation 'summ'"),
-        (
-            "settings.model.n_head=3",
-            "mix add at n_embed 4: size 4 cannot be trained; it must be a multiple of n_head (3)",
-        ),
-        ("search.method=random", "--set search.method=random: unknown search method 'random'"),
-        ("resources.gpu_per_stack=1.5", "above 1 only whole devices"),
-        ("seeds", "write it as key.path=value"),
-        ("sizes=[8,", "--set sizes=[8,, line 1, column 4: this is not readable as YAML"),
-    ],
-)
-@pytest.mark.parametrize("command", ["run", "plan"])
-def test_a_mistake_in_an_override_is_explained(run: Run, command: str, override: str, expected: str) -> None:
-    ended = run(command, "add_vs_add_prod", "--profile", "smoke", "--set", override)
-    assert ended.code == 2
-    assert is_one_clear_message(ended.err)
-    assert expected in ended.err
-    assert not Path("results").exists()
-
-
-def test_a_broken_file_is_refused_with_line_and_column(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "broken.yaml").write_text("question: [unclosed\ntarget: add\n")
-    ended = run("run", "broken.yaml")
-    assert (ended.code, ended.out) == (2, "")
-    assert "broken.yaml, line 2, column 7: this is not readable as YAML" in ended.err
-
-
-def test_a_sweep_that_needs_a_gpu_is_not_started_without(run: Run, units: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_that_needs_a_gpu_is_not_started_without(
+    run: Program, units: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     ended = run("run", units, "--set", "resources.gpu_per_stack=0.5")
     assert ended.code == 2
@@ -281,7 +197,7 @@ def test_a_sweep_that_needs_a_gpu_is_not_started_without(run: Run, units: str, m
 
 
 def test_the_program_exits_2_on_stderr_alone() -> None:
-    ended = process("run", "add_vs_add_prdo")
+    ended = separate("run", "add_vs_add_prdo")
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.splitlines() == [
         "error: unknown search space 'add_vs_add_prdo'. Did you mean 'add_vs_add_prod'? Allowed: "
@@ -294,7 +210,7 @@ def test_the_program_exits_2_on_stderr_alone() -> None:
 
 
 def test_an_unreachable_tracking_server_stops_a_sweep_before_it_begins(
-    run: Run, units: str, monkeypatch: pytest.MonkeyPatch
+    run: Program, units: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uri = f"http://user:secret@127.0.0.1:{free_port()}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
@@ -306,21 +222,13 @@ def test_an_unreachable_tracking_server_stops_a_sweep_before_it_begins(
     assert not Path("results/sweeps").exists()
 
 
-def test_an_unreachable_ray_address_stops_a_sweep_before_it_begins(run: Run, units: str) -> None:
+def test_an_unreachable_ray_address_stops_a_sweep_before_it_begins(run: Program, units: str) -> None:
     address = f"127.0.0.1:{free_port()}"
     ended = run("run", units, "--address", address)
     assert ended.code == 2
     assert is_one_clear_message(ended.err)
     assert f"no Ray cluster answers at {address}: Connection refused" in ended.err
     assert not Path("results").exists()
-
-
-def test_a_home_that_cannot_be_made_is_a_mistake(run: Run, units: str, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    ended = run("run", units, "--local-debug", "--home", "file/home")
-    assert ended.code == 2
-    assert is_one_clear_message(ended.err)
-    assert "Not a directory" in ended.err
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
@@ -339,7 +247,7 @@ def test_a_full_disk_is_said_in_one_line(units: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_bug_is_one_line_and_debug_shows_the_traceback(run: Run, units: str) -> None:
+def test_a_bug_is_one_line_and_debug_shows_the_traceback(run: Program, units: str) -> None:
     broken = ("show", units, "--set", "family=tests.families:BrokenFamily")
     ended = run(*broken)
     assert (ended.code, len(ended.err.splitlines())) == (1, 1)
@@ -351,7 +259,7 @@ def test_a_bug_is_one_line_and_debug_shows_the_traceback(run: Run, units: str) -
     assert "in tasks" in shown.err
 
 
-def test_debug_shows_the_traceback_of_a_mistake_too(run: Run) -> None:
+def test_debug_shows_the_traceback_of_a_mistake_too(run: Program) -> None:
     ended = run("show", "nope", "--debug")
     assert ended.code == 2
     assert "Traceback (most recent call last)" in ended.err
@@ -389,7 +297,7 @@ def test_every_error_has_words_and_a_code(error: Exception, code: int, said: str
 
 def test_a_thread_that_is_still_at_work_does_not_end_the_program_its_way() -> None:
     """Python stops such a thread in the middle of torch, which ends a process with SIGABRT instead of its exit code."""
-    ended = process("check-family", "tests.sweep.broken:RestlessFamily")
+    ended = separate("check-family", "tests.sweep.broken:RestlessFamily")
     assert ended.code == 0, ended.err
     assert ended.err == ""
     assert ended.out.count("ok      ") == 8
@@ -453,7 +361,7 @@ def test_a_wheel_away_from_the_clone_knows_its_search_spaces(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_ui_serves_the_record_on_loopback_and_leaves_nothing_behind(run: Run, units: str, tmp_path: Path) -> None:
+def test_ui_serves_the_record_on_loopback_and_leaves_nothing_behind(run: Program, units: str, tmp_path: Path) -> None:
     assert run("run", units, "--local-debug").code == 0
     port, own = free_port(), free_port()
     ports = ["--port", str(own), "--mlflow-port", str(port)]

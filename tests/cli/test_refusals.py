@@ -42,6 +42,8 @@ def run_program(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
         (["--resume", "logistic"], "cannot be resumed with these settings: they differ in"),
         (["--extend", "logistic"], "has no finished run that this sweep could reuse: they differ in"),
         (["--set", "resources.cpu_per_stack=500"], "resources.cpu_per_stack is 500 and there are"),
+        (["--home", "units.yaml/home"], "Not a directory"),
+        (["--set", "seeds=0"], "--set seeds=0: must be greater than or equal to 1; got 0"),
         (["--scratch", "units.yaml"], "units.yaml', which is no directory"),
         (["--max-time", "soon"], "--max-time 'soon': write a time such as 2h, 45min or 90s"),
         (["--max-time", "0s"], "--max-time '0s': no run ends in no time"),

@@ -67,6 +67,13 @@ seeds: 1
             "mixes=[add, {name: p, phases: [{mix: prod}, {mix: add, take: all}]}]",
             "take: there is no such key. Did you mean 'takes'?",
         ),
+        (
+            "settings.task.modulus=1",
+            "--set settings.task.modulus=1: task.modulus is 1; it must be a whole number of at",
+        ),
+        ("settings.training.schedule=cosin", "must be 'cosine', 'exponential' or 'constant'; got 'cosin'"),
+        ("mixes=[add, add+pord]", "unknown operation 'pord' in the mix add+pord. Did you mean 'prod'?"),
+        ("settings.model.n_head=3", "size 4 cannot be trained; it must be a multiple of n_head (3)"),
         ("lr=0.1", "The whole path would be settings.training.learning_rate"),
         ("settings.training.lr=0.1", "Did you mean 'learning_rate'?"),
         ("resources.gpus=2", "Did you mean 'gpu_per_stack'?"),

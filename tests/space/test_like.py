@@ -94,11 +94,6 @@ def test_a_profile_of_the_files_own_wins_over_its_top_level(write: Write) -> Non
     assert load(near, "seeds=9", profile="smoke").seeds == 9
 
 
-def test_within_one_file_a_profile_wins_over_the_top_level(write: Write) -> None:
-    far = load(write("alone", FAR))
-    assert (far.sizes, far.settings.noise) == ((8, 12, 16), 0.25)
-
-
 LEVELS = list(itertools.product(("far", "middle", "near"), ("top", "profile")))
 """From the ground up: what is later here wins."""
 
@@ -127,12 +122,6 @@ def test_another_method_leaves_inherited_settings_of_the_old_one_behind(write: W
     again = write("again", "like: grid.yaml\nsearch: {method: bayes, max_runs: 30}")
     # What the laptop profile set for the former bayes went with the grid in between.
     assert load(again).search.settings == asdict(BayesSettings(max_runs=30))
-
-
-def test_a_shipped_space_can_be_searched_by_another_method_in_every_profile(write: Write) -> None:
-    near = write("near", "like: add_vs_add_prod\nsearch: {method: grid}")
-    for profile in open_space("add_vs_add_prod").profiles:
-        assert load(near, profile=profile).search.method == "grid"
 
 
 def test_another_kind_leaves_inherited_settings_of_the_old_one_behind(write: Write) -> None:

@@ -20,7 +20,6 @@ from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
 from orchestrator.space.files import names
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.overlays import merge
 from orchestrator.space.search import SizeRange
 from orchestrator.space.settings import differences
 from orchestrator.space.spaces import load_space, open_space, variant_names
@@ -150,26 +149,10 @@ def test_a_profile_to_be_asked_for_is_never_chosen_by_itself(write: Write) -> No
     assert load_space(space, "paper", hardware=LAPTOP).profile_reason == "asked for"
 
 
-def test_profiles_merge_deeply_and_replace_lists(space: str) -> None:
-    laptop = load_space(space, "laptop", hardware=LAPTOP)
-    assert laptop.sizes == (8, 16)
-    assert (laptop.settings.curve.midpoint, laptop.settings.curve.slope) == (12, 10)
-
-
 def test_no_fitting_profile_is_said_with_what_is_missing(write: Write) -> None:
     path = write(SPACE.replace("  laptop:\n", "  laptop:\n    needs: {cpus: 64}\n").split("  smoke:")[0])
     assert "it needs 64 CPU cores and 2 were found" in refused(path)
     assert load_space(path, "laptop", hardware=LAPTOP).profile == "laptop"
-
-
-def test_a_space_like_another_changes_only_what_it_says(space: str, tmp_path: Path) -> None:
-    (tmp_path / "other.yaml").write_text(
-        "like: units.yaml\nmixes: [add, add+max]\nprofiles: {laptop: {sizes: [4]}, huge: {needs: {gpu: true}}}\n"
-    )
-    model, other = load_space(space, hardware=LAPTOP), load_space(str(tmp_path / "other.yaml"), hardware=LAPTOP)
-    assert set(differences(model, other)) == {"name", "mixes", "sizes"}
-    assert (other.name, other.sizes, other.profile) == ("other", (4,), "laptop")
-    assert list(open_space(str(tmp_path / "other.yaml")).profiles) == ["paper", "laptop", "smoke", "huge"]
 
 
 def test_mistakes_in_a_space_like_another_name_the_file_they_are_in(write: Write, tmp_path: Path) -> None:
@@ -186,19 +169,6 @@ def test_mistakes_in_a_space_like_another_name_the_file_they_are_in(write: Write
     assert "other.yaml, line 1, like: must name a search space or a YAML file" in refused(str(other))
     other.write_text("like: add_vs_add_prdo\n")
     assert "Did you mean 'add_vs_add_prod'?" in refused(str(other))
-
-
-def test_overrides_come_last_in_yaml(space: str) -> None:
-    spec = load_space(
-        space, "laptop", ["seed=7", "settings.curve.slope=1e1", "mixes=[add+prod, add]", "sizes=[4]"], LAPTOP
-    )
-    assert (spec.seed, spec.settings.curve.slope, spec.baseline.name, spec.sizes) == (7, 10.0, "add+prod", (4,))
-
-
-def test_a_changed_search_method_leaves_the_old_ones_settings_behind() -> None:
-    base = {"search": {"method": "old", "of_old": 1}, "seed": 1}
-    assert merge(base, {"search": {"method": "new"}}) == {"search": {"method": "new"}, "seed": 1}
-    assert merge(base, {"search": {"of_old": 2}})["search"] == {"method": "old", "of_old": 2}
 
 
 def test_the_method_is_overridden_before_its_settings(space: str) -> None:
@@ -331,9 +301,7 @@ def test_a_mix_is_what_its_name_says(weights: dict[str, float], budget: float) -
         ("seeds: 3", "sedes: 3", ["units.yaml, line 9, sedes: there is no such key", "Did you mean 'seeds'?"]),
         ("seeds: 3", "", ["seeds: is missing"]),
         ("seeds: 3", "seeds: 0", ["line 9, seeds: must be greater than or equal to 1; got 0"]),
-        ("seeds: 3", "seeds: three", ["line 9, seeds: must be a valid integer; got 'three'"]),
         ("seeds: 3", "seeds: true", ["line 9, seeds: must be a valid integer; got True"]),
-        ("seeds: 3", "seeds: 2.5", ["line 9, seeds: must be a valid integer; got 2.5"]),
         ("seed: 5", "seed: -1", ["line 8, seed: must be greater than or equal to 0; got -1"]),
         ("name: units", "name: ../units", ["line 2, name: a name is a letter", "got '../units'"]),
         (
@@ -342,11 +310,8 @@ def test_a_mix_is_what_its_name_says(weights: dict[str, float], budget: float) -
             ["line 5, target: unknown task 'ad'", "Did you mean 'add'?", "add, max, prod"],
         ),
         ("target: add", "target: max", ["line 5, target: every mix must hold the target 'max'; the mix add does not"]),
-        ("[add, {", "[prod, {", ["target: every mix must hold the target 'add'; the mix prod does not"]),
         ("[add, {", "[add+pord, {", ["line 6, mixes[0]: unknown task 'pord'", "Did you mean 'prod'?"]),
         ("[add, {", "[add+add, {", ["mixes[0]: 'add+add' is no mix: 'add' is named twice"]),
-        ("[add, {", "[add+, {", ["mixes[0]: 'add+' is no mix"]),
-        ("[add, {", "['', {", ["mixes[0]: '' is no mix"]),
         ("{prod: 2, add: 1}", "{}", ["mixes[1]: a mix needs at least one task"]),
         ("{prod: 2, add: 1}", "{add: 0}", ["mixes[1]: the weight of 'add' is 0"]),
         ("{prod: 2, add: 1}", "{add: x}", ["mixes[1]: the weight of 'add' must be a number, got 'x'"]),
@@ -355,8 +320,6 @@ def test_a_mix_is_what_its_name_says(weights: dict[str, float], budget: float) -
         ("[add, {prod: 2, add: 1}]", "add", ["line 6, mixes: must be a list; got 'add'"]),
         ("{from: 8, to: 64, count: 4, multiple_of: 4}", "[]", ["line 7, sizes: at least one size is needed"]),
         ("{from: 8, to: 64, count: 4, multiple_of: 4}", "[8, 8]", ["sizes must be ascending and distinct"]),
-        ("{from: 8, to: 64, count: 4, multiple_of: 4}", "[16, 8]", ["sizes must be ascending and distinct"]),
-        ("{from: 8, to: 64, count: 4, multiple_of: 4}", "[0, 8]", ["sizes[0]: must be greater than or equal to 1"]),
         (
             "{from: 8, to: 64, count: 4, multiple_of: 4}",
             "[7, 8]",
@@ -370,17 +333,14 @@ def test_a_mix_is_what_its_name_says(weights: dict[str, float], budget: float) -
         ("midpoint: 20", "midpoint: '20'", ["settings.curve.midpoint: must be a valid number; got '20'"]),
         ("midpoint: 20", "shape: stepp", ["settings.curve.shape: must be 'logistic' or 'step'; got 'stepp'"]),
         ("noise: 0.0", "noise: .inf", ["units.yaml, line 12, column 10", ".inf is no finite number"]),
-        ("noise: 0.0", "noise: 1e999", ["1e999 is no finite number"]),
         ("bisection}", "bisect}", ["search.method: unknown search method 'bisect'", "Did you mean 'bisection'?"]),
         ("bisection}", "grid, width: 2}", ["search.width: there is no such key"]),
-        ("{method: bisection}", "{method: 1}", ["search.method: must be text; got 1", "bisection"]),
         ("tests.families:LogisticFamily", "listop", ["line 4, family: there is no family 'listop'", "'listops'"]),
         ("tests.families:LogisticFamily", "no.such:Thing", ["family: family 'no.such:Thing' cannot be imported"]),
         ("tests.families:LogisticFamily", "tests.families:Curve", ["is not a subclass of trainables.base.Family"]),
         ("tests.families:LogisticFamily", "tests.families:UnfinishedFamily", ["is no complete family: it lacks flops"]),
         ("gpu_per_stack: 0.5", "gpu_per_stack: 1.5", ["(profile paper)", "only whole devices"]),
         ("seeds: 3", "seeds: 3\nseeds: 4", ["units.yaml, line 10: seeds is written twice; first on line 9"]),
-        ("midpoint: 20", "slope: 20", ["units.yaml, line 11: settings.curve.slope is written twice"]),
         ("seeds: 3", "seeds: [3", ["units.yaml, line 10, column 9: this is not readable as YAML"]),
         ("seeds: 3", "seeds: &a 3\nseed: *a", ["aliases are not allowed"]),
         ("seeds: 3", "seeds: !!python/object:os.system 3", ["this is not readable as YAML"]),
@@ -426,15 +386,11 @@ def test_a_file_that_is_no_mapping_is_refused(write: Write, text: str, expected:
         ("seeds", "--set seeds: write it as key.path=value"),
         ("=3", "write it as key.path=value"),
         ("seed=[1", "--set seed=[1, line 1, column 3: this is not readable as YAML"),
-        ("seeds=0", "--set seeds=0: must be greater than or equal to 1; got 0"),
         ("seed=", "--set seed=: must be a valid integer; got None"),
-        ("sed=1", "--set sed=1: there is no such key. Did you mean 'seed'?"),
         ("settings.curv.slope=1", "--set settings.curv.slope=1: there is no such key. Did you mean 'curve'?"),
         ("slope=1", "The whole path would be settings.curve.slope"),
         ("settings.curve={midpoint: 0}", "--set settings.curve={midpoint: 0}, settings.curve.midpoint: the midpoint"),
-        ("target=max", "--set target=max: every mix must hold the target 'max'"),
         ("mixes=[add, ad]", "--set mixes=[add, ad], mixes[1]: unknown task 'ad'"),
-        ("search.method=bisect", "--set search.method=bisect: unknown search method 'bisect'"),
         ("sizes=[7]", "--set sizes=[7]"),
     ],
 )

@@ -8,17 +8,9 @@ from typing import Any
 import pytest
 
 from orchestrator.space import strict_yaml
-from orchestrator.space.files import names
-from orchestrator.space.spaces import load_space, open_space, variant_names
 from orchestrator.space.spec import SweepSpec, read_stored
 from tests.sweep.sweeps import spec
 
-CASES = [
-    (name, profile, variant)
-    for name in names()
-    for profile in (open_space(name).profiles or [None])
-    for variant in (variant_names(name, profile)[-1:] or (None,))
-]
 TUNING = {"settings": {"curve": {"slope": {"from": 2.0, "to": 20.0, "scale": "log"}}}, "seeds": 2}
 RECIPES = {"usual": {}, "hasty": {"haste": 2}}
 
@@ -35,11 +27,6 @@ def same(asked: SweepSpec) -> None:
     family = asked.make_family()
     for request in asked.requests()[:: max(1, len(asked.requests()) // 20)]:
         assert stored.make_family().key(stored.config(request)) == family.key(asked.config(request))
-
-
-@pytest.mark.parametrize(("name", "profile", "variant"), CASES)
-def test_every_space_is_read_back_as_it_was(name: str, profile: str | None, variant: str | None) -> None:
-    same(load_space(name, profile, variant=variant))
 
 
 @pytest.mark.parametrize(
