@@ -17,10 +17,10 @@ import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Annotated, Any
 
 import annotated_types
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 from pydantic_core import PydanticUndefined
 
 from orchestrator.search.registry import METHODS, settings_type
@@ -31,13 +31,21 @@ from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
 from trainables.base import load_family
 from trainables.probes.base import load_probe
 
-SIMPLE: dict[Any, tuple[str, str]] = {
-    int: ("a whole number", "integer"),
-    float: ("a number", "number"),
-    str: ("text", "string"),
-    bool: ("true or false", "boolean"),
+NOUNS = {
+    "integer": "a whole number",
+    "number": "a number",
+    "string": "text",
+    "boolean": "true or false",
+    "null": "null",
+    "array": "a list",
 }
-"""Types of values: in words, and in a JSON schema."""
+"""Types of a JSON schema in words."""
+BOUNDS = {
+    "minimum": "at least",
+    "exclusiveMinimum": "above",
+    "maximum": "at most",
+    "exclusiveMaximum": "below",
+}
 LISTS = {"mixes", "sizes", "probes"}
 FILE_KEYS = {
     "like": "A search space, by name or path, whose keys hold where this file does not say otherwise.",
@@ -47,7 +55,6 @@ FILE_KEYS = {
     "recipes.vary": "Lists of values by setting: a recipe for each combination, named after its values.",
 }
 """What a file may hold besides a specification's fields."""
-BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
 
 @dataclass(frozen=True)
@@ -146,9 +153,11 @@ def _field(kind: Any, name: str, prefix: str, defaults: Mapping[str, Any]) -> It
             yield Entry(path, "a mapping", {} if inner is not annotation else {"type": "object"}, "", text)
         yield from _fields_of(inner, f"{path}.", own)
         return
-    form, rule = _form(annotation, rules)
     if name in LISTS:
         form, rule = "a list", {} if name == "sizes" else {"type": "array"}
+    else:
+        rule = _schema_of(annotation, rules)
+        form = _words(rule)
     yield Entry(path, form, rule, _default(kind, name, defaults), text)
 
 
@@ -173,33 +182,22 @@ def _members(annotation: Any) -> tuple[Any, ...]:
     return (annotation,)
 
 
-def _form(annotation: Any, rules: tuple[Any, ...]) -> tuple[str, dict[str, Any]]:
-    """Form of a value: in words, and as a JSON schema."""
-    words: list[str] = []
-    choices: list[dict[str, Any]] = []
-    for member in _members(annotation):
-        if typing.get_origin(member) is Literal:
-            words.append(_one_of(typing.get_args(member)))
-            choices.append({"enum": list(typing.get_args(member))})
-        elif member in SIMPLE:
-            bounds = [(name, getattr(rule, name)) for rule in rules for name in BOUNDS if hasattr(rule, name)]
-            said = " and ".join(f"{BOUNDS[name]} {value}" for name, value in bounds)
-            words.append(f"{SIMPLE[member][0]} {said}".strip())
-            choices.append({"type": SIMPLE[member][1], **_json_bounds(rules)})
-        elif member is type(None):
-            words.append("null")
-            choices.append({"type": "null"})
-        else:
-            words.append("a list" if typing.get_origin(member) in (list, tuple) else "a mapping")
-            choices.append({})
-    return " or ".join(words), choices[0] if len(choices) == 1 else {"anyOf": choices}
+def _schema_of(annotation: Any, rules: tuple[Any, ...]) -> dict[str, Any]:
+    """JSON schema of a value of this type within these bounds."""
+    bounds = [rule for rule in rules if isinstance(rule, annotated_types.BaseMetadata)]
+    for bound in bounds:
+        annotation = Annotated[annotation, bound]
+    return TypeAdapter(annotation).json_schema()
 
 
-def _json_bounds(rules: tuple[Any, ...]) -> dict[str, Any]:
-    names = {annotated_types.Ge: ("ge", "minimum"), annotated_types.Le: ("le", "maximum")}
-    names |= {annotated_types.Gt: ("gt", "exclusiveMinimum"), annotated_types.Lt: ("lt", "exclusiveMaximum")}
-    found = [(names[type(rule)], rule) for rule in rules if type(rule) in names]
-    return {theirs: getattr(rule, ours) for (ours, theirs), rule in found}
+def _words(schema: Mapping[str, Any]) -> str:
+    """A JSON schema of one value in words."""
+    if "anyOf" in schema:
+        return " or ".join(map(_words, schema["anyOf"]))
+    if "enum" in schema or "const" in schema:
+        return _one_of(schema.get("enum") or [schema["const"]])
+    bounds = " and ".join(f"{said} {schema[name]:g}" for name, said in BOUNDS.items() if name in schema)
+    return f"{NOUNS.get(schema.get('type', ''), 'a mapping')} {bounds}".strip()
 
 
 def _one_of(values: Any) -> str:
