@@ -22,10 +22,11 @@ from pydantic import TypeAdapter
 from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.record.mlflow_tracker import MlflowTracker, remove_sweep
 from orchestrator.record.recorder import Ending
-from orchestrator.record.store import DATABASE, Store, choose
+from orchestrator.record.store import DATABASE, Store, StoreError, choose
 from orchestrator.report.answer import Answer, answer
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.validation import parse
+from tests.objects import object_store
 from tests.record.samples import Finished, finish
 from tests.report.samples import make_spec
 from trainables.base import Status
@@ -419,6 +420,25 @@ def test_a_deleted_sweep_leaves_no_record_and_no_artifact(empty: Path, tmp_path:
     assert not any(path.is_file() for path in (tmp_path / "artifacts").rglob("*"))
     assert remove_sweep(store, finished.sweep.spec.name, finished.sweep.id) == 0  # Again, without harm.
     assert remove_sweep(store, "no_such_space", finished.sweep.id) == 0
+
+
+def test_records_arrive_once_an_object_store_takes_them(
+    empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Artifacts go straight to a bucket, which fails at first."""
+    done, store = finish(tmp_path), Store(f"sqlite:///{tmp_path / DATABASE}", None)
+    shutil.copyfile(empty, tmp_path / DATABASE)
+    with object_store(monkeypatch) as objects:
+        monkeypatch.setenv("MLFLOW_S3_ENDPOINT_URL", objects.environment["AWS_ENDPOINT_URL"])
+        address, client = objects.bucket(), MlflowClient(store.uri)
+        client.create_experiment(done.sweep.spec.name, artifact_location=address)
+        tracker = MlflowTracker(store)
+        with objects.refusing(1.0), pytest.raises(StoreError, match="500"):
+            tracker.run_ended(done.sweep, done.runs[0])
+        assert not objects.keys(address)
+        tracker.run_ended(done.sweep, done.runs[0])
+        assert any(key.endswith("arrays.npz") for key in objects.keys(address))
+    assert len(Record(store, done, client).runs(kind="run")) == 1
 
 
 def snapshot(kept: Record) -> list[dict[str, Any]]:
