@@ -77,17 +77,13 @@ def status_view(
     if bars:
         parts.append(Text(legend(words, ascii_only=ascii_only)))
     if runs:
-        parts.append(runs_table(status.size_axis, status.target, status.runs))
+        every = plain_table("run", "mix", status.size_axis, "seed", "status", "step", status.target)
+        for run in sorted(status.runs, key=lambda run: (run.mix, run.size, run.seed)):
+            steps = f"{run.step} (x{run.steps_factor})" if run.steps_factor > 1 else str(run.step)
+            accuracy = "-" if run.accuracy is None else f"{run.accuracy:.2f}"
+            every.add_row(run.key, Text(run.mix), str(run.size), str(run.seed), run.status, steps, accuracy)
+        parts.append(every)
     return Group(*parts)
-
-
-def runs_table(size_axis: str, target: str, runs: Sequence[RunStatus]) -> Table:
-    """One line a run, by mix, size and seed."""
-    table = plain_table("run", "mix", size_axis, "seed", "status", "step", target)
-    for run in sorted(runs, key=lambda run: (run.mix, run.size, run.seed)):
-        accuracy = "-" if run.accuracy is None else f"{run.accuracy:.2f}"
-        table.add_row(run.key, Text(run.mix), str(run.size), str(run.seed), run.status, _steps(run), accuracy)
-    return table
 
 
 def sweep_words(stored: StoredSweep) -> str:
@@ -122,10 +118,6 @@ def _sweep_paragraph(each: StoredSweep) -> RenderableType:
         f"\n{each.notes}" if str(each.notes) else "",
     )
     return Group(Text(each.id, style="bold"), Padding(said, (0, 0, 0, 2)))
-
-
-def _steps(run: RunStatus) -> str:
-    return f"{run.step} (x{run.steps_factor})" if run.steps_factor > 1 else str(run.step)
 
 
 def _training_line(run: RunStatus) -> str:

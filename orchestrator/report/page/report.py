@@ -21,7 +21,7 @@ from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.page import render
 from orchestrator.report.page.explorer import explorer_data
 from orchestrator.report.probed import probe_notes, probe_tables, structures, told
-from orchestrator.report.races import SpeedUp, race_figure, speed_ups
+from orchestrator.report.races import race_figure, speed_ups
 from orchestrator.report.run_table import page_table
 from orchestrator.report.words import numbers
 from orchestrator.report.words.next_step import judged
@@ -79,7 +79,10 @@ def page(content: PageContent) -> str:
         explorer=explorer_data(spec, content.answer, content.runs),
         thresholds=table.threshold_table(content.answer, spec.make_family()),
         compared=any(mix.synergy_total is not None for mix in content.answer.mixes),
-        races=[_race_row(found) for found in speed_ups(spec, content.runs)],
+        races=[
+            (found.mix, str(found.size), str(found.pairs), _speed_up(found.spent), _speed_up(found.seconds))
+            for found in speed_ups(spec, content.runs)
+        ],
         verdicts={verdict.value: text for verdict, text in _verdicts(content.answer.words).items()},
         shown={mix.target.transition.verdict.value for mix in content.answer.mixes},
         level=LEVEL,
@@ -124,10 +127,6 @@ def _figures(content: PageContent) -> dict[str, Markup | None]:
         name: None if figure is None else Markup(inline_svg(figure, name, said))
         for name, (figure, said) in drawn.items()
     }
-
-
-def _race_row(found: SpeedUp) -> tuple[str, ...]:
-    return found.mix, str(found.size), str(found.pairs), _speed_up(found.spent), _speed_up(found.seconds)
 
 
 def _speed_up(found: Estimate) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from orchestrator.report.answer import Answer, MixAnswer
@@ -137,8 +136,8 @@ def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...
     asked = [] if answer.recipes else ["This was asked under one training recipe."]
     audits = [said for mix in answer.mixes if not mix.budget_limited and (said := budget_words(answer, mix))]
     sure, then = judged(spec, answer)
-    mind = _paragraphs({"Mind": " ".join([*caveats(answer), *audits, *asked])})
-    return (_asked(spec, answer), _found(answer, state), sure, *mind, then)
+    mind = " ".join([*caveats(answer), *audits, *asked])
+    return (_asked(spec, answer), _found(answer, state), sure, *([Paragraph("Mind", mind)] if mind else []), then)
 
 
 def judged(spec: SweepSpec, answer: Answer) -> tuple[Paragraph, ...]:
@@ -150,10 +149,6 @@ def judged(spec: SweepSpec, answer: Answer) -> tuple[Paragraph, ...]:
         Paragraph("How sure", _how_sure(answer)),
         Paragraph("Next", "No run is needed." if step is None else str(step)),
     )
-
-
-def _paragraphs(said: Mapping[str, str]) -> tuple[Paragraph, ...]:
-    return tuple(Paragraph(label, text) for label, text in said.items() if text)
 
 
 def _asked(spec: SweepSpec, answer: Answer) -> Paragraph:
