@@ -102,8 +102,7 @@ def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Har
     say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     ended: list[str] = []
     home = Home(options.home.resolve())
-    with one_ray(local_debug=options.local_debug, address=options.address, dashboard=options.dashboard) as session:
-        shared = replace(options, session=session, begun=lambda sweep: ended.append(sweep.id))
+    with one_ray(replace(options, begun=lambda sweep: ended.append(sweep.id))) as shared:
         for spec in specs:
             newest = None if options.resume is None else lifecycle.newest(spec, home, say)
             if newest is not None and lifecycle.recall(home.sweep(newest.id), runs=False).answered:

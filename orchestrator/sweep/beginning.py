@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from orchestrator.engine.base import Engine
 from orchestrator.errors import UserError
@@ -17,45 +16,34 @@ from orchestrator.home.journal import Ended, Journal, Memory
 from orchestrator.home.sweeps import Sweep
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spec import SweepSpec
+from orchestrator.sweep.options import RunOptions
 from trainables.base import Status
-
-if TYPE_CHECKING:
-    from orchestrator.engine.ray.session import RaySession
 
 log = logging.getLogger(__name__)
 
 
-def engine_for(
-    spec: SweepSpec,
-    *,
-    local_debug: bool,
-    address: str | None,
-    dashboard: bool,
-    session: RaySession | None,
-) -> Engine:
-    """The engine: Ray, of this machine or at ``address``, or with ``local_debug`` this process. ``session`` is the Ray
-    that several sweeps share; by default each has its own."""
-    if local_debug:
+def engine_for(spec: SweepSpec, options: RunOptions) -> Engine:
+    """The engine that a sweep's options ask for: this process with ``--local-debug``, else Ray."""
+    if options.local_debug:
         from orchestrator.engine.local_engine import LocalEngine
 
         return LocalEngine()
     from orchestrator.engine.ray.engine import RayEngine  # Takes a second, and debugging without Ray needs no Ray.
     from orchestrator.engine.ray.session import RaySession
 
-    here = session or RaySession(address, dashboard=dashboard)
-    return RayEngine(spec.resources, here)
+    return RayEngine(spec.resources, options.session or RaySession(options.address, dashboard=options.dashboard))
 
 
 @contextmanager
-def one_ray(*, local_debug: bool, address: str | None, dashboard: bool) -> Iterator[RaySession | None]:
-    """A block whose sweeps share one Ray, which the first of them starts; None if they train in this process."""
-    if local_debug:
-        yield None
+def one_ray(options: RunOptions) -> Iterator[RunOptions]:
+    """A block for several sweeps: their options with one Ray that they share, which the first of them starts."""
+    if options.local_debug:
+        yield options
         return
     from orchestrator.engine.ray.session import RaySession
 
-    with RaySession(address, dashboard=dashboard, kept=True) as session:
-        yield session
+    with RaySession(options.address, dashboard=options.dashboard, kept=True) as session:
+        yield replace(options, session=session)
 
 
 def resumed_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:

@@ -91,8 +91,7 @@ class Reproduction:
         waiting.sort(key=lambda each: costs[self._place(each[1])] / each[0].rows_of(each[1]))
         if budget_s != 0:
             self._probe([(each, spec) for each in self._experiments for spec in each.specs])
-        with one_ray(local_debug=options.local_debug, address=options.address, dashboard=options.dashboard) as session:
-            shared = replace(options, session=session)
+        with one_ray(options) as shared:
             for number, (experiment, spec) in enumerate(waiting, start=1):
                 if until is not None and clock() + costs[self._place(spec)] > until:
                     continue

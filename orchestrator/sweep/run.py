@@ -80,15 +80,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
             log.warning(f"{error}; the sweep goes on, and `sync` records it later")
         spec = settled(spec, here)
         sizing = StackSizes(spec, here)
-        engine = blocks.enter_context(
-            engine_for(
-                spec,
-                local_debug=options.local_debug,
-                address=options.address,
-                dashboard=options.dashboard,
-                session=options.session,
-            )
-        )
+        engine = blocks.enter_context(engine_for(spec, options))
         log.info(engine.describe())
         if resumed is None:
             sweep = lifecycle.create(spec, home, fresh=options.fresh)

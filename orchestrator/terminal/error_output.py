@@ -71,7 +71,7 @@ def _system(error: OSError) -> str:
 
 
 def say(message: str, head: str = "error: ") -> None:
-    """Print an error on stderr; a closed pipe is not worth another one."""
+    """Print a message on stderr; a closed pipe is not worth another one."""
     try:
         Console(stderr=True, soft_wrap=True).print(Text.assemble((head, "bold red"), message), highlight=False)
     except BrokenPipeError:
