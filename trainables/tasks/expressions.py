@@ -12,7 +12,7 @@ import numpy as np
 from trainables.base import Mix, SettingsError
 from trainables.contract.settings import described_fields
 from trainables.contract.tables import TaskTables
-from trainables.tasks.held_out_tuples import RAREST_HELD_OUT, multiset_count, tuple_share
+from trainables.tasks.held_out_tuples import RAREST_HELD_OUT, multiset_count
 from trainables.tasks.texts import make_dataset
 from trainables.tasks.trees import Function
 from trainables.tasks.vocabulary import ExpressionVocabulary
@@ -133,18 +133,9 @@ class ExpressionTask(TextTask):
         said = {"held_out": "multisets"} if self.held_out == "unordered" else {}
         return described_fields(self) | said
 
-    def tuple_share(self, fraction: float) -> tuple[float, float]:
-        """Least and most share of all ordered tuples that ``fraction`` of ``tuple_count`` are, whatever the seed.
-
-        With ``unordered`` it depends on the seed: on average it is ``fraction``, and hardly ever outside these
-        (multisets.py).
-        """
-        if self.held_out == "unordered":
-            return tuple_share(self.value_count, self.max_arguments, fraction)
-        return fraction, fraction
-
     def share_clean(self, fraction: float) -> float:
-        """Share of random expressions that contain none of ``fraction`` of all ordered tuples, for uniform values.
+        """Share of random expressions that contain none of ``fraction`` of all ordered tuples, for uniform values; with
+        ``unordered`` in the mean over seeds.
 
         From the innermost level out: an operation is clean if each nested argument is, and its own argument list is
         no such tuple (only the longest lists can be).
@@ -182,14 +173,14 @@ class ExpressionTask(TextTask):
                 key=key,
                 given=given,
             )
-        if self.share_clean(self.tuple_share(self.held_out_fraction)[1]) < RAREST_TRAINED:
+        if self.share_clean(self.held_out_fraction) < RAREST_TRAINED:
             raise SettingsError(
                 f"{described} leaves under {RAREST_TRAINED:.0%} of all expressions for training: lower the fraction, "
                 "task.depth or task.nesting",
                 key=key,
                 given=given,
             )
-        if 1 - self.share_clean(self.tuple_share(self.held_out_fraction / 2)[0]) < RAREST_HELD_OUT:
+        if 1 - self.share_clean(self.held_out_fraction / 2) < RAREST_HELD_OUT:
             raise SettingsError(
                 f"{described} are met by fewer than 1 in {1 / RAREST_HELD_OUT:.0f} expressions: raise the fraction",
                 key=key,

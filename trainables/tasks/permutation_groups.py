@@ -1,4 +1,4 @@
-"""Finite permutation groups by name (``S4``, ``A5``, ``C6``, ``D4``, ``S3xC2``), and the operations on their elements.
+"""Finite permutation groups by name (``S4``, ``A5``, ``C6``, ``D4``), and the operations on their elements.
 
 The points are 0..d-1; a permutation is written as its images, ``[1 0 2]`` being 0 -> 1, 1 -> 0, 2 -> 2. Products are
 taken from the left: in ``a b`` the factor ``a`` acts first, (a b)(i) = b(a(i)), which is sympy's convention too.
@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -25,16 +25,14 @@ from numpy.typing import NDArray
 from trainables.base import SettingsError
 
 Integers = NDArray[np.int64]
-Factors = tuple[tuple[str, int], ...]
-"""Direct factors by name (``S3``), each with the number of its points."""
 
 LARGEST_ORDER = 1_000
 """A product table of N x N numbers is kept; S6 has 720 elements, S7 5040."""
 FORMS = (
-    "S<n> (all permutations of n points), A<n> (the even ones), C<n> (the rotations of n points), D<n> (the 2n "
-    "symmetries of a polygon with n corners, n at least 3), and direct products of these, as S3xC2"
+    "S<n> (all permutations of n points), A<n> (the even ones), C<n> (the rotations of n points) or D<n> (the 2n "
+    "symmetries of a polygon with n corners, n at least 3)"
 )
-_FACTOR = re.compile(r"([SACD])([1-9][0-9]{0,3})")
+_NAME = re.compile(r"([SACD])([1-9][0-9]{0,3})")
 _ODD = 0x9E3779B97F4A7C15
 """2^64 over the golden ratio: its powers tell permutations apart (checked where they are used)."""
 
@@ -44,13 +42,11 @@ class Group:
     """A permutation group. The identity is element 0; elements stand in the lexicographic order of their images.
 
     ``images`` [N, d]: element e takes point i to ``images[e, i]``. ``table`` [N, N]: ``table[a, b]`` is a b.
-    ``factors`` are the group's direct factors, each on the points after the last one's.
     """
 
     name: str
     images: Integers
     table: Integers
-    factors: Factors
 
     @property
     def order(self) -> int:
@@ -67,22 +63,17 @@ class Group:
         return [_cycle_lengths(row) for row in self.images.tolist()]
 
     def subgroup(self, name: str) -> Integers:
-        """The elements, ascending, of a named subgroup.
+        """The elements, ascending, of a named subgroup on the first points; the other points stay where they are.
 
-        Of as many direct factors as the group, each lies in its own factor of the group; where there are fewer, the
-        last ones are trivial. Several in a group of one factor lie side by side: ``S3xS2`` in S5 moves 0, 1, 2 and 3, 4
-        among themselves. Points that are left over stay where they are. Raises :class:`SettingsError` (key
-        ``task.subgroup``) for a name that is none, and where not all of its elements are in the group.
+        Raises :class:`SettingsError` (key ``task.subgroup``) for a name that is none, and unless all of its elements
+        are in the group.
         """
-        parsed = parse(name, key="task.subgroup")
-        blocks = _blocks(points for _, points in (parsed if len(self.factors) == 1 else self.factors))
-        fits = len(parsed) <= len(blocks) and all(
-            start + points <= min(end, self.points) for (_, points), (start, end) in zip(parsed, blocks, strict=False)
-        )
+        kind, points = parse(name, key="task.subgroup")
         # Where the number of its elements does not divide the group's there may be far too many to list.
-        if fits and self.order % math.prod(_order(factor) for factor, _ in parsed) == 0:
+        if points <= self.points and self.order % _order(kind, points) == 0:
             places = {row.tobytes(): place for place, row in enumerate(self.images)}
-            rows = _combined(parsed, [start for start, _ in blocks], self.points)
+            rows = np.tile(np.arange(self.points), (_order(kind, points), 1))
+            rows[:, :points] = _elements(kind, points)
             found = [places.get(row.tobytes(), -1) for row in rows]
             if min(found) >= 0:
                 return np.sort(np.array(found, dtype=np.int64))
@@ -97,8 +88,8 @@ class Group:
 def named_group(name: str) -> Group:
     """The group of a name. Raises :class:`SettingsError` (key ``task.group``) for one that is none, has a single
     element or more than :data:`LARGEST_ORDER`."""
-    factors = parse(name, key="task.group")
-    order = math.prod(_order(factor) for factor, _ in factors)
+    kind, points = parse(name, key="task.group")
+    order = _order(kind, points)
     if not 2 <= order <= LARGEST_ORDER:
         size = order if order < 10**9 else "too many"
         raise SettingsError(
@@ -106,36 +97,34 @@ def named_group(name: str) -> Group:
             key="task.group",
             given=name,
         )
-    blocks = _blocks(points for _, points in factors)
-    images = np.unique(_combined(factors, [start for start, _ in blocks], blocks[-1][1]), axis=0)
-    return Group(name, images, _product_table(images), factors)
+    images = np.unique(_elements(kind, points), axis=0)
+    return Group(name, images, _product_table(images))
 
 
-def parse(name: str, *, key: str) -> Factors:
-    """The direct factors of a name, each with its number of points. Raises :class:`SettingsError` with ``key``."""
-    found = [_FACTOR.fullmatch(part) for part in name.split("x")] if isinstance(name, str) else [None]
-    if any(one is None or (one[1] == "D" and int(one[2]) < 3) for one in found):
+def parse(name: str, *, key: str) -> tuple[str, int]:
+    """The kind of a named group, and the number of its points. Raises :class:`SettingsError` with ``key``."""
+    found = _NAME.fullmatch(name) if isinstance(name, str) else None
+    if found is None or (found[1] == "D" and int(found[2]) < 3):
         raise SettingsError(f"{key} {name!r} names no group; give {FORMS}", key=key, given=str(name))
-    return tuple((one[0], int(one[2])) for one in found if one is not None)
+    return found[1], int(found[2])
 
 
-def _order(factor: str) -> int:
-    kind, n = factor[0], int(factor[1:])
+def _order(kind: str, points: int) -> int:
     if kind in "SA":
         # More points than these have far more elements than are allowed.
-        count = math.factorial(min(n, 30))
-        return count if kind == "S" or n == 1 else count // 2
-    return n if kind == "C" else 2 * n
+        count = math.factorial(min(points, 30))
+        return count if kind == "S" or points == 1 else count // 2
+    return points if kind == "C" else 2 * points
 
 
-def _elements(factor: str, points: int) -> Integers:
-    """All elements [N, points] of one of the named kinds, in any order."""
+def _elements(kind: str, points: int) -> Integers:
+    """All elements [N, points] of a group, in any order."""
     corners = np.arange(points)
-    if factor[0] in "CD":
+    if kind in "CD":
         rotations = (corners + corners[:, None]) % points
-        return rotations if factor[0] == "C" else np.concatenate([rotations, rotations[:, ::-1]])
+        return rotations if kind == "C" else np.concatenate([rotations, rotations[:, ::-1]])
     every = np.array(list(itertools.permutations(range(points))), dtype=np.int64)
-    return every if factor[0] == "S" else every[[is_even(_cycle_lengths(row)) for row in every.tolist()]]
+    return every if kind == "S" else every[[is_even(_cycle_lengths(row)) for row in every.tolist()]]
 
 
 def is_even(cycle_lengths: Iterable[int]) -> bool:
@@ -154,22 +143,6 @@ def _cycle_lengths(images: list[int]) -> list[int]:
         if length:
             lengths.append(length)
     return lengths
-
-
-def _blocks(points: Iterable[int]) -> list[tuple[int, int]]:
-    """First point, and the one after the last, of blocks that lie one after the other."""
-    ends = list(itertools.accumulate(points))
-    return list(zip([0, *ends], ends, strict=False))
-
-
-def _combined(factors: Factors, starts: Sequence[int], points: int) -> Integers:
-    """Every combination [N, points] of elements of the factors, each on the points from its start on."""
-    images = np.arange(points)[None]
-    for (factor, size), start in zip(factors, starts, strict=False):
-        block = _elements(factor, size) + start
-        images, count = np.repeat(images, len(block), axis=0), len(images)
-        images[:, start : start + size] = np.tile(block, (count, 1))
-    return images
 
 
 def _product_table(images: Integers) -> Integers:

@@ -96,14 +96,6 @@ def test_multisets_are_what_is_counted_where_order_does_not_count() -> None:
     assert caught.value.key == "task.held_out_fraction"
 
 
-def test_shares_of_multisets_are_reckoned_with_at_their_worst() -> None:
-    """The same share of ordered tuples is just small enough."""
-    deep = {"depth": 6, "max_arguments": 2, "nesting": 1.0, "modulus": 20, "held_out_fraction": 0.069}
-    assert TaskSettings(**deep).held_out_tuples == 27  # type: ignore[arg-type]
-    with pytest.raises(SettingsError, match="leaves under 1% of all expressions"):
-        TaskSettings(**deep, held_out="unordered")  # type: ignore[arg-type]
-
-
 def test_leak_of_permutations_is_disclosed() -> None:
     (said,) = TaskSettings().warnings()
     assert "max, min, med, add, prod, relabelled_add ignore the order" in said

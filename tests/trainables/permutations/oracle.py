@@ -9,7 +9,6 @@ from functools import reduce
 from operator import mul
 
 from sympy.combinatorics import Permutation, PermutationGroup
-from sympy.combinatorics.group_constructs import DirectProduct
 from sympy.combinatorics.named_groups import AlternatingGroup, CyclicGroup, DihedralGroup, SymmetricGroup
 
 KINDS = {"S": SymmetricGroup, "A": AlternatingGroup, "C": CyclicGroup, "D": DihedralGroup}
@@ -17,8 +16,7 @@ KINDS = {"S": SymmetricGroup, "A": AlternatingGroup, "C": CyclicGroup, "D": Dihe
 
 def sympy_group(name: str) -> PermutationGroup:
     """Sympy's group of the same name."""
-    factors = [KINDS[part[0]](int(part[1:])) for part in name.split("x")]
-    return factors[0] if len(factors) == 1 else DirectProduct(*factors)
+    return KINDS[name[0]](int(name[1:]))
 
 
 def within(subgroup: PermutationGroup, points: int) -> list[Permutation]:

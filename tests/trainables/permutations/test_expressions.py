@@ -24,20 +24,15 @@ SHAPES: list[dict[str, Any]] = [
     {"group": "S4", "point": 2, "subgroup": "D4"},
     {"group": "S4", "depth": 1, "held_out": "unordered", "subgroup": "A4"},
     {"group": "D4", "depth": 3, "max_arguments": 2, "nesting": 0.6, "held_out_fraction": 0.2, "subgroup": "C4"},
-    {"group": "S3xC2", "nesting": 0.5, "point": 4, "subgroup": "C1xC2", "held_out_fraction": 0.1},
-    {"group": "S5", "max_arguments": 2, "subgroup": "S3xS2"},
+    {"group": "S5", "max_arguments": 2, "subgroup": "D4"},
 ]
 TASKS = ("product", "image", "sign", "order", "coset")
 
 
 def oracle(settings: TaskSettings) -> Oracle:
     points = sympy_group(settings.group).degree
-    if settings.subgroup == "C1xC2":
-        cosets = [element for element in sympy_group("S3xC2").elements if element.array_form[:3] == [0, 1, 2]]
-    else:
-        assert settings.subgroup is not None
-        cosets = within(sympy_group(settings.subgroup), points)
-    return Oracle(points, settings.point, cosets)
+    assert settings.subgroup is not None
+    return Oracle(points, settings.point, within(sympy_group(settings.subgroup), points))
 
 
 def texts_of(settings: TaskSettings, mix: str, part: Part, count: int, seed: int) -> list[str]:

@@ -10,7 +10,7 @@ from tests.trainables.permutations.oracle import sympy_group, within
 from trainables.base import SettingsError
 from trainables.tasks.permutation_groups import named_group
 
-NAMES = ("S2", "S3", "S4", "S5", "A3", "A4", "A5", "C2", "C6", "D3", "D4", "D5", "C2xC3", "S3xC2", "C2xC2xC2", "D4xC3")
+NAMES = ("S2", "S3", "S4", "S5", "A3", "A4", "A5", "C2", "C6", "D3", "D4", "D5")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -43,7 +43,7 @@ def test_the_first_factor_acts_first() -> None:
 
 @pytest.mark.parametrize(
     ("name", "subgroup"),
-    [("S4", "A4"), ("S4", "D4"), ("S4", "S3"), ("S5", "C3"), ("S5", "A5"), ("A5", "A4"), ("D4", "C4"), ("S3xC2", "C3")],
+    [("S4", "A4"), ("S4", "D4"), ("S4", "S3"), ("S5", "C3"), ("S5", "A5"), ("A5", "A4"), ("D4", "C4")],
 )
 def test_subgroups_are_those_of_sympy(name: str, subgroup: str) -> None:
     group = named_group(name)
@@ -52,19 +52,9 @@ def test_subgroups_are_those_of_sympy(name: str, subgroup: str) -> None:
     assert sympy_group(subgroup).order() == len(found)
 
 
-def test_subgroups_of_several_factors() -> None:
-    """Side by side in a group of one factor; each in its own in a group of several."""
-    young = named_group("S5").images[named_group("S5").subgroup("S3xS2")]
-    assert len(young) == 12
-    assert {frozenset(row[:3]) for row in young.tolist()} == {frozenset({0, 1, 2})}
-    group = named_group("S3xC2")
-    second = group.images[group.subgroup("C1xC2")].tolist()
-    assert second == [[0, 1, 2, 3, 4], [0, 1, 2, 4, 3]]
-
-
-@pytest.mark.parametrize("name", ["s3", "S", "S0", "D2", "Q8", "S3x", "xC2", "S3 x C2", "S3*C2", ""])
+@pytest.mark.parametrize("name", ["s3", "S", "S0", "D2", "Q8", "S3xC2", ""])
 def test_names_of_no_group_are_refused_with_the_forms(name: str) -> None:
-    with pytest.raises(SettingsError, match=r"names no group; give S<n> .*, A<n> .*, C<n> .*, D<n> .* S3xC2") as caught:
+    with pytest.raises(SettingsError, match=r"names no group; give S<n> .*, A<n> .*, C<n> .* or D<n>") as caught:
         named_group(name)
     assert (caught.value.key, caught.value.given) == ("task.group", name)
 
@@ -77,7 +67,7 @@ def test_groups_too_small_or_too_large_are_refused(name: str, size: str) -> None
 
 @pytest.mark.parametrize(
     ("name", "subgroup"),
-    [("S4", "S5"), ("A4", "S3"), ("D4", "C3"), ("S4", "S3xS2"), ("C12", "S12"), ("S3xC2", "C3xC2xC2"), ("S3xC2", "S4")],
+    [("S4", "S5"), ("A4", "S3"), ("D4", "C3"), ("C12", "S12")],
 )
 def test_what_is_no_subgroup_is_refused(name: str, subgroup: str) -> None:
     with pytest.raises(SettingsError, match=f"{subgroup!r} is no subgroup of {name} on its points") as caught:
