@@ -15,7 +15,7 @@ import hashlib
 import json
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,7 +30,6 @@ from trainables.reparametrization.settings import (
     PLANE,
     REPARAMETRIZED,
     DiffusionSettings,
-    GraphRaceSettings,
     HomologySettings,
     ReparametrizationSettings,
     SynchronizationSettings,
@@ -41,6 +40,18 @@ UPDATE = {"momentum": 4, "adam": 13}
 """An optimiser's update (methods.py), for a parameter."""
 LOSS = 3
 """Of a quadratic whose gradient is known, for a number: a sum, a product and the sum over all."""
+
+
+@dataclass(frozen=True)
+class Operations:
+    """Operations of a problem, per node: of the loss with its gradient (``evaluation``, the unit of ``counted: work``),
+    of the entries of the ``hessian`` after the gradient, and of its ``product`` with a direction once they are known.
+    ``entries`` are those in a row of a graph's matrices, in the mean."""
+
+    entries: float
+    evaluation: float
+    hessian: float
+    product: float
 
 
 class RaceFamily(Family):
@@ -72,25 +83,8 @@ class RaceFamily(Family):
         """The problem's graphs, in a word or two."""
 
     @abstractmethod
-    def neighbours(self) -> float:
-        """Neighbours of a node in the graph of the Hessian at the start: the mean."""
-
-    @abstractmethod
-    def evaluation_flops(self) -> float:
-        """Operations, per node, of the loss with its gradient: the unit of ``counted: work``."""
-
-    @abstractmethod
-    def hessian_flops(self) -> float:
-        """Operations, per node, of the entries of the Hessian after the gradient."""
-
-    @abstractmethod
-    def product_flops(self) -> float:
-        """Operations, per node, of the Hessian's product with a direction, once its entries are known."""
-
-    @property
-    def entries(self) -> float:
-        """Entries in a row of a graph's matrices: the mean."""
-        return self.neighbours() + 1
+    def operations(self) -> Operations:
+        """Operations of the problem, from its formulas."""
 
     def problem(self, nodes: int, seed: int) -> Problem:
         """The problem of one run: the same for every mix."""
@@ -133,7 +127,7 @@ class RaceFamily(Family):
 
     def flops(self, run: RunConfig) -> float:
         settings: ReparametrizationSettings = run.settings
-        unit, by_steps = self.evaluation_flops(), settings.race.counted == "steps"
+        unit, by_steps = self.operations().evaluation, settings.race.counted == "steps"
         a_step = [unit + self._step_flops(name) if by_steps else unit for name in run.mix.tasks]
         return settings.race.steps * sum(a_step) * run.size
 
@@ -146,16 +140,14 @@ class RaceFamily(Family):
     def memory(self, size: int) -> float:
         """Matrices three times over, pairs of L-BFGS, features of every layer and their gradients."""
         network = self.settings.network
-        matrices = 3 * 20 * self.entries
+        matrices = 3 * 20 * self.operations().entries
         pairs = 8 * 2 * 2 * HISTORY * self.numbers
         features = 8 * 6 * network.width * (network.depth + 2)
         return size * (2 * matrices + pairs + features)
 
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
-        from trainables.reparametrization.learner import (
-            Race,
-            RaceLearner,
-        )  # torch writes checkpoints, and plans nothing
+        # Imported late: it writes checkpoints with torch, which planning needs not.
+        from trainables.reparametrization.learner import Race, RaceLearner
 
         races = []
         for run in runs:
@@ -170,12 +162,12 @@ class RaceFamily(Family):
         known = method == "cg" and self.quadratic
         if self.settings.race.counted == "steps":
             return Price(0.0, 0.0 if known else 1.0, 0.0, 1.0)
-        unit = self.evaluation_flops()
-        setup = 0.0
+        own, setup = self.operations(), 0.0
+        unit = own.evaluation
         if method in REPARAMETRIZED:  # The Hessian, its scale, the propagation, and the network's first output.
-            setup = self.hessian_flops() + 4 * self.entries + self._forward_flops()
+            setup = own.hessian + 4 * own.entries + self._forward_flops()
         # Conjugate gradients beside a product: two inner products and three sums a number.
-        product = self.product_flops() + 10 * self.numbers
+        product = own.product + 10 * self.numbers
         look = LOSS * self.numbers if known else unit
         return Price(setup / unit, look / unit, self._step_flops(method) / unit, product / unit)
 
@@ -183,9 +175,9 @@ class RaceFamily(Family):
         """Operations of a step, per node, beyond one look and the products it pays for."""
         network = self.settings.network
         if method == "newton":
-            return self.hessian_flops()
+            return self.operations().hessian
         if method == "cg":  # Jacobi's preconditioner, and the share of the last direction.
-            return self.hessian_flops() + 3 * self.numbers
+            return self.operations().hessian + 3 * self.numbers
         if method == "lbfgs":  # Two loops over its pairs, an inner product and a sum in each, and a new pair.
             return self.numbers * (8 * HISTORY + 8)
         if method not in REPARAMETRIZED:
@@ -196,26 +188,14 @@ class RaceFamily(Family):
         """Operations of a network's output, per node; its gradient takes each of its products again."""
         network = self.settings.network
         width = network.width
-        layer = 2 * self.entries * width
+        layer = 2 * self.operations().entries * width
         if network.residual == "series":
             layer += 2 * width
         reads = width > self.numbers
         return network.depth * layer + (2 * width * self.numbers if reads else 0)
 
 
-class GraphRaceFamily(RaceFamily):
-    """Races on a problem whose graph is given."""
-
-    settings: GraphRaceSettings
-
-    def graphs(self) -> str:
-        return self.settings.graph.kind
-
-    def neighbours(self) -> float:
-        return self.settings.graph.neighbours
-
-
-class HeatDiffusion(GraphRaceFamily):
+class HeatDiffusion(RaceFamily):
     """Races to the temperatures at which heat stands still (problems.py)."""
 
     name = "heat_diffusion"
@@ -225,20 +205,17 @@ class HeatDiffusion(GraphRaceFamily):
     Settings = DiffusionSettings
     settings: DiffusionSettings
 
-    def evaluation_flops(self) -> float:
-        """A product with the Hessian, the source, and the loss."""
-        return 2 * self.entries + 1 + LOSS
+    def graphs(self) -> str:
+        return self.settings.graph.kind
 
-    def hessian_flops(self) -> float:
-        """None: the gradient is computed with it."""
-        return 0.0
-
-    def product_flops(self) -> float:
-        """A product and a sum for each entry."""
-        return 2 * self.entries
+    def operations(self) -> Operations:
+        """The loss takes a product with the Hessian, the source, and the rest of :data:`LOSS`; a product with the
+        Hessian, which the gradient needs anyway, a product and a sum for each entry."""
+        entries = self.settings.graph.neighbours + 1
+        return Operations(entries, 2 * entries + 1 + LOSS, 0.0, 2 * entries)
 
 
-class Synchronization(GraphRaceFamily):
+class Synchronization(RaceFamily):
     """Races to one common phase (problems.py)."""
 
     name = "synchronization"
@@ -247,22 +224,16 @@ class Synchronization(GraphRaceFamily):
     Settings = SynchronizationSettings
     settings: SynchronizationSettings
 
-    def evaluation_flops(self) -> float:
-        """An edge takes a difference and its half, a sine and a cosine, the loss and its sum, and both ends' sums."""
-        return self._edges * (4 + 2 * SINE + 4 + 3 + 4)
+    def graphs(self) -> str:
+        return self.settings.graph.kind
 
-    def hessian_flops(self) -> float:
-        """A cosine and three additions or products an edge."""
-        return self._edges * (SINE + 3)
-
-    def product_flops(self) -> float:
-        """A difference across an edge, its product with the edge's entry, and both ends' sums."""
-        return self._edges * 4
-
-    @property
-    def _edges(self) -> float:
-        """Of the graph, for a node."""
-        return self.settings.graph.neighbours / 2
+    def operations(self) -> Operations:
+        """The loss takes, for an edge, a difference and its half, a sine and a cosine, the loss and its sum, and both
+        ends' sums; the Hessian a cosine and three additions or products; a product with it a difference, its product
+        with the edge's entry, and both ends' sums."""
+        neighbours = self.settings.graph.neighbours
+        edges = neighbours / 2
+        return Operations(neighbours + 1, edges * (4 + 2 * SINE + 4 + 3 + 4), edges * (SINE + 3), edges * 4)
 
 
 TRIANGULATION_EDGES = 3
@@ -296,23 +267,14 @@ class PersistentHomology(RaceFamily):
     def graphs(self) -> str:
         return "clouds of points"
 
-    def neighbours(self) -> float:
-        """A tree has an edge less than it has nodes."""
-        return 2.0
-
-    def evaluation_flops(self) -> float:
-        """The least that it takes to know the tree: for every edge of the triangulation its length, and an in-circle
-        test (sorting and joining are not counted). Then, for an edge of the tree, a difference, its length, its
-        distance from the scale, the loss, and both ends' sums."""
-        return TRIANGULATION_EDGES * (LENGTH + IN_CIRCLE) + 2 + 4 + 1 + 2 + 3 + 4
-
-    def hessian_flops(self) -> float:
-        """An edge's entry from its length, and both ends' sums."""
-        return 3 + 2
-
-    def product_flops(self) -> float:
-        """For an edge of the tree a difference, its part along the edge, the rest with its factor, both ends' sums."""
-        return 2 + 5 + 2 + 2 + 2 + 4
+    def operations(self) -> Operations:
+        """The loss takes the least that it takes to know the tree: for every edge of the triangulation its length, and
+        an in-circle test (sorting and joining are not counted). Then, for an edge of the tree, of which there is one
+        for each point but one, a difference, its length, its distance from the scale, the loss, and both ends' sums.
+        The Hessian takes an edge's entry from its length, and both ends' sums; a product with it a difference, its part
+        along the edge, the rest with its factor, and both ends' sums."""
+        evaluation = TRIANGULATION_EDGES * (LENGTH + IN_CIRCLE) + 2 + 4 + 1 + 2 + 3 + 4
+        return Operations(3.0, evaluation, 3 + 2, 2 + 5 + 2 + 2 + 2 + 4)
 
     def memory(self, size: int) -> float:
         return super().memory(size) + TRIANGULATION_BYTES * size
