@@ -87,7 +87,7 @@ class Family(ABC):
     version: ClassVar[int]
     """Part of every run key: raise it when a change alters what the same settings compute."""
     size_axis: ClassVar[str]
-    """What a size means (``n_embed``); the name of the parameter in records and of the axis in figures."""
+    """Meaning of a size (``n_embed``); the name of the parameter in records and of the axis in figures."""
     Settings: ClassVar[type]
     tunable: ClassVar[tuple[str, ...]] = ()
     """Settings that may be tuned for each mix, by dotted name: numbers that decide how well a run is trained, and
@@ -100,11 +100,11 @@ class Family(ABC):
     resizable: ClassVar[tuple[str, ...]] = ()
     """Those of them that a phase may take over from a model of another size."""
     divides_examples: ClassVar[bool] = True
-    """Whether the tasks of a mix share its examples, so that each sees fewer of its own the more there are."""
+    """True if the tasks of a mix share its examples, so that each sees fewer of its own the more there are."""
     compares_mixes: ClassVar[bool] = True
-    """Whether a mix's transition is set against the first mix's. Not where each mix is a question of its own."""
+    """True if a mix's transition is compared with the first mix's; False if each mix is a question of its own."""
     words: ClassVar[Words] = Words()
-    """What its things are called."""
+    """Names of its things, for people."""
     probes: ClassVar[tuple[str, ...]] = ()
     """Probes (trainables/probes/) run on its trained models where a search space names none."""
 

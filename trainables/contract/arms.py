@@ -149,7 +149,8 @@ class Arm:
         return replace(self, budget=float(f"{other.seen(task) / self.seen(task) * self.budget:.6g}"))
 
     def seen(self, task: str) -> float:
-        """How many examples of a task it sees, in those that an arm of one task and the settings' own budget does."""
+        """Number of examples of a task that it sees, in units of those of an arm of that task alone with
+        the settings' own budget."""
         shares = [dict(zip(phase.mix.tasks, phase.mix.shares, strict=True)) for phase in self.phases]
         parts = [phase.share * share.get(task, 0.0) for phase, share in zip(self.phases, shares, strict=True)]
         return self.budget * sum(parts)

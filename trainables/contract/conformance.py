@@ -27,7 +27,7 @@ from trainables.contract.report_validator import BrokenFamilyError, ReportValida
 SIZES = (8, 16, 32, 64, 128, 4, 2, 1)
 """Tried in this order where nobody names sizes."""
 CLOSE = 1e-3
-"""How far the losses of a run alone and of the same run in a stack may lie apart, in shares of the loss, at the first
+"""The largest difference between the losses of a run alone and in a stack, in shares of the loss, at the first
 evaluation: batched products add their terms in another order."""
 
 
@@ -64,7 +64,7 @@ class Skipped(Exception):  # noqa: N818 - no error: nothing is wrong
 
 
 def case_of(family: Family, sizes: Sequence[int], device: str, directory: Path) -> Case:
-    """What to train to look at a family: its first task alone and, where it has more, with its second, at ``sizes``, or
+    """The case for a family: its first task alone and, where it has more, with its second, at ``sizes``, or
     at two that it can train. Raises :class:`BrokenFamilyError` where there is none."""
     tasks = family.tasks()
     if not isinstance(tasks, tuple) or not tasks or not all(isinstance(task, str) and task for task in tasks):

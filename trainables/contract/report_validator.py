@@ -18,7 +18,7 @@ from trainables.base import Evaluation, Family, Outcome, Report, RunConfig, Stat
 
 LONGEST_HASH = 36
 ROUNDING = 1e-6
-"""How far beyond 0 and 1 a share may lie, a mean of float32."""
+"""The most by which a share, a mean of float32, may pass 0 or 1."""
 
 
 class BrokenFamilyError(Exception):

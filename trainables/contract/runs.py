@@ -76,7 +76,7 @@ class RunConfig:
 
 @dataclass(frozen=True)
 class Start:
-    """What a run begins with other than new weights: of the finished run ``donor``, the parts of its model that
+    """Weights that a run begins with in place of new ones: of the finished run ``donor``, the parts of its model that
     ``takes`` names."""
 
     donor: RunConfig

@@ -39,8 +39,8 @@ def group_of(codes: Integers, labels: Integers, items: int) -> Integers:
 
 
 def respects(table: Integers, labels: Integers, items: int) -> bool:
-    """Whether the group of what comes out of a table [N] * k is a function of the groups of what goes in, and not a
-    constant: whether the task can be done with groups in place of items."""
+    """True if the task can be done with groups in place of items: the group of what comes out of a table [N] * k is a
+    function of the groups of what goes in, and not a constant."""
     out = group_of(table, labels, items).reshape(-1)
     count, cells = int(labels.max()) + 1, np.zeros(table.shape, dtype=np.int64)
     for axis in range(table.ndim):

@@ -64,9 +64,9 @@ class ExpressionTask(TextTask):
 
     generator_version: ClassVar[int] = 2
     value_word: ClassVar[str]
-    """What a value is: a number, an element."""
+    """A word for a value: number, element."""
     values_setting: ClassVar[str]
-    """What to raise for more values, as it stands after "raise": ``task.modulus``."""
+    """The setting that gives more values, in a form that fits after "raise": ``task.modulus``."""
 
     depth: int = 2
     max_arguments: int = 3
@@ -208,7 +208,7 @@ class ExpressionTask(TextTask):
         return False
 
     def tables(self, tasks: Sequence[str], seed: int) -> TaskTables:
-        """What each operation makes of every ordered tuple of values, of at most three and so few that a table has at
+        """Values of each operation for every ordered tuple of values, of at most three and so few that a table has at
         most :data:`TABLE_ENTRIES` entries (of two in any case)."""
         most = min(self.max_arguments, 3)
         count = most if self.value_count**most <= TABLE_ENTRIES else 2

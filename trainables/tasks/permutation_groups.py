@@ -227,7 +227,7 @@ def product(group: Group, arguments: Integers) -> Integers:
 
 
 def ignores_order(group: Group, codes: Integers, arguments: int) -> bool:
-    """Whether an operation that says ``codes`` [N] of a product says the same of its factors in any order, for every
+    """True if an operation that says ``codes`` [N] of a product says the same of its factors in any order, for every
     number of factors from 2 to ``arguments``.
 
     Of two factors a b becomes b a. With a third, any product x can become x k for any commutator k = [a, b] (those of c

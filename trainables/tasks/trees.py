@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Integers = NDArray[np.int64]
 Function = Callable[[Integers], Integers]
-"""What an operation computes: from values [..., k], k >= 2, to what they come to, [...]."""
+"""An operation as a function of values [..., k], k >= 2, to codes [...]."""
 
 
 @dataclass(frozen=True)

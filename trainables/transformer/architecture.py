@@ -26,7 +26,7 @@ vector unit and matrix library is content with."""
 MOST = {"n_layer": 1_024, "n_recurrence": 1_024, "n_head": 4_096, "feed_forward": 1_024, "block": 65_536}
 """The largest numbers a model may have of these: far above any that are in use."""
 GAIN, BIAS = "norm", "bias"
-"""What the names of norm gains and of biases end with."""
+"""Endings of the names of norm gains and of biases."""
 
 
 PARTS = ("embedding", "positions", "blocks", "head")
@@ -44,7 +44,7 @@ class ModelSettings:
     n_layer: int = 1
     """Blocks with weights of their own."""
     n_recurrence: int = 4
-    """How often all blocks are applied, one after the other, with the same weights."""
+    """Times that all blocks are applied, one after the other, with the same weights."""
     n_head: int = 1
     """Heads of each attention; n_embed is a multiple of it."""
     feed_forward: int = 4
@@ -92,7 +92,7 @@ class ModelSettings:
 
 @dataclass(frozen=True)
 class Layout:
-    """Places of each parameter of one model in its flat vectorof ``width`` elements."""
+    """Places of each parameter of one model in its flat vector of ``width`` elements."""
 
     shapes: Mapping[str, tuple[int, ...]]
     offsets: Mapping[str, int]

@@ -29,14 +29,13 @@ from trainables.transformer.text_task import Dataset, TextTask, load_dataset
 
 if TYPE_CHECKING:
     from trainables.transformer.generation import TrainedTransformer
-    from trainables.transformer.learner import TransformerLearner
 
 OWN_TRAINING = ("learning_rate", "learning_rate_end", "weight_decay")
 """Training settings in which the runs of one stack may differ."""
 MOST_BYTES = 1e13
 """Ten terabytes."""
 OUTSIDE_CORE = "embeddings, positions and head"
-"""What core parameters of a transformer leave out (:class:`trainables.contract.runs.Words`)."""
+"""Parameters outside the core of a transformer (:class:`trainables.contract.runs.Words`)."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ class TransformerFamily(Family):
         return replace(self.settings, task=task.with_examples(examples), training=training)
 
     def adjusted(self, values: Mapping[str, float]) -> Any:
-        """Where the learning rate changes and its end is not given, the end changes with it: the decay stays."""
+        """A learning rate without its end changes the end with it: the decay stays."""
         rate, end = "training.learning_rate", "training.learning_rate_end"
         if rate in values and end not in values:
             training = self.settings.training
@@ -162,19 +161,6 @@ class TransformerFamily(Family):
         return training_bytes(model, size, self._vocabulary_size, training.batch, item)
 
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
-        return self._learner(runs, device, cache)
-
-    def load(self, run: RunConfig, weights: Mapping[str, NDArray[Any]]) -> TrainedTransformer:
-        """The transformer, which gives logits for token ids."""
-        from trainables.transformer.generation import TrainedTransformer
-
-        return TrainedTransformer(run.settings.model, run.size, self._vocabulary_size, weights)
-
-    def data(self, run: RunConfig, cache: Path) -> Dataset:
-        """The run's text and its held-out expressions."""
-        return load_dataset(run.settings.task, run.mix, run.seed, cache)
-
-    def _learner(self, runs: Sequence[RunConfig], device: str, cache: Path) -> TransformerLearner:
         from trainables.transformer.learner import Job, TransformerLearner  # torch is for training, not for reading
 
         data = {(run.mix, run.seed): self.data(run, cache) for run in runs}
@@ -187,6 +173,16 @@ class TransformerFamily(Family):
             dataset = data[run.mix, run.seed]
             jobs.append(Job(self.key(run), run, settings.model, settings.training, dataset, taken, frozen))
         return TransformerLearner(jobs, self.settings.task.alphabet(), device)
+
+    def load(self, run: RunConfig, weights: Mapping[str, NDArray[Any]]) -> TrainedTransformer:
+        """The transformer, which gives logits for token ids."""
+        from trainables.transformer.generation import TrainedTransformer
+
+        return TrainedTransformer(run.settings.model, run.size, self._vocabulary_size, weights)
+
+    def data(self, run: RunConfig, cache: Path) -> Dataset:
+        """The run's text and its held-out expressions."""
+        return load_dataset(run.settings.task, run.mix, run.seed, cache)
 
     @property
     def _vocabulary_size(self) -> int:

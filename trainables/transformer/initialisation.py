@@ -29,7 +29,7 @@ EMBEDDINGS = ("token", "position")
 HEAD = "head"
 INTO_STREAM = ("attention_out", "feed_forward_out")
 OWNERS: dict[str, tuple[Kind, ...]] = {"std": ("normal",), "gain": ("scaled", "mup"), "base_width": ("mup",)}
-"""Which kinds a number belongs to."""
+"""Kinds that a number belongs to."""
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ class TrainingSettings:
     learning_rate_end: float = 2e-5
     """The one at the last step, where ``schedule`` is not ``constant``."""
     schedule: Schedule = "exponential"
-    """How the learning rate falls after the warm-up, from ``learning_rate`` to ``learning_rate_end``; ``constant``: not
+    """Fall of the learning rate after the warm-up, from ``learning_rate`` to ``learning_rate_end``; ``constant``: not
     at all."""
     warmup_steps: int = 0
     """Steps in which the learning rate rises from 0 in a straight line."""
@@ -96,7 +96,7 @@ class TrainingSettings:
     loss: Loss = "all"
     """``all`` tokens, or only the ``answer``: what follows an expression's first '='."""
     windows: Windows = "anywhere"
-    """Where a training window may begin: anywhere in the stream, or at the first token of an expression."""
+    """First token of a training window: ``anywhere`` in the stream, or the first of an ``expression``."""
     evaluate_every: int = 1_000
     """Steps between two points of the learning curve."""
     stop_when_solved: bool = False
@@ -105,8 +105,8 @@ class TrainingSettings:
     """Of matrix products; weights and optimizer state are always float32. ``tf32`` needs a GPU. A search space may say
     ``auto``, which is decided before anything is trained: bf16 on a GPU that is fast in it, else float32."""
     decay: Decay = field(default="matrices", metadata=ADDED_LATER)
-    """What weight decay shrinks: ``matrices`` and embeddings, or ``all`` parameters, norm gains and biases too, as
-    torch.optim.AdamW does unless told otherwise."""
+    """Parameters that weight decay shrinks: ``matrices`` and embeddings, or ``all`` parameters, norm gains and
+    biases too, as torch.optim.AdamW does unless told otherwise."""
 
     def __post_init__(self) -> None:
         for name, most in (("steps", MOST_STEPS), ("batch", MOST_WINDOWS), ("evaluate_every", MOST_STEPS)):

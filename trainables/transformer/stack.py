@@ -38,7 +38,7 @@ from trainables.transformer.training_windows import WindowSampler
 GPU_WIDTHS = 8
 """On a GPU every inner width is padded to a multiple of this: 16 bytes of bf16."""
 _COMPILED_FIRST: set[tuple[Hashable, ...]] = set()
-"""What this process has compiled for the canonical stack."""
+"""Forms that this process has compiled for the canonical stack."""
 
 
 @dataclass
