@@ -9,12 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from orchestrator.errors import SweepError
+from orchestrator.errors import SweepError, UserError
 from orchestrator.home.files import Home, SweepFiles
 from orchestrator.home.journal import SCHEMA, BadLine, Begun, Tuned, read_journal
 from orchestrator.home.run_files import ProbeResult, Storage, read_results
 from orchestrator.space import strict_yaml
-from orchestrator.space.spec import SweepSpec, read_stored
+from orchestrator.space.spec import SweepSpec
+from orchestrator.space.validation import InvalidDataError, parse
 from orchestrator.tuning.study import Tuning
 from trainables.base import Outcome, RunConfig, Status
 
@@ -104,20 +105,13 @@ def sweep_in(home: Home, sweep_id: str) -> Sweep | Unreadable:
     files = home.sweep(sweep_id)
     try:
         begun = _begun(files)
-        spec, lacks = _spec(files)
+        spec = _spec(files)
         memory = list(read_journal(files.journal))
         tunings = [line.tunings for line in memory if isinstance(line, Tuned)]
         tuned = tunings[-1] if tunings else ()
-        sweep = Sweep(sweep_id, spec, files.directory, begun.created, begun.environment, tuned)
+        return Sweep(sweep_id, spec, files.directory, begun.created, begun.environment, tuned)
     except _BrokenError as error:
         return Unreadable(sweep_id, str(error), error.remedy)
-    return without_family(sweep, lacks) if lacks else sweep
-
-
-def without_family(sweep: Sweep, why: str) -> Unreadable:
-    """A sweep whose family cannot be imported, or refuses the settings."""
-    remedy = f"Make {sweep.spec.family} as it was importable from here."
-    return Unreadable(sweep.id, why, remedy)
 
 
 def _begun(files: SweepFiles) -> Begun:
@@ -134,11 +128,15 @@ def _begun(files: SweepFiles) -> Begun:
     raise _BrokenError(files.journal, why, "Use that version.")
 
 
-def _spec(files: SweepFiles) -> tuple[SweepSpec, str]:
+def _spec(files: SweepFiles) -> SweepSpec:
     text = _text(files.spec)
     try:
-        return read_stored(strict_yaml.read(text, files.spec.name).data)
-    except ValueError as error:  # A UserError is one.
+        return parse(SweepSpec, strict_yaml.read(text, files.spec.name).data)
+    except InvalidDataError as error:
+        of_family = error.mistakes[0].key[:1] in (("family",), ("settings",))
+        remedy = "Make its family as it was importable from here." if of_family else RESTORE
+        raise _BrokenError(files.spec, f"cannot be used: {error}", remedy) from error
+    except UserError as error:
         raise _BrokenError(files.spec, f"holds no specification: {error}") from error
 
 

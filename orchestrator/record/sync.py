@@ -13,7 +13,7 @@ from rich.console import Console
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
-from orchestrator.home.sweeps import FIGURE, REPORT, RunRecord, Sweep, Unreadable, sweep_in, without_family
+from orchestrator.home.sweeps import FIGURE, REPORT, Sweep, Unreadable, sweep_in
 from orchestrator.record.mlflow_tracker import MlflowTracker
 from orchestrator.record.recorder import Ending, Tracker
 from orchestrator.record.store import (
@@ -27,8 +27,7 @@ from orchestrator.record.store import (
     store_errors,
 )
 from orchestrator.report.answer import answer
-from orchestrator.space.validation import explain
-from trainables.base import SettingsError, Status
+from trainables.base import Status
 
 FORMER = "former-store-"
 """Prefix of the directory that receives a store that is made again."""
@@ -53,14 +52,12 @@ def sync(root: Path, sweep_ids: Sequence[str], console: Console) -> None:
     tracker, unread = MlflowTracker(store), []
     for each in ids:
         found = sweep_in(home, each)
-        if isinstance(found, Sweep):
-            with lifecycle.driving(home.sweep(each)):
-                count = _replay(home, found, tracker, console)
-            if isinstance(count, int):
-                _say(console, f"{each}: {count} runs are in {store.shown}")
-                continue
-            found = count
-        unread.append(str(found))
+        if isinstance(found, Unreadable):
+            unread.append(str(found))
+            continue
+        with lifecycle.driving(home.sweep(each)):
+            count = _replay(home, found, tracker, console)
+        _say(console, f"{each}: {count} runs are in {store.shown}")
     if unread:
         lines = "\n  ".join([f"{len(unread)} of {len(ids)} sweeps cannot be read:", *unread])
         raise SweepError(f"{lines}\nThe others are recorded.")
@@ -102,17 +99,13 @@ def _say(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def _replay(home: Home, sweep: Sweep, tracker: Tracker, console: Console) -> int | Unreadable:
+def _replay(home: Home, sweep: Sweep, tracker: Tracker, console: Console) -> int:
     """Hand a sweep to the tracker as far as its log goes; returns the number of its runs."""
     files = home.sweep(sweep.id)
     memory = lifecycle.recall(files)
     for damaged in memory.damaged:
         _say(console, damaged)
-    try:
-        runs: list[RunRecord] = [lifecycle.record_of(sweep, files, entry) for entry in memory.ended]
-    except SettingsError as error:
-        why = f"{sweep.spec.family} does not take its settings any more: {explain(error)}"
-        return without_family(sweep, why)
+    runs = [lifecycle.record_of(sweep, files, entry) for entry in memory.ended]
     tracker.begin(sweep)
     for run in runs:
         tracker.run_ended(sweep, run)

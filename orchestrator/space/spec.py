@@ -38,13 +38,14 @@ MOST_RUNS = 100_000
 """Of the whole grid, which planning and resuming go through run by run."""
 
 
-class Asked(BaseModel):
-    """A sweep as far as it can be checked without its family of models.
+class SweepSpec(BaseModel):
+    """One sweep: a question, the runs it may use and how they are chosen.
 
     ``mixes[0]`` is the baseline that the others are compared with. ``budget`` says what every mix is given: the same
     ``total`` of steps and examples, as many examples of the ``target`` as the baseline sees (the mixes then have
     budgets of their own), or ``both``: a mix for which the two differ is then in ``mixes`` twice. Sizes are values of
     the family's ``size_axis``. Seeds are ``seed``, ``seed + 1``, ...
+    ``settings`` is an instance of the family's ``Settings``.
 
     ``tune`` asks for settings to be tuned for each mix before the sweep; ``tuned`` holds what was found, by mix.
     ``recipes`` are other settings, by name. The same comparison is made under each of them: ``mixes`` then has every
@@ -142,13 +143,6 @@ class Asked(BaseModel):
         if list(value) != sorted(set(value)):
             raise ValueError(f"sizes must be ascending and distinct, got {list(value)}")
         return value
-
-
-class SweepSpec(Asked):
-    """One sweep: a question, the runs it may use and how they are chosen, checked against its family of models.
-
-    ``settings`` is an instance of the family's ``Settings``.
-    """
 
     @field_validator("family")
     @classmethod
@@ -316,16 +310,3 @@ class SweepSpec(Asked):
         data = self.to_dict()
         ordered = {field: data[field] for field in type(self).model_fields if field in data}
         return strict_yaml.write(ordered)
-
-
-def read_stored(data: Any) -> tuple[SweepSpec, str]:
-    """The specification in a sweep's own file, and why its family cannot be used, ``""`` if it can.
-
-    Without its family the settings are plain values, and neither configurations nor parameter counts can be asked for.
-    Raises :class:`InvalidDataError` for values that no sweep can have.
-    """
-    try:
-        return parse(SweepSpec, data), ""
-    except InvalidDataError as error:
-        known = parse(Asked, data)
-        return SweepSpec.model_construct(**dict(known)), str(error)
