@@ -311,12 +311,12 @@ def ray_start() -> Finding:
 
     from orchestrator.engine.ray.engine import try_ray  # Ray takes a second.
 
-    tried = try_ray(Resources())
-    figures = {"start_s": tried.start_s, "answer_s": tried.answer_s, "offers": tried.offers}
-    if tried.torch != torch.__version__:
+    start_s, answer_s, offers, version = try_ray(Resources())
+    figures = {"start_s": start_s, "answer_s": answer_s, "offers": offers}
+    if version != torch.__version__:
         todo = "its processes run in another environment: look at PYTHONPATH and at who started Ray"
-        return wrong(f"Ray's processes have torch {tried.torch}, this one has {torch.__version__}", todo, **figures)
-    said = f"Ray is there after {tried.start_s:.1f} s, its first process after {tried.answer_s:.1f} s more"
+        return wrong(f"Ray's processes have torch {version}, this one has {torch.__version__}", todo, **figures)
+    said = f"Ray is there after {start_s:.1f} s, its first process after {answer_s:.1f} s more"
     return ok(said, **figures)
 
 

@@ -9,7 +9,6 @@ import shutil
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -122,19 +121,11 @@ class RayEngine(Engine):
                 raise
 
 
-@dataclass(frozen=True)
-class Tried:
-    """Seconds until Ray was there and until its first process had imported torch, what it offers in words, and torch's
-    version there."""
-
-    start_s: float
-    answer_s: float
-    offers: str
-    torch: str
-
-
-def try_ray(resources: Resources) -> Tried:
+def try_ray(resources: Resources) -> tuple[float, float, str, str]:
     """Start Ray on this machine, have a process of its own import torch, and stop it.
+
+    Seconds until Ray was there, seconds from then until the process had torch, Ray's offer in words, and torch's
+    version there.
 
     Raises :class:`SweepError` where Ray does not start, ``ray.exceptions.GetTimeoutError`` if no process answers.
     """
@@ -150,4 +141,4 @@ def try_ray(resources: Resources) -> Tried:
             return str(torch.__version__)
 
         version = str(ray.get(torch_there.remote(), timeout=ANSWER_S))
-        return Tried(started - begun, time.perf_counter() - started, engine.describe(), version)
+        return started - begun, time.perf_counter() - started, engine.describe(), version
