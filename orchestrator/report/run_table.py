@@ -48,7 +48,7 @@ COLUMNS = (
     RunColumn("variant", "its variant", lambda sweep, family, run: sweep.spec.variant),
     RunColumn("profile", "its profile", lambda sweep, family, run: sweep.spec.profile),
     RunColumn("key", "hash of all that changes the run's result", lambda sweep, family, run: run.key),
-    RunColumn("mix", "operations trained together", lambda sweep, family, run: run.config.label, head="mix"),
+    RunColumn("mix", "the tasks trained together", lambda sweep, family, run: run.config.label, head="mix"),
     RunColumn(
         *("size", "on the size axis", lambda sweep, family, run: run.config.size), head="{axis}", cell=exact, right=True
     ),
@@ -60,7 +60,7 @@ COLUMNS = (
     RunColumn(
         *("status", "finished, diverged or failed", lambda sweep, family, run: run.outcome.status.value), head="status"
     ),
-    RunColumn("steps", "optimizer steps", lambda sweep, family, run: run.outcome.steps),
+    RunColumn("steps", "steps trained", lambda sweep, family, run: run.outcome.steps),
     RunColumn("", "", _steps, head="steps", right=True),
     RunColumn(
         *("seconds", "the run's share of its stack's training time"),
