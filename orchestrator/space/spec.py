@@ -51,7 +51,7 @@ class SweepSpec(BaseModel):
     ``recipes`` are other settings, by name. The same comparison is made under each of them: ``mixes`` then has every
     mix once for each recipe, recipe by recipe, and a mix is compared with the baseline of its own recipe.
     ``probes`` look inside every trained model (trainables/probes/); without them, those of the family.
-    ``variant`` says which of a space's variants this is (space/variants.py), ``along`` the setting, a number, in
+    ``variant`` says which of a space's variants this is (space/spaces.py), ``along`` the setting, a number, in
     which they differ (``settings.task.modulus``).
     """
 
