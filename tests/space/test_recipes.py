@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -106,8 +107,8 @@ def test_a_file_with_recipes_is_shown_with_its_differences(tmp_path: Path, capsy
         main(["plan", str(path), "--profile", "smoke"])
     assert ended.value.code in (0, None)
     said = capsys.readouterr().out
-    assert "wide (model.init.kind scaled)" in said
-    assert "plain (as written)" in said
+    assert re.search(r"^recipe wide +model\.init\.kind scaled", said, re.MULTILINE)
+    assert re.search(r"^recipe plain +as written", said, re.MULTILINE)
 
 
 def test_names_of_mixes_keep_their_recipe() -> None:
