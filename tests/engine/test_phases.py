@@ -20,7 +20,6 @@ from tests.sweep.sweeps import ended, spec
 
 ROOT = Path(__file__).resolve().parents[2]
 MAX_FIRST = {"name": "max first", "phases": [{"mix": "max"}, {"mix": "add"}]}
-NOTHING_FIRST = {"name": "nothing first", "phases": [{"mix": "max", "share": 0}, {"mix": "add"}]}
 
 
 def write(path: Path, mixes: list[object], **settings: object) -> Path:
@@ -84,19 +83,10 @@ def test_a_later_phase_goes_on_from_the_weights_of_the_one_before(engine: list[s
 
 def test_first_phases_that_are_alike_are_trained_once(tmp_path: Path) -> None:
     run(write(tmp_path / "one.yaml", ["add", MAX_FIRST]), "--local-debug")
-    frozen = {"name": "held", "phases": [{"mix": "max"}, {"mix": "add", "frozen": "experience"}]}
-    out = run(write(tmp_path / "two.yaml", ["add", MAX_FIRST, frozen]), "--local-debug")
+    both_then = {"name": "both then", "phases": [{"mix": "max"}, {"mix": "add+max"}]}
+    out = run(write(tmp_path / "two.yaml", ["add", MAX_FIRST, both_then]), "--local-debug")
     assert "12 runs were there already" in out  # 4 of ADD, 4 of the first phase, 4 of the second.
     assert [trained(tmp_path / "trained.txt")[f"max 32 {seed}"] for seed in (0, 1)] == [1, 1]
-
-
-def test_an_arm_with_a_first_phase_of_no_steps_is_the_plain_run(tmp_path: Path) -> None:
-    out = run(write(tmp_path / "twins.yaml", ["add", NOTHING_FIRST]), "--local-debug")
-    assert "4 runs were there already, trained for twins-" in out
-    assert trained(tmp_path / "trained.txt") == {f"add {size} {seed}": 1 for size in (32, 40) for seed in (0, 1)}
-    found = scores(tmp_path, "twins")
-    assert len(found) == 8
-    assert all(found["add", size, seed, 0] == found["nothing first", size, seed, 0] for _, size, seed, _ in found)
 
 
 def test_a_sweep_killed_in_its_first_phase_is_resumed(tmp_path: Path) -> None:
