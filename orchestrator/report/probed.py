@@ -15,7 +15,7 @@ from orchestrator.home.run_files import numbers_of, read_results
 from orchestrator.home.sweeps import RunRecord, failures
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.words.next_step import Paragraph
-from orchestrator.report.words.numbers import counted
+from orchestrator.report.words.numbers import counted, listed
 from orchestrator.report.words.verdicts import called
 from orchestrator.space.evidence import stands_for_its_size
 from orchestrator.space.settings_documentation import said_of_probe
@@ -196,7 +196,9 @@ def probe_notes(spec: SweepSpec, runs: Sequence[RunRecord]) -> list[str]:
         for name, why in sorted(failed.items())
     ]
     found = [read_results(run.directory).keys() for run in runs if run.outcome.status is Status.FINISHED]
-    for name in [load_probe(each).name for each in spec.probes]:
-        if lacking := sum(name not in results for results in found):
-            said.append(f"The probe {name} has not run on {counted(lacking, 'run')}; `probe SWEEP` runs it.")
+    names = [load_probe(each).name for each in spec.probes]
+    if lacking := [name for name in names if any(name not in results for results in found)]:
+        runs_without = sum(any(name not in results for name in lacking) for results in found)
+        few = f"The probe {lacking[0]} has" if len(lacking) == 1 else f"The probes {listed(lacking)} have"
+        said.append(f"{few} not run on {counted(runs_without, 'run')}; `probe SWEEP` runs what is missing.")
     return said

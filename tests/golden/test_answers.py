@@ -81,7 +81,7 @@ def caveats() -> dict[str, Answer]:
     jagged = tuple(SizeShare(size, learned, 1, 0.0, 1.0) for size, learned in ((11, 0), (12, 1), (13, 0), (64, 1)))
     return {
         "no_runs": answer(make_spec(), []),
-        "leak": replace(fewer, cautions=("Leak: held_out is 'ordered' and add ignore the order of their arguments.",)),
+        "leak": replace(fewer, cautions=("Leak: a test example may be a training example in another order.",)),
         "stopped_by_hand": beside("add", fewer, stopped=True),
         "budget_limited": beside("add", fewer, budget_limited=True),
         "twice_the_steps_did_not_help": beside("add", fewer, budget_limited=False),

@@ -163,7 +163,7 @@ def test_one_mix_compares_nothing(tmp_path: Path) -> None:
     asked = spec(mixes=["add"])
     text = outline(page(content(Home(tmp_path), asked))).text
     assert "add is learned from units" in text
-    assert "a row compares two mixes" not in text
+    assert "The last arrow leads" not in text
 
 
 def told_by(html: str) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def test_means_are_over_seeds_of_the_usual_steps(stored: StoredSweep) -> None:
 
 def test_failures_and_runs_not_looked_at_are_said(stored: StoredSweep) -> None:
     assert probe_notes(stored.spec, stored.runs) == [
-        "The probe similarity has not run on 8 runs; `probe SWEEP` runs it."
+        "The probe similarity has not run on 8 runs; `probe SWEEP` runs what is missing."
     ]
     for run in stored.runs[:6]:
         leave(run, ring=0.5)

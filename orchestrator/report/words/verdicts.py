@@ -73,9 +73,12 @@ def between(found: Transition, smallest: float, largest: float) -> str:
 
 
 def size_words(answer: Answer, found: Transition) -> str:
-    """``34.4 [29.5, 44]``, ``above 64``, ``plateau at 0.75``: a transition on the axis of sizes."""
+    """``34.4 [29.5, 44]``, ``above 64``, ``plateau at 0.75``: a transition on the axis of sizes, or why there is none."""
     smallest, largest = answer.tested(found)
-    return between(found, smallest.size, largest.size)
+    words = between(found, smallest.size, largest.size)
+    if found.verdict is Verdict.NEAR_FLOOR and found.floor is not None:
+        return f"{words} (a guess scores {found.floor:.2f})"
+    return words
 
 
 def count_words(answer: Answer, task: TaskAnswer) -> str:
