@@ -73,7 +73,8 @@ def between(found: Transition, smallest: float, largest: float) -> str:
 
 
 def size_words(answer: Answer, found: Transition) -> str:
-    """``34.4 [29.5, 44]``, ``above 64``, ``plateau at 0.75``: a transition on the axis of sizes, or why there is none."""
+    """``34.4 [29.5, 44]``, ``above 64``, ``plateau at 0.75``: a transition on the axis of sizes, or the reason for
+    none."""
     smallest, largest = answer.tested(found)
     words = between(found, smallest.size, largest.size)
     if found.verdict is Verdict.NEAR_FLOOR and found.floor is not None:
