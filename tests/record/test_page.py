@@ -39,5 +39,5 @@ def test_a_server_that_does_not_end_by_itself_is_ended(empty: Path, tmp_path: Pa
         assert page.wait(60) == 0
     finally:
         page.kill()
-    assert time.monotonic() - asked >= END_S
+    assert END_S <= time.monotonic() - asked < END_S + 10
     assert not server.is_running()

@@ -86,10 +86,10 @@ def test_ctrl_c_does_not_wait_for_data_in_this_process(tmp_path: Path) -> None:
 def test_at_the_end_of_its_time_a_sweep_stops_and_goes_on_later(tmp_path: Path) -> None:
     log = tmp_path / "log"
     sweep = asked(log, steps=20, evaluation_s=0.15)
-    options = RunOptions(home=tmp_path, local_debug=True, limit=TimeLimit(3.0))
-    with pytest.raises(SweepError, match=r"the 3 s that it was given are over.*continue then with"):
+    options = RunOptions(home=tmp_path, local_debug=True, limit=TimeLimit(4.0))
+    with pytest.raises(SweepError, match=r"the 4 s that it was given are over.*continue then with"):
         run_sweep(sweep, options, quiet())
-    assert len(lines(log)) < 30
+    assert 2 <= len(lines(log)) < 30
     run_sweep(sweep, RunOptions(home=tmp_path, local_debug=True, resume="", limit=TimeLimit(600)), quiet())
     assert trained_once(log, 20)
 
