@@ -16,7 +16,6 @@ from orchestrator.errors import SweepError, UserError
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home, SweepFiles
 from orchestrator.home.journal import Memory
-from orchestrator.home.notes import Notes, read_notes
 from orchestrator.home.run_files import DAMAGED_ARRAYS, directory_bytes
 from orchestrator.home.run_files import read_arrays as arrays_of
 from orchestrator.home.sweeps import RunRecord, Sweep, Unreadable, UnreadableError, sweep_in
@@ -61,11 +60,6 @@ class StoredSweep:
     def begun(self) -> datetime:
         """The time of the sweep's start."""
         return datetime.fromisoformat(self.sweep.created)
-
-    @cached_property
-    def notes(self) -> Notes:
-        """Notes and tags a person wrote."""
-        return read_notes(SweepFiles(self.sweep.directory))
 
     @cached_property
     def answer(self) -> Answer:

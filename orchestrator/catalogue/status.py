@@ -60,8 +60,8 @@ class MixStatus:
 
 @dataclass(frozen=True)
 class SweepStatus:
-    """A sweep as ``status`` shows it. Times are ISO 8601 in UTC; ``damage`` says what could not be read,
-    ``note`` and ``tags`` are a person's; ``words`` are the family's."""
+    """A sweep as ``status`` shows it. Times are ISO 8601 in UTC; ``damage`` says what could not be read;
+    ``words`` are the family's."""
 
     id: str
     question: str
@@ -77,8 +77,6 @@ class SweepStatus:
     runs: tuple[RunStatus, ...]
     cost: Cost
     damage: tuple[str, ...] = ()
-    note: str = ""
-    tags: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; names are kept from version to version."""
@@ -108,8 +106,6 @@ def status_of(stored: StoredSweep) -> SweepStatus:
         runs=tuple(_runs(stored)),
         cost=cost_of(spec, stored.runs),
         damage=stored.damage,
-        note=stored.notes.text,
-        tags=stored.notes.tags,
     )
 
 

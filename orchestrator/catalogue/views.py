@@ -12,7 +12,6 @@ from rich.text import Text
 
 from orchestrator.catalogue.reading import RunPlace, State, StoredSweep
 from orchestrator.catalogue.status import RunStatus, SweepStatus
-from orchestrator.home.notes import Notes
 from orchestrator.home.run_files import numbers_of
 from orchestrator.home.sweeps import RunRecord, Unreadable, failures
 from orchestrator.report.rows import targets
@@ -61,7 +60,6 @@ def status_view(
             f", begun {moment(datetime.fromisoformat(status.begun))}, "
             f"last changed {moment(datetime.fromisoformat(status.changed))}",
         ),
-        *([Text(str(Notes(status.note, status.tags)), style="cyan")] if status.note or status.tags else []),
         table,
     ]
     parts += [Text(mix.words) for mix in status.mixes if mix.done]
@@ -95,7 +93,7 @@ def _sweeps_table(sweeps: Iterable[StoredSweep]) -> Table:
     table = plain_table("sweep", "profile", "state", "runs", "transitions", "disk", "begun")
     for each in sweeps:
         table.add_row(
-            Text(f"{each.id}\n  {each.notes}" if str(each.notes) else each.id),
+            Text(each.id),
             Text(each.spec.profile or "-"),
             Text(each.state.value, style=STATE_STYLES[each.state]),
             str(each.counted),
@@ -115,7 +113,6 @@ def _sweep_paragraph(each: StoredSweep) -> RenderableType:
         (each.state.value, STATE_STYLES[each.state]),
         f", {numbers.counted(each.counted, 'run')}, {size_on_disk(each.disk_bytes)}, begun {moment(each.begun)}\n",
         sweep_words(each),
-        f"\n{each.notes}" if str(each.notes) else "",
     )
     return Group(Text(each.id, style="bold"), Padding(said, (0, 0, 0, 2)))
 

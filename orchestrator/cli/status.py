@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from orchestrator.cli.options import Debug, HomeOption, SweepName
-from orchestrator.errors import SweepError, UserError, unknown
+from orchestrator.errors import SweepError, UserError
 from orchestrator.sweep.options import HOME
 
 if TYPE_CHECKING:
@@ -29,9 +29,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for other program
 
 def sweeps_command(
     home: HomeOption = HOME,
-    tag: Annotated[
-        str | None, typer.Option(help="Only sweeps with this tag: `note SWEEP --tag TAG` gives one.")
-    ] = None,
     json_: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -44,14 +41,6 @@ def sweeps_command(
     from orchestrator.home.sweeps import Unreadable
 
     sweeps = read_sweeps(Home(home.resolve()))
-    if tag is not None:
-        tagged = [each for each in sweeps if not isinstance(each, Unreadable)]
-        there = sorted({other for each in tagged for other in each.notes.tags})
-        if not there:
-            raise UserError(f"no sweep of {str(home)!r} has a tag: `note SWEEP --tag {tag}` gives one")
-        if tag not in there:
-            raise unknown("tag", tag, there, where=str(home))
-        sweeps = [each for each in tagged if tag in each.notes.tags]
     if json_:
         listed = [
             status_of(each).to_json() if isinstance(each, StoredSweep) else unreadable_json(each) for each in sweeps

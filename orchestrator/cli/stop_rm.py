@@ -1,4 +1,4 @@
-"""Sweeps stopped, noted and deleted."""
+"""Sweeps stopped and deleted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def stop_command(
 
       stop add_vs_add_prod --mix add+prod   no more runs of this mix; the answer says that it was stopped by hand
     """
-    from orchestrator.home.notes import StopRequest, ask_to_stop
+    from orchestrator.home.stop_requests import StopRequest, ask_to_stop
 
     if mix is not None and run is not None:
         raise UserError("--mix stops all runs of a mix and --run one run: give one of them")
@@ -98,40 +98,6 @@ def rm_command(
         raise typer.Abort
     records = _delete(sweep_id, space, home)
     typer.echo(f"deleted {sweep_id}: {freed} on disk, {records} records in MLflow")
-
-
-def note_command(
-    sweep: OneSweep,
-    text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help='The note, in place of the former one; "" takes it away.')
-    ] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="Add this tag (repeatable).")] = None,
-    untag: Annotated[list[str] | None, typer.Option(help="Drop this tag (repeatable).")] = None,
-    home: HomeOption = HOME,
-    debug: Debug = False,
-) -> None:
-    """Write a note and tags for a sweep.
-
-    `sweeps` and `status` show them; without any, they are printed.
-
-    Examples:
-
-      note add_vs_add_prod "the first with the new start" --tag paper
-
-      sweeps --tag paper
-    """
-    from orchestrator.catalogue.lookup import find_sweep
-    from orchestrator.home.files import Home
-    from orchestrator.home.notes import read_notes, write_notes
-
-    place = Home(home.resolve())
-    sweep_id = find_sweep(place, sweep)
-    files = place.sweep(sweep_id)
-    notes = read_notes(files)
-    if text is not None or tag or untag:
-        notes = notes.changed(text, tuple(tag or ()), tuple(untag or ()))
-        write_notes(files, notes)
-    typer.echo(f"{sweep_id}: {str(notes) or 'no note'}")
 
 
 def _delete(sweep_id: str, space: str, home: Path) -> int:

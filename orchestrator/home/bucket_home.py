@@ -35,7 +35,7 @@ FOLLOW_EVERY_S = 5.0
 OWN = ".bucket"
 """In a working directory: its address, its id, and the ETags of what it has."""
 LEASE = "lease.json"
-SHARED = frozenset({"notes.json", "stop.jsonl"})
+SHARED = frozenset({"stop.jsonl"})
 """Files of a sweep that machines other than its driver's write: the bucket's version holds."""
 TAR = ".tar"
 AT_ONCE = 16

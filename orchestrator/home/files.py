@@ -42,11 +42,6 @@ class SweepFiles:
         return self.directory / "journal.jsonl"
 
     @property
-    def notes(self) -> Path:
-        """Notes and tags of the sweep (JSON); absent if there are none."""
-        return self.directory / "notes.json"
-
-    @property
     def stop_requests(self) -> Path:
         """Requests to stop, a JSON line each; absent if there are none."""
         return self.directory / "stop.jsonl"

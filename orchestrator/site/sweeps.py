@@ -16,7 +16,7 @@ from orchestrator.catalogue.reading import State, StoredSweep, read_known
 from orchestrator.errors import UserError
 from orchestrator.home.files import Home
 from orchestrator.home.lifecycle import is_driven
-from orchestrator.home.notes import StopRequest, ask_to_stop, asked_to_stop
+from orchestrator.home.stop_requests import StopRequest, ask_to_stop, asked_to_stop
 from orchestrator.home.sweeps import Unreadable
 from orchestrator.record.page import places
 from orchestrator.record.store import Store, StoreError

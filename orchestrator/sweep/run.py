@@ -18,7 +18,7 @@ from orchestrator.home.bucket_home import home_words
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.files import Home, SweepFiles
 from orchestrator.home.journal import Answered, Ended, Journal, recall
-from orchestrator.home.notes import forget_stop_requests
+from orchestrator.home.stop_requests import forget_stop_requests
 from orchestrator.home.sweeps import FIGURE, REPORT, Sweep
 from orchestrator.record.recorder import Ending, Recorder, recorder_of
 from orchestrator.record.store import StoreError, check, choose

@@ -18,7 +18,7 @@ from orchestrator.errors import SweepError
 from orchestrator.home.driver_lock import check_held
 from orchestrator.home.files import SweepFiles
 from orchestrator.home.machine_errors import trouble_words
-from orchestrator.home.notes import StopRequest, asked_to_stop
+from orchestrator.home.stop_requests import StopRequest, asked_to_stop
 from orchestrator.search.base import BY_HAND
 from orchestrator.supervisor import INTERRUPTED
 from orchestrator.sweep.options import RunOptions, TimeLimit
@@ -106,7 +106,7 @@ LOOK_EVERY_S = 0.5
 
 
 class StopRequests:
-    """Carries out what people ask of a sweep that is driven here (:mod:`orchestrator.home.notes`), each once.
+    """Carries out what people ask of a sweep that is driven here (:mod:`orchestrator.home.stop_requests`), each once.
 
     ``stop`` stops the whole campaign. While a sweep's settings are tuned nothing less can be stopped (``whole``): what
     is asked of a mix or run is done when the sweep begins.

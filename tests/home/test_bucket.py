@@ -21,7 +21,6 @@ from orchestrator.home.driver_lock import Lease
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Journal, Stopped
 from orchestrator.home.machine_errors import REMOTE, trouble_in
-from orchestrator.home.notes import Notes, read_notes, write_notes
 from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
 from tests.chaos.program import LOOK_EVERY_S, ROOT, journalled
@@ -96,10 +95,6 @@ def test_what_is_swept_here_is_read_there(objects: ObjectStore, tmp_path: Path) 
     memory = lifecycle.recall(files)
     assert memory == lifecycle.recall(Home(here).sweep(sweep_id))
     assert (len(memory.ended), memory.answered, memory.damaged) == (12, True, ())
-    write_notes(files, Notes("seen from elsewhere"))
-    there.push()
-    open_home(address, pytest.fail)
-    assert read_notes(Home(here).sweep(sweep_id)).text == "seen from elsewhere"
     shutil.rmtree(files.directory)
     shutil.rmtree(Home(there.root).runs / memory.ended[0].key)
     there.push()

@@ -14,7 +14,7 @@ from orchestrator.errors import UserError
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Answered, Journal
 from orchestrator.home.lifecycle import driving
-from orchestrator.home.notes import StopRequest, asked_to_stop
+from orchestrator.home.stop_requests import StopRequest, asked_to_stop
 from orchestrator.report.table import answer_table
 from orchestrator.site.server import free_port, serving
 from orchestrator.site.sweeps import Link, SweepPages, age
