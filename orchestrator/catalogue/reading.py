@@ -77,13 +77,20 @@ class StoredSweep:
         data are elsewhere."""
         return directory_bytes(self.sweep.directory) + sum(run.runs.size(run.key) for run in self.runs)
 
+    @property
+    def resumed(self) -> str:
+        """The command that resumes it."""
+        return self._run("--resume", self.id)
+
     def command(self, step: NextStep) -> str:
         """The command that follows a recommendation, from the sweep's own files."""
-        files = SweepFiles(self.sweep.directory)
         sets = [word for override in step.overrides for word in ("--set", override)]
-        reused = ["--extend", self.id] if step.extends else []
-        words = ["python", "-m", "orchestrator", "run", str(files.spec), *sets, *reused, "--home", str(files.home.root)]
-        return shlex.join(words)
+        return self._run(*sets, *(["--extend", self.id] if step.extends else []))
+
+    def _run(self, *words: str) -> str:
+        files = SweepFiles(self.sweep.directory)
+        begun = ("python", "-m", "orchestrator", "run", str(files.spec))
+        return shlex.join([*begun, *words, "--home", str(files.home.root)])
 
     def run(self, key: str) -> RunRecord:
         """The run with this key or unique prefix of one. Raises :class:`UserError`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -52,16 +51,13 @@ def run_command(space: SpaceName, options: RunOptions, debug: Debug = False) -> 
     console = Console(quiet=options.quiet)
     if options.address is None and any(spec.resources.gpu_per_stack for spec in specs):
         _ask_for_a_doctor(options.home, hardware, console)
-    page = _watched(options, console) if options.watch else nullcontext()
     if options.several:
-        with page:
-            _run_variants(specs, options, hardware, console)
+        _run_variants(specs, options, hardware, console)
         return
     _brief(specs[0], hardware, options.home, console)
     from orchestrator.sweep.run import run_sweep
 
-    with page:
-        found = run_sweep(specs[0], options, console)
+    found = run_sweep(specs[0], options, console)
     if console.quiet:
         from orchestrator.report import table
         from orchestrator.report.words.next_step import next_step
@@ -161,14 +157,6 @@ def _brief(spec: SweepSpec, hardware: Hardware, home: Path, console: Console) ->
     plan = make_plan(spec, hardware)
     print_briefing(spec, hardware, plan, console, place_words(home))
     return plan
-
-
-def _watched(options: RunOptions, console: Console) -> AbstractContextManager[object]:
-    """The page of all sweeps, served as long as a sweep runs; it resumes others with the same engine."""
-    from orchestrator.site.server import watched  # Figures take a second to import.
-
-    say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
-    return watched(options.home, say, options.words("address", "local_debug"))
 
 
 def _check_gpus(spec: SweepSpec, hardware: Hardware, address: str | None) -> None:

@@ -20,12 +20,6 @@ def ui_command(
     mlflow_port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Port of MLflow's page; by default the next one that is free.")
     ] = None,
-    steer: Annotated[
-        bool,
-        typer.Option(
-            "--steer", help="Let who has the page's address, with a secret in it then, stop and resume sweeps."
-        ),
-    ] = False,
     debug: Debug = False,
 ) -> None:
     """Serve a page of all sweeps, and MLflow's page.
@@ -35,8 +29,8 @@ def ui_command(
     from orchestrator.home.files import Home
     from orchestrator.record import store
     from orchestrator.record.page import address, serve
-    from orchestrator.site.server import WATCH_REFRESH_S, free_port, new_token, serving
-    from orchestrator.site.sweeps import REFRESH_S, SweepPages, record_links
+    from orchestrator.site.server import free_port, serving
+    from orchestrator.site.sweeps import SweepPages, record_links
 
     chosen = store.choose(home)
     if chosen.artifacts is None and chosen.uri.startswith("http"):
@@ -46,9 +40,8 @@ def ui_command(
         raise UserError(f"there is no record in {str(home)!r} yet: run a sweep first, or name its --home")
     store.check(chosen)
     beside = mlflow_port or free_port(port + 1)
-    refresh_s = WATCH_REFRESH_S if steer else REFRESH_S
-    pages = SweepPages(Home(home.resolve()), record_links(chosen, beside), refresh_s=refresh_s)
-    with serving(pages, port, new_token() if steer else "") as shown:
+    pages = SweepPages(Home(home.resolve()), record_links(chosen, beside))
+    with serving(pages, port) as shown:
         typer.echo(f"All sweeps with their answers: {shown} until you press Ctrl-C.")
         typer.echo(f"MLflow's page on the record, in some seconds: {address(beside)}")
         raise typer.Exit(serve(chosen, beside))

@@ -47,11 +47,6 @@ class SweepFiles:
         return self.directory / "stop.jsonl"
 
     @property
-    def resumed_log(self) -> Path:
-        """Output of drivers that the page started; absent if there was none."""
-        return self.directory / "resumed.log"
-
-    @property
     def lock(self) -> Path:
         """Held by the process that drives the sweep."""
         return self.directory / "driver.lock"

@@ -3,9 +3,7 @@ sweep is read and drawn once."""
 
 from __future__ import annotations
 
-import math
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -16,7 +14,7 @@ from orchestrator.catalogue.reading import State, StoredSweep, read_known
 from orchestrator.errors import UserError
 from orchestrator.home.files import Home
 from orchestrator.home.lifecycle import is_driven
-from orchestrator.home.stop_requests import StopRequest, ask_to_stop, asked_to_stop
+from orchestrator.home.stop_requests import asked_to_stop
 from orchestrator.home.sweeps import Unreadable
 from orchestrator.record.page import places
 from orchestrator.record.store import Store, StoreError
@@ -24,11 +22,10 @@ from orchestrator.report.answer import CONFIDENCE
 from orchestrator.report.figures.comparisons import main_figure, narrow_figure
 from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.page import render
-from orchestrator.report.page.report import PageContent, Served, page
+from orchestrator.report.page.report import PageContent, page
 from orchestrator.report.probed import structures, told
 from orchestrator.report.words.next_step import Paragraph, judged
 from orchestrator.report.words.verdicts import caveats, sentences, verdict_lines
-from orchestrator.site.resuming import Resuming
 from orchestrator.transition.types import LEVEL
 
 REFRESH_S = 30
@@ -72,13 +69,10 @@ class Entry:
     narrow: str = ""
     links: tuple[Link, ...] = ()
     training: tuple[str, ...] = ()
-    stoppable: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
     """Requests to stop."""
     again: str = ""
     """The command that resumes it."""
-    resumable: bool = False
-    resuming: str = ""
 
 
 Links = Callable[[], tuple[Mapping[str, tuple[Link, ...]], str]]
@@ -117,27 +111,17 @@ Made = TypeVar("Made")
 
 
 class SweepPages:
-    """Reads a home for its pages, and stops and resumes sweeps. Threads may call it; one at a time is answered. While a
-    sweep runs the page reloads itself every ``refresh_s`` seconds; ``resuming`` resumes sweeps."""
+    """Reads a home for its pages. Threads may call it; one at a time is answered."""
 
-    def __init__(
-        self, home: Home, links: Links = no_links, *, refresh_s: int = REFRESH_S, resuming: Resuming | None = None
-    ) -> None:
+    def __init__(self, home: Home, links: Links = no_links) -> None:
         self._home = home
         self._links = links
-        self._refresh_s = refresh_s
-        self._resuming = resuming or Resuming()
-        self.asked_at = -math.inf
-        """Time of the last request, on the monotonic clock."""
-        self.stopped_a_sweep = False
-        """True if a whole sweep was stopped on a page."""
         self._lock = threading.Lock()
         self._kept: dict[tuple[str, str], tuple[object, Any]] = {}
         """By kind and sweep what was read or drawn last, after its signature."""
 
-    def index(self, *, may_steer: bool = False) -> str:
-        """The page of all sweeps; if one ``may_steer``, with buttons that stop one, or a mix of it, and resume one."""
-        self.asked_at = time.monotonic()
+    def index(self) -> str:
+        """The page of all sweeps."""
         with self._lock:
             links, out = self._links()
             entries = [
@@ -152,21 +136,13 @@ class SweepPages:
             home=self._home.root,
             notes=[f"MLflow's record does not answer: {out}"] if out else [],
             told=HOW_TO_READ if any(entry.verdicts for entry in entries) else "",
-            refresh=self._refresh_s if running or may_steer else None,
-            may_steer=may_steer,
+            refresh=REFRESH_S if running else None,
             age=lambda when: age(now, when),
         )
 
     def report(self, sweep_id: str) -> str:
         """The report of one sweep. Raises :class:`UserError` for one that is not there or cannot be read."""
-        self.asked_at = time.monotonic()
         return self._made("report", sweep_id, _report)
-
-    def mark(self, sweep_id: str) -> str:
-        """A text that changes when a sweep does. Raises :class:`UserError` as :meth:`report` does."""
-        self.asked_at = time.monotonic()
-        with self._lock:
-            return _mark(self._stored(sweep_id))
 
     def figure(self, sweep_id: str, *, narrow: bool = False) -> str:
         """The figure of one sweep as SVG without its question, for a ``narrow`` screen if asked. Raises
@@ -180,22 +156,6 @@ class SweepPages:
 
         return self._made("narrow" if narrow else "figure", sweep_id, make)
 
-    def stop(self, sweep_id: str, mix: str) -> None:
-        """Ask the driver of a sweep to stop it, or one of its mixes. Raises :class:`UserError` if none drives it, or
-        for an unknown sweep or mix."""
-        with self._lock:
-            found = self._stored(sweep_id)
-        ask_to_stop(found.sweep, StopRequest(mix))
-        self.stopped_a_sweep = self.stopped_a_sweep or not mix
-
-    def resume(self, sweep_id: str) -> None:
-        """Resume an interrupted sweep. Raises :class:`UserError` for another one, or one being resumed."""
-        with self._lock:
-            found = self._stored(sweep_id)
-            if found.state is not State.INTERRUPTED:
-                raise UserError(f"{sweep_id} is {found.state.value}: only an interrupted sweep can be resumed")
-            self._resuming.begin(self._home.sweep(sweep_id))
-
     def _once(self, kind: str, sweep_id: str, signature: object, make: Callable[[], Made]) -> Made:
         """The result of ``make``, made again only if the signature has changed."""
         if (known := self._kept.get((kind, sweep_id))) is None or known[0] != signature:
@@ -204,18 +164,14 @@ class SweepPages:
         return made
 
     def _made(self, kind: str, sweep_id: str, make: Callable[[StoredSweep], str]) -> str:
+        """A text about one sweep. Raises :class:`UserError` for one that is not there or cannot be read."""
         with self._lock:
-            found = self._stored(sweep_id)
+            if sweep_id not in self._home.sweep_ids():
+                raise UserError(f"there is no sweep {sweep_id!r} in {self._home.root}")
+            found = self._known(sweep_id)
+            if not isinstance(found, StoredSweep):
+                raise UserError(f"{sweep_id} cannot be read; `sweeps` says why")
             return self._once(kind, sweep_id, self._signature(sweep_id), lambda: make(found))
-
-    def _stored(self, sweep_id: str) -> StoredSweep:
-        """A sweep that can be read. Raises :class:`UserError` for another one."""
-        if sweep_id not in self._home.sweep_ids():
-            raise UserError(f"there is no sweep {sweep_id!r} in {self._home.root}")
-        found = self._known(sweep_id)
-        if not isinstance(found, StoredSweep):
-            raise UserError(f"{sweep_id} cannot be read; `sweeps` says why")
-        return found
 
     def _signature(self, sweep_id: str) -> object:
         """A value that changes with a sweep."""
@@ -251,21 +207,17 @@ class SweepPages:
             links=links,
         )
         if found.state is State.INTERRUPTED:
-            resuming = self._resuming
-            again, said = resuming.command(self._home.sweep(found.id)), resuming.said(found.id)
-            return replace(entry, again=again, resuming=said, resumable=not resuming.at_it(found.id))
+            return replace(entry, again=found.resumed)
         return self._underway(entry, found) if found.state is State.RUNNING else entry
 
     def _underway(self, entry: Entry, found: StoredSweep) -> Entry:
-        """The same with runs in training, mixes that can be stopped, and requests to stop."""
+        """The same with runs in training and requests to stop."""
         files, ended = self._home.sweep(found.id), frozenset(run.key for run in found.runs)
         training = in_training(found.spec, files, ended, lambda said: None)  # Files being written: on the next page.
         asked = [str(each) for each in asked_to_stop(files) if not (each.mix in found.stopped or each.key in ended)]
-        going = [mix.name for mix in found.spec.mixes if mix.name not in found.stopped]
         return replace(
             entry,
             training=tuple(_training_words(each, found.spec.size_axis, found.spec.target) for each in training),
-            stoppable=tuple(going) if len(going) > 1 else (),
             asked=tuple(asked),
         )
 
@@ -280,13 +232,7 @@ def _told_of(found: StoredSweep) -> tuple[Paragraph, ...]:
 
 def _report(stored: StoredSweep) -> str:
     """The page of a sweep, one folder below that of all sweeps."""
-    ended = stored.state is State.FINISHED
-    served = Served(f"../#{stored.id}", "" if ended else f"../mark/{stored.id}", "" if ended else _mark(stored))
-    return page(PageContent(stored.sweep, stored.state.value, stored.answer, stored.runs, served))
-
-
-def _mark(stored: StoredSweep) -> str:
-    return f"{len(stored.runs)} runs, {stored.state.value}"
+    return page(PageContent(stored.sweep, stored.state.value, stored.answer, stored.runs, index=f"../#{stored.id}"))
 
 
 def _training_words(run: Unfinished, axis: str, target: str) -> str:

@@ -158,7 +158,6 @@ def _ignore(sweep: Sweep) -> None:
 
 
 EXCLUDED = (
-    ("quiet", "watch", "--quiet prints the answer alone and --watch an address to open"),
     ("resume", "extend", "--resume continues a sweep and --extend starts a new one"),
     ("fresh", "resume", "--fresh trains every run and --resume begins with what is there"),
     ("fresh", "extend", "--fresh trains every run and --extend begins with what is there"),
@@ -197,9 +196,6 @@ class RunOptions(SizedOptions):
     )
     dashboard: bool = option(
         False, "--dashboard", help="Start Ray's dashboard as well, reachable from this machine only."
-    )
-    watch: bool = option(
-        False, "--watch", help="Serve the page of all sweeps while this runs, for a browser on this machine."
     )
     max_time: str | None = option(
         None, metavar="TIME", help="Stop after this time, 2h or 45min, as Ctrl-C does: --resume goes on."

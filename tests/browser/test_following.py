@@ -1,4 +1,4 @@
-"""What runs, in a browser: the page of `run --watch` follows a sweep and stops it; Ray's dashboard names its stacks."""
+"""What runs, in a browser: the page of all sweeps follows one; Ray's dashboard names its stacks."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
+import pytest
 
-from orchestrator.catalogue.reading import State, read_sweep
 from orchestrator.home.files import Home
+from orchestrator.site import sweeps
+from orchestrator.site.server import serving
 from tests.browser.chromium import Page
 from tests.sweep.sweeps import spec
 from tests.sweep.unhurried import FAMILY, lines
@@ -56,38 +58,21 @@ def wait_for(said: Path, pattern: str, driver: subprocess.Popen[str]) -> str:
     return found[1]
 
 
-def test_a_sweep_is_followed_and_stopped_in_the_browser(page: Page, tmp_path: Path) -> None:
-    with running(tmp_path, 0.7, "--local-debug", "--watch") as (driver, said):
-        address = wait_for(said, r"page    (http://127\.0\.0\.1:\d+/\S+/) shows", driver)
-        page.open(address)
-        shown = page.wait("Does PROD help ADD?", "running", "in training", " runs · begun ")
-        assert "So far: " in shown
-        # It follows what runs by itself, without being loaded anew.
-        page.run("window.kept = true")
-        ended = int(re.findall(r"(\d+) runs ·", shown)[0])
-        page.wait_for(f"Number(document.body.innerText.match(/(\\d+) runs ·/)[1]) > {ended + 1}")
-        page.wait_for("document.images[0]?.complete && document.images[0].naturalHeight > 0 && window.kept")
-        # One mix is stopped, then all of it.
-        page.run("document.querySelector('select[name=mix]').value = 'add+prod'")
-        page.click("document.querySelector('form.steer button')")
-        page.wait("add+prod ", "stopped by hand")
-        page.click("document.querySelector('form.steer button')")
-        page.wait("interrupted", "That runs python -m orchestrator run", without=("in training",))
-        assert "--resume logistic-" in said.read_text()
-        home = Home(tmp_path / "home")
-        before = len(read_sweep(home, home.sweep_ids()[0]).runs)
-        # It goes on with it, in a process that outlives the page.
-        page.click("[...document.querySelectorAll('form.steer button')].find(each => each.textContent === 'Resume')")
-        page.wait("running", "in training")
-        driver.terminate()
-        driver.wait(100)
-        page.wait("Nothing answers at this address any more")
-    until = time.monotonic() + START_S
-    while (stored := read_sweep(home, home.sweep_ids()[0])).state is not State.FINISHED:
-        assert time.monotonic() < until, home.sweep(stored.id).resumed_log.read_text()
-        time.sleep(0.5)
-    assert stored.stopped == {"add+prod"}
-    assert before < len(stored.runs) < 16
+def test_a_sweep_is_followed_in_the_browser(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeps, "REFRESH_S", 2)
+    with running(tmp_path, 0.7, "--local-debug") as (driver, said):
+        wait_for(said, r"sweep (logistic-\S+)", driver)
+        with serving(sweeps.SweepPages(Home(tmp_path / "home")), 0) as address:
+            page.open(address)
+            shown = page.wait("Does PROD help ADD?", "running", "in training", " runs · begun ")
+            assert "So far: " in shown
+            # It follows what runs by itself, without being loaded anew.
+            page.run("window.kept = true")
+            ended = int(re.findall(r"(\d+) runs ·", shown)[0])
+            page.wait_for(f"Number(document.body.innerText.match(/(\\d+) runs ·/)[1]) > {ended + 1}")
+            page.wait_for("document.images[0]?.complete && document.images[0].naturalHeight > 0 && window.kept")
+            driver.send_signal(signal.SIGINT)
+            page.wait("interrupted", "To resume it, run python -m orchestrator run", without=("in training",))
 
 
 def test_the_dashboard_opens_with_the_printed_token_and_names_stacks(page: Page, tmp_path: Path) -> None:

@@ -6,13 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pytest
 
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.home.files import Home
-from orchestrator.home.lifecycle import driving
 from orchestrator.report.figures.rows import mix_styles
 from orchestrator.report.table import answer_table
 from orchestrator.site.server import serving
@@ -156,18 +154,6 @@ def test_pages_are_accessible_in_both_schemes(told: Told, page: Page, kind: str,
     page.wait("Status 404" if kind == "nothing" else told.sweep.spec.question)
     page.run("for (const each of document.querySelectorAll('details')) each.open = true")
     assert page.accessibility() == []
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_that_stops_and_resumes_is_accessible(page: Page, tmp_path: Path, scheme: str) -> None:
-    home, asked = Home(tmp_path), spec()
-    running = write_sweep(home, asked, runs=runs_of(asked)[:5], answered=False)
-    write_sweep(home, asked, runs=runs_of(asked)[:4], answered=False)
-    page.prefer(scheme)
-    with driving(home.sweep(running.id)), serving(SweepPages(home, refresh_s=2), 0, "a-secret") as address:
-        page.open(address)
-        page.wait("running", "interrupted", "Resume")
-        assert page.accessibility() == []
 
 
 def test_without_its_script_the_report_says_and_shows_the_same(told: Told, page: Page) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -14,13 +15,18 @@ from orchestrator.errors import UserError
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Answered, Journal
 from orchestrator.home.lifecycle import driving
-from orchestrator.home.stop_requests import StopRequest, asked_to_stop
+from orchestrator.home.stop_requests import StopRequest, ask_to_stop
 from orchestrator.report.table import answer_table
 from orchestrator.site.server import free_port, serving
 from orchestrator.site.sweeps import Link, SweepPages, age
 from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
-from tests.site.asking import get, post
 from tests.sweep.sweeps import spec
+
+
+def get(address: str, **headers: str) -> str:
+    """The text at an address. Raises ``HTTPError``."""
+    with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=60) as answered:
+        return str(answered.read().decode())
 
 
 @pytest.fixture(name="home")
@@ -66,7 +72,6 @@ def test_every_sweep_with_answer_state_figure_and_report(served: tuple[str, Home
     assert "Every run is a point" in report
     assert finished.spec.question in report
     assert ">All sweeps</a>" in report
-    assert "../mark" not in report  # It changes no more.
 
 
 def test_what_changed_is_read_again(served: tuple[str, Home]) -> None:
@@ -74,14 +79,12 @@ def test_what_changed_is_read_again(served: tuple[str, Home]) -> None:
     sweep = write_sweep(home, runs=runs_of(spec())[:6], answered=False)
     assert "interrupted</span> 6 runs" in get(address)
     report = get(f"{address}sweep/{sweep.id}")
-    assert f"../mark/{sweep.id}" in report
     assert "<p>So far: " in report
-    assert get(f"{address}mark/{sweep.id}") == "6 runs, interrupted"
     journal = Journal(home.sweep(sweep.id).journal)
     journal.append(Answered())
     journal.close()
     assert "finished</span> 6 runs" in get(address)
-    assert get(f"{address}mark/{sweep.id}") == "6 runs, finished"
+    assert "<p>So far: " not in get(f"{address}sweep/{sweep.id}")
 
 
 def test_links_lead_on_and_an_outage_is_said(home: Home) -> None:
@@ -93,9 +96,7 @@ def test_links_lead_on_and_an_outage_is_said(home: Home) -> None:
     assert sweep.id in out
 
 
-@pytest.mark.parametrize(
-    "path", ["sweep/nothing", "figure/nothing.svg", "mark/nothing", "resume/x", "sweep/", "../etc/passwd", "other"]
-)
+@pytest.mark.parametrize("path", ["sweep/nothing", "figure/nothing.svg", "sweep/", "../etc/passwd", "other"])
 def test_what_is_not_there_is_not_found(served: tuple[str, Home], path: str) -> None:
     with pytest.raises(urllib.error.HTTPError) as error:
         get(served[0] + path)
@@ -130,46 +131,16 @@ def test_ages(seconds: int, said: str) -> None:
     assert age(now, now - timedelta(seconds=seconds)) == said
 
 
-@pytest.fixture(name="followed")
-def followed_page(home: Home) -> Iterator[tuple[str, Home]]:
-    with serving(SweepPages(home, refresh_s=2), 0, "a-secret") as address:
-        yield address, home
-
-
-def test_with_a_secret_in_its_address_the_page_stops_what_runs(followed: tuple[str, Home]) -> None:
-    address, home = followed
+def test_what_trains_and_what_was_asked_to_stop_is_shown(served: tuple[str, Home]) -> None:
+    address, home = served
     asked, files = spec(), runs_of(spec())
     sweep = write_sweep(home, asked, runs=files[:3], answered=False)
     leave_stack(home, sweep, files[3:5], 4)
+    assert f"--resume {sweep.id}" in get(address)
     with driving(home.sweep(sweep.id)):
+        ask_to_stop(sweep, StopRequest(mix="add+prod"))
         html = get(address)
-        assert f'action="stop/{sweep.id}"' in html
-        assert f"resume/{sweep.id}" not in html
-        assert "2 in training" in html
-        assert f"units {files[3].size} seed {files[3].seed}: step 4, 0.40" in html
-        assert post(f"{address}stop/{sweep.id}", "mix=add%2Bprod") == 200  # After the way back to the page.
-        assert "Asked to stop add+prod" in get(address)
-        assert post(f"{address}stop/{sweep.id}", "mix=") == 200
-        assert post(f"{address}stop/{sweep.id}", "mix=nothing") == 409
-        assert post(f"{address}stop/{sweep.id}", "", Origin="http://evil.example") == 403
-    assert asked_to_stop(home.sweep(sweep.id)) == [StopRequest(mix="add+prod"), StopRequest()]
-    assert post(f"{address}stop/{sweep.id}", "mix=add") == 409  # Nobody drives it any more.
-    assert f'action="stop/{sweep.id}"' not in get(address)
-
-
-@pytest.mark.parametrize("path", ["", "wrong/", "sweep/x", "stop/x"])
-def test_without_the_secret_nothing_is_shown_or_stopped(followed: tuple[str, Home], path: str) -> None:
-    base = followed[0].removesuffix("a-secret/")
-    with pytest.raises(urllib.error.HTTPError) as error:
-        get(base + path)
-    assert error.value.code == 403
-    assert post(base + path, "mix=add") == 403
-
-
-def test_a_page_without_a_secret_stops_nothing(served: tuple[str, Home]) -> None:
-    address, home = served
-    sweep = write_sweep(home, runs=runs_of(spec())[:2], answered=False)
-    with driving(home.sweep(sweep.id)):
-        assert "<form" not in get(address)
-        assert post(f"{address}stop/{sweep.id}", "mix=") == 404
-    assert asked_to_stop(home.sweep(sweep.id)) == []
+    assert "2 in training" in html
+    assert f"units {files[3].size} seed {files[3].seed}: step 4, 0.40" in html
+    assert "Asked to stop add+prod" in html
+    assert "--resume" not in html

@@ -31,29 +31,18 @@ from orchestrator.transition.types import LEVEL, PLATEAU, Estimate, Verdict
 from trainables.base import Words
 
 TEMPLATE = "page.html.j2"
-FOLLOW_S = 15
-"""Seconds between questions of a served page whether its sweep has changed."""
-
-
-@dataclass(frozen=True)
-class Served:
-    """Addresses of a served page: of the page of all sweeps, ``index``, and of a text that changes with the sweep,
-    ``mark``, which was ``seen`` when the page was made. ``""`` if the sweep changes no more."""
-
-    index: str
-    mark: str = ""
-    seen: str = ""
 
 
 @dataclass(frozen=True)
 class PageContent:
-    """Content of a page. ``state`` of the sweep in a word; ``served`` is None for a file."""
+    """Content of a page. ``state`` of the sweep in a word; ``index`` is the address of the page of all sweeps, if it is
+    served."""
 
     sweep: Sweep
     state: str
     answer: Answer
     runs: Sequence[RunRecord]
-    served: Served | None = None
+    index: str = ""
 
 
 def page(content: PageContent) -> str:
@@ -67,8 +56,7 @@ def page(content: PageContent) -> str:
         spec=spec,
         state=content.state,
         begun=f"{datetime.fromisoformat(content.sweep.created).astimezone(UTC):%Y-%m-%d %H:%M} UTC",
-        served=content.served,
-        follow_s=FOLLOW_S,
+        index=content.index,
         said=said,
         judged=judged(spec, content.answer),
         words=content.answer.words,
