@@ -11,7 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.report.answer import Answer, MixAnswer
+from orchestrator.report.answer import Answer
 from orchestrator.report.rows import Row, rows
 from orchestrator.report.side_by_side import (
     Compared,
@@ -20,25 +20,14 @@ from orchestrator.report.side_by_side import (
     recipes_of,
     variation_sentence,
 )
-from orchestrator.report.words import numbers
 from orchestrator.report.words.next_step import NextStep
-from orchestrator.report.words.verdicts import caveats, estimate, sentences, size_words, verdict_lines
-from orchestrator.transition.posterior import Threshold, under
-from orchestrator.transition.types import LEVEL, Estimate, Verdict
-from trainables.base import Family
+from orchestrator.report.words.verdicts import caveats, sentences, verdict_lines
+from orchestrator.transition.types import LEVEL
 
 WIDE = 120
 """Columns from which a comparison fits one table."""
 PLAIN_WIDTH = 200
 """Columns of an answer in a file."""
-
-
-THRESHOLDS = (
-    Threshold(LEVEL, absolute=False),
-    *(Threshold(level, absolute=False) for level in (0.6, 0.7, 0.9)),
-    *(Threshold(level, absolute=True) for level in (0.5, 0.7, 0.8, 0.9)),
-)
-"""Accuracies that might count as learned, the answer's own first."""
 
 
 @dataclass(frozen=True)
@@ -167,56 +156,3 @@ def plain_table(*headers: str) -> Table:
     for header in headers:
         table.add_column(header, overflow="fold")
     return table
-
-
-@dataclass(frozen=True)
-class ThresholdTable:
-    """A row a threshold: each mix's transition, and how many times more or fewer parameters than the baseline it needs
-    if both are known. ``reported`` are the answer's own, whose intervals are widened to tested sizes."""
-
-    header: tuple[str, ...]
-    rows: tuple[Line, ...]
-    reported: tuple[str, ...]
-
-
-def threshold_table(answer: Answer, family: Family) -> ThresholdTable | None:
-    """The transitions of an answer if another accuracy counted as learned; None if no transition was found."""
-    if not any(mix.target.transition.verdict is Verdict.FOUND for mix in answer.mixes):
-        return None
-    candidates = [count.size for count in answer.counts]
-    moved = {
-        mix.mix: under(mix.target.transition.points, candidates, THRESHOLDS, answer.confidence) for mix in answer.mixes
-    }
-    compared = [mix for mix in answer.mixes if mix.synergy_total is not None]
-    counted = answer.words.parameters
-    header = (f"counts as {answer.words.learned}", *moved, *(f"{mix.mix}, {counted}" for mix in compared))
-    lines = []
-    for place, threshold in enumerate(THRESHOLDS):
-        at = {mix: found[place] for mix, found in moved.items()}
-        sizes = [_size(answer, mix, at[mix.mix]) for mix in answer.mixes]
-        ratios = [_ratio(family, at[answer.baseline_of(mix)], at[mix.mix]) for mix in compared]
-        lines.append(Line((_words(threshold, answer.words.score), *sizes, *ratios), place == 0))
-    found = [(mix.mix, mix.target.transition) for mix in answer.mixes]
-    reported = (f"{name} {size_words(answer, each)}" for name, each in found if each.verdict is Verdict.FOUND)
-    return ThresholdTable(header, tuple(lines), tuple(reported))
-
-
-def _words(threshold: Threshold, score: str) -> str:
-    return f"{score} {threshold.level:.1f}" if threshold.absolute else f"{threshold.level:.0%} of the asymptote"
-
-
-def _size(answer: Answer, mix: MixAnswer, found: Estimate) -> str:
-    """An estimate of the posterior alone, which knows the candidate sizes and no verdicts."""
-    if mix.target.transition.verdict in (Verdict.PLATEAU, Verdict.NEAR_FLOOR) or not mix.runs:
-        return "-"
-    if found.value is None:
-        return "outside the sizes"
-    smallest, largest = answer.counts[0].size, answer.counts[-1].size
-    return estimate(found, smallest, largest, Verdict.FOUND, None)
-
-
-def _ratio(family: Family, baseline: Estimate, mix: Estimate) -> str:
-    if baseline.value is None or mix.value is None:
-        return "-"
-    ratio = family.parameters(baseline.value).total / family.parameters(mix.value).total
-    return "as many" if numbers.bare(max(ratio, 1 / ratio)) == "1.0" else numbers.compared(ratio)

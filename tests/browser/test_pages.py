@@ -194,8 +194,8 @@ def test_the_report_is_a_page_of_its_own(site: Site, page: Page, tmp_path: Path)
     page.click("document.querySelector('nav a[href=\"#similarities\"]')")
     page.wait_for("document.getElementById('similarities').getBoundingClientRect().top < window.innerHeight / 2")
     page.wait_for("performance.getEntriesByType('resource').length === 0")
-    # One points at a run: its learning curve, its row and what its model holds light up with it.
-    page.wait_for("!document.getElementById('explore').hidden")
+    # One points at a run: its learning curve and its row light up with it.
+    page.wait_for("!document.getElementById('said').hidden")
     page.run("document.querySelector('.roomy [id^=curves-runs-] use').dispatchEvent(new Event('mouseenter'))")
     page.wait_for("document.getElementById('said').textContent.includes('(run ')")
     said = str(page.run("return document.getElementById('said').textContent"))
@@ -203,22 +203,6 @@ def test_the_report_is_a_page_of_its_own(site: Site, page: Page, tmp_path: Path)
     assert re.search(r": test accuracy of add \d\.\d\d, (not )?learned; finished \(run ", said)
     page.wait_for("document.querySelectorAll('#learning path.lit').length === 1")
     page.wait_for(f"document.querySelector('tr.lit').dataset.run === '{run.data.tags['run_key']}'")
-    page.wait_for("document.querySelectorAll('#explore .held canvas').length === 2")
-    told = json.loads(str(page.run("return document.getElementById('explorer-data').textContent")))
-    page.run("const to = document.getElementById('explore-size'); to.value = 0; to.dispatchEvent(new Event('input'))")
-    heads = str(page.run("return [...document.querySelectorAll('.held h4')].map(each => each.textContent).join()"))
-    assert heads.count(f"n_embed {told['sizes'][0]},") == 2
-    page.run("const at = document.getElementById('explore-run'); at.value = 0; at.dispatchEvent(new Event('input'))")
-    page.wait("Run 1 of ", "Transition before it: unknown")
-    # Of all runs none hides another.
-    page.run("const end = document.getElementById('explore-run'); end.value = end.max")
-    page.run("document.getElementById('explore-run').dispatchEvent(new Event('input'))")
-    places = page.run(
-        "return [...document.querySelectorAll('#explore-posterior circle')]"
-        ".map(each => each.getAttribute('cx') + ' ' + each.getAttribute('cy'))"
-    )
-    assert isinstance(places, list)
-    assert len(set(places)) == len(places) == len(told["runs"])
 
 
 @pytest.mark.parametrize("width", [390, 720])

@@ -11,7 +11,6 @@ import pytest
 
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.home.files import Home
-from orchestrator.report.figures.rows import mix_styles
 from orchestrator.report.table import answer_table
 from orchestrator.site.server import serving
 from orchestrator.site.sweeps import SweepPages
@@ -78,23 +77,6 @@ def test_how_sure_and_which_runs_disagree_is_one_click_on(told: Told, page: Page
     assert float(str(page.run("return document.documentElement.scrollHeight"))) < 4000
 
 
-def test_a_mix_has_one_colour_in_figures_and_in_what_the_script_draws(told: Told, page: Page) -> None:
-    page.open(f"{told.address}sweep/{told.sweep.id}")
-    page.wait_for("!document.getElementById('explore').hidden")
-    colours = {each.colour for each in mix_styles(told.sweep.answer).values()}
-    figure = str(page.run("return document.querySelector('#curves svg').outerHTML")).lower()
-    assert all(colour.lower() in figure for colour in colours)
-    drawn = (
-        "return [...document.querySelectorAll('#explore-posterior circle')].map(each => each.getAttribute('stroke'))"
-    )
-    assert set(page.run(drawn)) == colours  # type: ignore[call-overload]  # a list of strings
-    inside = str(page.run("return document.querySelector('#explore-cells svg').outerHTML")).lower()
-    assert not any(colour.lower() in inside for colour in colours), "even and odd have no colour of a mix"
-    ids = page.run("return [...document.querySelectorAll('[id]')].map(each => each.id)")
-    assert isinstance(ids, list)
-    assert len(ids) == len(set(ids))
-
-
 def test_the_whole_report_is_walked_with_tab_and_arrows(told: Told, page: Page) -> None:
     """A figure is one stop; its arrows step through every run, by size."""
     page.open(f"{told.address}sweep/{told.sweep.id}")
@@ -117,7 +99,6 @@ def test_the_whole_report_is_walked_with_tab_and_arrows(told: Told, page: Page) 
             assert str(page.run("return document.getElementById('said').textContent")) == seen[0]
     assert stops[-1] == "", stops
     assert stops.count("pointing") == 1
-    assert {"explore-size", "explore-run"} <= set(stops)
     assert stops[-2] == "Every run", "the end of the page is reached"
 
 
@@ -160,6 +141,5 @@ def test_without_its_script_the_report_says_and_shows_the_same(told: Told, page:
     with page.without_script():
         page.open(f"{told.address}sweep/{told.sweep.id}")
         page.wait(answer_table(told.sweep.answer).sentences[0], "How sure", "seeds disagree")
-        page.wait_for("document.getElementById('explore').hidden")
         for section in ("curves", "similarities"):
             page.wait_for(f"document.querySelector('#{section} svg').getBoundingClientRect().height > 100")

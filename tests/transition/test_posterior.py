@@ -10,16 +10,12 @@ import pytest
 from orchestrator.transition.curves import curves_for
 from orchestrator.transition.kinds import Crossing
 from orchestrator.transition.posterior import (
-    Threshold,
-    narrowed,
     posterior_curve,
     posterior_of,
     resampled,
-    steps_shown,
-    under,
 )
 from orchestrator.transition.transition import transition
-from orchestrator.transition.types import LEVEL, Point, Verdict
+from orchestrator.transition.types import Point, Verdict
 from tests.simulation.recorded import read_table
 
 TABLE = Path(__file__).parents[1] / "data" / "add_vs_add_prod_laptop_runs.csv"
@@ -38,14 +34,6 @@ def sizes_of(points: list[Point]) -> list[int]:
     return sorted({point.size for point in points})
 
 
-def test_a_threshold_says_the_same_alone_and_among_others(points: list[Point]) -> None:
-    sizes = sizes_of(points)
-    thresholds = [Threshold(level, absolute) for absolute in (False, True) for level in LEVELS]
-    together = under(points, sizes, thresholds)
-    assert together == tuple(under(points, sizes, [each])[0] for each in thresholds)
-    assert together == under(points, sizes, thresholds)
-
-
 def test_a_crossing_is_not_taken_for_one_that_was_forgotten(points: list[Point]) -> None:
     curves = curves_for(sizes_of(points), points[0].floor)
     asked_again = posterior_of(points, curves)
@@ -53,44 +41,6 @@ def test_a_crossing_is_not_taken_for_one_that_was_forgotten(points: list[Point])
         # Made and forgotten in one line, so that the next one may well lie at the same address.
         found = asked_again.quantiles(Crossing(curves.crossing(None, share=level)), [0.5])
         assert found == posterior_of(points, curves).quantiles(Crossing(curves.crossing(None, share=level)), [0.5])
-
-
-@pytest.mark.parametrize("absolute", [False, True])
-def test_a_higher_threshold_lies_at_a_larger_size(points: list[Point], absolute: bool) -> None:
-    found = under(points, sizes_of(points), [Threshold(level, absolute) for level in LEVELS])
-    places = [each.value for each in found]
-    known = [place for place in places if place is not None]
-    assert len(known) >= 3
-    assert known == sorted(known)
-    assert len(set(known)) == len(known)
-
-
-def test_the_answers_own_threshold_is_its_transition(points: list[Point]) -> None:
-    sizes = sizes_of(points)
-    (found,) = under(points, sizes, [Threshold(LEVEL, absolute=False)])
-    assert found.value == pytest.approx(transition(points, sizes).relative.value, rel=0.02)
-
-
-def test_narrowing_ends_where_all_runs_together_lead(points: list[Point]) -> None:
-    sizes = sizes_of(points)
-    steps = narrowed(points, sizes)
-    assert [step.point for step in steps] == points
-    assert steps[-1].estimate == under(points, sizes, [Threshold(LEVEL, absolute=False)])[0]
-    assert all(0 <= step.above_before <= 1 for step in steps)
-
-
-def test_a_look_after_some_of_the_runs_finds_what_looks_after_all_of_them_find(points: list[Point]) -> None:
-    sizes = sizes_of(points)
-    all_of_them, places = narrowed(points, sizes), steps_shown(len(points), 5)
-    assert len(places) <= 6
-    assert places[-1] == len(points) - 1
-    assert narrowed(points, sizes, places=places) == tuple(all_of_them[place] for place in places)
-
-
-def test_nothing_seen_says_nothing() -> None:
-    assert narrowed([], [8, 16]) == ()
-    (found,) = under([], [8, 16], [Threshold(LEVEL, absolute=False)])
-    assert (found.value, found.low, found.high) == (None, None, None)
 
 
 def test_on_recorded_runs_curve_and_transition_agree() -> None:

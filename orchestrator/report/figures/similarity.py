@@ -168,11 +168,6 @@ def pairs(answer: Answer, runs: Sequence[RunRecord]) -> tuple[Pair, ...]:
     return tuple(_pair(answer, mix, [run for run in kept if run.config.label == mix.mix]) for mix in answer.mixes)
 
 
-def similarity_of(run: RunRecord) -> NDArray[np.float64] | None:
-    """The cosine similarities a run left, itself or through a probe; None without any, and for damaged arrays."""
-    return _similarity(run)[0]
-
-
 def similarities_figure(answer: Answer, runs: Sequence[RunRecord], title: str = "") -> Figure | None:
     """A row for each mix: similarities and principal components below its transition, and the same above it.
 

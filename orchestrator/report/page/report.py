@@ -64,8 +64,7 @@ def page(content: PageContent) -> str:
         figures=_figures(content),
         structures=held,
         held_words=told(held, content.answer.words),
-        explorer=explorer_data(spec, content.answer, content.runs),
-        thresholds=table.threshold_table(content.answer, spec.make_family()),
+        explorer=explorer_data(content.answer, content.runs),
         compared=any(mix.synergy_total is not None for mix in content.answer.mixes),
         races=[
             (found.mix, str(found.size), str(found.pairs), _speed_up(found.spent), _speed_up(found.seconds))

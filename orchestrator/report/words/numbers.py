@@ -30,11 +30,6 @@ def exact(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else number(value)
 
 
-def compared(ratio: float) -> str:
-    """``1.8x more`` for a ratio of 0.55, ``3.6x fewer`` for one of 3.6."""
-    return f"{times(1 / ratio)} more" if ratio < 1 else f"{times(ratio)} fewer"
-
-
 def times(ratio: float) -> str:
     """``2.8x``."""
     return f"{bare(ratio)}x"
