@@ -1,4 +1,4 @@
-"""Contents of the records of sweeps, runs and tunings: pure values, which a tracker copies into its store.
+"""Contents of the records of sweeps and runs: pure values, which a tracker copies into its store.
 
 Names are stable, for sorting, filtering and charts:
 
@@ -12,20 +12,13 @@ Names are stable, for sorting, filtering and charts:
   asymptote), the same with ``_parameters`` or ``_core_parameters`` behind them, with ``_absolute`` (at accuracy 0.8),
   with ``/TASK`` for the other tasks; ``p_above``, ``p_below``; ``fit.midpoint``, ``fit.slope``, ``fit.floor``,
   ``fit.asymptote``; ``synergy``, ``synergy_low``, ``synergy_high`` (in all parameters), ``synergy_core`` ....
-* tunings (``kind`` = ``tuning``), one a tuned mix: parameters ``mix``, ``target``, ``sizes``, ``found`` (better
-  settings than those as written, or none), ``tuned.SETTING`` and the settings it began from; metrics over trials
-  ``score`` (orchestrator/tuning/objective.py), ``learned`` and ``runs`` (how many of how many runs learned) and
-  ``value/SETTING``.
-* sweeps (``kind`` = ``sweep``): the metrics of a transition's first line and its synergy as ``transition/MIX`` ....
-
 A censored or unknown value is left out. ``+`` in a mix is written ``.`` in metric names, which may not hold a plus.
-MLflow adds ``system/NAME``, how busy the driver's machine was.
 
 Artifacts: of a run ``arrays.npz`` (what its family keeps of the model), ``probes/PROBE.npz``, and for the first seed of
 each size a picture ``ARRAY.png`` of every array that has one (orchestrator/report/figures/runs.py), or
-``traceback.txt``; of a transition ``curve.png``, ``runs.csv`` (its runs) and ``transition.json`` (points, curves,
-probabilities and estimates); of a sweep ``report.html``, ``transitions.png`` and ``.svg``, ``answer.txt`` and
-``.json``, ``environment.json`` and ``search_space.yaml``, which ``run`` takes as it is.
+``traceback.txt``; of a transition ``curve.png`` and ``transition.json`` (points, curves, probabilities and estimates);
+of a sweep ``report.html``, ``transitions.png`` and ``.svg``, ``answer.json`` and ``search_space.yaml``, which ``run``
+takes as it is.
 """
 
 from __future__ import annotations
@@ -47,9 +40,6 @@ from orchestrator.report.words import numbers
 from orchestrator.space.settings import flatten, plain_settings
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import LEVEL
-from orchestrator.tuning.objective import LEARNED, SURE, learned_of
-from orchestrator.tuning.study import Tuning
-from orchestrator.tuning.words import NOTHING_BETTER, values_text
 from trainables.base import Status
 
 NO_METRICS = frozenset({"size", "seed", "steps_factor", "accuracy", "floor"})
@@ -110,7 +100,6 @@ def sweep_content(sweep: Sweep) -> Content:
         note=sweep_note(sweep),
         texts={
             "search_space.yaml": spec.to_yaml(),
-            "environment.json": json.dumps(sweep.environment, indent=2, sort_keys=True),
         },
     )
 
@@ -161,33 +150,6 @@ def run_content(sweep: Sweep, run: RunRecord) -> Content:
     )
 
 
-def tuning_content(sweep: Sweep, tuning: Tuning) -> Content:
-    """The record of one mix's tuning; a step is a trial."""
-    spec, samples = sweep.spec, []
-    for place, trial in enumerate(tuning.trials):
-        if trial.score is not None:
-            named = {"score": trial.score, "learned": float(learned_of(trial.runs)), "runs": float(len(trial.runs))}
-            named |= {f"value/{path}": value for path, value in trial.values.items()}
-            samples += [Sample(name, value, place, (place + 1) / len(tuning.trials)) for name, value in named.items()]
-    identity = {
-        "mix": tuning.mix,
-        "target": spec.target,
-        "family": spec.family,
-        "sizes": ", ".join(map(str, tuning.sizes)),
-        "found": "better settings" if tuning.best.settings else NOTHING_BETTER,
-        **{f"tuned.{path}": str(value) for path, value in tuning.best.settings.items()},
-    }
-    return Content(
-        name=f"tuning {tuning.mix}",
-        tags={"kind": "tuning", "sweep": sweep.id, "mix": tuning.mix, "study": tuning.key},
-        params=with_settings(spec, identity),
-        samples=tuple(samples),
-        note=_tuning_note(sweep, tuning),
-        texts={"trials.json": json.dumps(tuning.to_json(), indent=1)},
-        seconds=tuning.seconds,
-    )
-
-
 def metric_name(text: str) -> str:
     """``add+prod`` as a metric's name: ``add.prod``."""
     return re.sub(r"[^\w.\- /]", "_", text.replace("+", "."))
@@ -219,8 +181,8 @@ def experiment_note(spec: SweepSpec) -> str:
     return f"""**{spec.question}**
 
 One run a sweep (tag `kind` = `sweep`). Nested in it: one for every {spec.family_class.words.run} (`run`) and one for
-every mix's transition (`transition`). The views *Transitions*, *Runs* and *Sweeps* list each kind with the columns that
-matter; or search for `tags.kind = "transition"` and sort by `transition`, `low`, `high` and `synergy`.
+every mix's transition (`transition`). The views *Transitions* and *Runs* list each kind with the columns that matter;
+or search for `tags.kind = "transition"` and sort by `transition`, `low`, `high` and `synergy`.
 """
 
 
@@ -253,18 +215,4 @@ def _run_note(about: Sweep, record: RunRecord, parameters: float) -> str:
 
 `accuracy/...` is {words.score} at every evaluation, `measure/...` what else was measured, `probe/...` the results of
 probes. `arrays.npz` holds what was kept of it, `probes/` the arrays of probes.
-"""
-
-
-def _tuning_note(about: Sweep, found: Tuning) -> str:
-    """Description of a mix's tuning."""
-    axis, sizes = about.spec.size_axis, " and ".join(map(str, found.sizes))
-    outcome = values_text(found.best.settings) if found.best.settings else NOTHING_BETTER
-    return f"""Before the sweep `{about.id}` began, `{found.mix}` was tuned with {len(found.trials)} trials at
-{axis} {sizes}: **{outcome}**.
-
-A run learned if `{about.spec.target}` reached accuracy {LEARNED} on the validation tuples. Trials are ranked by how
-many of their runs learned, then by how soon. The settings as written, the first trial, stay unless another is learned
-by a larger share of runs with a probability of {SURE:.0%}. The seeds are none of the sweep's, and the test tuples were
-not looked at. `trials.json` holds every trial and run.
 """

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -21,11 +21,10 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, Run, RunTag, ViewType
 from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
-from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from orchestrator.home.run_files import read_origin
-from orchestrator.home.sweeps import FIGURE, RunRecord, Sweep
+from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.record import content, transition_content, views
 from orchestrator.record.content import Content
 from orchestrator.record.recorder import Ending, Tracker
@@ -40,9 +39,8 @@ from orchestrator.record.store import (
     store_errors,
 )
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.runs import save_pictures
-from orchestrator.report.figures.style import save, save_both
+from orchestrator.report.figures.style import save
 from orchestrator.report.figures.transitions import curve_figure
 from trainables.base import Status
 
@@ -51,48 +49,33 @@ NOTE = "mlflow.note.content"
 KIND = "mlflow.experimentKind"
 """The tag by which MLflow's page tells training runs from traces of language models."""
 DIGEST = "digest"
-SO_FAR = "so far"
 CURVE = "curve.png"
 ENDINGS = {Ending.FINISHED: "FINISHED", Ending.INTERRUPTED: "KILLED", Ending.FAILED: "FAILED"}
 METRICS_A_CALL, PARAMS_A_CALL = 900, 100
 """MLflow takes 1000 metrics, parameters and tags in one call, at most 100 of them parameters and 100 tags."""
 LONGEST_PARAM, LONGEST_TAG = 6000, 5000
-QUIET = {
-    "alembic": logging.WARNING,
-    "mlflow.store.db.utils": logging.CRITICAL,
-    "mlflow.system_metrics.system_metrics_monitor": logging.CRITICAL,
-}
+QUIET = {"alembic": logging.WARNING, "mlflow.store.db.utils": logging.CRITICAL}
 """Loggers that narrate migrations, or repeat what the recorder reports."""
 
 
 class MlflowTracker(Tracker):
-    """Keeps sweeps in an MLflow store; the first record touches it first.
+    """Keeps sweeps in an MLflow store; the first record touches it first."""
 
-    ``measuring`` lets MLflow's own monitor record how busy this machine is (``system/...``) from :meth:`begin` to
-    :meth:`end`.
-    """
-
-    def __init__(self, store: Store, *, measuring: bool = False) -> None:
+    def __init__(self, store: Store) -> None:
         self.store = store
         settle_client()
-        self._measuring = measuring
-        self._monitor: SystemMetricsMonitor | None = None
         self._experiments: dict[str, str] = {}
         """Ids of experiments by name."""
         self._sweeps: dict[str, str] = {}
         self._nested: dict[str, dict[tuple[str, str], dict[str, str]]] = {}
         """Records in each sweep, by kind and key or mix: their runs' ids and digests. The digest is ``""`` for one that
-        a crash left half written, :data:`SO_FAR` for a provisional one. Read again after a failure."""
+        a crash left half written. Read again after a failure."""
         self._ended_ms: dict[str, int] = {}
         """End of each sweep's last run: the same at every replay."""
 
     def begin(self, sweep: Sweep) -> None:
         with self._storing(sweep):
             self._begin(sweep)
-            if self._measuring and self._monitor is None:
-                run_id = self._sweeps[sweep.id]
-                self._monitor = SystemMetricsMonitor(run_id, resume_logging=True, tracking_uri=self.store.uri)  # type: ignore[no-untyped-call]
-                self._monitor.start()  # type: ignore[no-untyped-call]
 
     def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
         with self._storing(sweep):
@@ -102,35 +85,16 @@ class MlflowTracker(Tracker):
             end_ms = _ms(origin.ended) if origin else at_ms
             self._keep(sweep, content.run_content(sweep, run), end_ms, partial(_pictures, sweep, run), status)
 
-    def so_far(self, sweep: Sweep, answer: Answer) -> None:
-        with self._storing(sweep):
-            for mix in answer.mixes:
-                if mix.runs:
-                    self._provisional(sweep, transition_content.provisional_content(sweep, answer, mix))
-            said = f"so far: {transition_content.answer_words(answer)}"
-            self._client.set_tag(self._sweep_run(sweep), "answer", said[:LONGEST_TAG])
-
     def end(self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path] = ()) -> None:
         with self._storing(sweep):
-            if self._monitor is not None:
-                self._monitor.finish()  # type: ignore[no-untyped-call]
-                self._monitor = None
             run_id, end_ms = self._sweep_run(sweep), self._ended_ms.get(sweep.id, _ms(sweep.created))
             for mix in answer.mixes:
                 if mix.runs:
                     recorded = transition_content.transition_content(sweep, answer, mix)
                     self._keep(sweep, recorded, end_ms, partial(_curve, sweep, answer, mix))
             recorded = transition_content.answer_content(sweep, answer, ending)
-            known = self._client.get_run(run_id).data.tags.get(DIGEST) == recorded.digest
-            # Metrics cannot be taken back, so only a finished answer becomes one, and each answer once.
-            samples = recorded.samples if ending is Ending.FINISHED and not known else ()
-            with tempfile.TemporaryDirectory() as drawn:
-                kept = {path.name: path for path in files}
-                if FIGURE not in kept and not known:
-                    figure = main_figure(sweep.spec, answer)
-                    kept |= {path.name: path for path in save_both(figure, Path(drawn), Path(FIGURE).stem)}
-                self._fill(run_id, replace(recorded, samples=samples, files=kept), end_ms, end_ms)
-            tags = {**recorded.tags, NOTE: recorded.note, DIGEST: recorded.digest}
+            self._fill(run_id, replace(recorded, files={path.name: path for path in files}), end_ms, end_ms)
+            tags = {**recorded.tags, NOTE: recorded.note}
             self._client.log_batch(run_id, tags=[RunTag(key, value[:LONGEST_TAG]) for key, value in tags.items()])
             self._client.set_terminated(run_id, ENDINGS[ending], end_ms)
 
@@ -157,26 +121,11 @@ class MlflowTracker(Tracker):
         nested: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
         for other in there:
             digest = other.data.tags.get(DIGEST, "")
-            whole = other.info.status in ENDINGS.values() or digest == SO_FAR
+            whole = other.info.status in ENDINGS.values()
             nested[_identity(other.data.tags)][other.info.run_id] = digest if whole else ""
         self._save_views(sweep)
         self._sweeps[sweep.id], self._nested[sweep.id] = run.info.run_id, nested
-        for tuning in sweep.tunings:
-            self._keep(sweep, content.tuning_content(sweep, tuning), _ms(sweep.created))
         return self._sweeps[sweep.id]
-
-    def _provisional(self, sweep: Sweep, recorded: Content) -> None:
-        """Bring the provisional record of a transition up to date, or begin it. It stays running, so that the final
-        record replaces it."""
-        now_ms, parent = _ms(datetime.now(UTC).isoformat()), self._sweep_run(sweep)
-        held = self._nested[sweep.id][_identity(recorded.tags)]
-        if SO_FAR not in held.values():
-            run = self._create(sweep, recorded, {MLFLOW_PARENT_RUN_ID: parent, DIGEST: SO_FAR}, now_ms)
-            held[run.info.run_id] = SO_FAR
-        run_id = next(run_id for run_id, digest in held.items() if digest == SO_FAR)
-        tags = {**recorded.tags, NOTE: recorded.note}
-        metrics = [Metric(each.name, each.value, now_ms, each.step) for each in recorded.samples]
-        self._client.log_batch(run_id, metrics, tags=[RunTag(*pair) for pair in tags.items()])
 
     def _keep(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -13,15 +12,11 @@ from pathlib import Path
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.record.store import Store, StoreError
 from orchestrator.report.answer import Answer
-from orchestrator.report.answer import answer as judged
-from trainables.base import Outcome, RunConfig
 
 RETRY_S = 30.0
 """Pause after a record that could not be written."""
 MOST_WAITING = 200
 """Records waiting for a working store beyond which it is slower than the sweep: 10 to 30 s of writing."""
-SO_FAR_EVERY_S = 60.0
-"""Shortest time between two provisional answers in the record."""
 
 
 class Ending(StrEnum):
@@ -49,10 +44,6 @@ class Tracker(ABC):
         """Record a run that ended, with the files in its directory."""
 
     @abstractmethod
-    def so_far(self, sweep: Sweep, answer: Answer) -> None:
-        """Record the provisional answer of a sweep in progress. A later call, or :meth:`end`, replaces it."""
-
-    @abstractmethod
     def end(self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path] = ()) -> None:
         """Record the answer of a sweep. A later call for the same sweep replaces it."""
 
@@ -72,7 +63,6 @@ class Recorder:
         self._calls: deque[Callable[[Tracker], None]] = deque()
         self._changed = threading.Condition()
         self._closed = False
-        self._so_far_at = time.monotonic()
         self._failure = ""
         self._thread = threading.Thread(target=self._work, name="recorder", daemon=True)
         self._thread.start()
@@ -84,15 +74,6 @@ class Recorder:
     def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
         """Queue :meth:`Tracker.run_ended`."""
         self._put(lambda tracker: tracker.run_ended(sweep, run))
-
-    def so_far(self, sweep: Sweep, outcomes: Callable[[], Sequence[tuple[RunConfig, Outcome]]]) -> None:
-        """Queue :meth:`Tracker.so_far`, at most once every :data:`SO_FAR_EVERY_S` and only if no record waits. The
-        answer is computed in the recorder's thread."""
-        now = time.monotonic()
-        if now - self._so_far_at >= SO_FAR_EVERY_S and not self.waiting:
-            self._so_far_at = now
-            known = outcomes()
-            self._put(lambda tracker: tracker.so_far(sweep, judged(sweep.spec, known)))
 
     def end(self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path] = ()) -> None:
         """Queue :meth:`Tracker.end`."""
@@ -162,6 +143,6 @@ def recorder_of(store: Store) -> Recorder:
     def open_tracker() -> Tracker:
         from orchestrator.record.mlflow_tracker import MlflowTracker  # MLflow takes 2 s to import.
 
-        return MlflowTracker(store, measuring=True)
+        return MlflowTracker(store)
 
     return Recorder(open_tracker)

@@ -28,7 +28,7 @@ USERNAME, PASSWORD, TOKEN = "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWOR
 DATABASE, ARTIFACTS = "mlflow.db", "artifacts"
 TIMEOUT_S = 4.0
 """Longest wait for a database to answer."""
-PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
+POSTGRESQL_PORT = 5432
 NO_LOGIN, NO_PERMISSION = 401, 403
 ROWS_A_PAGE = 1000
 """Most runs that MLflow answers at once."""
@@ -90,12 +90,12 @@ def check(store: Store) -> None:
         _check_server(store)
     elif store.scheme == "sqlite":
         _check_sqlite(store)
-    elif store.scheme in PORTS:
-        _check_port(store, PORTS[store.scheme])
-    elif store.scheme != "databricks":
+    elif store.scheme == "postgresql":
+        _check_port(store, POSTGRESQL_PORT)
+    else:
         raise UserError(
             f"{VARIABLE} is {store.shown!r}, which cannot hold sweeps. Allowed: http(s)://host:port of an MLflow "
-            f"server, sqlite:////absolute/path/{DATABASE}, {', '.join(f'{name}://' for name in PORTS)}, databricks."
+            f"server, sqlite:////absolute/path/{DATABASE}, postgresql://..."
         )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -20,11 +18,8 @@ from orchestrator.report.words.verdicts import (
     sentence,
     sentences,
     size_words,
-    verdict_line,
     verdict_lines,
 )
-from orchestrator.search.base import Request
-from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import LEVEL, Transition
 
 SIZES = ("transition", "low", "high")
@@ -71,22 +66,7 @@ def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
         params=with_settings(spec, identity, spec.recipe_settings.get(mix.recipe)),
         samples=finite(tuple(Sample(name, value) for name, value in metrics.items())),
         note=_transition_note(sweep, answer, mix),
-        texts={
-            "runs.csv": _runs_table(spec, mix),
-            "transition.json": json.dumps(asdict(mix), indent=1),
-        },
-    )
-
-
-def provisional_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
-    """The provisional record of a transition: tags and metrics only, which may change. A step is a run."""
-    metrics = _metrics(named(rows(answer), mix.mix), MAIN_METRICS)
-    return Content(
-        name=f"transition {mix.mix} (so far)",
-        tags={"kind": "transition", "sweep": sweep.id, "mix": mix.mix, "provisional": "yes", **words(answer, mix)},
-        params={},
-        samples=finite(tuple(Sample(name, value, mix.runs) for name, value in metrics.items())),
-        note=f"What {mix.runs} runs say so far; the sweep goes on.\n\n{verdict_line(answer, mix)}",
+        texts={"transition.json": json.dumps(asdict(mix), indent=1)},
     )
 
 
@@ -114,41 +94,19 @@ def answer_words(answer: Answer) -> str:
 
 def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
     """Additions to a sweep's record when it ends."""
-    metrics: dict[str, float] = {}
-    for row in rows(answer):
-        if row.is_target:
-            metrics |= _metrics(row, MAIN_METRICS, f"/{metric_name(row.mix)}")
     text = plain(answer_table(answer), next_step(sweep.spec, answer))
     return Content(
         name=sweep.id,
         tags={"state": state, "answer": answer_words(answer)},
         params={},
-        samples=finite(tuple(Sample(name, value) for name, value in metrics.items())),
         note=_ended_note(sweep, text, state),
-        texts={"answer.txt": text + "\n", "answer.json": json.dumps(asdict(answer), indent=1)},
+        texts={"answer.json": json.dumps(asdict(answer), indent=1)},
     )
 
 
 def _seeds(found: Transition) -> str:
     """Seeds that learned of those tried, by size: ``0/2 at 12, 4/4 at 36``."""
     return ", ".join(f"{share.learned}/{share.tried} at {share.size}" for share in found.shares) or "none tried"
-
-
-def _runs_table(spec: SweepSpec, mix: MixAnswer) -> str:
-    """The runs of a transition as CSV: one line a run, with its key and the accuracy of every task."""
-    family, table = spec.make_family(), io.StringIO()
-    by_task = [{(point.size, point.seed): point for point in task.transition.points} for task in mix.tasks]
-    lines = csv.writer(table, lineterminator="\n")
-    columns = [f"{kind}/{task.task}" for task in mix.tasks for kind in ("test_accuracy", "floor")]
-    lines.writerow([spec.size_axis, "parameters", "core_parameters", "seed", *columns, "run_key"])
-    for size, seed in by_task[0]:
-        counts = family.parameters(size)
-        values = [value for points in by_task for value in (points[size, seed].accuracy, points[size, seed].floor)]
-        key = family.key(spec.config(Request(mix.mix, size, seed)))
-        lines.writerow(
-            [size, f"{counts.total:.0f}", f"{counts.core:.0f}", seed, *(f"{value:.6g}" for value in values), key]
-        )
-    return table.getvalue()
 
 
 def _metrics(row: Row, names: Sequence[str], behind: str = "") -> dict[str, float]:
@@ -173,7 +131,7 @@ def _transition_note(about: Sweep, answer: Answer, mix: MixAnswer) -> str:
 
 {saves}
 
-`curve.png` shows the runs and the posterior. `runs.csv` lists the runs with their keys (tag `run_key`).
-`transition.json` holds all estimates: for each task its points, the probability of every size (`density`) and the curve
+`curve.png` shows the runs and the posterior. `transition.json` holds all estimates: for each task its points, the
+probability of every size (`density`) and the curve
 `floor + (asymptote - floor) / (1 + exp(-slope (ln {answer.size_axis} - midpoint)))` (`fit`).
 """

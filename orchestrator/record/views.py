@@ -7,10 +7,8 @@ leaves out a card if no record shown has its metric.
 
 from __future__ import annotations
 
-import base64
 import json
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -29,7 +27,6 @@ RUNS = "runs"
 LETTER, ROOM = 8, 40
 """Pixels of a letter in a column's head and of the head's icons, so that the head can be read whole."""
 WORDY = {
-    "answer": 520,
     "seeds_learned": 260,
     "sweep": 260,
     "mix": 120,
@@ -39,16 +36,8 @@ WORDY = {
 }
 """Widths of columns whose values are words, in pixels."""
 
-MOST_BARS = 4
-"""Mixes with a chart in the view of sweeps."""
-LONGEST = 5000
-"""Characters that MLflow takes as the value of an experiment's tag."""
-ROOM_FOR_NAME = 200
-"""Characters of these for all but the state."""
-DEFLATED = "deflate;"
-"""Prefix of a state that the page has compressed."""
-
-
+MOST_TASKS = 12
+"""Tasks with a column of accuracies: MLflow takes 5000 characters as the value of an experiment's tag."""
 OURS: Final = "chosen"
 """Key of our section of charts."""
 GENERATED: Final = {"generated": "Model metrics", "system": "System metrics"}
@@ -95,51 +84,59 @@ def points(title: str, x: str, y: str) -> Chart:
 
 @dataclass(frozen=True)
 class View:
-    """Records of one ``kind`` with these ``columns``, named as in MLflow's queries, sorted by ``sort``; and the
-    ``charts`` of its *Chart view*."""
+    """The records of the kind that ``key`` is the plural of, sorted by ``sort``. ``columns`` are named as in MLflow's
+    queries; ``charts`` are those of its *Chart view*."""
 
     key: str
-    name: str
-    kind: str
     columns: tuple[str, ...]
     sort: str
-    ascending: bool = True
-    charts: tuple[Chart, ...] = ()
+    charts: tuple[Chart, ...]
+
+    @property
+    def name(self) -> str:
+        """The view's name on the page."""
+        return self.key.capitalize()
 
     def state(self) -> dict[str, object]:
         """The state of the page."""
+        sections = [{"uuid": OURS, "name": self.name, "display": True, "isReordered": True}]
+        sections += [
+            {"uuid": uuid, "name": each, "display": False, "isReordered": True} for uuid, each in GENERATED.items()
+        ]
+        cards = [
+            {"uuid": f"{OURS}-{place}", "metricSectionId": OURS, "runsCountToCompare": MOST_RUNS, **chart}
+            for place, chart in enumerate(self.charts)
+        ]
         return {
-            "searchFilter": f'tags.kind = "{self.kind}"',
+            "searchFilter": f'tags.kind = "{self.key.removesuffix("s")}"',
             "orderByKey": self.sort,
-            "orderByAsc": self.ascending,
+            "orderByAsc": True,
             "selectedColumns": self.columns,
             "columnOrder": self.columns,
             "columnWidths": {column: _width(column) for column in self.columns},
-            **_chart_state(self.name, self.charts),
+            "compareRunSections": sections,
+            "compareRunCharts": cards,
+            "isAccordionReordered": True,
+            "runsHiddenMode": ALL_RUNS,
         }
 
 
 def views(sweep: Sweep) -> list[View]:
-    """The views of an experiment whose newest sweep this is: one for each kind of record.
+    """The views of an experiment whose newest sweep this is.
 
-    Transitions and runs are sorted by a metric: only then does the page list them flat, not nested in their sweeps.
-    Columns that identify a run come first: MLflow's Assistant covers a quarter of the page.
+    Both are sorted by a metric: only then does the page list them flat, not nested in their sweeps. Columns that
+    identify a run come first: MLflow's Assistant covers a quarter of the page.
     """
     spec = sweep.spec
-    mixes = [metric_name(mix.name) for mix in spec.mixes]
-    compared = [mix for mix in spec.mixes if spec.family_class.compares_mixes and mix != spec.baseline]
+    compared = spec.family_class.compares_mixes and len(spec.mixes) > 1
     tasks = sorted({task for mix in spec.mixes for task in mix.tasks}, key=lambda task: (task != spec.target, task))
-    shown = spec.mixes[:MOST_BARS]
     found = ("transition", "low", "high", *(["synergy"] if compared else []), "runs")
     said = ("mix", "found", *(["saving"] if compared else []), "found_parameters", "seeds_learned", "sweep")
     counted, score = spec.family_class.words.parameters, spec.family_class.words.score
-    accuracies = [f"test_accuracy/{metric_name(task)}" for task in tasks]
-    answers = (*(f"transition/{mix}" for mix in mixes), *(f"synergy_low/{metric_name(mix.name)}" for mix in compared))
+    accuracies = [f"test_accuracy/{metric_name(task)}" for task in tasks[:MOST_TASKS]]
     return [
         View(
             TRANSITIONS,
-            "Transitions",
-            "transition",
             (*_tags(*said), *_metrics(*found)),
             "metrics.`transition`",
             charts=(
@@ -152,8 +149,6 @@ def views(sweep: Sweep) -> list[View]:
         ),
         View(
             RUNS,
-            "Runs",
-            "run",
             (
                 *_params("mix", spec.size_axis),
                 *_metrics(accuracies[0]),
@@ -167,22 +162,6 @@ def views(sweep: Sweep) -> list[View]:
                 curves(f"{spec.target}: {score} by step", f"accuracy/{metric_name(spec.target)}"),
                 curves("loss by step", "loss"),
                 bars("seconds", "seconds"),
-            ),
-        ),
-        View(
-            "sweeps",
-            "Sweeps",
-            "sweep",
-            (*_tags("state", "answer"), *_params("profile", "search.method"), *_metrics(*answers)),
-            "attributes.start_time",
-            ascending=False,
-            charts=(
-                *(bars(f"{mix.name}: {spec.size_axis}", f"transition/{metric_name(mix.name)}") for mix in shown),
-                *(
-                    bars(f"{mix.name}: times fewer {counted}", f"synergy/{metric_name(mix.name)}")
-                    for mix in shown
-                    if mix in compared
-                ),
             ),
         ),
     ]
@@ -214,34 +193,13 @@ def tags(sweep: Sweep, held: Mapping[str, str]) -> dict[str, str]:
     for place, view in enumerate(views(sweep)):
         # The page lists the latest first.
         at = made - place
-        told = {"name": view.name, "createdAt": at, "updatedAt": at, "state": _written(view.state())}
+        told = {
+            "name": view.name,
+            "createdAt": at,
+            "updatedAt": at,
+            "state": json.dumps(view.state(), separators=(",", ":")),
+        }
         kept = json.loads(held[TAG + view.key]) if TAG + view.key in held else None
         if kept is None or kept["createdAt"] < at:
             wanted[TAG + view.key] = json.dumps(told)
     return wanted
-
-
-def _written(state: Mapping[str, object]) -> str:
-    """A state as JSON, compressed if it is too long for a tag."""
-    plain = json.dumps(state, separators=(",", ":"))
-    if len(json.dumps(plain)) < LONGEST - ROOM_FOR_NAME:
-        return plain
-    return DEFLATED + base64.b64encode(zlib.compress(plain.encode())).decode()
-
-
-def _chart_state(name: str, charts: Sequence[Chart]) -> dict[str, object]:
-    """The charts in a view's state, in a section of this ``name``."""
-    sections = [{"uuid": OURS, "name": name, "display": True, "isReordered": True}]
-    sections += [
-        {"uuid": uuid, "name": each, "display": False, "isReordered": True} for uuid, each in GENERATED.items()
-    ]
-    cards = [
-        {"uuid": f"{OURS}-{place}", "metricSectionId": OURS, "runsCountToCompare": MOST_RUNS, **chart}
-        for place, chart in enumerate(charts)
-    ]
-    return {
-        "compareRunSections": sections,
-        "compareRunCharts": cards,
-        "isAccordionReordered": True,
-        "runsHiddenMode": ALL_RUNS,
-    }

@@ -188,7 +188,6 @@ class _Drive(Observer):
         request = entry.request
         arm = f"{request.mix}, phase {request.phase}" if request.phase else request.mix
         self._view.run_ended(arm, request.size, request.seed, ended_words(entry, self._sweep.spec.target))
-        self._recorder.so_far(self._sweep, self._outcomes)
 
     def _campaign(self, engine: Engine, known: Sequence[Ended]) -> Campaign:
         searcher = searcher_of(self._sweep.spec, [(entry.request, entry.outcome) for entry in known])

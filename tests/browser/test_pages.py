@@ -133,7 +133,7 @@ def test_the_saved_view_compares_transitions(site: Site, page: Page) -> None:
     page.wait("2 matching runs", "Transitions\n", "transition add+prod", "\nmix\n", "\nfound\n", "above 8")
 
 
-@pytest.mark.parametrize(("view", "charts"), [("transitions", 5), ("runs", 4), ("sweeps", 3)])
+@pytest.mark.parametrize(("view", "charts"), [("transitions", 5), ("runs", 4)])
 def test_saved_views_open_on_the_charts_that_matter(site: Site, page: Page, view: str, charts: int) -> None:
     """All of the view's charts are of metrics that are recorded: MLflow leaves out others, and counts the rest."""
     experiment = site.experiment if view == "runs" else site.telling  # The test family does not count its seconds.
@@ -166,11 +166,6 @@ def test_a_run_shows_its_embeddings(site: Site, page: Page) -> None:
     page.open(site.of(pictured, "/artifacts/similarity.png"))
     page.wait("similarity.png", "arrays.npz")
     page.wait_for("[...document.images].some(image => image.naturalWidth > 900)")
-
-
-def test_a_transition_shows_its_table_of_runs(site: Site, page: Page) -> None:
-    page.open(site.of(site.transitions[0], "/artifacts/runs.csv"))
-    page.wait("transition.json", "test_accuracy/add", "run_key")
 
 
 def test_two_transitions_are_compared(site: Site, page: Page) -> None:

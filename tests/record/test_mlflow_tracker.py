@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import shutil
-import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,11 +19,10 @@ from pydantic import TypeAdapter
 from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.record.mlflow_tracker import MlflowTracker, remove_sweep
 from orchestrator.record.recorder import Ending
-from orchestrator.record.store import DATABASE, Store, StoreError, choose
+from orchestrator.record.store import DATABASE, Store, choose
 from orchestrator.report.answer import Answer, answer
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.validation import parse
-from tests.objects import object_store
 from tests.record.samples import Finished, finish
 from tests.report.samples import make_spec
 from trainables.base import Status
@@ -109,24 +105,11 @@ def test_the_sweep_says_what_it_asked_and_found(kept: Record) -> None:
     assert sweep.data.tags["env.git.commit"] == "a1b2c3"
     assert sweep.data.tags["env.versions.torch"] == "2.13.0"
     assert sweep.data.tags["state"] == "finished"
-    assert {
-        "answer.json",
-        "answer.txt",
-        "environment.json",
-        "search_space.yaml",
-        "transitions.png",
-        "transitions.svg",
-    } <= kept.artifacts(sweep)
+    assert kept.artifacts(sweep) == {"answer.json", "search_space.yaml"}
     assert TypeAdapter(Answer).validate_python(json.loads(kept.text(sweep, "answer.json"))) == kept.finished.answer
-    assert kept.text(sweep, "answer.txt").startswith("add: size at 80% of the asymptote")
     note = sweep.data.tags["mlflow.note.content"]
     assert make_spec().question in note
     assert "add: size at" in note
-    for mix in kept.finished.answer.mixes:
-        name = mix.mix.replace("+", ".")
-        assert sweep.data.metrics[f"runs/{name}"] == mix.runs
-        value = mix.target.transition.relative.value
-        assert sweep.data.metrics.get(f"transition/{name}") == (None if value is None else pytest.approx(value))
 
 
 def test_the_resolved_search_space_reproduces_the_sweep(kept: Record) -> None:
@@ -247,7 +230,7 @@ def test_a_transition_run_holds_the_curve(kept: Record) -> None:
     assert run.data.metrics["fit.asymptote"] == pytest.approx(found.fit.asymptote)
     assert run.data.metrics["p_above"] == pytest.approx(found.p_above)
     assert (run.data.metrics["runs"], run.data.metrics["failed"]) == (3, 1)
-    assert kept.artifacts(run) == {"curve.png", "runs.csv", "transition.json"}
+    assert kept.artifacts(run) == {"curve.png", "transition.json"}
     told = {task["task"]: task for task in json.loads(kept.text(run, "transition.json"))["tasks"]}
     assert [point["size"] for point in told["add"]["transition"]["points"]] == [16, 32, 64]
     assert told["add"]["transition"]["fit"]["slope"] == pytest.approx(found.fit.slope)
@@ -257,36 +240,15 @@ def test_a_transition_run_holds_the_curve(kept: Record) -> None:
     assert told["add"]["total"]["low"] == pytest.approx(mix.target.total.low)
 
 
-def test_a_transition_names_the_runs_it_rests_on(kept: Record) -> None:
-    run = kept.one(kind="transition", mix="add+prod")
-    lines = list(csv.DictReader(io.StringIO(kept.text(run, "runs.csv"))))
-    assert [(line["units"], line["parameters"], line["seed"]) for line in lines] == [
-        ("16", "272", "0"),
-        ("32", "1056", "0"),
-        ("64", "4160", "0"),
-    ]
-    for line in lines:
-        recorded = kept.one(kind="run", run_key=line["run_key"])
-        assert recorded.data.params["units"] == line["units"]
-        for task in ("add", "prod"):
-            assert recorded.data.metrics[f"test_accuracy/{task}"] == pytest.approx(
-                float(line[f"test_accuracy/{task}"]), abs=1e-5
-            )
-
-
 def test_the_page_knows_the_experiment_for_what_it_is(kept: Record) -> None:
     experiment = kept.client.get_experiment(experiment_id(kept.client))
     assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
+    views = [json.loads(said) for key, said in experiment.tags.items() if key.startswith("mlflow.sharedViewState.")]
+    assert {view["name"] for view in views} == {"Transitions", "Runs"}
     note = experiment.tags["mlflow.note.content"]
     assert make_spec().question in note
     query = note.partition("search for `")[2].partition("`")[0]
     assert len(kept.client.search_runs([experiment.experiment_id], f"{query} and tags.sweep = '{SWEEP}'")) == 2
-
-
-def test_the_experiment_has_its_views(kept: Record) -> None:
-    tags = kept.client.get_experiment(experiment_id(kept.client)).tags
-    named = {json.loads(value)["name"] for key, value in tags.items() if key.startswith("mlflow.sharedViewState.")}
-    assert named == {"Transitions", "Runs", "Sweeps"}
 
 
 def test_a_replay_leaves_one_record_each(kept: Record) -> None:
@@ -338,35 +300,12 @@ def test_an_interrupted_sweep_goes_on_and_replaces_its_answer(kept: Record, tmp_
     assert len(kept.runs(sweep.id, kind="run")) == 7
 
 
-def test_transitions_are_there_while_a_sweep_runs_and_give_way_to_the_final_ones(kept: Record, tmp_path: Path) -> None:
-    finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-live")
-    sweep = finished.sweep
-    tracker = MlflowTracker(kept.store)
-    tracker.begin(sweep)
-    outcomes = [(run.config, run.outcome) for run in finished.runs]
-    for count in (2, len(outcomes)):
-        tracker.so_far(sweep, answer(sweep.spec, outcomes[:count]))
-    early = kept.one(sweep.id, kind="transition", mix="add")
-    assert early.info.status == "RUNNING"
-    assert early.data.tags["provisional"] == "yes"
-    told = [each.value for each in kept.client.get_metric_history(early.info.run_id, "runs")]
-    assert told == [2, 3]
-    assert kept.one(sweep.id, kind="sweep").data.tags["answer"].startswith("so far: Undecided: add+prod")
-    record(tracker, finished)
-    final = kept.one(sweep.id, kind="transition", mix="add")
-    assert "provisional" not in final.data.tags
-    assert final.info.status == "FINISHED"
-    assert final.data.tags["found"] == early.data.tags["found"]
-    assert not kept.one(sweep.id, kind="sweep").data.tags["answer"].startswith("so far")
-
-
-def test_files_given_are_kept_and_the_figure_is_not_drawn_twice(kept: Record, tmp_path: Path) -> None:
+def test_files_given_are_kept(kept: Record, tmp_path: Path) -> None:
     finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-file")
     figure = tmp_path / "transitions.png"
     figure.write_bytes(b"the engine's own figure")
     MlflowTracker(kept.store).end(finished.sweep, finished.answer, Ending.FINISHED, [figure])
     run = kept.one(finished.sweep.id, kind="sweep")
-    assert "transitions.svg" not in kept.artifacts(run)
     assert kept.text(run, "transitions.png") == "the engine's own figure"
 
 
@@ -393,22 +332,6 @@ def test_long_curves_are_whole_and_values_no_chart_can_show_are_left_out(kept: R
     assert len(kept.client.get_metric_history(recorded.info.run_id, "accuracy/add")) == 1001
 
 
-def test_the_machine_is_measured_while_a_sweep_is_driven(
-    kept: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.1")
-    finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-busy")
-    tracker = MlflowTracker(kept.store, measuring=True)
-    tracker.begin(finished.sweep)
-    run_id = kept.one(finished.sweep.id, kind="sweep").info.run_id
-    until = time.monotonic() + 60
-    while len(measured := kept.client.get_metric_history(run_id, "system/cpu_utilization_percentage")) < 2:
-        assert time.monotonic() < until
-        time.sleep(0.1)
-    tracker.end(finished.sweep, finished.answer, Ending.FINISHED)
-    assert all(0 <= each.value <= 100 for each in measured)
-
-
 def test_a_deleted_sweep_leaves_no_record_and_no_artifact(empty: Path, tmp_path: Path) -> None:
     finished = finish(tmp_path / "sweeps")
     store = fresh_store(empty, tmp_path)
@@ -420,25 +343,6 @@ def test_a_deleted_sweep_leaves_no_record_and_no_artifact(empty: Path, tmp_path:
     assert not any(path.is_file() for path in (tmp_path / "artifacts").rglob("*"))
     assert remove_sweep(store, finished.sweep.spec.name, finished.sweep.id) == 0  # Again, without harm.
     assert remove_sweep(store, "no_such_space", finished.sweep.id) == 0
-
-
-def test_records_arrive_once_an_object_store_takes_them(
-    empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Artifacts go straight to a bucket, which fails at first."""
-    done, store = finish(tmp_path), Store(f"sqlite:///{tmp_path / DATABASE}", None)
-    shutil.copyfile(empty, tmp_path / DATABASE)
-    with object_store(monkeypatch) as objects:
-        monkeypatch.setenv("MLFLOW_S3_ENDPOINT_URL", objects.environment["AWS_ENDPOINT_URL"])
-        address, client = objects.bucket(), MlflowClient(store.uri)
-        client.create_experiment(done.sweep.spec.name, artifact_location=address)
-        tracker = MlflowTracker(store)
-        with objects.refusing(1.0), pytest.raises(StoreError, match="500"):
-            tracker.run_ended(done.sweep, done.runs[0])
-        assert not objects.keys(address)
-        tracker.run_ended(done.sweep, done.runs[0])
-        assert any(key.endswith("arrays.npz") for key in objects.keys(address))
-    assert len(Record(store, done, client).runs(kind="run")) == 1
 
 
 def snapshot(kept: Record) -> list[dict[str, Any]]:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from orchestrator.home.sweeps import RunRecord, Sweep
-from orchestrator.record import recorder as recorder_module
 from orchestrator.record.recorder import MOST_WAITING, Ending, Recorder, Tracker
 from orchestrator.record.store import StoreError
 from orchestrator.report.answer import Answer
@@ -29,9 +28,6 @@ class Notebook(Tracker):
 
     def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
         self._write(f"run {run.key}")
-
-    def so_far(self, sweep: Sweep, answer: Answer) -> None:
-        self._write(f"so far {sum(mix.runs for mix in answer.mixes)} runs")
 
     def end(self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path] = ()) -> None:
         self._write(f"end {ending}")
@@ -155,17 +151,3 @@ def test_a_tracker_that_cannot_be_opened_is_opened_again(finished: Finished) -> 
     opening.lasts = False
     assert recorder.close(10) == 0
     assert notebook.lines == expected
-
-
-def test_provisional_answers_are_recorded_now_and_then(finished: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder_module, "SO_FAR_EVERY_S", 600.0)
-    notebook, outcomes = Notebook(), [(run.config, run.outcome) for run in finished.runs]
-    recorder = Recorder(lambda: notebook)
-    recorder.so_far(finished.sweep, lambda: outcomes)  # Too early: the sweep has just begun.
-    with monkeypatch.context() as later:
-        later.setattr(recorder_module, "SO_FAR_EVERY_S", 0.0)
-        recorder.so_far(finished.sweep, lambda: outcomes)
-    for _ in range(5):
-        recorder.so_far(finished.sweep, lambda: outcomes)
-    assert recorder.close(30) == 0
-    assert notebook.lines == ["so far 6 runs"]

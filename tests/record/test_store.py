@@ -54,7 +54,6 @@ def test_the_variable_names_the_store(tmp_path: Path) -> None:
         ("https://ann:secret@tracker.example:5000/base?token=secret", "https://tracker.example:5000/base"),
         ("postgresql+psycopg2://ann:secret@db/mlflow?password=secret", "postgresql+psycopg2://db/mlflow"),
         ("sqlite:////data/mlflow.db", "sqlite:////data/mlflow.db"),
-        ("databricks", "databricks"),
         ("http://ann:p@ss@tracker", "http://tracker"),
     ],
 )
