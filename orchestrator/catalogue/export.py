@@ -21,10 +21,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.catalogue.reading import State, StoredSweep
+from orchestrator.catalogue.reading import StoredSweep
 from orchestrator.errors import UserError
 from orchestrator.home.files import whole_directory, write_whole
-from orchestrator.home.sweeps import REPORT
 from orchestrator.report.rows import rows
 from orchestrator.report.run_table import EXPORTED, MEASURE, columns_text, run_values
 from orchestrator.report.side_by_side import Compared
@@ -118,18 +117,6 @@ def write_report(stored: StoredSweep, path: Path) -> Path:
     return path
 
 
-def kept_report(stored: StoredSweep) -> Path:
-    """The report in a sweep's directory, written if a run, a probe or the program is newer than it, or the sweep has
-    not ended."""
-    path = stored.sweep.directory / REPORT
-    if stored.state is State.FINISHED and path.is_file():
-        program = [each for each in Path(__file__).parents[1].rglob("*") if each.suffix in (".py", ".j2")]
-        sources = (*program, stored.sweep.directory / "journal.jsonl", *(run.directory for run in stored.runs))
-        if path.stat().st_mtime >= max(each.stat().st_mtime for each in sources if each.exists()):
-            return path
-    return write_report(stored, path)
-
-
 def compared(sweeps: Sequence[StoredSweep]) -> list[Compared]:
     """Sweeps under names that tell them apart: space, variant and profile, and the id if that is not enough."""
     short = {
@@ -141,9 +128,3 @@ def compared(sweeps: Sequence[StoredSweep]) -> list[Compared]:
         Compared(label, each.answer, each.spec.name, each.spec.variant, each.spec.along, each.spec.place_along)
         for label, each in zip(labels, sweeps, strict=True)
     ]
-
-
-def by_place(found: Sequence[Compared]) -> list[Compared]:
-    """Variants along a number by that number, smallest first; others in the order given."""
-    known = [(each.place, at) for at, each in enumerate(found) if each.place is not None]
-    return [found[at] for _, at in sorted(known)] if len(known) == len(found) else list(found)

@@ -24,7 +24,7 @@ COMMANDS = {
     "probe": ("report", "Run probes on the trained models of a sweep."),
     "explain": ("report", "Say in plain words what a sweep found and how sure it is."),
     "report": ("report", "Write what a sweep found as one self-contained HTML file."),
-    "figure": ("report", "Draw a sweep's figure, for a screen or a paper."),
+    "figure": ("report", "Draw a sweep's figure for a paper, and print its caption."),
     "compare": ("report", "Compare the transitions of several sweeps."),
     "export": ("report", "Write runs, curves and transitions as Parquet and CSV."),
     "stop": ("stop_rm", "Stop a sweep that runs elsewhere, or a mix or run of it."),

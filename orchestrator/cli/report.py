@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,10 +31,11 @@ def report_command(
     debug: Debug = False,
 ) -> None:
     """Write what a sweep found as one self-contained HTML file."""
-    from orchestrator.catalogue.export import kept_report, write_report
+    from orchestrator.catalogue.export import write_report
+    from orchestrator.home.sweeps import REPORT
 
     stored = open_sweep(sweep, home)
-    typer.echo(f"report  {kept_report(stored) if output is None else write_report(stored, output)}")
+    typer.echo(f"report  {write_report(stored, output or stored.sweep.directory / REPORT)}")
 
 
 def explain_command(sweep: OneSweep, home: HomeOption = HOME, debug: Debug = False) -> None:
@@ -55,13 +55,6 @@ def explain_command(sweep: OneSweep, home: HomeOption = HOME, debug: Debug = Fal
         console.print(Text(f"  {stored.command(step)}"), soft_wrap=True)
 
 
-class Style(StrEnum):
-    """Purpose of a figure."""
-
-    SCREEN = "screen"
-    PAPER = "paper"
-
-
 def figure_command(
     sweep: OneSweep,
     output: Annotated[
@@ -70,66 +63,39 @@ def figure_command(
             help=f"The file to write ({', '.join(PICTURES)}); by default figure.pdf in the sweep's directory."
         ),
     ] = None,
-    style: Annotated[Style, typer.Option(help="paper: fonts inside, with a caption.")] = Style.PAPER,
-    width: Annotated[str, typer.Option(help="How wide, in in, cm, mm or pt; a paper's column is often 3.3in.")] = "7in",
+    width: Annotated[
+        float, typer.Option(min=2.5, max=12, help="How wide, in inches; a paper's column is often 3.3.")
+    ] = 7,
     home: HomeOption = HOME,
     debug: Debug = False,
 ) -> None:
-    """Draw a sweep's figure, for a screen or a paper.
-
-    Of a search space with variants it is one figure of all.
+    """Draw a sweep's figure for a paper, and print its caption.
 
     Examples:
 
-      figure add_vs_add_prod --width 3.3in
+      figure add_vs_add_prod --width 3.3
 
-      figure prime_modulus --style screen --output variants.png
+      figure add_vs_add_prod --output figure.png
     """
-    from orchestrator.catalogue.export import output_path
-    from orchestrator.catalogue.lookup import find_variants
-    from orchestrator.home.files import Home
     from orchestrator.report.figures import paper
-    from orchestrator.report.figures.comparisons import main_figure
     from orchestrator.report.figures.style import save
+
+    _check_picture(output)
+    stored = open_sweep(sweep, home)
+    path = output or stored.sweep.directory / "figure.pdf"
+    with paper.embedded():
+        typer.echo(f"figure  {save(paper.paper_figure(stored.spec, stored.answer, width), path)}")
+    typer.echo(f"\n{paper.caption(stored.sweep, stored.answer)}")
+
+
+def _check_picture(output: Path | None) -> None:
+    """Raise ``UserError`` for a file that no figure can be written to."""
+    from orchestrator.catalogue.export import output_path
 
     if output is not None and output.suffix not in PICTURES:
         raise UserError(f"--output {str(output)!r}: a figure ends in {', '.join(PICTURES)}")
     if output is not None:
         output_path(output)
-    inches = paper.width_in(width)
-    variants = [open_sweep(each, home) for each in find_variants(Home(home.resolve()), sweep)]
-    if len(variants) > 1:
-        _draw_variants(variants, output or variants[0].sweep.directory / "variants.pdf", style, inches)
-        return
-    (stored,) = variants
-    path = output or stored.sweep.directory / "figure.pdf"
-    if style is Style.SCREEN:
-        typer.echo(f"figure  {save(main_figure(stored.spec, stored.answer), path)}")
-        return
-    with paper.embedded():
-        typer.echo(f"figure  {save(paper.paper_figure(stored.spec, stored.answer, inches), path)}")
-    typer.echo(f"\n{paper.caption(stored.sweep, stored.answer)}")
-
-
-def _draw_variants(variants: Sequence[StoredSweep], path: Path, style: Style, inches: float) -> None:
-    """Draw the variants of a search space into one file. Raises ``UserError`` for those of several recipes, and for a
-    width without room."""
-    from orchestrator.catalogue.export import by_place, compared
-    from orchestrator.report.figures import paper
-    from orchestrator.report.figures.comparisons import can_compare, variants_figure
-    from orchestrator.report.figures.style import NARROW_IN, save
-
-    found, question = by_place(compared(variants)), variants[0].spec.question
-    if not can_compare(found):
-        raise UserError("variants of several recipes each have no common figure: name one sweep, or use `compare`")
-    if inches < NARROW_IN:
-        raise UserError(f"a figure of {len(found)} variants has two columns: give it {NARROW_IN:g}in or more")
-    if style is Style.SCREEN:
-        typer.echo(f"figure  {save(variants_figure(found, question), path)}")
-        return
-    with paper.embedded():
-        typer.echo(f"figure  {save(variants_figure(found, width_in=inches), path)}")
-    typer.echo(f"\n{paper.variants_caption([each.sweep for each in variants], found)}")
 
 
 def compare_command(
@@ -150,15 +116,10 @@ def compare_command(
 
       compare modulus_scaling
     """
-    if output is not None and output.suffix not in PICTURES:
-        raise UserError(f"--output {str(output)!r}: a figure ends in {', '.join(PICTURES)}")
-    from orchestrator.catalogue.export import output_path
     from orchestrator.catalogue.lookup import find_variants
     from orchestrator.home.files import Home
 
-    if output is not None:
-        output_path(output)
-
+    _check_picture(output)
     place = Home(home.resolve())
     ids = [each for given in sweeps for each in find_variants(place, given)]
     if twice := [each for each in dict.fromkeys(ids) if ids.count(each) > 1]:
@@ -180,11 +141,10 @@ def print_comparison(sweeps: Sequence[StoredSweep], output: Path | None = None) 
     for said in scaling_words(found) if can_scale(found) else ():
         typer.echo(said)
     if output is not None:
-        from orchestrator.report.figures.comparisons import can_compare, forest_figure, variants_figure
+        from orchestrator.report.figures.comparisons import forest_figure
         from orchestrator.report.figures.style import save
 
-        figure = variants_figure(found, sweeps[0].spec.question) if can_compare(found) else forest_figure(found)
-        typer.echo(f"figure  {save(figure, output)}")
+        typer.echo(f"figure  {save(forest_figure(found), output)}")
 
 
 def export_command(

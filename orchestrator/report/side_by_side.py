@@ -10,11 +10,11 @@ import numpy as np
 from orchestrator.report.answer import Answer
 from orchestrator.report.rows import Row, targets
 from orchestrator.report.words.verdicts import sentences
-from orchestrator.transition.scaling import Place, Scaling, Share, scaling, variation
+from orchestrator.transition.scaling import Place, Scaling, scaling
 from orchestrator.transition.types import Synergy, Verdict
 
 SEED = 0
-"""Of the generator for intervals of variance shares and exponents: the same answer gives the same text."""
+"""Of the generator for intervals of exponents: the same answer gives the same text."""
 KNOWN = (Verdict.FOUND, Verdict.ABOVE, Verdict.BELOW, Verdict.UNDECIDED)
 """Verdicts with a posterior that a law may rest on; a plateau is no transition."""
 
@@ -97,42 +97,10 @@ def _sentence(finding: Finding, what: str) -> str:
     return f"{finding.mix} against {finding.baseline}, parameters needed: {', '.join(parts)} of {tried} {whats}."
 
 
-def variation_sentence(answer: Answer) -> str:
-    """Shares of the variance over recipes, mixes and seeds; ``""`` unless a transition was found for every mix under
-    some recipe, and under one recipe alone."""
-    under = recipes_of(answer)
-    densities = [[mix.target.transition.density for mix in each.answer.mixes] for each in under]
-    known = [[density for density in row if density is not None] for row in densities]
-    found = [[mix.target.transition.verdict is Verdict.FOUND for mix in each.answer.mixes] for each in under]
-    if (
-        len(under) < 2
-        or any(len(row) < len(densities[0]) for row in known)
-        or not all(map(any, zip(*found, strict=True)))
-    ):
-        return ""
-    shares = variation(known, answer.counts[-1].size, answer.confidence, np.random.default_rng(SEED))
-    if shares is None:
-        return ""
-    parts = (
-        ("recipe", shares.recipe),
-        ("mix", shares.mix),
-        ("which recipe suits which mix", shares.both),
-        ("seeds", shares.seeds),
-    )
-    axis = answer.size_axis
-    bounded = f" Transitions beyond the sizes count as the largest {axis}." if shares.bounded else ""
-    said = ", ".join(f"{name} {_percent(share)}" for name, share in parts)
-    return f"Variance of ln {axis} at the transition: {said}.{bounded}"
-
-
 def _sign(synergy: Synergy) -> int:
     if not synergy.decided:
         return 0
     return 1 if synergy.low is not None and synergy.low >= 1 else -1
-
-
-def _percent(share: Share) -> str:
-    return f"{share.value:.0%} [{share.low:.0%}, {share.high:.0%}]"
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from orchestrator.report.side_by_side import (
     comparison_rows,
     comparison_sentences,
     recipes_of,
-    variation_sentence,
 )
 from orchestrator.report.words.next_step import NextStep
 from orchestrator.report.words.verdicts import caveats, sentences, verdict_lines
@@ -56,14 +55,13 @@ def answer_table(answer: Answer) -> AnswerTable:
     """An answer in words."""
     recipes = recipes_of(answer)
     subject = f", {answer.subject}" if answer.subject else ""
-    variance = variation_sentence(answer)
     return AnswerTable(
         head=f"{answer.target}{subject}: size at {LEVEL:.0%} of the asymptote, with {answer.confidence:.0%} intervals",
         header=(*(["recipe"] if recipes else []), "mix", answer.size_axis, answer.words.parameters, "runs")
         + (("saving",) if recipes else ()),
         rows=tuple(_recipe_lines(recipes) if recipes else _lines(answer)),
         sentences=tuple(comparison_sentences(recipes, "recipe")) if len(recipes) > 1 else sentences(answer),
-        caveats=(*caveats(answer), *([variance] if variance else [])),
+        caveats=caveats(answer),
         learned=verdict_lines(answer),
         notes=tuple(_notes(answer)),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import re
 from pathlib import Path
 
 import pytest
@@ -46,18 +46,6 @@ def test_a_report_is_written_where_it_is_asked_for_else_into_the_sweep_s_directo
         assert ended.code == 2
         assert "there is no directory" in ended.err
     assert [each.name for each in tmp_path.iterdir()] == ["other.html"]
-
-
-def test_a_report_is_drawn_again_only_if_something_is_newer(run: Program, home: Path) -> None:
-    files = Home(home).sweep(next(each for each in Home(home).sweep_ids() if each.startswith("logistic-")))
-    kept = files.directory / "report.html"
-    run("report", "logistic", "--home", home)
-    drawn = kept.stat().st_mtime_ns
-    run("report", "logistic", "--home", home)
-    assert kept.stat().st_mtime_ns == drawn
-    os.utime(files.journal)
-    run("report", "logistic", "--home", home)
-    assert kept.stat().st_mtime_ns > drawn
 
 
 @pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])
@@ -104,3 +92,24 @@ def test_a_sweep_is_not_compared_with_itself(run: Program, home: Path) -> None:
     ended = run("compare", "logistic", Home(home).sweep_ids()[1], "logistic", "--home", home)
     assert ended.code == 2
     assert "was named twice" in ended.err
+
+
+def test_mixes_that_are_questions_of_their_own_are_set_against_no_other(run: Program, tmp_path: Path) -> None:
+    """Neither by one sweep nor by those of a space side by side, in words, figure, caption or page."""
+    home = Home(tmp_path / "home")
+    for variant in ("one", "two"):
+        write_sweep(home, spec(family="tests.families:RivalFamily", variant=variant))
+    sweep = home.sweep_ids()[0]
+    for words in (
+        ("compare", "logistic", "--output", tmp_path / "compared.svg"),
+        ("figure", sweep, "--output", tmp_path / "one.svg"),
+        ("explain", sweep),
+        ("status", sweep),
+        ("report", sweep, "--output", tmp_path / "page.html"),
+    ):
+        ended = run(*words, "--home", home.root)
+        assert ended.code == 0, ended.err
+        assert not re.search("baseline|fewer", ended.out), words
+    for path in (tmp_path / "compared.svg", tmp_path / "one.svg", tmp_path / "page.html"):
+        seen = re.sub(r"<script.*?</script>|<style.*?</style>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert not re.search("baseline|times fewer|fewer parameters", seen), path.name

@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.errors import UserError
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
 from orchestrator.report.answer import Answer, answer
-from orchestrator.report.figures.paper import caption, embedded, paper_figure, width_in
+from orchestrator.report.figures.paper import caption, embedded, paper_figure
 from orchestrator.report.figures.style import save
 from tests.report.samples import bracketed, make_spec
 from tests.sweep.sweeps import spec
@@ -21,17 +20,6 @@ from tests.sweep.sweeps import spec
 @pytest.fixture(scope="module", name="found")
 def bracketed_answer() -> Answer:
     return answer(make_spec(), bracketed())
-
-
-@pytest.mark.parametrize(("given", "inches"), [("3.3in", 3.3), ("84mm", 3.307), ("8.4 cm", 3.307), ("246pt", 3.404)])
-def test_widths(given: str, inches: float) -> None:
-    assert width_in(given) == pytest.approx(inches, abs=1e-3)
-
-
-@pytest.mark.parametrize(("given", "said"), [("3.3", "a number and one of in, cm, mm, pt"), ("1in", "2.5in to 12in")])
-def test_what_is_no_width_is_refused(given: str, said: str) -> None:
-    with pytest.raises(UserError, match=said):
-        width_in(given)
 
 
 @pytest.mark.parametrize("width", [3.3, 7.0])
