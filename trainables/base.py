@@ -142,12 +142,6 @@ class Family(ABC):
         items. Predictions rest on them (orchestrator/prediction)."""
         return None
 
-    @classmethod
-    def suited(cls, settings: Mapping[str, Any], *, fast_bf16: bool) -> Mapping[str, Any]:
-        """Values by dotted name for the plain settings that are written ``auto``, on a device that is fast in bf16 or
-        not: what run keys are made of holds no ``auto``. Empty where nothing is left open."""
-        return {}
-
     @abstractmethod
     def warnings(self, sizes: Sequence[int]) -> list[str]:
         """Warnings about these settings at these sizes, a sentence each, before anything is paid for."""

@@ -16,7 +16,6 @@ COMMANDS = {
     "plan": ("run", "Print what a sweep would cost, without starting it."),
     "predict": ("simulate", "Before any training, score which mixes should help."),
     "doc": ("doc", "Say what a setting means, may be and is by default."),
-    "schema": ("doc", "Print a JSON schema by which editors check search spaces."),
     "simulate": ("simulate", "Try the searchers without training: cost, error, coverage."),
     "sweeps": ("status", "List all sweeps: state, what they found, size on disk."),
     "status": ("status", "Show how far a sweep is, and whether it is still running."),

@@ -1,8 +1,7 @@
-"""The commands `doc` and `schema`: settings and probes, for people and editors."""
+"""The command `doc`: what settings and probes mean."""
 
 from __future__ import annotations
 
-import json
 import textwrap
 from typing import Annotated
 
@@ -55,20 +54,6 @@ def doc_command(
             typer.echo(textwrap.fill(entry.text, WIDTH, initial_indent="  ", subsequent_indent="  "))
     for path, name in asked.items():
         typer.echo(f"\n{path}: a probe\n" + textwrap.indent(said_of_probe(name), "  "))
-
-
-def schema_command(family: FamilyOption = "listops", debug: Debug = False) -> None:
-    """Print a JSON schema by which editors check search spaces.
-
-    Example:
-
-      schema > space.schema.json
-
-    and at the top of a file: # yaml-language-server: $schema=space.schema.json
-    """
-    from orchestrator.space.settings_documentation import schema
-
-    typer.echo(json.dumps(schema(_known(family)), indent=1))
 
 
 def _known(family: str) -> str:

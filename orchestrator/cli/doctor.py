@@ -129,7 +129,7 @@ def _family(name: str, options: SpaceOptions) -> Family:
     if ":" not in name and name not in BUILT_IN:
         if not is_path(name) and name not in names():
             raise unknown("family or search space", name, [*BUILT_IN, *names()])
-        return resolve(name, options).spec.make_family()
+        return resolve(name, options).make_family()
     if options.words():
         raise UserError("--profile, --variant and --set are about a search space: name one instead of the class")
     try:

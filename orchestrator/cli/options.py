@@ -15,7 +15,6 @@ from orchestrator.sweep.options import HOME, RunOptions, SpaceOptions
 
 if TYPE_CHECKING:
     from orchestrator.space.hardware import Hardware
-    from orchestrator.space.spaces import Resolved
     from orchestrator.space.spec import SweepSpec
 
 
@@ -109,14 +108,11 @@ def _type(written: Any) -> Any:
     return eval(written, {"Path": Path})  # Written in orchestrator/sweep/options.py.
 
 
-def resolve(space: str, options: SpaceOptions, hardware: Hardware | None = None) -> Resolved:
+def resolve(space: str, options: SpaceOptions, hardware: Hardware | None = None) -> SweepSpec:
     """The sweep that a name or file and these options ask for, by default on this machine."""
-    from orchestrator.space.spaces import resolve_space
+    from orchestrator.space.spaces import load_space
 
-    found = resolve_space(space, options.profile, options.assignments, hardware, options.variant)
-    if found.warning:
-        typer.echo(f"warning: {found.warning}", err=True)
-    return found
+    return load_space(space, options.profile, options.assignments, hardware, options.variant)
 
 
 def load_variants(space: str, options: SpaceOptions, hardware: Hardware) -> list[SweepSpec]:
@@ -125,7 +121,7 @@ def load_variants(space: str, options: SpaceOptions, hardware: Hardware) -> list
 
     named = options.variant
     names = (named,) if named is not None else variant_names(space, options.profile, hardware) or (None,)
-    return [resolve(space, replace(options, variant=name), hardware).spec for name in names]
+    return [resolve(space, replace(options, variant=name), hardware) for name in names]
 
 
 def hardware_at(address: str | None) -> Hardware:

@@ -122,13 +122,8 @@ def list_command(debug: Debug = False) -> None:
 
 @with_options(SizedOptions)
 def show_command(space: SpaceName, options: SizedOptions, debug: Debug = False) -> None:
-    """Print a resolved search space as YAML that can be run.
-
-    A comment after each value says where it is written.
-    """
-    from orchestrator.space.spaces import with_origins
-
-    typer.echo(with_origins(resolve(space, options)), nl=False)
+    """Print a resolved search space as YAML that can be run."""
+    typer.echo(resolve(space, options).to_yaml(), nl=False)
 
 
 @with_options(SizedOptions)

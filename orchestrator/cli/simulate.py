@@ -83,7 +83,7 @@ def _asked(
         sizes = tuple(int(size) for size in np.unique(np.geomspace(8, 256, GENERIC_SIZES).round().astype(int)))
         costs = {size: float(size) ** GENERIC_EXPONENT for size in sizes}
         return Problem(("mix",), sizes, tuple(range(GENERIC_SEEDS))), methods, costs
-    spec = resolve(space, options).spec
+    spec = resolve(space, options)
     if spec.search.method in methods:
         methods[spec.search.method] = spec.search.with_stack(stack).settings
     return Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.seed_list), methods, run_seconds(spec)

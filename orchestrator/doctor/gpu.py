@@ -12,12 +12,11 @@ import torch
 from orchestrator.doctor.machine import GB, Check, Finding, apart, ok, resumed_stack, slow, trained, wrong
 from orchestrator.engine.out_of_memory import is_out_of_memory
 from orchestrator.search.base import Request
-from orchestrator.space.hardware import BF16_UNITS
 from orchestrator.space.spaces import load_space
 from trainables.transformer.gpu_step import lacking
 
-OLDEST_COMPUTE = (7, 0)
-"""Compute capability that Triton needs at least."""
+OLDEST_COMPUTE, BF16_UNITS = (7, 0), (8, 0)
+"""Compute capability that Triton needs at least; that from which on NVIDIA's GPUs have matrix units for bf16."""
 WIDTHS = (37, 64)
 """The first is padded, the second is not."""
 NEAR = {"float32": 2e-3, "bf16": 4e-2}

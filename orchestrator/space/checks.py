@@ -42,10 +42,6 @@ def _in_mixes(spec: SweepSpec, family: Family) -> Iterator[Mistake]:
     for place, mix in enumerate(spec.mixes):
         tasks = dict.fromkeys(task for phase in mix.phases for task in phase.mix.tasks)
         strangers = [task for task in tasks if task not in known]
-        for whole in known:
-            if strangers and set(strangers) <= {part.strip() for part in whole.split("+")}:
-                yield Mistake(("mixes", place), f"write {{{whole!r}: 1}} for the {family.words.task} {whole!r}")
-                return
         for task in strangers:
             yield Mistake(("mixes", place), str(unknown(family.words.task, task, known, where=f"the mix {mix}")))
         if not strangers and spec.target not in mix.tasks:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -16,10 +15,6 @@ from orchestrator.space.validation import InvalidDataError, parse
 
 PACKAGE = "search_spaces"
 SUFFIXES = (".yaml", ".yml")
-LARGEST_BYTES = 1_000_000
-"""Of a search space's file: twenty times the largest that comes with the project."""
-MOST_OVERLAYS = 100
-"""Profiles of a file, and variants of a search space: each variant is a sweep of its own."""
 SEPARATE = ("profiles", "like", "expects")
 """Keys of a file that are no values of a sweep."""
 
@@ -36,7 +31,7 @@ class SpaceFile:
     @property
     def top(self) -> Values:
         """The values of the top level."""
-        return self.values.without(*((key,) for key in SEPARATE))
+        return self.values.without(*SEPARATE)
 
     @property
     def profiles(self) -> dict[str, dict[str, Any]]:
@@ -77,7 +72,7 @@ def read_space(name_or_path: str) -> SpaceFile:
         values.refuse(("like",), f"must name a search space or a YAML file; got {like!r}")
     if like is not None and is_path(like):
         like = str(Path(source).parent / like)
-    for profile in values.names("profile", (), MOST_OVERLAYS):
+    for profile in values.names("profile", ()):
         try:
             parse(Needs, values.data["profiles"][profile].get("needs") or {})
         except InvalidDataError as error:
@@ -92,17 +87,10 @@ def is_path(name_or_path: str) -> bool:
 
 
 def _read_file(path: Path) -> tuple[str, str, str]:
-    """Name, source and text. A pipe or a device is refused before it is opened, which could last for ever."""
+    """Name, source and text."""
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
-            raise UserError(f"{path} is no regular file: a search space is a YAML file")
-        if found.st_size > LARGEST_BYTES:
-            raise UserError(f"{path} has {found.st_size} bytes: a search space has {LARGEST_BYTES} at most")
         return path.stem, str(path), path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        if path.is_symlink():
-            raise UserError(f"{path} is a link to {path.readlink()}, which is not there") from None
         near = [str(each) for each in path.parent.glob("*") if each.suffix in SUFFIXES]
         raise UserError(f"there is no file {str(path)!r}.{did_you_mean(str(path), near)}") from None
     except UnicodeDecodeError as error:

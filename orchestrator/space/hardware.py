@@ -15,9 +15,6 @@ from orchestrator.space.validation import STRICT
 
 GPU_DRIVERS = ("/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/kfd")
 """One of these exists on Linux where there is a GPU driver: NVIDIA (bare, in a container, under WSL) or AMD."""
-BF16_UNITS = (8, 0)
-"""The compute capability from which on NVIDIA's GPUs have matrix units for bf16. Not asked of AMD's, whose numbers are
-others: they pass, and have such units from the MI100 on."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +29,7 @@ class Machine:
 class Hardware:
     """Cores that this process may use, memory in GB (0: unknown) and GPUs that torch can compute on, with the name of
     the first one and its memory (``gpu_memory_gb``, 0: unknown). ``cpu_name`` is the processor's name as the system
-    gives it; ``gpu_bf16`` is true if the GPU has matrix units for bf16.
+    gives it.
 
     Of a cluster ``machines`` are its nodes, and ``grows`` says whether it adds some where they are missed: nobody
     knows then what there will be.
@@ -44,7 +41,6 @@ class Hardware:
     gpu_name: str = ""
     cpu_name: str = ""
     gpu_memory_gb: float = 0.0
-    gpu_bf16: bool = False
     machines: tuple[Machine, ...] = ()
     grows: bool = False
 
@@ -79,21 +75,15 @@ class Needs(BaseModel):
 
 def detect() -> Hardware:
     """The hardware of this machine."""
-    gpus, name, memory_gb, fast_bf16 = _gpus()
-    return Hardware(_cpus(), _memory_gb(), gpus, name, _cpu_name(), memory_gb, fast_bf16)
+    gpus, name, gpu_memory_gb = _gpus()
+    memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    return Hardware(_cpus(), memory_gb, gpus, name, _cpu_name(), gpu_memory_gb)
 
 
 def _cpus() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _memory_gb() -> float:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    except (AttributeError, ValueError, OSError):  # Windows has no sysconf.
-        return 0.0
 
 
 def _cpu_name() -> str:
@@ -103,14 +93,13 @@ def _cpu_name() -> str:
     return next(named, platform.processor() or platform.machine())
 
 
-def _gpus() -> tuple[int, str, float, bool]:
-    """Their number; the first one's name, its memory in GB, and True if it is fast in bf16."""
+def _gpus() -> tuple[int, str, float]:
+    """Their number; the first one's name and its memory in GB."""
     if sys.platform == "darwin" or (sys.platform == "linux" and not any(Path(path).exists() for path in GPU_DRIVERS)):
-        return 0, "", 0.0, False
+        return 0, "", 0.0
     import torch  # Two seconds: only where a GPU may be found.
 
     if not torch.cuda.is_available():
-        return 0, "", 0.0, False
-    fast_bf16 = torch.cuda.get_device_capability(0) >= BF16_UNITS
+        return 0, "", 0.0
     first = torch.cuda.get_device_properties(0)
-    return torch.cuda.device_count(), first.name, first.total_memory / 1e9, fast_bf16
+    return torch.cuda.device_count(), first.name, first.total_memory / 1e9

@@ -78,10 +78,8 @@ class Values:
 
     def under(self, over: Values) -> Values:
         """These values with others laid over them: mappings are merged, everything else replaced."""
-        gone = tuple(_replaced(self.data, over.data, ()))
-        kept = {key: origin for key, origin in self.origins.items() if not any(_within(key, top) for top in gone)}
         laid = {key: origin for key, origin in over.origins.items() if key or not self.origins}
-        return Values(merge(self.data, over.data), kept | laid)
+        return Values(merge(self.data, over.data), self.origins | laid)
 
     def under_options(self, overrides: Sequence[str | Assignment]) -> Values:
         """These values with the command line's laid over them, ``key.path=value`` for text. Raises ``UserError``."""
@@ -92,10 +90,10 @@ class Values:
             found = found.under(override.values())
         return found
 
-    def names(self, kind: str, shared: Sequence[str], most: int) -> tuple[str, ...]:
+    def names(self, kind: str, shared: Sequence[str]) -> tuple[str, ...]:
         """The names of overlays of one kind (``profile``) below its plural, in the order written.
 
-        Raises ``UserError`` for malformed ones, more than ``most``, and keys that all of them share.
+        Raises ``UserError`` for malformed ones, and for keys that all of them share.
         """
         top = f"{kind}s"
         written = self.data.get(top)
@@ -103,8 +101,6 @@ class Values:
             return ()
         if not isinstance(written, Mapping) or not written:
             self.refuse((top,), f"must map the names of {top} to what they change")
-        if len(written) > most:
-            self.refuse((top,), f"there are {len(written)}; a search space has {most} at most")
         for name, overlay in written.items():
             if not NAME.fullmatch(str(name)):
                 self.refuse((top, name), "a name is a letter followed by lower-case letters, digits and underscores")
@@ -125,14 +121,10 @@ class Values:
         }
         return Values(dict(self.data[f"{kind}s"][name]), origins)
 
-    def without(self, *gone: Key) -> Values:
-        """The same without the values at these keys, where there are any."""
-        origins = {key: origin for key, origin in self.origins.items() if not any(_within(key, top) for top in gone)}
-        return Values(_without(self.data, gone), origins)
-
-    def written_by(self, key: Key) -> set[Origin]:
-        """The origins of ``key`` and of everything inside it."""
-        return {origin for other, origin in self.origins.items() if _within(other, key)}
+    def without(self, *gone: str) -> Values:
+        """The same without the values at these keys of the top, where there are any."""
+        data = {name: value for name, value in self.data.items() if name not in gone}
+        return Values(data, {key: origin for key, origin in self.origins.items() if not key or key[0] not in gone})
 
     def place(self, key: Key) -> str:
         """Place of ``key`` for a message: the command line first, else the nearest key around it."""
@@ -176,21 +168,6 @@ def _merges(old: Any, new: Any) -> bool:
     if not isinstance(old, Mapping) or not isinstance(new, Mapping):
         return False
     return all(new.get(name, old.get(name)) == old.get(name) for name in CHOICES)
-
-
-def _replaced(base: Mapping[str, Any], over: Mapping[str, Any], above: Key) -> Iterator[Key]:
-    """The keys of ``base`` whose values :func:`merge` replaces."""
-    for name in base.keys() & over.keys():
-        if _merges(base[name], over[name]):
-            yield from _replaced(base[name], over[name], (*above, name))
-        else:
-            yield (*above, name)
-
-
-def _without(data: Mapping[str, Any], gone: Sequence[Key]) -> dict[str, Any]:
-    kept = {name: value for name, value in data.items() if (name,) not in gone}
-    inner = {name: [key[1:] for key in gone if len(key) > 1 and key[0] == name] for name in kept}
-    return {name: _without(value, inner[name]) if inner[name] else value for name, value in kept.items()}
 
 
 def _within(key: Key, top: Key) -> bool:

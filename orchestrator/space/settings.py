@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.space.overlays import merge, nested
-from orchestrator.space.validation import InvalidDataError, Key, Mistake, parse
+from orchestrator.space.overlays import merge
+from orchestrator.space.validation import InvalidDataError, Mistake, parse
 from trainables.base import Family
 
 if TYPE_CHECKING:
@@ -65,38 +63,6 @@ def _plain(value: Any) -> Any:
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]*(,[A-Za-z0-9_.=-]+)*")
 LONGEST_NAME = 64
-VARY = "vary"
-"""A recipe of this name holds lists of values: one recipe for each combination."""
-MOST = 64
-"""The most recipes that a search space may have: more would fit in no table."""
-
-
-def expand(value: Any) -> Any:
-    """Recipes as written, with ``vary`` written out. Anything malformed is left as it is, to be refused later.
-
-    ``vary: {training.learning_rate: [0.002, 0.005], model.init: [{kind: scaled}]}`` becomes a recipe for each
-    combination, named after its values: ``learning_rate=0.002,init=scaled``. Raises :class:`InvalidDataError`.
-    """
-    if not isinstance(value, Mapping) or VARY not in value:
-        return value
-    varied = value[VARY]
-    if not isinstance(varied, Mapping) or not varied:
-        raise InvalidDataError([Mistake((VARY,), "must map settings to lists of values")])
-    axes = list(_axes(varied, ()))
-    if math.prod(len(values) for _, values in axes) > MOST:
-        raise InvalidDataError([Mistake((VARY,), f"makes more than {MOST} recipes")])
-    recipes = {name: inner for name, inner in value.items() if name != VARY}
-    for combination in itertools.product(*(values for _, values in axes)):
-        names: list[str] = []
-        overlay: dict[str, Any] = {}
-        for (path, _), chosen in zip(axes, combination, strict=True):
-            names.append(f"{path[-1]}={_short(chosen)}")
-            overlay = merge(overlay, nested(path, chosen))
-        named = ",".join(names)
-        if named in recipes:
-            raise InvalidDataError([Mistake((VARY,), f"makes a second recipe called {named!r}")])
-        recipes[named] = overlay
-    return recipes
 
 
 def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) -> dict[str, Any]:
@@ -146,26 +112,3 @@ def _changed(name: str, family: Family, other: Family, sizes: tuple[int, ...]) -
     if any(other.parameters(size) != family.parameters(size) for size in sizes):
         return [Mistake((name,), "changes how many parameters a size has; that needs a search space of its own")]
     return []
-
-
-def _axes(value: Mapping[str, Any], above: Key) -> list[tuple[tuple[str, ...], list[Any]]]:
-    """Every list inside nested mappings, with the path of the setting it varies."""
-    found: list[tuple[tuple[str, ...], list[Any]]] = []
-    for name, inner in value.items():
-        key = (*above, str(name))
-        if isinstance(inner, list) and inner:
-            path = tuple(part for piece in key for part in str(piece).split("."))
-            found.append((path, inner))
-        elif isinstance(inner, Mapping) and inner:
-            found += _axes(inner, key)
-        else:
-            raise InvalidDataError([Mistake((VARY, *key), f"must be a list of values; got {inner!r}")])
-    return found
-
-
-def _short(value: Any) -> str:
-    """A value as part of a name."""
-    if isinstance(value, Mapping):
-        return "-".join(_short(inner) for inner in value.values())
-    text = f"{value:g}" if isinstance(value, float) else str(value)
-    return re.sub(r"[^A-Za-z0-9_.-]", "_", text)

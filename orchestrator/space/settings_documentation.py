@@ -1,7 +1,6 @@
 """Documentation of search spaces: every setting with its form, its default and its owner's words.
 
-The words are those beside the fields: the text below a field, or the sentences of its class that name it. The same
-entries make `doc` and the JSON schema by which editors complete and check files.
+The words are those beside the fields: the text below a field, or the sentences of its class that name it.
 """
 
 from __future__ import annotations
@@ -52,19 +51,17 @@ FILE_KEYS = {
     "profiles": "Scales of the same question, from the largest to the smallest: names, with the keys they change.",
     "variants": "Sweeps of the same question on several tasks, models or budgets: names, with the keys they change.",
     "expects": "What the space is expected to show, and by whom.",
-    "recipes.vary": "Lists of values by setting: a recipe for each combination, named after its values.",
 }
 """What a file may hold besides a specification's fields."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One setting: its dotted path, its form in words and as a JSON schema, its default in words (``""`` where it must
-    be written) and what it means."""
+    """One setting: its dotted path, its form in words, its default in words (``""`` where it must be written) and what
+    it means."""
 
     path: str
     form: str
-    schema: Mapping[str, Any]
     default: str
     text: str
 
@@ -72,7 +69,7 @@ class Entry:
 def entries(family: str = DEFAULT_FAMILY) -> list[Entry]:
     """Every setting of a search space with models of this family. Raises ``SettingsError`` for an unknown family."""
     settings = load_family(family).Settings
-    found = [Entry(name, "see search_spaces/README.md", {}, "", text) for name, text in FILE_KEYS.items()]
+    found = [Entry(name, "see search_spaces/README.md", "", text) for name, text in FILE_KEYS.items()]
     for name in SweepSpec.model_fields:
         if name == "settings":
             found += _fields_of(settings, "settings.", _defaults(settings))
@@ -85,47 +82,8 @@ def entries(family: str = DEFAULT_FAMILY) -> list[Entry]:
     return found
 
 
-def schema(family: str = DEFAULT_FAMILY) -> dict[str, Any]:
-    """A JSON schema (draft 2020-12) of search spaces with models of this family."""
-    root: dict[str, Any] = {}
-    for entry in entries(family):
-        if entry.path.startswith(("mixes.", "recipes.")):
-            continue  # These may be written in several ways.
-        *above, last = entry.path.split(".")
-        inner = root
-        for part in above:
-            inner = inner.setdefault(part, _closed({}))
-            inner = inner.setdefault("properties", {})
-        inner[last] = {**inner.get(last, {}), **entry.schema, "description": entry.text or entry.path}
-    parts = {name: rule for name, rule in root.items() if name not in FILE_KEYS}
-    profile: dict[str, Any] = {
-        **parts,
-        "needs": {"type": "object", "description": "The hardware that a profile needs."},
-        "variants": {"type": "object"},
-    }
-    written: dict[str, Any] = {
-        **root,
-        "like": {"type": "string", "description": FILE_KEYS["like"]},
-        "expects": {"type": "array", "description": FILE_KEYS["expects"]},
-        "variants": {"type": "object", "additionalProperties": {"$ref": "#/$defs/part"}},
-        "profiles": {"type": "object", "additionalProperties": {"$ref": "#/$defs/profile"}},
-    }
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"search space ({family})",
-        **_closed(written),
-        "$defs": {"part": _closed(parts), "profile": _closed(profile)},
-    }
-
-
-def _closed(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """A mapping with these keys and no others."""
-    return {"type": "object", "properties": dict(properties), "additionalProperties": False}
-
-
 def _search() -> Iterator[Entry]:
-    rule = {"enum": list(METHODS)}
-    yield Entry("search.method", _one_of(METHODS), rule, DEFAULT_METHOD, "How the runs are chosen.")
+    yield Entry("search.method", _one_of(METHODS), DEFAULT_METHOD, "How the runs are chosen.")
     seen: dict[str, list[str]] = {}
     for method in METHODS:
         for field in dataclasses.fields(settings_type(method)):
@@ -150,15 +108,11 @@ def _field(kind: Any, name: str, prefix: str, defaults: Mapping[str, Any]) -> It
         own = defaults.get(name)
         own = own if isinstance(own, Mapping) else _defaults(inner)
         if text or inner is not annotation:
-            yield Entry(path, "a mapping", {} if inner is not annotation else {"type": "object"}, "", text)
+            yield Entry(path, "a mapping", "", text)
         yield from _fields_of(inner, f"{path}.", own)
         return
-    if name in LISTS:
-        form, rule = "a list", {} if name == "sizes" else {"type": "array"}
-    else:
-        rule = _schema_of(annotation, rules)
-        form = _words(rule)
-    yield Entry(path, form, rule, _default(kind, name, defaults), text)
+    form = "a list" if name in LISTS else _words(_schema_of(annotation, rules))
+    yield Entry(path, form, _default(kind, name, defaults), text)
 
 
 def _types(kind: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:

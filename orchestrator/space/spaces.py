@@ -3,32 +3,30 @@
 ``like: OTHER`` lets a file inherit from another one, that one perhaps from a third. The file farthest away is at the
 bottom. Each file lays over it first its top level, then its own part of the chosen profile: what a nearer file says
 wins over a farther one, and within one file a profile wins over the top level. A variant, which asks the same question
-of another task, model or budget, is laid over the profile. The command line wins over all.
+of another task, model or budget, is laid over the profile. The command line wins over all. Mappings are merged key by
+key, but for recipes, variants and tuned values of another file: a file's own replace them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.errors import UserError, nearest, unknown
 from orchestrator.space import hardware as machine
-from orchestrator.space import strict_yaml
-from orchestrator.space.files import MOST_OVERLAYS, SpaceFile, read_space, source_of
-from orchestrator.space.hardware import Hardware
+from orchestrator.space.files import SpaceFile, read_space, source_of
+from orchestrator.space.hardware import Hardware, Needs
 from orchestrator.space.overlays import Assignment, Origin, Values, merge
-from orchestrator.space.profiles import choose, suit
-from orchestrator.space.settings import flatten
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
-from orchestrator.space.validation import InvalidDataError, Key, Mistake, dotted, leaf_paths, parse
+from orchestrator.space.validation import InvalidDataError, Mistake, leaf_paths, parse
 from trainables.base import SettingsError, load_family
-from trainables.contract.arms import Arm
 
 CHOSEN_BY = {"profile": "--profile", "profile_reason": "--profile", "variant": "--variant"}
 """Keys of a resolved space that say what was chosen, and the options that choose it."""
-PROFILE_KEYS = ("profile", "profile_reason")
+WHOLE = ("recipes", "variants", "tuned")
+"""Keys of a file that replace what it inherits."""
 SHARED = ("name", "question", "family", *CHOSEN_BY, "along", "variants")
 """Keys that say what a search space asks; its variants share them."""
 
@@ -74,12 +72,12 @@ class Space:
         if profiles:
             if asked is not None and asked not in profiles:
                 raise unknown("profile", asked, profiles, where=self.source)
-            chosen, reason = choose(self.source, profiles, asked, hardware or machine.detect())
+            chosen, reason = _choose(self.source, profiles, asked, hardware or machine.detect())
         values = Values({}, {(): Origin(self.source)})
         for file in reversed(self.files):
-            values = values.under(file.top)
+            values = values.without(*(key for key in WHOLE if key in file.top.data)).under(file.top)
             if chosen in file.profiles:
-                values = values.under(file.values.overlay("profile", chosen).without(("needs",)))
+                values = values.under(file.values.overlay("profile", chosen).without("needs"))
         if not chosen:
             return values
         origin = Origin("chosen for the hardware found" if asked is None else f"--profile {chosen}")
@@ -87,25 +85,30 @@ class Space:
         return values.under(Values(said, {(key,): origin for key in said}))
 
 
-@dataclass(frozen=True)
-class Resolved:
-    """A validated sweep with the values it was made from.
+def _choose(
+    source: str, profiles: Mapping[str, Mapping[str, Any]], asked: str | None, hardware: Hardware
+) -> tuple[str, str]:
+    """The profile asked for, or the first (largest) whose needs ``hardware`` meets, with the reason in a few words.
 
-    ``left_out`` are inherited keys that mean nothing in this space, with the places they are written at.
+    Raises ``UserError``.
     """
-
-    spec: SweepSpec
-    values: Values
-    left_out: Mapping[Key, Origin] = field(default_factory=dict)
-
-    @property
-    def warning(self) -> str:
-        """A sentence if the question is another space's and the mixes are not, else ``""``."""
-        here = str(self.values.origins[()])
-        asked, mixes = (self.values.origins[(key,)] for key in ("question", "mixes"))
-        if mixes.source != here or asked.source == here or asked.sets is not None:
-            return ""
-        return f"{here} compares mixes of its own and asks the question of {asked.source}: write `question:`"
+    needs = {name: parse(Needs, profile.get("needs") or {}) for name, profile in profiles.items()}
+    if asked is not None:
+        lacks = needs[asked].missing(hardware)
+        return asked, "asked for" + (f", although {' and '.join(lacks)}" if lacks else "")
+    passed_over: list[str] = []
+    for name, each in needs.items():
+        if each.asked:
+            continue
+        lacks = each.missing(hardware)
+        if not lacks:
+            found = f" ({hardware.gpu_name} found)" if each.gpu else ""
+            return name, "; ".join([*passed_over, f"{name} is the largest this machine can finish{found}"])
+        passed_over.append(f"not {name}, as {' and '.join(lacks)}")
+    raise UserError(
+        f"no profile of {source} fits this machine ({hardware}): {'; '.join(passed_over)}. "
+        f"Choose one with --profile: {', '.join(profiles)}."
+    )
 
 
 def open_space(name_or_path: str) -> Space:
@@ -123,15 +126,18 @@ def open_space(name_or_path: str) -> Space:
         asked = files[source].like
     space = Space(tuple(files.values()))
     for place, file in enumerate(space.files):
-        own = file.values.data
-        if any(each.profiles for each in space.files[place:]):
-            for key in PROFILE_KEYS:
-                if key in own:
-                    file.values.refuse((key,), "is decided by the profiles; remove it, and choose with --profile NAME")
-        if "profile" in own and "profile_reason" not in own:
-            hint = "it says what a resolved space was made with; write what differs under profiles: NAME:"
-            file.values.refuse(("profile",), f"{hint}, and choose with --profile NAME")
+        own, profiles = file.values.data, any(each.profiles for each in space.files[place:])
+        if "profile" in own and (profiles or "profile_reason" not in own):  # That of a resolved space is kept.
+            file.values.refuse(("profile",), "remove it: write values under profiles:, and choose with --profile NAME")
     return space
+
+
+def variant_names(name_or_path: str, profile: str | None = None, hardware: Hardware | None = None) -> tuple[str, ...]:
+    """The variants of a search space in a profile, chosen as :func:`load_space` does; none if it is one sweep.
+
+    Raises ``UserError``.
+    """
+    return _variants(open_space(name_or_path).in_profile(profile, hardware))
 
 
 def load_space(
@@ -141,47 +147,24 @@ def load_space(
     hardware: Hardware | None = None,
     variant: str | None = None,
 ) -> SweepSpec:
-    """The sweep a search space asks for: see :func:`resolve_space`."""
-    return resolve_space(name_or_path, profile, overrides, hardware, variant).spec
+    """The sweep a search space asks for, with a profile and ``key.path=value`` overrides.
 
-
-def variant_names(name_or_path: str, profile: str | None = None, hardware: Hardware | None = None) -> tuple[str, ...]:
-    """The variants of a search space in a profile, chosen as :func:`resolve_space` does; none if it is one sweep.
-
-    Raises ``UserError``.
-    """
-    return _variants(open_space(name_or_path).in_profile(profile, hardware))
-
-
-def resolve_space(
-    name_or_path: str,
-    profile: str | None = None,
-    overrides: Sequence[str | Assignment] = (),
-    hardware: Hardware | None = None,
-    variant: str | None = None,
-) -> Resolved:
-    """The sweep a search space asks for, with a profile and ``key.path=value`` overrides, and each value's origin.
-
-    ``variant`` names one of the space's variants. An inherited ``tuned:`` entry for a mix that this space does not
-    have is left out. Raises ``UserError`` that lists everything wrong with the files or the overrides, each with its
-    place.
+    ``variant`` names one of the space's variants. Raises ``UserError`` that lists everything wrong with the files or
+    the overrides, each with its place.
     """
     space = open_space(name_or_path)
     values = _in_variant(space.in_profile(profile, hardware), variant).under_options(overrides)
-    values = suit(values, lambda: hardware or machine.detect())
     for key, option in CHOSEN_BY.items():
         if values.overridden((key,)):  # A label without its values.
             values.refuse((key,), f"it says what was chosen; choose with {option} NAME")
     try:
-        left_out = _tuned_for_other_mixes(values, space.source)
-        values = values.without(*left_out)
-        return Resolved(parse(SweepSpec, values.data), values, left_out)
+        return parse(SweepSpec, values.data)
     except InvalidDataError as error:
         raise UserError("\n".join(_describe(values, mistake) for mistake in error.mistakes)) from error
 
 
 def _variants(values: Values) -> tuple[str, ...]:
-    return values.names("variant", SHARED, MOST_OVERLAYS)
+    return values.names("variant", SHARED)
 
 
 def _in_variant(values: Values, asked: str | None) -> Values:
@@ -199,30 +182,7 @@ def _in_variant(values: Values, asked: str | None) -> Values:
     if asked not in names:
         raise unknown("variant", asked, names, where=source)
     named = Values({"variant": asked}, {("variant",): values.origins["variants", asked]})
-    return values.without(("variants",)).under(values.overlay("variant", asked)).under(named)
-
-
-def _tuned_for_other_mixes(values: Values, source: str) -> dict[Key, Origin]:
-    """Inherited ``tuned:`` entries for mixes that the space does not have. An entry that the space's own file or the
-    command line says anything about is none of them: it is refused, as is a mix in another order."""
-    tuned = values.data.get("tuned")
-    inherited: list[Key] = [
-        ("tuned", name)
-        for name in (tuned if isinstance(tuned, Mapping) else ())
-        if all(each.sets is None and each.source != source for each in values.written_by(("tuned", name)))
-    ]
-    if not inherited:
-        return {}
-    mixes = parse(SweepSpec, values.without(*inherited).data).mix_named
-    return {key: values.origins[key] for key in inherited if _is_other_mix(str(key[1]), mixes)}
-
-
-def _is_other_mix(name: str, mixes: Mapping[str, Arm]) -> bool:
-    """True if ``name`` is that of a mix, well written, and of none of these."""
-    try:
-        return Arm.parse(name).name not in mixes
-    except SettingsError:
-        return False
+    return values.without("variants").under(values.overlay("variant", asked)).under(named)
 
 
 def _describe(values: Values, mistake: Mistake) -> str:
@@ -237,41 +197,3 @@ def _describe(values: Values, mistake: Mistake) -> str:
     meant = nearest(given, lasts) if "Did you mean" not in text else None
     whole = [path for path in known if path.endswith((f".{given}", f".{meant}"))]
     return f"{text}. The whole path would be {' or '.join(whole)}" if whole else text
-
-
-WIDEST = 48
-"""Comments stand in one column, but for those after lines longer than this."""
-
-
-def with_origins(resolved: Resolved) -> str:
-    """YAML that resolves to this very sweep, each value with its origin: a file's line, an option or ``default``.
-
-    Inherited keys that were left out follow as comments.
-    """
-    text = resolved.spec.to_yaml()
-    comments = {line: _origin_of(resolved.values, key) for key, line in strict_yaml.last_lines(text).items()}
-    lines = text.rstrip("\n").split("\n")
-    column = max((len(line) for line in lines if len(line) <= WIDEST), default=0)
-    for number, said in comments.items():
-        lines[number - 1] = f"{lines[number - 1]:<{column}}  {_comment(said)}"
-    for key, origin in resolved.left_out.items():
-        lines.append(_comment(f"left out, as this space has no such mix: {dotted(key)}, {origin}"))
-    return "\n".join([*lines, ""])
-
-
-def _origin_of(values: Values, key: Key) -> str:
-    """The origin of a value in words; of several, if its parts were written at several places."""
-    path = dotted(key)
-    # By path, as a path may be written dotted or nested; without entries of lists.
-    origins = {dotted(each): origin for each, origin in values.origins.items() if each and isinstance(each[-1], str)}
-    parts = [each for each in flatten(values.data) if each == path or each.startswith(f"{path}.")]
-    if not parts and path in origins:  # An empty mapping was written.
-        parts = [path]
-    elif not parts and path.startswith("recipes."):  # A recipe that is not written stems from the lists it varies.
-        parts = ["recipes.vary"]
-    return "; ".join(dict.fromkeys(str(origins[each]) for each in parts)) or "default"
-
-
-def _comment(text: str) -> str:
-    """One line that YAML takes for a comment, whatever was typed on the command line."""
-    return "# " + "".join(each if each.isprintable() else " " for each in text)

@@ -26,10 +26,6 @@ class Document:
     lines: dict[Key, int]
 
 
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""All but tabs and ends of lines; with them what turns the direction of writing round."""
-
-
 class _Loader(yaml.SafeLoader):
     """The safe loader without aliases and dates, and with exponents as in 1e-3."""
 
@@ -81,23 +77,6 @@ def write(data: Mapping[str, Any]) -> str:
     return str(yaml.dump(dict(data), Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True))
 
 
-def last_lines(text: str) -> dict[Key, int]:
-    """For the path of each value in what :func:`write` wrote, the line it ends on (from 1).
-
-    A value is what a key is mapped to, unless that is a mapping with keys of its own.
-    """
-    node = _Loader(text).get_single_node()
-    return dict(_ends(node, ()))
-
-
-def _ends(node: yaml.Node | None, key: Key) -> Iterator[tuple[Key, int]]:
-    if isinstance(node, yaml.MappingNode) and node.value:
-        for name, value in node.value:
-            yield from _ends(value, (*key, name.value))
-    elif node is not None:
-        yield key, node.end_mark.line + 1
-
-
 class _Dumper(yaml.SafeDumper):
     """Writes lists on one line and mappings in blocks, as a person would."""
 
@@ -109,20 +88,9 @@ def _flow_list(dumper: _Dumper, value: list[Any]) -> yaml.Node:
 _Dumper.add_representer(list, _flow_list)
 
 
-def _check_text(node: yaml.Node, source: str) -> None:
-    """Refuse text with characters in it that a terminal takes for commands."""
-    if isinstance(node, yaml.ScalarNode) and (found := CONTROL.search(node.value)):
-        mark = node.start_mark
-        raise UserError(
-            f"{source}, line {mark.line + 1}, column {mark.column + 1}: the text {node.value!r} holds the control "
-            f"character {found[0]!r}; leave it out"
-        )
-
-
 def _lines(node: yaml.Node, key: Key, source: str) -> Iterator[tuple[Key, int]]:
     """The line of every key and list entry below ``node``, refusing keys written twice."""
     yield key, node.start_mark.line + 1
-    _check_text(node, source)
     if isinstance(node, yaml.SequenceNode):
         for place, entry in enumerate(node.value):
             yield from _lines(entry, (*key, place), source)
@@ -135,7 +103,6 @@ def _lines(node: yaml.Node, key: Key, source: str) -> Iterator[tuple[Key, int]]:
             if name.value in first:
                 path = dotted((*key, name.value))
                 raise UserError(f"{source}, line {line}: {path} is written twice; first on line {first[name.value]}")
-            _check_text(name, source)
             first[name.value] = line
             yield from _lines(value, (*key, name.value), source)
             yield (*key, name.value), line

@@ -14,7 +14,7 @@ import typing
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
@@ -33,18 +33,10 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 YAML_WORDS = (
     ("Input should be", "must be"),
-    ("String should have", "must have"),
+    ("String should", "must"),
     ("a valid array", "a list"),
     ("an object", "a mapping"),
 )
-
-
-@runtime_checkable
-class Written(Protocol):
-    """A kind of document whose file may have other keys than it has fields."""
-
-    @classmethod
-    def keys_in_a_file(cls) -> list[str]: ...
 
 
 @dataclass(frozen=True)
@@ -136,8 +128,8 @@ def _unknown_key(given: str, allowed: list[str]) -> str:
 
 def _keys(kind: Any, key: Key) -> list[str]:
     """The keys a mapping at ``key`` inside ``kind`` may have."""
-    if not key and isinstance(kind, type) and issubclass(kind, Written):
-        return kind.keys_in_a_file()
+    if not key and hasattr(kind, "keys_in_a_file"):
+        return list(kind.keys_in_a_file())
     for part in key:
         inside = typing.get_args(kind) if isinstance(part, int) else ()
         kind = inside[0] if inside else _fields(kind).get(str(part))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from orchestrator.errors import UserError
 from orchestrator.search.stopping import BayesSettings
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.spaces import load_space, open_space, resolve_space
+from orchestrator.space.spaces import load_space, open_space, variant_names
 from orchestrator.space.spec import SweepSpec
 
 LAPTOP = Hardware(cpus=2, memory_gb=16)
@@ -137,53 +137,20 @@ def test_a_setting_of_another_method_in_the_files_own_words_is_refused_with_its_
     assert message.startswith("near.yaml, line 5 (profile laptop), search.max_cost: there is no such key")
 
 
-TUNED = """
-like: far.yaml
-profiles:
-  laptop:
-    tuned:
-      add: {settings: {haste: 2.0}, base_size: 8}
-      add+prod: {settings: {haste: 3.0}, base_size: 8}
-"""
-
-
-def test_what_was_tuned_for_a_mix_the_space_does_not_have_is_left_out(write: Write) -> None:
-    tuned = write("tuned", TUNED)
-    assert set(load(tuned).tuned) == {"add", "add+prod"}
-    near = resolve_space(write("near", "like: tuned.yaml\nmixes: [add, add+max]"), "laptop", (), LAPTOP)
-    assert set(near.spec.tuned) == {"add"}
-    assert near.spec.tuned["add"].settings == {"haste": 2.0}
-    ((key, origin),) = near.left_out.items()
-    assert key == ("tuned", "add+prod")
-    assert (Path(origin.source).name, origin.line, origin.overlays) == ("tuned.yaml", 7, ("profile laptop",))
-    assert set(load(write("whole", "like: tuned.yaml")).tuned) == {"add", "add+prod"}
-    assert set(load(str(Path(tuned).parent / "whole.yaml"), "mixes=[add, add+max]").tuned) == {"add"}
-
-
-@pytest.mark.parametrize("tuned", ["add+prod: {base_size: 16}", "add+min: {settings: {haste: 2.0}, base_size: 8}"])
-def test_what_the_file_itself_says_was_tuned_for_a_mix_it_does_not_have_is_refused(write: Write, tuned: str) -> None:
-    write("tuned", TUNED)
-    message = refused(write("near", f"like: tuned.yaml\nmixes: [add, add+max]\ntuned: {{{tuned}}}"))
-    assert message.startswith("near.yaml, line 3, tuned.add+")
-    assert "unknown mix" in message
-
-
-def test_an_inherited_mix_written_in_another_order_is_refused_not_left_out(write: Write) -> None:
-    write("tuned", TUNED.replace("add+prod:", "prod+add:"))
-    message = refused(write("near", "like: tuned.yaml"))
-    assert message.startswith("tuned.yaml, line 7 (profile laptop), tuned.prod+add: unknown mix 'prod+add'")
-
-
-def test_other_mistakes_are_named_where_tuned_entries_are_inherited(write: Write) -> None:
-    write("tuned", TUNED)
-    assert refused(write("near", "like: tuned.yaml\nseeds: none")).startswith("near.yaml, line 2, seeds: must be")
+def test_recipes_variants_and_tuned_values_of_a_file_replace_the_inherited_ones(write: Write) -> None:
+    recipes = "recipes: {one: {haste: 1.0}, two: {haste: 2.0}}"
+    far = "like: far.yaml\n" + recipes + "\nvariants: {low: {seeds: 1}, high: {seeds: 2}}\n"
+    write("several", far + "tuned: {add @ one: {settings: {haste: 4.0}, base_size: 8}}")
+    near = write("near", "like: several.yaml\nrecipes: {own: {}}\nvariants: {only: {seeds: 4}}\ntuned: {}")
+    assert variant_names(near, "laptop", LAPTOP) == ("only",)
+    spec = load_space(near, "laptop", (), LAPTOP, "only")
+    assert (list(spec.recipes), spec.tuned, spec.seeds) == (["own"], {}, 4)
 
 
 def test_a_profile_cannot_be_named_beside_inherited_profiles(write: Write) -> None:
     near = write("near", "like: far.yaml\nprofile: laptop")
-    assert refused(near) == (
-        "near.yaml, line 2, profile: is decided by the profiles; remove it, and choose with --profile NAME"
-    )
+    said = "near.yaml, line 2, profile: remove it: write values under profiles:, and choose with --profile NAME"
+    assert refused(near) == said
 
 
 def test_a_circle_is_refused_however_its_paths_are_written(write: Write, tmp_path: Path) -> None:

@@ -51,14 +51,6 @@ def test_written_out_and_read_again_it_asks_for_the_same() -> None:
     assert differences(asked, spec(recipes={"slow": {"haste": 1.5}}))
 
 
-def test_lists_of_values_become_a_recipe_for_each_combination() -> None:
-    asked = spec(recipes={"plain": {}, "vary": {"haste": [1.0, 2.0], "curve": {"help": [0.0, 0.5]}}})
-    names = ["plain", *(f"haste={haste},help={help_}" for haste in (1, 2) for help_ in (0, 0.5))]
-    assert list(asked.recipe_settings) == names
-    assert asked.recipe_settings["haste=2,help=0.5"].haste == 2.0
-    assert asked.recipe_settings["haste=2,help=0.5"].curve.help == 0.5
-
-
 @pytest.mark.parametrize(
     ("recipes", "said"),
     [
@@ -67,9 +59,6 @@ def test_lists_of_values_become_a_recipe_for_each_combination() -> None:
         ({"slow": {"haste": -1.0}}, ["recipes.slow", "haste is -1.0"]),
         ({"slow": 3}, ["recipes.slow", "must map settings to values"]),
         ({"one": {"haste": 1.0}, "two": {"haste": 1.0}}, ["recipes.two", "same settings as recipe 'one'"]),
-        ({"haste=1": {"haste": 2.0}, "vary": {"haste": [1.0]}}, ["a second recipe called 'haste=1'"]),
-        ({"vary": {"haste": 1.0}}, ["vary.haste", "must be a list"]),
-        ({"vary": {"haste": [1.0 + place for place in range(65)]}}, ["more than 64 recipes"]),
     ],
 )
 def test_mistakes_are_named_with_their_place(recipes: Any, said: list[str]) -> None:

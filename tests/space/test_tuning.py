@@ -33,7 +33,7 @@ def test_a_tuned_space_is_written_out_as_it_was_asked(tmp_path: Path) -> None:
     narrower = load_space(str(tmp_path / "space.yaml"), None, ["tune.settings.training.learning_rate.to=0.01"])
     assert narrower.tune is not None
     assert narrower.tune.settings["training.learning_rate"].high == 0.01
-    assert load_space(str(tmp_path / "space.yaml"), None, ["tune=none"]).tune is None
+    assert load_space(str(tmp_path / "space.yaml"), None, ["tune=null"]).tune is None
 
 
 @pytest.mark.parametrize(

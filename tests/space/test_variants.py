@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.errors import UserError
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.spaces import load_space, resolve_space, variant_names, with_origins
+from orchestrator.space.spaces import load_space, variant_names
 from tests.space.test_like import FAR
 
 LAPTOP = Hardware(cpus=2, memory_gb=16)
@@ -39,13 +39,12 @@ def test_a_variant_lies_over_the_profile_and_under_the_command_line(space: str) 
 
 
 def test_what_it_resolves_to_is_one_sweep_that_resolves_to_itself(space: str, tmp_path: Path) -> None:
-    resolved = resolve_space(space, "laptop", (), LAPTOP, "high")
+    resolved = load_space(space, "laptop", (), LAPTOP, "high")
     again = tmp_path / "again.yaml"
-    again.write_text(with_origins(resolved))
-    assert load_space(str(again)) == resolved.spec
+    again.write_text(resolved.to_yaml())
+    assert load_space(str(again)) == resolved
     assert variant_names(str(again)) == ()
-    assert "(variant high)" in with_origins(resolved)
-    assert load_space(str(again), variant="high") == resolved.spec  # It is that one.
+    assert load_space(str(again), variant="high") == resolved  # It is that one.
 
 
 def test_a_profile_may_have_variants_of_its_own(space: str, tmp_path: Path) -> None:
@@ -69,7 +68,6 @@ def test_one_of_several_must_be_named(space: str) -> None:
         ("variants: []", "line 28, variants: must map the names"),
         ("variants: {Low: {seeds: 2}}", "line 28, variants.Low: a name is a letter"),
         ("variants: {low: 3}", "line 28, variants.low: must map keys to values"),
-        (f"variants: {{{', '.join(f'v{each}: {{seeds: 2}}' for each in range(10_000))}}}", "there are 10000; a search"),
         ("variants: {low: {name: other}}", "line 28, variants.low.name: is the same for all variants"),
     ],
 )

@@ -102,14 +102,6 @@ class TransformerFamily(Family):
                 given=str(size),
             )
 
-    @classmethod
-    def suited(cls, settings: Mapping[str, Any], *, fast_bf16: bool) -> Mapping[str, Any]:
-        """``training.precision: auto`` is bf16 on a device that is fast in it, else float32."""
-        training = settings.get("training")
-        if not isinstance(training, Mapping) or training.get("precision") != "auto":
-            return {}
-        return {"training.precision": "bf16" if fast_bf16 else "float32"}
-
     def subject(self) -> str:
         return self.settings.task.subject()
 

@@ -102,8 +102,7 @@ class TrainingSettings:
     stop_when_solved: bool = False
     """End a run where every task of its mix has a validation accuracy of .99 or more at three evaluations in a row."""
     precision: Precision = "float32"
-    """Of matrix products; weights and optimizer state are always float32. ``tf32`` needs a GPU. A search space may say
-    ``auto``, which is decided before anything is trained: bf16 on a GPU that is fast in it, else float32."""
+    """Of matrix products; weights and optimizer state are always float32. ``tf32`` needs a GPU."""
     decay: Decay = field(default="matrices", metadata=ADDED_LATER)
     """Parameters that weight decay shrinks: ``matrices`` and embeddings, or ``all`` parameters, norm gains and
     biases too, as torch.optim.AdamW does unless told otherwise."""
