@@ -101,20 +101,6 @@ class SweepResults:
         """
         return read_arrays(self._stored.run(run))
 
-    def picture(self, run: str, array: str = "similarity") -> Figure:
-        """One run's picture of an array that has one (orchestrator/report/figures/runs.py). Raises ``UserError``."""
-        from orchestrator.report.figures.runs import PICTURES, picture
-
-        record = self._stored.run(run)
-        if array not in PICTURES:
-            raise unknown("picture", array, PICTURES)
-        title = f"{record.config.mix}, {self.spec.size_axis} {record.config.size}, seed {record.config.seed}"
-        figure = picture(record.directory, array, title, self.spec.family_class.words)
-        if figure is None:
-            there = ", ".join(read_arrays(record))
-            raise UserError(f"run {record.key} left no {array!r} that could be drawn; its arrays: {there}")
-        return figure
-
     def figure(self, kind: str = "curves", *, mix: str | None = None) -> Figure:
         """A figure: ``curves`` (accuracy against size; of every task of one ``mix`` where one is given),
         ``embeddings`` (their similarities below and above each transition), ``learning`` (accuracy over steps) or

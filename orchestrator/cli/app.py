@@ -59,7 +59,7 @@ def program(asked: str = "") -> typer.Typer:
     what it needs."""
     app = typer.Typer(
         help="Finds the smallest model that learns a task, alone and together with other tasks.",
-        add_completion=True,
+        add_completion=False,
         rich_markup_mode=None,
     )
     app.callback()(_program)

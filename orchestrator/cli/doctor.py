@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from pathlib import Path
@@ -29,8 +28,6 @@ NAME_WIDTH = 14
 
 def doctor_command(
     home: HomeOption = HOME,
-    gpu: Annotated[bool, typer.Option("--gpu/--no-gpu", help="Check the GPU too, if there is one.")] = True,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")] = False,
     debug: Debug = False,
 ) -> None:
     """Try everything a sweep needs of this machine.
@@ -40,17 +37,14 @@ def doctor_command(
     console, place, here = wide_console(), home.resolve(), hardware.detect()
     place.mkdir(parents=True, exist_ok=True)
     checks = machine_checks(place)
-    if here.gpus and gpu:
+    if here.gpus:
         from orchestrator.doctor.gpu import gpu_checks  # torch takes two seconds.
 
         checks += gpu_checks(place)
-    done = check_up(place, here, checks, (lambda found: None) if json_ else lambda found: _say(found, console))
-    if json_:
-        typer.echo(json.dumps(done.to_json(), indent=1))
-    else:
-        counts = ", ".join(f"{done.count(each)} {each}" for each in Verdict)
-        took = sum(each.seconds for each in done.findings)
-        typer.echo(f"{here}: {counts}, in {took:.0f} s; all figures in {_shown(place / NAME)}")
+    done = check_up(place, here, checks, lambda found: _say(found, console))
+    counts = ", ".join(f"{done.count(each)} {each}" for each in Verdict)
+    took = sum(each.seconds for each in done.findings)
+    typer.echo(f"{here}: {counts}, in {took:.0f} s; all figures in {place / NAME}")
     if not done.passed:
         raise typer.Exit(1)
 
@@ -61,12 +55,6 @@ def _say(found: Finding, console: Console) -> None:
     console.print(line, highlight=False, soft_wrap=True)
     if found.todo:
         console.print(Text(f"{'':6}{'':{NAME_WIDTH}} -> {found.todo}"), highlight=False, soft_wrap=True)
-
-
-def _shown(path: Path) -> str:
-    """A path relative to the current directory, if it is beneath it."""
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
 @with_options(SpaceOptions)

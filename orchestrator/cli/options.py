@@ -11,26 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orchestrator.errors import UserError
-from orchestrator.sweep.options import HOME, RunOptions, SpaceOptions
+from orchestrator.sweep.options import RunOptions, SpaceOptions
 
 if TYPE_CHECKING:
     from orchestrator.space.hardware import Hardware
     from orchestrator.space.spec import SweepSpec
-
-
-def _spaces(begun: str) -> list[str]:
-    """Completions of a search space's name; the shell completes files itself."""
-    from orchestrator.space.files import names
-
-    return [name for name in names() if name.startswith(begun)]
-
-
-def _sweeps(context: typer.Context, begun: str) -> list[str]:
-    """Completions of a sweep's id, from the home that the line names so far."""
-    from orchestrator.home.files import Home
-
-    home = context.params.get("home") or HOME
-    return [sweep for sweep in Home(Path(home).resolve()).sweep_ids() if sweep.startswith(begun)]
 
 
 def _home(given: str | Path) -> Path:
@@ -50,20 +35,16 @@ def _opened(context: typer.Context, home: Path) -> Path:
     """A home in an object store is brought up to date first, and what the command changes copied there when it ends."""
     from orchestrator.home.bucket_home import bucket_of, follow, open_home
 
-    if not context.resilient_parsing:  # Else a shell asks what could stand here.
-        open_home(home, lambda said: typer.echo(said, err=True))
-        if bucket_of(home) is not None:
-            context.call_on_close(follow(home))
+    open_home(home, lambda said: typer.echo(said, err=True))
+    if bucket_of(home) is not None:
+        context.call_on_close(follow(home))
     return home
 
 
-SpaceName = Annotated[
-    str,
-    typer.Argument(metavar="NAME_OR_FILE", help="A search space's name, or a YAML file.", autocompletion=_spaces),
-]
+SpaceName = Annotated[str, typer.Argument(metavar="NAME_OR_FILE", help="A search space's name, or a YAML file.")]
 SWEEP_HELP = "A sweep's id, the beginning of one, or a search space's name for its newest sweep."
-SweepName = Annotated[str | None, typer.Argument(metavar="[SWEEP]", help=SWEEP_HELP, autocompletion=_sweeps)]
-OneSweep = Annotated[str, typer.Argument(metavar="SWEEP", help=SWEEP_HELP, autocompletion=_sweeps)]
+SweepName = Annotated[str | None, typer.Argument(metavar="[SWEEP]", help=SWEEP_HELP)]
+OneSweep = Annotated[str, typer.Argument(metavar="SWEEP", help=SWEEP_HELP)]
 HomeOption = Annotated[
     Path,
     typer.Option(

@@ -27,9 +27,6 @@ def reproduce_command(
         str | None,
         typer.Option(metavar="TIME", help="Begin no sweep that is expected to end later: 2h, 45min; 0s runs nothing."),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option(help="Where table.md and table.csv go; by default into the home.")
-    ] = None,
     home: HomeOption = HOME,
     address: Annotated[str | None, typer.Option(help="Use the Ray cluster at this address.")] = None,
     local_debug: Annotated[
@@ -48,7 +45,7 @@ def reproduce_command(
     place, hardware, console = Home(home.resolve()), hardware_at(address), Console()
     experiments = [_experiment(name, profile, address) for name in spaces or _all(profile)]
     found = Reproduction(experiments, place, hardware, console)
-    folder = (output or place.root / "reproduce" / profile).resolve()
+    folder = place.root / "reproduce" / profile
     options = RunOptions(home=home, address=address, hardware=hardware, local_debug=local_debug)
     try:
         found.run(options, seconds, lambda: _write(found, folder))

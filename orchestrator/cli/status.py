@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,15 +14,11 @@ from orchestrator.errors import SweepError, UserError
 from orchestrator.sweep.options import HOME
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from orchestrator.catalogue.reading import StoredSweep
-    from orchestrator.catalogue.status import SweepStatus
     from orchestrator.home.files import Home
 
 PIPED_WIDTH = 200
 """Columns where the output is not a terminal: a table in a file should not be folded for a screen."""
-WATCH_EVERY_S = 5.0
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for other programs.")]
 
 
@@ -59,61 +54,22 @@ def status_command(
     sweep: SweepName = None,
     home: HomeOption = HOME,
     runs: Annotated[bool, typer.Option("--runs", help="List every run, with the keys `logs` takes.")] = False,
-    watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Show it again every few seconds, until the sweep is over.")
-    ] = False,
     json_: Json = False,
     debug: Debug = False,
 ) -> None:
     """Show how far a sweep is, and whether it is still running.
 
-    Examples:
-
-      status                          the newest sweep
-
-      status add_vs_add_prod --watch  that of a search space, again and again
+    Without a name it is the newest one.
     """
     from orchestrator.catalogue.status import status_of
+    from orchestrator.catalogue.views import status_view
 
-    if watch and json_:
-        raise UserError("--watch shows the status again and again, --json prints it once: give one of them")
     status = status_of(open_sweep(sweep, home))
     if json_:
         typer.echo(json.dumps(status.to_json(), indent=1))
-    elif watch:
-        _watch(status, home, runs=runs)
     else:
         console = wide_console()
-        console.print(_view(status, console, runs=runs))
-
-
-def _view(status: SweepStatus, console: Console, *, runs: bool) -> RenderableType:
-    from orchestrator.catalogue.views import status_view
-    from orchestrator.terminal.snapshot import speaks_ascii
-
-    return status_view(status, runs=runs, ascii_only=speaks_ascii(console), width=console.width)
-
-
-def _watch(status: SweepStatus, home: Path, *, runs: bool) -> None:
-    """Show a sweep until nobody drives it any more: in place on a terminal, elsewhere one view after the other."""
-    from rich.live import Live
-
-    from orchestrator.catalogue.reading import State
-    from orchestrator.catalogue.status import status_of
-
-    console = wide_console()
-    if not console.is_terminal:
-        console.print(_view(status, console, runs=runs))
-        while status.state is State.RUNNING:
-            time.sleep(WATCH_EVERY_S)
-            status = status_of(open_sweep(status.id, home))
-            console.print(_view(status, console, runs=runs))
-        return
-    with Live(_view(status, console, runs=runs), console=console, auto_refresh=False) as live:
-        while status.state is State.RUNNING:
-            time.sleep(WATCH_EVERY_S)
-            status = status_of(open_sweep(status.id, home))
-            live.update(_view(status, console, runs=runs), refresh=True)
+        console.print(status_view(status, runs=runs, width=console.width))
 
 
 def logs_command(
@@ -125,10 +81,8 @@ def logs_command(
     from orchestrator.catalogue.reading import find_run
     from orchestrator.catalogue.views import run_view
     from orchestrator.home.files import Home
-    from orchestrator.terminal.snapshot import speaks_ascii
 
-    console = wide_console()
-    console.print(run_view(find_run(Home(home.resolve()), run), ascii_only=speaks_ascii(console)))
+    wide_console().print(run_view(find_run(Home(home.resolve()), run)))
 
 
 def open_sweep(sweep: str | None, home: Path) -> StoredSweep:
