@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
+
+from tests.cli.program import Program, command
 
 # The models and matrices of these tests are small. Threads make nothing of them faster; beside other tests they wait
 # for one another, and burn the processor meanwhile. It must be said before torch and numpy are imported, and programs
@@ -23,3 +26,12 @@ def one_thread() -> None:
     """As many threads as at first, where a sweep in this process has set as many as its stacks asked for."""
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Program:
+    """Runs a command of the program in an empty directory, with no MLflow server around."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+    return command

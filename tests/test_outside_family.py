@@ -15,7 +15,6 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 import orchestrator as o
-from orchestrator.errors import UserError
 from tests.cli.program import command
 
 FOREIGN = re.compile(r"operation|optimizer|nats\b|n_embed|embedd|transformer|listops|token|number line", re.IGNORECASE)
@@ -138,14 +137,10 @@ def test_measures_and_numbers_have_columns_of_their_own(told: Told) -> None:
     assert {"measure/steps", "probe/firing/mean"} <= set(exported.columns)
 
 
-def test_arrays_are_there_and_without_a_picture(told: Told) -> None:
+def test_arrays_are_there(told: Told) -> None:
     stored = o.load("mazes")
     key = stored.runs["key"].iloc[0]
     assert {name: array.ndim for name, array in stored.arrays(key).items()} == {"firing": 2, "by_room": 1}
-    with pytest.raises(UserError, match="left no 'similarity' that could be drawn; its arrays: firing, by_room"):
-        stored.picture(key)
-    with pytest.raises(UserError, match="unknown picture 'firing'"):
-        stored.picture(key, "firing")
 
 
 def test_the_record_holds_them_apart(told: Told) -> None:

@@ -26,21 +26,8 @@ class Ended:
 Program = Callable[..., Ended]
 
 
-def program(capsys: pytest.CaptureFixture[str]) -> Program:
-    """Runs a command with these words and returns how it ended."""
-
-    def run(*arguments: object) -> Ended:
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return Ended(ended.value.code, captured.out, captured.err)
-
-    return run
-
-
 def command(*words: object) -> Ended:
-    """The same for where no test's output is captured, as in fixtures of a module."""
+    """Run a command with these words; how it ended."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
         main([str(word) for word in words])

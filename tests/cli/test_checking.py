@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.program import Program, program
-
-
-@pytest.fixture(name="run")
-def run_program(capsys: pytest.CaptureFixture[str]) -> Program:
-    return program(capsys)
+from tests.cli.program import Program
 
 
 def test_a_family_that_keeps_its_contract(run: Program) -> None:

@@ -1,27 +1,17 @@
-"""``doc`` and ``schema``: every setting there is, in the words of its owner; editors take the shipped spaces."""
+"""``doc``: every setting there is, in the words of its owner."""
 
 from __future__ import annotations
 
-import json
 import re
 
-import jsonschema
 import pytest
-import yaml
 
-from orchestrator.space.files import names
 from orchestrator.space.settings import flatten
 from orchestrator.space.settings_documentation import entries
-from orchestrator.space.spaces import load_space, open_space
-from tests.cli.program import Program, program
-from tests.test_cli import ROOT
+from orchestrator.space.spaces import load_space
+from tests.cli.program import Program
 from trainables.base import BUILT_IN as FAMILIES
 from trainables.probes.base import BUILT_IN, load_probe
-
-
-@pytest.fixture(name="run")
-def run_program(capsys: pytest.CaptureFixture[str]) -> Program:
-    return program(capsys)
 
 
 def test_every_value_of_a_resolved_space_is_documented() -> None:
@@ -45,7 +35,6 @@ def test_every_setting_says_what_it_means(family: str) -> None:
         ("search.max_runs", "a whole number (method bayes); by default 48"),
         ("tune.trials", "a whole number at least 2 and at most 1000; by default 6\n  Every mix gets up to"),
         ("phases", "mixes.phases.takes: a list or text; by default all\n  Parts of the model taken over"),
-        ("vary", "Lists of values by setting: a recipe for each combination"),
         ("resources", "resources.retries: a whole number at least 0 and at most 100; by default 1"),
     ],
 )
@@ -64,24 +53,6 @@ def test_doc_of_another_family_and_of_a_misspelt_setting(run: Program) -> None:
 
 
 FAMILY = "tests.families:LogisticFamily"
-
-
-def test_the_schema_takes_every_shipped_space_and_refuses_a_misspelt_key(run: Program) -> None:
-    schemas = {}
-    for name in names():
-        space = open_space(name)
-        family = str(space.top.get("family", "listops"))
-        if family not in schemas:
-            schemas[family] = json.loads(run("schema", "--family", family).out)
-            jsonschema.Draft202012Validator.check_schema(schemas[family])
-        written = yaml.safe_load((ROOT / "search_spaces" / f"{name}.yaml").read_text())
-        jsonschema.validate(written, schemas[family])
-        with pytest.raises(jsonschema.ValidationError, match="sedes"):
-            jsonschema.validate(written | {"sedes": 3}, schemas[family])
-    with pytest.raises(jsonschema.ValidationError, match="learning_rat"):
-        jsonschema.validate({"settings": {"training": {"learning_rat": 1}}}, schemas["listops"])
-    with pytest.raises(jsonschema.ValidationError, match="100000"):
-        jsonschema.validate({"seeds": 10**6}, schemas["listops"])
 
 
 def test_doc_prints_what_every_probe_finds_in_the_words_of_its_class(run: Program) -> None:

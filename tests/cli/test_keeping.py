@@ -14,14 +14,8 @@ from orchestrator.record.store import choose
 from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
 from tests.catalogue.fabricated import write_sweep
-from tests.cli.program import Program, program
+from tests.cli.program import Program
 from tests.sweep.sweeps import quiet, spec
-
-
-@pytest.fixture(name="run")
-def run_program(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Program:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    return program(capsys)
 
 
 def records(home: Path) -> dict[str, int]:

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from orchestrator.cli import status
 from orchestrator.home.files import Home
-from orchestrator.home.lifecycle import driving
 from tests.catalogue.fabricated import failed, leave_stack, runs_of, write_sweep
-from tests.cli.program import Program, program
+from tests.cli.program import Program
 from tests.sweep.sweeps import spec
-
-
-@pytest.fixture(name="run")
-def run_program(capsys: pytest.CaptureFixture[str]) -> Program:
-    return program(capsys)
 
 
 def test_sweeps_lists_the_newest_first(run: Program, tmp_path: Path) -> None:
@@ -53,28 +44,6 @@ def test_status_takes_the_newest_sweep_or_the_one_named(run: Program, tmp_path: 
     keys = [sweep.spec.make_family().key(each) for each in runs_of(sweep.spec)]
     assert all(key in with_runs for key in keys)
     assert json.loads(run("status", "--home", tmp_path, "--json").out)["id"] == sweep.id
-
-
-def test_status_is_watched_until_nobody_drives_the_sweep(
-    run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Views follow one another until the driver lets go of the sweep; the last one says that it was interrupted."""
-    home = Home(tmp_path)
-    sweep = write_sweep(home, runs=runs_of(spec())[:3], answered=False)
-    files = home.sweep(sweep.id)
-    monkeypatch.setattr(status, "WATCH_EVERY_S", 0.05)
-    with ExitStack() as driver:
-        driver.enter_context(driving(files))
-        begun = threading.Timer(1.0, driver.close)
-        begun.start()
-        ended = run("status", "--home", tmp_path, "--watch")
-        begun.join()
-    assert ended.code == 0, ended.err
-    views = ended.out.split(f"{sweep.id}: ")[1:]
-    assert len(views) >= 2
-    assert all("running, begun" in view for view in views[:-1])
-    assert "interrupted, begun" in views[-1]
-    assert run("status", "--home", tmp_path, "--watch", "--json").code == 2
 
 
 def test_logs_of_a_run_that_ended_failed_or_trains(run: Program, tmp_path: Path) -> None:

@@ -17,13 +17,8 @@ from orchestrator.cli.run import run_command
 from orchestrator.errors import UserError
 from orchestrator.home.files import Home
 from orchestrator.sweep.options import EXCLUDED, RunOptions
-from tests.cli.program import Ended, Program, program
+from tests.cli.program import Ended, Program
 from tests.sweep.sweeps import ended, spec
-
-
-@pytest.fixture(name="run")
-def run_program(capsys: pytest.CaptureFixture[str]) -> Program:
-    return program(capsys)
 
 
 def printed_command(said: str, after: str) -> list[str]:

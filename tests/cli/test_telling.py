@@ -11,13 +11,8 @@ from orchestrator.catalogue.reading import read_sweep
 from orchestrator.home.files import Home
 from orchestrator.report.words.next_step import explain
 from tests.catalogue.fabricated import write_sweep
-from tests.cli.program import Program, program
+from tests.cli.program import Program
 from tests.sweep.sweeps import spec
-
-
-@pytest.fixture(name="run")
-def run_program(capsys: pytest.CaptureFixture[str]) -> Program:
-    return program(capsys)
 
 
 @pytest.fixture(scope="module", name="home")

@@ -18,7 +18,7 @@ from orchestrator.cli.run import _ask_for_a_doctor
 from orchestrator.doctor import gpu, machine
 from orchestrator.doctor.machine import NAME, CheckUp, Finding, Verdict, examined, ok, passed_here, slow, wrong
 from orchestrator.space.hardware import Hardware
-from tests.cli.program import program
+from tests.cli.program import command
 
 ROOT = Path(__file__).resolve().parents[2]
 GPU = Hardware(16, 128, 1, "Some GPU")
@@ -26,7 +26,7 @@ GPU = Hardware(16, 128, 1, "Some GPU")
 
 @pytest.mark.slow
 def test_this_machine_passes_and_the_findings_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ended = program(capsys)("doctor", "--home", tmp_path, "--no-gpu")
+    ended = command("doctor", "--home", tmp_path)
     assert ended.code == 0, ended.out
     kept = json.loads((tmp_path / NAME).read_text())
     assert kept["passed"]
@@ -44,7 +44,7 @@ def test_a_store_that_does_not_answer_is_wrong_and_costs_exit_code_1(
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     monkeypatch.setattr(doctor, "machine_checks", lambda home: [("MLflow", lambda: machine.record(home))])
-    ended = program(capsys)("doctor", "--home", tmp_path, "--no-gpu")
+    ended = command("doctor", "--home", tmp_path)
     assert ended.code == 1
     assert "wrong MLflow" in ended.out
     assert not json.loads((tmp_path / NAME).read_text())["passed"]

@@ -20,7 +20,7 @@ from orchestrator.home.run_files import ARRAYS, OUTCOME, WEIGHTS
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
-from tests.cli.program import Program, command, program
+from tests.cli.program import Program, command
 from tests.home.counting import trained
 from tests.sweep.sweeps import ended, spec
 
@@ -50,9 +50,9 @@ def place(tmp_path: Path) -> Place:
 
 
 @pytest.fixture(name="run")
-def run_program(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Program:
+def run_program(monkeypatch: pytest.MonkeyPatch) -> Program:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    return program(capsys)
+    return command
 
 
 def the_rest_works(run: Program, place: Place, tmp_path: Path) -> None:

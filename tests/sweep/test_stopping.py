@@ -20,7 +20,7 @@ from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
-from tests.cli.program import Program, program
+from tests.cli.program import Program, command
 from tests.sweep.sweeps import ended, printed, quiet, spec
 from tests.sweep.unhurried import FAMILY, lines
 from trainables.base import Status
@@ -29,8 +29,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(name="run")
-def run_program(capsys: pytest.CaptureFixture[str]) -> Program:
-    return program(capsys)
+def run_program() -> Program:
+    return command
 
 
 def asked(log: Path, sizes: tuple[int, ...] = (8, 16, 32), **settings: float) -> SweepSpec:
