@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help install run test night browser notebook chaos cluster lint bench lock clean
+.PHONY: help install run test night browser chaos cluster lint bench lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 10
@@ -45,9 +45,6 @@ night: $(STAMP) ## Run the longest tests, such as the coverage of intervals over
 
 browser: $(STAMP) ## Look at MLflow's page with Debian's chromium and chromium-driver.
 	$(BIN)/python -m pytest tests/browser -m browser $(ARGS)
-
-notebook: $(STAMP) ## Run the example notebook and write what it shows into it.
-	$(BIN)/python -m tests.example_notebook
 
 chaos: $(STAMP) ## Make faults in the middle of sweeps, and count what they cost: make chaos ARGS="--rounds 10 --seed 10"
 	$(BIN)/python -m tests.chaos $(ARGS)

@@ -7,8 +7,7 @@ A worker writes nothing that another machine reads: what a run leaves travels in
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -19,7 +18,6 @@ from trainables.base import Evaluation, Outcome
 
 if TYPE_CHECKING:
     from orchestrator.engine.campaign import Campaign
-    from orchestrator.terminal.snapshot import Snapshot
 
 
 class MachineError(SweepError):
@@ -49,10 +47,6 @@ class Engine(ABC):
         """Called once the campaign is stopping for an interruption, from the signal's handler in the main thread: give
         up what no checkpoint could keep. By default each stack in training comes to its next evaluation."""
         return
-
-    def exporting(self, sweep_id: str, snapshot: Callable[[], Snapshot]) -> AbstractContextManager[object]:
-        """A block during which the sweep's progress is exported to the machines' monitoring; by default it is not."""
-        return nullcontext()
 
     @abstractmethod
     def __enter__(self) -> Self: ...

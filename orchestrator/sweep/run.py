@@ -165,7 +165,7 @@ class _Drive(Observer):
         campaign.observer = self
         with stop_on_interrupt(stop, self._options.limit):
             if not campaign.done:
-                with view, engine.exporting(self._sweep.id, monitor.snapshot):
+                with view:
                     with suppress(MachineError):  # Raised below, when all that finished is in the record.
                         engine.execute(campaign)
                     monitor.refresh()

@@ -97,7 +97,7 @@ def test_the_network_policy_lets_nobody_else_in() -> None:
 def test_compose_publishes_on_this_machine_alone_and_holds_no_secret() -> None:
     (compose,) = documents(DEPLOY / "compose" / "compose.yaml")
     services = compose["services"]
-    assert {"head", "worker", "driver", "mlflow", "postgres", "store", "prometheus", "grafana"} <= services.keys()
+    assert {"head", "worker", "driver", "mlflow", "postgres", "store"} <= services.keys()
     published = [port for each in services.values() for port in each.get("ports", ())]
     assert published
     assert all(port.startswith("127.0.0.1:") for port in published)

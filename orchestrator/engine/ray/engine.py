@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Self
 
@@ -19,14 +17,12 @@ from orchestrator.engine.base import Engine
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.ray.adapters import CampaignCallback, CampaignSearcher, CampaignStopper, SlotScheduler
 from orchestrator.engine.ray.cluster import Room, has_autoscaler, slots_on
-from orchestrator.engine.ray.metrics import Exporter
 from orchestrator.engine.ray.session import RaySession
 from orchestrator.engine.ray.trial import trainable
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home.files import SweepFiles
 from orchestrator.space.resources import Resources
 from orchestrator.supervisor import check_ray
-from orchestrator.terminal.snapshot import Snapshot
 
 ANSWER_S = 240.0
 """Within this a new process has to answer: seconds on an idle machine, two minutes were seen on two cores with ten
@@ -64,9 +60,6 @@ class RayEngine(Engine):
             f"no node has room for a stack (resources.cpu_per_stack is {asked.cpu_per_stack:g} and "
             f"resources.gpu_per_stack {asked.gpus:g})"
         )
-
-    def exporting(self, sweep_id: str, snapshot: Callable[[], Snapshot]) -> AbstractContextManager[object]:
-        return Exporter(sweep_id, snapshot) if self._session.dashboard else nullcontext()
 
     def __enter__(self) -> Self:
         self._session.begin()

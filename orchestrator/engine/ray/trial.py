@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 import ray
 from ray import tune
 from ray._raylet import setproctitle  # type: ignore[attr-defined] # its stub lacks it
-from ray.util.metrics import Gauge
 
 from orchestrator.engine.base import StackJob
-from orchestrator.engine.ray.metrics import GPU_MEMORY, gauge
 from orchestrator.space.spec import SweepSpec
 
 if TYPE_CHECKING:
@@ -36,7 +34,6 @@ class StackTrial(tune.Trainable):
         hide_unasked_gpus()
         self._spec = SweepSpec.model_validate(shared["space"])
         self._worker: StackWorker | None = None
-        self._gpu_memory: Gauge | None = None
         self._begin(config)
 
     def __repr__(self) -> str:
@@ -56,7 +53,6 @@ class StackTrial(tune.Trainable):
 
             self._worker = StackWorker(self._spec, self._job)
         report = self._worker.advance()
-        self._export()
         return {REPORT: report, "done": self._worker.done}
 
     def cleanup(self) -> None:
@@ -75,14 +71,6 @@ class StackTrial(tune.Trainable):
     def _begin(self, config: dict[str, Any]) -> None:
         self._job: StackJob = config["job"]
         self._worker = None
-
-    def _export(self) -> None:
-        """The memory a GPU holds for this worker, as a metric that Ray's agents collect."""
-        import torch
-
-        if held := torch.cuda.max_memory_reserved():  # 0 if nothing was put on a GPU.
-            self._gpu_memory = self._gpu_memory or gauge(GPU_MEMORY)
-            self._gpu_memory.set(held, {"sweep": self._job.sweep_id})
 
 
 def trainable(shared: Mapping[str, Any], needs: Mapping[str, float]) -> type[StackTrial]:
