@@ -21,7 +21,7 @@ from orchestrator.space.evidence import stands_for_its_size
 from orchestrator.space.settings_documentation import said_of_probe
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import Verdict
-from trainables.base import Family, Status, Words
+from trainables.base import Family, Status
 from trainables.probes.base import BUILT_IN, load_probe
 from trainables.probes.embeddings import SHUFFLES
 
@@ -36,83 +36,31 @@ PLACE = "similarities"
 """The section of the report that shows these runs."""
 
 
-@dataclass(frozen=True)
-class Score:
-    """One score of a run. ``what`` it finds: ``even and odd numbers apart``; ``chance`` is the share of random orders
-    that score as high. ``beyond``: that share is small. ``highest``: no order scores higher, and the items are too few
-    for the share to be small."""
-
-    name: str
-    what: str
-    score: float
-    chance: float
-    beyond: bool
-    highest: bool
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.score:.2f} (p {self.chance:.2g})"
-
-
-@dataclass(frozen=True)
-class Held:
-    """The scores of one run, the least likely by chance first."""
-
-    size: int
-    seed: int
-    scores: tuple[Score, ...]
-
-
-@dataclass(frozen=True)
-class Structure:
-    """The runs of one mix that the probe looked at: ``below`` and ``above`` its transition, or ``""`` for all without
-    one. ``items`` are what it was asked of: ``6 number tokens``."""
-
-    mix: str
-    items: str
-    sides: Mapping[str, Sequence[Held]]
-
-    def counts(self, side: str) -> Mapping[str, int]:
-        """The runs of a side with each finding, beyond chance or as clear as so few items allow."""
-        return Counter(score.what for run in self.sides[side] for score in run.scores if score.beyond or score.highest)
-
-    @property
-    def said(self) -> str:
-        """``add: even and odd numbers apart in 2 of 6 runs below, 5 of 5 above``."""
-        found = dict.fromkeys(what for side in self.sides for what in self.counts(side))
-        return f"{self.mix}: " + (" and ".join(map(self._said, found)) or "no structure beyond chance")
-
-    def _said(self, what: str) -> str:
-        told = [f"{self.counts(side)[what]} of {len(runs)} {side}".rstrip() for side, runs in self.sides.items()]
-        first = len(next(iter(self.sides.values())))
-        count, of, side = told[0].partition(f" of {first}")
-        told[0] = f"{count}{of} {'run' if first == 1 else 'runs'}{side}"
-        return f"{what} in {', '.join(told)}"
-
-    @property
-    def doubtful(self) -> list[str]:
-        """Findings for which the items are too few to exclude chance."""
-        scores = [score for runs in self.sides.values() for run in runs for score in run.scores]
-        return list(dict.fromkeys(score.what for score in scores if score.highest))
-
-
-def structures(answer: Answer, runs: Sequence[RunRecord], family: Family) -> tuple[Structure, ...]:
-    """The runs that the probe ``separation`` looked at, mix by mix; mixes without any are left out."""
+def structure_words(answer: Answer, runs: Sequence[RunRecord], family: Family) -> tuple[Paragraph, ...]:
+    """A paragraph with the structure counted on both sides of each transition, over the runs that the probe
+    ``separation`` looked at; none without such runs."""
     kept = [run for run in runs if stands_for_its_size(run.config, run.outcome)]
-    items = counted(max(map(len, family.groupings().values()), default=0), family.words.item)
-    found = []
+    said, doubtful = [], set()
     for mix in answer.mixes:
-        held = [each for run in kept if run.config.label == mix.mix and (each := _held(run, family))]
+        found = [(run.config.size, _found(run, family)) for run in kept if run.config.label == mix.mix]
+        held = [(size, each) for size, each in found if each is not None]
         if sides := {side: runs for side, runs in _sides(mix, held).items() if runs}:
-            found.append(Structure(called(mix), items, sides))
-    return tuple(found)
+            whats = dict.fromkeys(what for runs in sides.values() for each in runs for what in each)
+            counts = " and ".join(_counted(what, sides) for what in whats)
+            said.append(f"{called(mix)}: {counts or 'no structure beyond chance'}.")
+            doubtful |= {what for runs in sides.values() for each in runs for what in each if each[what]}
+    items = counted(max(map(len, family.groupings().values()), default=0), family.words.item)
+    said += [f"With {items}, {what} may be chance." for what in sorted(doubtful)]
+    return (Paragraph(family.words.held.capitalize(), " ".join(said), PLACE),) if said else ()
 
 
-def told(found: Sequence[Structure], words: Words) -> tuple[Paragraph, ...]:
-    """The same as a paragraph; none if there is nothing to tell."""
-    said = [f"{each.said}." for each in found]
-    doubtful = {what: each.items for each in found for what in each.doubtful}
-    said += [f"With {items}, {what} may be chance." for what, items in doubtful.items()]
-    return (Paragraph(words.held.capitalize(), " ".join(said), PLACE),) if found else ()
+def _counted(what: str, sides: Mapping[str, Sequence[Mapping[str, bool]]]) -> str:
+    """``even and odd numbers apart in 2 of 6 runs below, 5 of 5 above``."""
+    told = [
+        f"{sum(what in each for each in runs)} of {len(runs) if place else counted(len(runs), 'run')} {side}".rstrip()
+        for place, (side, runs) in enumerate(sides.items())
+    ]
+    return f"{what} in {', '.join(told)}"
 
 
 def smallest_chance(labels: Sequence[int]) -> float:
@@ -122,30 +70,31 @@ def smallest_chance(labels: Sequence[int]) -> float:
     return math.prod(map(math.factorial, sizes)) * alike / math.factorial(len(labels))
 
 
-def _sides(mix: MixAnswer, held: Sequence[Held]) -> dict[str, list[Held]]:
+def _sides(mix: MixAnswer, held: Sequence[tuple[int, dict[str, bool]]]) -> dict[str, list[dict[str, bool]]]:
     """The runs outside the transition's interval; all of them, on no side, if no transition was found."""
     found = mix.target.transition
     if found.verdict is not Verdict.FOUND or found.relative.value is None:
-        return {"": list(held)}
+        return {"": [each for _, each in held]}
     low, high = found.relative.low or found.relative.value, found.relative.high or found.relative.value
-    return {"below": [run for run in held if run.size <= low], "above": [run for run in held if run.size >= high]}
+    return {
+        "below": [each for size, each in held if size <= low],
+        "above": [each for size, each in held if size >= high],
+    }
 
 
-def _held(run: RunRecord, family: Family) -> Held | None:
-    """The scores of one run; None if the probe did not look at it."""
+def _found(run: RunRecord, family: Family) -> dict[str, bool] | None:
+    """The structures in one run, the least likely by chance first; True for one that no order scores higher at though
+    the items are too few to exclude chance. None if the probe did not look at the run."""
     numbers = {name.removeprefix(SEPARATION): value for name, value in numbers_of(run.directory).items()}
-    known = [(chance, name, numbers[name]) for name in numbers if (chance := numbers.get(name + CHANCE)) is not None]
-    scores = tuple(_score(name, score, chance, family) for chance, name, score in sorted(known))
-    return Held(run.config.size, run.config.seed, scores) if scores else None
-
-
-def _score(name: str, score: float, chance: float, family: Family) -> Score:
-    labels = family.groupings().get(name)
-    what = "neighbours alike" if labels is None else f"{family.grouping_words().get(name, name)} apart"
-    beyond = chance <= BEYOND_CHANCE
-    least = 0.0 if labels is None else smallest_chance(labels)
-    highest = not beyond and chance <= least + ERRORS * math.sqrt(least * (1 - least) / SHUFFLES)
-    return Score(name, what, score, chance, beyond, highest)
+    known = sorted((chance, name) for name in numbers if (chance := numbers.get(name + CHANCE)) is not None)
+    found = {}
+    for chance, name in known:
+        labels = family.groupings().get(name)
+        least = 0.0 if labels is None else smallest_chance(labels)
+        if chance <= max(BEYOND_CHANCE, least + ERRORS * math.sqrt(least * (1 - least) / SHUFFLES)):
+            what = "neighbours alike" if labels is None else f"{family.grouping_words().get(name, name)} apart"
+            found[what] = chance > BEYOND_CHANCE
+    return found if known else None
 
 
 @dataclass(frozen=True)

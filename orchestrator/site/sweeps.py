@@ -23,7 +23,7 @@ from orchestrator.report.figures.comparisons import main_figure, narrow_figure
 from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.page import render
 from orchestrator.report.page.report import PageContent, page
-from orchestrator.report.probed import structures, told
+from orchestrator.report.probed import structure_words
 from orchestrator.report.words.next_step import Paragraph, judged
 from orchestrator.report.words.verdicts import caveats, sentences, verdict_lines
 from orchestrator.transition.types import LEVEL
@@ -225,9 +225,8 @@ class SweepPages:
 def _told_of(found: StoredSweep) -> tuple[Paragraph, ...]:
     """Certainty, caveats, and, once the sweep has ended, structure inside its models."""
     sure, mind = judged(found.spec, found.answer)[:1], " ".join(caveats(found.answer))
-    held = () if found.state is State.RUNNING else structures(found.answer, found.runs, found.spec.make_family())
-    told_of = told(held, found.answer.words)
-    return (*sure, *([Paragraph("What to mind", mind)] if mind else []), *told_of)
+    held = () if found.state is State.RUNNING else structure_words(found.answer, found.runs, found.spec.make_family())
+    return (*sure, *([Paragraph("What to mind", mind)] if mind else []), *held)
 
 
 def _report(stored: StoredSweep) -> str:

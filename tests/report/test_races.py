@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from pathlib import Path
 
@@ -11,11 +10,11 @@ import pytest
 
 from orchestrator.home.run_files import Storage
 from orchestrator.home.sweeps import RunRecord
-from orchestrator.report.races import Bounds, SpeedUp, median, race_figure, speed_ups
+from orchestrator.report.races import Bounds, SpeedUp, median, speed_ups
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import Estimate
-from trainables.base import Evaluation, Outcome, Status
+from trainables.base import Outcome, Status
 
 
 def exactly(*ratios: float) -> list[Bounds]:
@@ -69,19 +68,13 @@ def spec() -> SweepSpec:
     )
 
 
-def _point(step: int, spent: dict[str, float]) -> dict[str, float]:
-    """Gaps that fall tenfold with a method's need."""
-    return {f"gap_{name}": 0.1 ** (step / value) for name, value in spent.items()}
-
-
 def record(asked: SweepSpec, mix: str, size: int, seed: int, spent: dict[str, float], there: set[str]) -> RunRecord:
     config = asked.config(Request(mix, size, seed))
     measures = {f"spent_{name}": value for name, value in spent.items()}
     measures |= {f"seconds_{name}": 2 * value for name, value in spent.items()}
     measures |= {f"arrived_{name}": float(name in there) for name in spent}
     scores = dict.fromkeys(spent, 0.0)
-    curve = tuple(Evaluation(step, 0.5, scores, _point(step, spent)) for step in (10, 20))
-    outcome = Outcome(Status.FINISHED, 20, scores, scores, curve, measures)
+    outcome = Outcome(Status.FINISHED, 20, scores, scores, (), measures)
     return RunRecord(f"{mix}{size}{seed}", config, outcome, Storage(Path()))
 
 
@@ -98,19 +91,3 @@ def test_races_are_paired_by_graph_and_taken_with_the_best_rival() -> None:
     first, second = speed_ups(asked, runs)
     assert first == SpeedUp(both, 16, 5, Estimate(3.0, 1.0, 5.0), Estimate(3.0, 1.0, 5.0))
     assert (second.size, second.pairs, second.spent) == (64, 1, Estimate(1.5, None, None))
-    figure = race_figure(asked, runs, [first, second])
-    assert figure is not None
-    said = list(itertools.chain.from_iterable(axes.get_legend_handles_labels()[1] for axes in figure.axes))
-    assert said == ["adam", "hessian", "lbfgs", both, three]
-    assert race_figure(asked, [], []) is None
-
-
-def test_losses_are_drawn_against_what_was_spent() -> None:
-    asked = spec()
-    mix = asked.mixes[0].name
-    runs = [record(asked, mix, 16, seed, {"adam": 10, "hessian": 20}, {"adam"}) for seed in range(3)]
-    figure = race_figure(asked, runs, speed_ups(asked, runs))
-    assert figure is not None
-    adam = figure.axes[0].get_lines()[0]
-    assert np.asarray(adam.get_xdata()).tolist() == [0, 10, 20]
-    assert np.asarray(adam.get_ydata()).tolist() == pytest.approx([1.0, 0.1, 0.01])

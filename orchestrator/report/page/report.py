@@ -20,8 +20,8 @@ from orchestrator.report.figures.similarity import similarities_figure
 from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.page import render
 from orchestrator.report.page.explorer import explorer_data
-from orchestrator.report.probed import probe_notes, probe_tables, structures, told
-from orchestrator.report.races import race_figure, speed_ups
+from orchestrator.report.probed import probe_notes, probe_tables, structure_words
+from orchestrator.report.races import speed_ups
 from orchestrator.report.run_table import page_table
 from orchestrator.report.words import numbers
 from orchestrator.report.words.next_step import judged
@@ -49,7 +49,6 @@ def page(content: PageContent) -> str:
     """The HTML of a sweep's report. The same content gives the same text."""
     spec = content.sweep.spec
     said = table.answer_table(content.answer)
-    held = structures(content.answer, content.runs, spec.make_family())
     return render(
         TEMPLATE,
         sweep=content.sweep,
@@ -62,8 +61,7 @@ def page(content: PageContent) -> str:
         words=content.answer.words,
         has_core=content.answer.has_core,
         figures=_figures(content),
-        structures=held,
-        held_words=told(held, content.answer.words),
+        held_words=structure_words(content.answer, content.runs, spec.make_family()),
         explorer=explorer_data(content.answer, content.runs),
         compared=any(mix.synergy_total is not None for mix in content.answer.mixes),
         races=[
@@ -99,10 +97,6 @@ def _figures(content: PageContent) -> dict[str, Markup | None]:
         "similarities": (
             similarities_figure(answer, runs),
             "Cosine similarities and principal components below and above each transition",
-        ),
-        "races": (
-            race_figure(spec, runs, speed_ups(spec, runs)),
-            f"The loss of every method against its spending, and the speed-up of {answer.target} against {size}",
         ),
         "learning": (
             learning_figure(spec, runs) if any(run.outcome.curve for run in runs) else None,
