@@ -152,7 +152,7 @@ def test_a_sweep_of_an_outside_family_runs_resumes_extends_and_syncs(run: Progra
 
     synced = run("sync", sweep)
     assert synced.code == 0, synced.err
-    assert f"{sweep}: {trained} runs are in sqlite:///" in synced.out
+    assert f"{sweep}: {trained} runs in sqlite:///" in synced.out
 
 
 # -- mistakes: exit code 2 ------------------------------------------------------------------------------------------

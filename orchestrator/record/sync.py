@@ -27,6 +27,7 @@ from orchestrator.record.store import (
     store_errors,
 )
 from orchestrator.report.answer import answer
+from orchestrator.report.words.numbers import counted
 from trainables.base import Status
 
 FORMER = "former-store-"
@@ -57,7 +58,7 @@ def sync(root: Path, sweep_ids: Sequence[str], console: Console) -> None:
             continue
         with lifecycle.driving(home.sweep(each)):
             count = _replay(home, found, tracker, console)
-        _say(console, f"{each}: {count} runs are in {store.shown}")
+        _say(console, f"{each}: {counted(count, 'run')} in {store.shown}")
     if unread:
         lines = "\n  ".join([f"{len(unread)} of {len(ids)} sweeps cannot be read:", *unread])
         raise SweepError(f"{lines}\nThe others are recorded.")

@@ -12,6 +12,7 @@ from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.rows import Row, named, rows
 from orchestrator.report.table import answer_table, plain
 from orchestrator.report.words.next_step import next_step
+from orchestrator.report.words.numbers import counted
 from orchestrator.report.words.verdicts import (
     count_words,
     saving,
@@ -125,7 +126,8 @@ def _transition_note(about: Sweep, answer: Answer, mix: MixAnswer) -> str:
     """Description of a mix's transition: size, parameters, saving and the scores it rests on."""
     words = answer.words
     saves = "" if mix.synergy_total is None else f"**{sentence(answer, mix)}**"
-    return f"""Transition of `{answer.target}` trained with `{mix.mix}`, from {mix.runs} runs of the sweep `{about.id}`:
+    runs = counted(mix.runs, "run")
+    return f"""Transition of `{answer.target}` trained with `{mix.mix}`, from {runs} of `{about.id}`:
 {answer.size_axis} **{size_words(answer, mix.target.transition)}**, {words.parameters}
 **{count_words(answer, mix.target)}** ({answer.confidence:.0%} intervals; {LEVEL:.0%} of the asymptote).
 

@@ -17,8 +17,6 @@ evenly spread ones agrees if that order shows in more than half of all runs, by 
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 import math
 from collections import Counter
@@ -29,7 +27,7 @@ from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import CONFIDENCE, Answer, MixAnswer
 from orchestrator.report.probe_statements import Agreement, Judged, Seen, compare
 from orchestrator.report.side_by_side import Compared, mix_scalings
-from orchestrator.report.words.verdicts import rests_on, saving, size_words
+from orchestrator.report.words.verdicts import saving, size_words
 from orchestrator.space.evidence import stands_for_its_size
 from orchestrator.space.expected import INSIDE, NO_FEWER, ORDER, Expectation
 from orchestrator.transition.types import Doubt, Synergy, Verdict
@@ -49,16 +47,13 @@ Steps = Mapping[str, int | None]
 
 @dataclass(frozen=True)
 class Row:
-    """One statement and its finding. ``about`` names the mix and variant, ``found`` is the finding with its interval;
-    ``sweeps`` are the ids it rests on."""
+    """One statement; ``about`` names its mix and variant, ``found`` is the finding with its interval."""
 
     space: str
     about: str
     claim: str
-    source: str
     found: str
     agreement: Agreement
-    sweeps: tuple[str, ...] = ()
 
     @property
     def cells(self) -> tuple[str, str, str, str, str]:
@@ -71,7 +66,6 @@ def judge(
     variant: str,
     expected: Sequence[Expectation],
     answer: Answer,
-    sweep: str,
     runs: Sequence[RunRecord] = (),
     entropy: Mapping[str, float] | None = None,
 ) -> list[Row]:
@@ -90,13 +84,12 @@ def judge(
         else:
             judged = _savings(each, answer)
         rows += [
-            Row(space, about_words(mix, variant), each.claim, each.source, found, agreement, (sweep,))
-            for mix, found, agreement in judged
+            Row(space, about_words(mix, variant), each.claim, found, agreement) for mix, found, agreement in judged
         ]
     return rows
 
 
-def judge_law(space: str, expected: Expectation, compared: Sequence[Compared], sweeps: Sequence[str]) -> list[Row]:
+def judge_law(space: str, expected: Expectation, compared: Sequence[Compared]) -> list[Row]:
     """A statement about an exponent over all variants, a row for each mix it is about."""
     rows = []
     for each in mix_scalings(compared):
@@ -111,16 +104,14 @@ def judge_law(space: str, expected: Expectation, compared: Sequence[Compared], s
                 agreement = Agreement.AGREES
             elif law.low > expected.limit:
                 agreement = Agreement.CONTRADICTED
-        rows.append(Row(space, each.mix, expected.claim, expected.source, found, agreement, tuple(sweeps)))
+        rows.append(Row(space, each.mix, expected.claim, found, agreement))
     return rows
 
 
 def not_run(space: str, variant: str, expected: Expectation, mixes: Sequence[str], why: str) -> list[Row]:
     """The rows of a statement without a sweep. ``mixes`` are the space's, the baseline first."""
     named = mixes[1:] if expected.mix == "*" else [expected.mix]
-    return [
-        Row(space, about_words(mix, variant), expected.claim, expected.source, why, Agreement.NOT_RUN) for mix in named
-    ]
+    return [Row(space, about_words(mix, variant), expected.claim, why, Agreement.NOT_RUN) for mix in named]
 
 
 def about_words(mix: str, variant: str) -> str:
@@ -177,14 +168,14 @@ def _within(verdict: Verdict) -> Agreement:
 
 
 def _saving(answer: Answer, mix: MixAnswer, found: Synergy) -> str:
-    """``13.9 against 13.8: undecided: 1.8x fewer to 1.8x more``, and the thin evidence of a decided saving, if any."""
+    """``13.9 against 13.8: undecided: 1.8x fewer to 1.8x more``."""
     baseline = answer.mix(answer.baseline_of(mix))
     here, there = (size_words(answer, each.target.transition) for each in (mix, baseline))
-    rests, said = rests_on(answer, mix), saving(found)
+    said = saving(found)
     if not found.decided and found.high is not None and found.high < NO_FEWER:
         # It may need more; that it helps is excluded.
         said = said.replace("undecided", f"fewer by less than {NO_FEWER:g}x if at all")
-    return f"{answer.size_axis} {here} against {there}: {said}" + (f", resting on {rests}" if rests else "")
+    return f"{answer.size_axis} {here} against {there}: {said}"
 
 
 def halfway_steps(outcome: Outcome) -> Steps:
@@ -260,13 +251,3 @@ def markdown(rows: Sequence[Row], cost: str) -> str:
     lines = [HEADER, ("---",) * len(HEADER), *(row.cells for row in rows)]
     table = ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in line) + " |" for line in lines]
     return "\n".join([*table, "", f"{summary(rows)}. {cost}", ""])
-
-
-def as_csv(rows: Sequence[Row]) -> str:
-    """A row a statement and mix, with the ids of the sweeps."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*HEADER, "source", "sweeps"])
-    for row in rows:
-        writer.writerow([*row.cells, row.source, " ".join(row.sweeps)])
-    return out.getvalue()

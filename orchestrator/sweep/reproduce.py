@@ -110,7 +110,7 @@ class Reproduction:
             asked = about(experiment.expected, spec.variant)
             if there is not None:
                 entropy = entropies(spec) if any(each.finds in ORDER for each in asked) else {}
-                yield from judge(spec.name, spec.variant, asked, there.answer, there.id, there.runs, entropy)
+                yield from judge(spec.name, spec.variant, asked, there.answer, there.runs, entropy)
             else:
                 for each in asked:
                     yield from not_run(spec.name, spec.variant, each, spec.plain_mixes, self._why(spec))
@@ -122,7 +122,7 @@ class Reproduction:
                 continue
             found = compared(there_all)
             if len(there_all) == len(experiment.specs) and can_scale(found):
-                yield from judge_law(experiment.name, each, found, [sweep.id for sweep in there_all])
+                yield from judge_law(experiment.name, each, found)
             else:
                 mixes = experiment.specs[0].plain_mixes
                 missing = len(experiment.specs) - len(there_all)

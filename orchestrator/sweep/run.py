@@ -210,7 +210,7 @@ class _Drive(Observer):
         left = self._close_record(INTERRUPTED_TIMEOUT_S)
         stacks = len(Checkpoints(self._files.checkpoints).stacks())
         checkpoints = f", and {counted(stacks, 'checkpoint')} of runs in training" if stacks else ""
-        kept = f"{len(self._state.entries)} runs are kept{checkpoints}{left}"
+        kept = f"{counted(len(self._state.entries), 'run')} kept{checkpoints}{left}"
         if why:
             raise SweepError(stopped_words(self._sweep.id, f"{why}. {kept}", self._options))
         log.info(f"Stopped; {kept}. Continue with")

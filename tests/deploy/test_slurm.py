@@ -96,7 +96,7 @@ def test_a_preempted_job_leaves_checkpoints_and_resumes(slurm: dict[str, str], t
 
     until(lambda: home.sweep_ids() and ended(home.root, home.sweep_ids()[0]))
     subprocess.run(["scancel", "--batch", "--signal=TERM", job], env=environment, check=True)
-    until(lambda: told("runs are kept"))
+    until(lambda: told("Stopped; "))
     (sweep,) = home.sweep_ids()
     kept = {entry.key for entry in ended(home.root, sweep)}
     until(lambda: told("add, modulus"))

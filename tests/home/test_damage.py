@@ -126,7 +126,7 @@ def test_all_others_are_recorded_and_an_unreadable_one_can_be_deleted(run: Progr
     UNREADABLE["specification torn"][0](place.files)
     synced = run("sync", "--home", place.root)
     assert synced.code == 1
-    assert f"{place.whole}: 8 runs are in" in synced.out
+    assert f"{place.whole}: 8 runs in" in synced.out
     assert "1 of 2 sweeps cannot be read" in synced.err
     done = run("rm", place.hurt, "--yes", "--home", place.root)
     assert "not readable as YAML" in done.out

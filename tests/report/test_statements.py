@@ -33,7 +33,7 @@ def about(mix: str) -> Expectation:
 
 @pytest.mark.parametrize(("mix", "named"), [("*", ["add+prod"]), ("add", ["add"])])
 def test_a_transition_that_was_found_agrees_also_for_the_baseline(mix: str, named: list[str]) -> None:
-    rows = judge("space", "", [about(mix)], answer(make_spec(), bracketed()), "id")
+    rows = judge("space", "", [about(mix)], answer(make_spec(), bracketed()))
     assert [row.about for row in rows] == named
     assert {row.agreement for row in rows} == {Agreement.AGREES}
     assert rows[0].found.startswith("units ")
@@ -42,16 +42,16 @@ def test_a_transition_that_was_found_agrees_also_for_the_baseline(mix: str, name
 def test_one_beyond_the_sizes_disagrees_and_none_is_undecided() -> None:
     spec = make_spec(sizes=(8, 12, 16))
     above = answer(spec, train(spec, [("add", 16), ("add", 12)], seeds=3))
-    assert judge("space", "", [about("add")], above, "id")[0].agreement is Agreement.CONTRADICTED
-    assert judge("space", "", [about("add")], above, "id")[0].found == "units above 16"
-    assert judge("space", "", [about("add+prod")], above, "id")[0].agreement is Agreement.UNDECIDED
+    assert judge("space", "", [about("add")], above)[0].agreement is Agreement.CONTRADICTED
+    assert judge("space", "", [about("add")], above)[0].found == "units above 16"
+    assert judge("space", "", [about("add+prod")], above)[0].agreement is Agreement.UNDECIDED
 
 
 def verdict(found: Synergy, **asked: Any) -> Agreement:
     real = answer(make_spec(), bracketed())
     given = replace(real, mixes=(real.mixes[0], replace(real.mixes[1], synergy_total=found)))
     statement = Expectation.model_validate({"claim": "A", "source": "B", "finds": "fewer"} | asked)
-    return judge("space", "", [statement], given, "id")[0].agreement
+    return judge("space", "", [statement], given)[0].agreement
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_a_failed_control_leaves_a_statement_undecided() -> None:
         above, mixes=(above.mixes[0], replace(above.mixes[1], synergy_total=Synergy(None, 2.0, None, True)))
     )
     asked = {"claim": "A", "source": "B", "finds": "fewer"}
-    assert judge("space", "", [Expectation.model_validate(asked)], given, "id")[0].agreement is Agreement.AGREES
-    (row,) = judge("space", "", [Expectation.model_validate(asked | {"control": "add"})], given, "id")
+    assert judge("space", "", [Expectation.model_validate(asked)], given)[0].agreement is Agreement.AGREES
+    (row,) = judge("space", "", [Expectation.model_validate(asked | {"control": "add"})], given)
     assert row.agreement is Agreement.UNDECIDED
     assert row.found.endswith("; its control, add, is not learned: above 16")
 

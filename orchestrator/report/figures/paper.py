@@ -14,6 +14,7 @@ from orchestrator.report.answer import Answer
 from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.style import NARROW_IN
 from orchestrator.report.figures.transitions import transitions_figure
+from orchestrator.report.words.numbers import counted
 from orchestrator.report.words.verdicts import sentences
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import LEVEL
@@ -47,7 +48,7 @@ def caption(sweep: Sweep, answer: Answer) -> str:
     score = words.final_score
     return (
         f"{sweep.spec.question} {score[:1].upper()}{score[1:]} of {answer.target}{subject} against {answer.size_axis}; "
-        f"every point is one of {runs} runs. Curves: posterior median of mean {words.score} with its "
+        f"a point for each of {counted(runs, 'run')}. Curves: posterior median of mean {words.score} with its "
         f"{answer.confidence:.0%} band. Below: transitions, at {LEVEL:.0%} of the asymptote, with "
         f"{answer.confidence:.0%} intervals and posteriors. {found} Sweep {sweep.id}."
     ).replace("  ", " ")

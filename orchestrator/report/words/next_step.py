@@ -144,11 +144,8 @@ def judged(spec: SweepSpec, answer: Answer) -> tuple[Paragraph, ...]:
     """Certainty and next step: two paragraphs, none before a run has ended."""
     if not any(mix.runs for mix in answer.mixes):
         return ()
-    step = next_step(spec, answer)
-    return (
-        Paragraph("How sure", _how_sure(answer)),
-        Paragraph("Next", "No run is needed." if step is None else str(step)),
-    )
+    done = "No run is needed" + (" at these settings; the caveat on the data stays." if answer.cautions else ".")
+    return Paragraph("How sure", _how_sure(answer)), Paragraph("Next", str(next_step(spec, answer) or done))
 
 
 def _asked(spec: SweepSpec, answer: Answer) -> Paragraph:

@@ -144,7 +144,7 @@ def cost(found: Cost) -> str:
     if found.grid_s is None or found.share is None:
         return f"{said}; the whole grid has {found.grid_runs}"
     saved = "" if found.share >= 1 else f", {bare(1 / found.share)} times as much"
-    return f"{said}; the whole grid: about {duration(found.grid_s)} in {found.grid_runs} runs{saved}"
+    return f"{said}; the whole grid: about {duration(found.grid_s)} in {counted(found.grid_runs, 'run')}{saved}"
 
 
 def found_runs(sweeps: Sequence[str]) -> str:

@@ -156,7 +156,8 @@ def sentence(answer: Answer, mix: MixAnswer) -> str:
     here, there, kind = called(mix), called(baseline), answer.words.parameters
     times_so, interval = _decided(synergy)
     if times_so:
-        return f"{here} needs {times_so} {kind} than {there}{interval}."
+        said = f", {answer.confidence:.0%} interval{interval}" if interval else ""
+        return f"{here} needs {times_so} {kind} than {there}{said}."
     if span := _range(synergy, " "):
         doubt = _doubt(synergy)
         return f"Undecided: {here} needs{span} the {kind} of {there}{f', but {doubt}' if doubt else ''}."
@@ -263,8 +264,6 @@ def caveats(answer: Answer) -> tuple[str, ...]:
     """Qualifications of the finding, a short line each: flaws of the data, thin evidence, seeds that disagree."""
     said = list(answer.cautions)
     for mix in answer.mixes:
-        if rests := rests_on(answer, mix):
-            said.append(f"{called(mix)} against {called(answer.mix(answer.baseline_of(mix)))} rests on {rests}.")
         if unequal := confounded(answer, mix):
             said.append(f"{called(mix)} {unequal}.")
     said += [
@@ -307,49 +306,19 @@ def disagreement(answer: Answer, mix: MixAnswer) -> str:
     return f"{answer.size_axis} {', '.join(said)}" + (f" and {counted(rest, 'more size')}" if rest > 0 else "")
 
 
-def rests_on(answer: Answer, mix: MixAnswer) -> str:
-    """The searches stopped by hand that a decided comparison rests on; ``""`` for none.
-
-    Plateaus, curves that fall again and lucky seeds decide nothing (``synergy`` in transition/transition.py).
-    """
-    if mix.synergy_total is None or not mix.synergy_total.decided:
-        return ""
-    stopped = [each.mix for each in (answer.mix(answer.baseline_of(mix)), mix) if each.stopped]
-    return " and ".join(f"a search {BY_HAND} ({name})" for name in stopped)
-
-
 def confounded(answer: Answer, mix: MixAnswer) -> str:
     """The unequal budget of a mix that needs a larger model: ``saw 50% as many examples of add as add``; ``""`` if the
-    budgets are equal, or the same mix at the other budget needs more, too."""
-    if not needs_more(mix.synergy_total):
-        return ""
-    baseline = answer.mix(answer.baseline_of(mix))
-    if _close(mix.budget, baseline.budget) and _close(mix.seen, baseline.seen):
-        return ""
-    others = [
-        other
-        for other in answer.mixes
-        if other is not mix and other.composition == mix.composition and _is_other_budget(other, mix, baseline)
-    ]
-    if others and all(needs_more(other.synergy_total) for other in others):
+    budgets are equal."""
+    found, baseline = mix.synergy_total, answer.mix(answer.baseline_of(mix))
+    needs_more = found is not None and found.decided and found.high is not None and found.high <= 1
+    if not needs_more or (_close(mix.budget, baseline.budget) and _close(mix.seen, baseline.seen)):
         return ""
     if _close(mix.seen, baseline.seen):
         had = f"trained for {bare(mix.budget / baseline.budget)} times the steps of {called(baseline)}"
     else:
         had = f"saw {mix.seen / baseline.seen:.0%} as many examples of {answer.target} as {called(baseline)}"
-    return f"{had}, and {called(others[0])} does not show it" if others else f"{had}: budget=both would tell that apart"
-
-
-def _is_other_budget(other: MixAnswer, mine: MixAnswer, baseline: MixAnswer) -> bool:
-    """True if the mix equals the baseline in the respect in which mine differs from it."""
-    if _close(mine.budget, baseline.budget):
-        return _close(other.seen, baseline.seen)
-    return _close(other.budget, baseline.budget)
-
-
-def needs_more(found: Synergy | None) -> bool:
-    """True if a larger model is certainly needed."""
-    return found is not None and found.decided and found.high is not None and found.high <= 1
+    both = sum(other.composition == mix.composition for other in answer.mixes) > 1
+    return had if both else f"{had}: budget=both would tell that apart"
 
 
 def _close(one: float, other: float) -> bool:
