@@ -11,7 +11,7 @@ import heapq
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,98 +35,46 @@ World = Callable[[Request], Observation | None]
 
 
 @dataclass(frozen=True)
-class Cluster:
-    """The workers that train runs.
-
-    ``workers`` stacks of at most ``stack`` runs train at once. A stack takes as long as it costs, or, with ``even``,
-    one unit of time. ``jitter`` is the standard deviation of ln duration; a ``failures`` share of runs fails.
-    """
-
-    workers: int = 1
-    stack: int = 1
-    even: bool = True
-    jitter: float = 0.0
-    failures: float = 0.0
-
-
-@dataclass(frozen=True)
-class TrainedStack:
-    """A trained stack; ``start`` and ``end`` are on the simulator's clock."""
-
-    requests: tuple[Request, ...]
-    start: float
-    end: float
-    cost: float
-
-
-@dataclass
 class Trace:
-    """Stacks and results of a simulated search."""
+    """A simulated search: its ``results``, the ``cost`` of its stacks, the time it took (``wall``, in the same unit),
+    and the share of the workers' time spent on runs (``busy``, in [0, 1])."""
 
-    workers: int
-    stacks: list[TrainedStack] = field(default_factory=list)
-    results: Results = field(default_factory=dict)
+    results: Results
+    cost: float
+    wall: float
+    busy: float
 
     @property
     def runs(self) -> int:
         return len(self.results)
 
-    @property
-    def cost(self) -> float:
-        return sum(stack.cost for stack in self.stacks)
 
-    @property
-    def makespan(self) -> float:
-        return max((stack.end for stack in self.stacks), default=0.0)
-
-    @property
-    def busy(self) -> float:
-        """Share of the workers' time spent on runs, in [0, 1]."""
-        span = self.makespan * self.workers
-        return sum(stack.end - stack.start for stack in self.stacks) / span if span else 1.0
-
-    def mix_cost(self, mix: str) -> float:
-        """Cost of one mix's runs; a stack's cost is shared evenly."""
-        return sum(
-            stack.cost * sum(request.mix == mix for request in stack.requests) / len(stack.requests)
-            for stack in self.stacks
-        )
-
-
-def simulate(
-    searcher: Searcher,
-    world: World,
-    cluster: Cluster,
-    rng: np.random.Generator,
-    on_result: Callable[[float, Request, Observation | None], None] | None = None,
-) -> Trace:
-    """Run a searcher to its end. ``on_result`` is called with every run that ends, and the time.
+def simulate(searcher: Searcher, world: World, workers: int = 1, stack: int = 1) -> Trace:
+    """Run a searcher to its end on so many workers, each with one stack at a time of at most ``stack`` runs.
 
     Raises ``RuntimeError`` when the searcher neither wants a run, waits for one nor is done.
     """
-    trace = Trace(cluster.workers)
     waiting: deque[tuple[Request, ...]] = deque()
-    running: list[tuple[float, int, TrainedStack, tuple[Observation | None, ...]]] = []
-    now = 0.0
+    running: list[tuple[float, int, tuple[Request, ...], list[Observation | None]]] = []
+    now, cost, begun = 0.0, 0.0, 0
     while True:
-        free = cluster.workers - len(running) - len(waiting)
+        free = workers - len(running) - len(waiting)
         if free > 0:
-            waiting.extend(stacks(searcher.ask(free * cluster.stack), cluster.stack))
-        while waiting and len(running) < cluster.workers:
-            stack, ended = _train(waiting.popleft(), world, cluster, now, rng)
-            trace.stacks.append(stack)
-            heapq.heappush(running, (stack.end, len(trace.stacks), stack, ended))
+            waiting.extend(stacks(searcher.ask(free * stack), stack))
+        while waiting and len(running) < workers:
+            requests = waiting.popleft()
+            ended = [world(request) for request in requests]
+            takes = stack_cost(len(requests)) * max((seen.cost for seen in ended if seen is not None), default=0.0)
+            cost, begun = cost + takes, begun + 1
+            heapq.heappush(running, (now + takes, begun, requests, ended))
         if not running:
             break
-        now, _, stack, ended = heapq.heappop(running)
-        for request, seen in zip(stack.requests, ended, strict=True):
+        now, _, requests, ended = heapq.heappop(running)
+        for request, seen in zip(requests, ended, strict=True):
             searcher.tell(request, seen)
-            if on_result is not None:
-                on_result(now, request, seen)
     if not searcher.done:
         raise RuntimeError("the searcher is stuck: it is not done, wants nothing and waits for nothing")
-    trace.results = dict(searcher.results)
-    return trace
+    return Trace(dict(searcher.results), cost, now, cost / (now * workers) if now else 1.0)
 
 
 def stacks(wanted: Iterable[Request], most: int) -> list[tuple[Request, ...]]:
@@ -135,20 +83,6 @@ def stacks(wanted: Iterable[Request], most: int) -> list[tuple[Request, ...]]:
     for request in wanted:
         by_shape.setdefault((request.size, request.steps_factor), []).append(request)
     return [tuple(group[start : start + most]) for group in by_shape.values() for start in range(0, len(group), most)]
-
-
-def _train(
-    requests: tuple[Request, ...], world: World, cluster: Cluster, now: float, rng: np.random.Generator
-) -> tuple[TrainedStack, tuple[Observation | None, ...]]:
-    """One stack from now on, and the outcomes of its runs."""
-    ended = [world(request) for request in requests]
-    load = stack_cost(len(requests))
-    cost = load * max((seen.cost for seen in ended if seen is not None), default=0.0)
-    even = load * requests[0].steps_factor
-    duration = (even if cluster.even else cost) * float(np.exp(cluster.jitter * rng.normal()))
-    lost = rng.random(len(requests)) < cluster.failures
-    told = tuple(None if gone else seen for seen, gone in zip(ended, lost, strict=True))
-    return TrainedStack(requests, now, now + duration, cost), told
 
 
 @dataclass(frozen=True)
@@ -193,10 +127,11 @@ def compare(
     problem: Problem,
     methods: Mapping[str, Mapping[str, Any]],
     costs: Mapping[int, float],
-    cluster: Cluster,
     *,
     sweeps: int,
     seed: int,
+    workers: int = 1,
+    stack: int = 1,
 ) -> list[Tried]:
     """Try ``methods`` (by name, with their settings) on simulated sweeps, the same for each. ``costs`` are of a run at
     each size, in any unit."""
@@ -204,14 +139,10 @@ def compare(
     drawn = [{mix: _draw(problem, rng) for mix in problem.mixes} for _ in range(sweeps)]
 
     def traces(method: str, settings: Mapping[str, Any]) -> list[Trace]:
+        searchers = [make_searcher(method, problem, **settings) for _ in drawn]
         return [
-            simulate(
-                make_searcher(method, problem, **settings),
-                _world(truths, costs),
-                cluster,
-                np.random.default_rng([seed, place]),
-            )
-            for place, truths in enumerate(drawn)
+            simulate(searcher, _world(truths, costs), workers, stack)
+            for searcher, truths in zip(searchers, drawn, strict=True)
         ]
 
     grid = traces(REFERENCE, {})
@@ -247,7 +178,7 @@ def _tried(
         method,
         runs=float(np.mean([trace.runs for trace in traces])),
         cost=sum(trace.cost for trace in traces) / sum(trace.cost for trace in grid),
-        wall=sum(trace.makespan for trace in traces) / sum(trace.makespan for trace in grid),
+        wall=sum(trace.wall for trace in traces) / sum(trace.wall for trace in grid),
         busy=float(np.mean([trace.busy for trace in traces])),
         error=float(np.median(errors)) if errors else None,
         holds=float(np.mean(held)),

@@ -111,7 +111,6 @@ ROOMS = (
     "stacks",
     "cost",
     "report",
-    "prediction",
     "simulation",
     "terminal",
     "catalogue",

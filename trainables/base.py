@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from trainables.contract.arms import Arm, Mix
 from trainables.contract.runs import Evaluation, Outcome, Parameters, Report, RunConfig, Start, Status, Until, Words
 from trainables.contract.settings import SettingsError, described_fields
-from trainables.contract.tables import TaskTables
+from trainables.contract.tables import Integers
 
 __all__ = [
     "Arm",
@@ -38,7 +38,6 @@ __all__ = [
     "SettingsError",
     "Start",
     "Status",
-    "TaskTables",
     "Until",
     "Words",
 ]
@@ -137,9 +136,9 @@ class Family(ABC):
         to come before "are apart". A grouping that is missing here goes by its name."""
         return {}
 
-    def tables(self, tasks: Sequence[str], seed: int) -> TaskTables | None:
+    def tables(self, tasks: Sequence[str], seed: int) -> dict[str, Integers] | None:
         """These tasks as tables, as the runs of a data seed are asked them; None where they are no functions of a few
-        items. Predictions rest on them (orchestrator/prediction)."""
+        items."""
         return None
 
     @abstractmethod

@@ -14,7 +14,6 @@ COMMANDS = {
     "list": ("run", "List the search spaces that come with the project."),
     "show": ("run", "Print a resolved search space as YAML that can be run."),
     "plan": ("run", "Print what a sweep would cost, without starting it."),
-    "predict": ("simulate", "Before any training, score which mixes should help."),
     "doc": ("doc", "Say what a setting means, may be and is by default."),
     "simulate": ("simulate", "Try the searchers without training: cost, error, coverage."),
     "sweeps": ("status", "List all sweeps: state, what they found, size on disk."),

@@ -1,4 +1,4 @@
-"""Before anything is trained: searches simulated, and scores of mixes."""
+"""Searches simulated before anything is trained."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.cli.options import Debug, SpaceName, hardware_at, load_variants, resolve, with_options
-from orchestrator.cli.status import wide_console
+from orchestrator.cli.options import Debug, resolve, with_options
 from orchestrator.errors import UserError, unknown
 from orchestrator.sweep.options import SpaceOptions
 
@@ -44,13 +43,12 @@ def simulate_command(
     debug: Debug = False,
 ) -> None:
     """Try the searchers without training: cost, error, coverage."""
-    from orchestrator.simulation import Cluster, compare
+    from orchestrator.simulation import compare
 
-    cluster = Cluster(workers, stack, even=False)
     problem, methods, costs = _asked(space, options, method, stack)
     console = Console()
     with console.status("simulating"):
-        found = compare(problem, methods, costs, cluster, sweeps=truths, seed=seed)
+        found = compare(problem, methods, costs, sweeps=truths, seed=seed, workers=workers, stack=stack)
     table = Table(box=None, pad_edge=False)
     for place, name in enumerate(("method", "runs", "cost", "wall", "busy", "error", "holds")):
         table.add_column(name, justify="right" if place else "left", no_wrap=True)
@@ -87,36 +85,3 @@ def _asked(
     if spec.search.method in methods:
         methods[spec.search.method] = spec.search.with_stack(stack).settings
     return Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.seed_list), methods, run_seconds(spec)
-
-
-@with_options(SpaceOptions)
-def predict_command(space: SpaceName, options: SpaceOptions, debug: Debug = False) -> None:
-    """Before any training, score which mixes should help.
-
-    The scores are made from the tables of the tasks alone.
-    """
-    from orchestrator.prediction import SCORES, predicted
-
-    specs = load_variants(space, options, hardware_at(None))
-    rows = {
-        f"{mix} ({spec.variant})" if spec.variant else mix: scores
-        for spec in specs
-        for mix, scores in predicted(spec).items()
-    }
-    if not rows:
-        raise UserError(
-            f"{space}: nothing can be predicted, because the family {specs[0].family!r} has no tables for its tasks, "
-            "or no mix has a task besides the target"
-        )
-    names = list(dict.fromkeys(name for scores in rows.values() for name in scores))
-    table = Table(box=None, pad_edge=False)
-    table.add_column("mix", no_wrap=True)
-    for name in names:
-        table.add_column(name, justify="right")
-    for mix, scores in rows.items():
-        table.add_row(Text(mix), *(f"{scores[name]:.2f}" if name in scores else "-" for name in names))
-    console = wide_console()
-    console.print(Text(f"{space}: scores before any training, higher for mixes that should help more", style="bold"))
-    console.print(table)
-    for score in SCORES:
-        console.print(Text(f"{score.name}: {score.says}", style="dim"))

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal, Self
 
 from orchestrator.errors import SettingError
@@ -199,24 +199,3 @@ class Searcher(ABC):
             if isinstance(value, dict):
                 setattr(made, name, dict(value))
         return made
-
-    def state_dict(self) -> dict[str, Any]:
-        """All results as plain JSON values. Pending runs are left out: after a restart they are asked for again."""
-        return {
-            "results": [
-                {"request": asdict(request), "observation": None if seen is None else asdict(seen)}
-                for request, seen in self._results.items()
-            ]
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Replay what :meth:`state_dict` held. Raises ``KeyError`` or ``TypeError`` for anything else."""
-        for entry in state["results"]:
-            seen = entry["observation"]
-            self.tell(Request.from_json(entry["request"]), None if seen is None else Observation(**seen))
-
-
-def replay(searcher: Searcher, results: Iterable[tuple[Request, Observation | None]]) -> None:
-    """Tell a searcher everything in ``results``, in their order."""
-    for request, observation in results:
-        searcher.tell(request, observation)

@@ -13,14 +13,14 @@ from orchestrator.engine.state import Training
 from orchestrator.report.words import verdicts
 from orchestrator.search.evidence import points
 from orchestrator.sweep.time_left import time_left
-from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot, TimeLeft, Verdict, by_size
+from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot, Verdict, by_size
 from orchestrator.transition import types as transition_types
 from orchestrator.transition.transition import transition
 from trainables.base import Status
 
 SNAPSHOT_EVERY_S, SHARE = 0.2, 0.05
-"""Shortest time between two snapshots, and the largest share of the time for each: a snapshot goes through all runs, a
-range of the time left through all runs to come."""
+"""Shortest time between two snapshots, and the largest share of the time for each: a snapshot goes through all runs,
+the time left through all runs to come."""
 WINDOW_S = 60.0
 """Throughput is measured over this many seconds."""
 
@@ -39,8 +39,8 @@ class Monitor:
         self._progressed: deque[tuple[float, int]] = deque()
         self._judged: dict[str, tuple[int, tuple[float, ...], Verdict]] = {}
         self._grid: tuple[int, float | None] = (-1, None)
-        self._left: tuple[int, float, TimeLeft] | None = None
-        """Runs that had ended, the time, and the range."""
+        self._left: tuple[int, float, float] | None = None
+        """Runs that had ended, the time, and the seconds left then."""
         self._next_left_at = self._begun
         self._took_s = 0.0
         self.refresh()
@@ -53,7 +53,7 @@ class Monitor:
         return replace(
             latest,
             elapsed_s=time.monotonic() - self._begun,
-            left=self._time_left(),
+            left_s=self._left_s(),
             grid_s=self._grid_s(),
             posteriors={mix: posterior for mix, (posterior, _) in judged.items() if posterior},
             verdicts={mix: verdict for mix, (_, verdict) in judged.items()},
@@ -113,25 +113,19 @@ class Monitor:
         then, steps_then = self._progressed[0]
         return (steps - steps_then) / (now - then) if now > then and steps > steps_then else None
 
-    def _time_left(self) -> TimeLeft:
+    def _left_s(self) -> float:
         """Computed on demand, and again only once a run has ended: repeated without news, its end would move on for
         ever."""
         now, ended = time.monotonic(), self._ended
         if self._left is None or (self._left[0] != len(ended) and now >= self._next_left_at):
-            searcher, training = self._searcher, list(self._training)
             measures = [run.outcome.measures for run in ended if not run.found_in]
             computed = sum(each.get("seconds", 0.0) for each in measures)
             passed = sum(each.get("wall_seconds", each.get("seconds", 0.0)) for each in measures)
-            found = time_left(
-                searcher,
-                training,
-                self._expected,
-                workers=self._campaign.slots,
-                slowdown=max(1.0, passed / computed) if computed else 1.0,
-            )
+            slowdown, workers = max(1.0, passed / computed) if computed else 1.0, self._campaign.slots
+            found = time_left(self._searcher, self._training, self._expected, workers=workers, slowdown=slowdown)
             self._left = len(ended), now, found
             self._next_left_at = time.monotonic() + (time.monotonic() - now) / SHARE
-        return self._left[2].after(now - self._left[1])
+        return max(self._left[2] - (now - self._left[1]), 0.0)
 
     def _grid_s(self) -> float | None:
         """Seconds of the whole grid; computed on demand, at most once after each run that ended."""

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 
 from orchestrator.catalogue.export import compared
@@ -18,7 +20,6 @@ from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
 from orchestrator.home.journal import recall
 from orchestrator.home.sweeps import Sweep
-from orchestrator.prediction import entropies
 from orchestrator.report.side_by_side import can_scale
 from orchestrator.report.statements import Row, judge, judge_law, not_run
 from orchestrator.space.expected import LAW, ORDER, Expectation, about
@@ -178,6 +179,18 @@ class Reproduction:
 
     def _place(self, spec: SweepSpec) -> tuple[str, str]:
         return spec.name, spec.variant
+
+
+def entropies(spec: SweepSpec) -> dict[str, float]:
+    """Entropy of every task's values over tuples of items drawn evenly, in nats; empty if the family has no tables."""
+    tasks = sorted({spec.target, *(task for arm in spec.mixes for phase in arm.phases for task in phase.mix.tasks)})
+    tables = spec.make_family().tables(tasks, spec.seed)
+    return {} if tables is None else {task: _entropy(tables[task]) for task in tasks}
+
+
+def _entropy(table: NDArray[np.int64]) -> float:
+    shares = np.unique(table, return_counts=True)[1] / table.size
+    return float(-(shares * np.log(shares)).sum())
 
 
 def _named(spec: SweepSpec) -> str:

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.report.table import plain_table
-from orchestrator.report.words.numbers import duration, number, time_range
+from orchestrator.report.words.numbers import duration, number, rough_duration
 from orchestrator.search.base import MixProgress
 from orchestrator.terminal.snapshot import (
     Counts,
@@ -240,29 +240,26 @@ def transition_words(snapshot: Snapshot, mix: MixProgress) -> str:
 
 
 def bar_of_time(snapshot: Snapshot, *, ascii_only: bool) -> str:
-    """The share of the time passed, by the middle of the range left; ``""`` without one, and once it has run out."""
-    if snapshot.left is None or snapshot.left.middle_s < SOON_S:
+    """The share of the time passed; ``""`` while the time left is unknown, and once it has run out."""
+    if snapshot.left_s is None or snapshot.left_s < SOON_S:
         return ""
-    share = snapshot.elapsed_s / (snapshot.elapsed_s + snapshot.left.middle_s)
+    share = snapshot.elapsed_s / (snapshot.elapsed_s + snapshot.left_s)
     full, empty = "#." if ascii_only else "█░"
     gone = round(share * BAR)
     return f"{full * gone}{empty * (BAR - gone)} {share:.0%}  "
 
 
 def times_words(snapshot: Snapshot) -> str:
-    """Time passed and left: ``3 min 20 s gone, about 6 min (4 to 14) left``."""
+    """Time passed and left: ``3 min 20 s gone, about 6 min left``."""
     return f"{duration(snapshot.elapsed_s)} gone, {_left(snapshot)}"
 
 
 def _left(snapshot: Snapshot) -> str:
-    """The time left as a range; once that has run out, the time of the runs in training."""
-    left = snapshot.left
-    if left is None:
+    """The time left; once that has run out, the time of the runs in training."""
+    if snapshot.left_s is None:
         return "time left unknown"
-    if left.middle_s >= SOON_S:
-        return f"{time_range(left.low_s, left.middle_s, left.high_s)} left"
-    if left.high_s >= SOON_S:
-        return f"over any moment, or in up to {duration(left.high_s)}"
+    if snapshot.left_s >= SOON_S:
+        return f"about {rough_duration(snapshot.left_s)} left"
     if not snapshot.in_flight:
         return "over any moment"
     training_s = max((run.left_s for run in snapshot.in_flight if run.left_s is not None), default=0.0)

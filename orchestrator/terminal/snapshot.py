@@ -60,25 +60,12 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class TimeLeft:
-    """Seconds left of a sweep, and the ends of their range."""
-
-    middle_s: float
-    low_s: float
-    high_s: float
-
-    def after(self, gone_s: float) -> TimeLeft:
-        """The same some seconds later; no side is negative."""
-        return TimeLeft(*(max(side - gone_s, 0.0) for side in (self.middle_s, self.low_s, self.high_s)))
-
-
-@dataclass(frozen=True)
 class Snapshot:
     """A sweep at one moment.
 
     ``posteriors`` holds, for a mix with runs, the probability of its transition at each of the sizes (above the
-    one before it) and, last, beyond all of them, ``verdicts`` its transition in words. ``left`` is the time left, None
-    before it is known; at 0 the range has run out, and no run has ended since. ``trained_s`` is the training time so
+    one before it) and, last, beyond all of them, ``verdicts`` its transition in words. ``left_s`` is the time left,
+    None before it is known; at 0 it has run out, and no run has ended since. ``trained_s`` is the training time so
     far, summed over runs, ``grid_s`` that of every size with every seed, None while unknown; ``steps_per_s`` counts
     optimizer steps of all runs together over the last minute.
     """
@@ -89,7 +76,7 @@ class Snapshot:
     counts: Mapping[str, Counts] = field(default_factory=dict)
     in_flight: tuple[RunProgress, ...] = ()
     elapsed_s: float = 0.0
-    left: TimeLeft | None = None
+    left_s: float | None = None
     trained_s: float = 0.0
     grid_s: float | None = None
     steps_per_s: float | None = None

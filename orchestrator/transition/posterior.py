@@ -1,8 +1,8 @@
 """The posterior of a transition: every curve of the grid, weighed by the runs seen.
 
-Also from it: the mean curve with its band, and medians of resampled seeds. Transition and curve share weights: the
-curve is the posterior *median*, as the transition is, and passes 80 % there. (The least-squares curve,
-:class:`orchestrator.transition.types.Fit`, passes it somewhere else.)
+Also from it: the mean curve with its band. Transition and curve share weights: the curve is the posterior *median*, as
+the transition is, and passes 80 % there. (The least-squares curve, :class:`orchestrator.transition.types.Fit`, passes
+it somewhere else.)
 """
 
 from __future__ import annotations
@@ -152,24 +152,3 @@ def _quantiles(posterior: Posterior, size: float, probabilities: Sequence[float]
     mass = np.bincount(place.ravel(), weights=posterior.weights, minlength=ACCURACY_BINS).cumsum()
     found = np.searchsorted(mass, np.asarray(probabilities) * mass[-1])
     return tuple(float(bin_ + 0.5) / ACCURACY_BINS for bin_ in np.minimum(found, ACCURACY_BINS - 1))
-
-
-def resampled(points: Sequence[Point], sizes: Sequence[int], count: int, rng: np.random.Generator) -> Floats:
-    """The posterior median of the transition for ``count`` bootstrap samples of the seeds within each size.
-
-    Beyond the sizes, or infinite, where a sample never learns it. ``points`` are the runs of one mix, at least one.
-    """
-    ordered = sorted(points)
-    curves = curves_for([*sizes, *(point.size for point in ordered)], float(np.mean([run.floor for run in ordered])))
-    # A run drawn twice counts twice: each run's likelihood is worked out once.
-    likelihood_PD = np.stack([curves.log_likelihood(point.size, point.accuracy) for point in ordered])
-    cells = [np.flatnonzero([point.size == size for point in ordered]) for size in sorted({p.size for p in ordered})]
-    medians = []
-    for _ in range(count):
-        total_D = np.zeros(curves.all_cells)
-        for places in cells:
-            times = np.bincount(rng.choice(len(places), len(places)), minlength=len(places)).astype(np.float32)
-            total_D += curves.averaged(times @ likelihood_PD[places])
-        (median,) = Posterior(curves, total_D).quantiles(curves.relative, (0.5,))
-        medians.append(math.exp(median))
-    return np.array(medians)

@@ -13,16 +13,12 @@ from sklearn.isotonic import IsotonicRegression
 
 from orchestrator.search.base import Observation, Request
 from orchestrator.transition.types import LEVEL, PLATEAU
-from tests.simulation.recorded import read_table, table_costs
 
 FEW = 4
 """A size with fewer runs than this borrows those of the nearest sizes."""
 TOP = 1.6
 """The asymptote is the mean of the runs within this factor of the largest size: sizes often end at twice a transition,
 which is not yet all learned."""
-RESAMPLES = 1000
-
-
 RECIPE = "recipe"
 """The column of a table that holds the runs of several recipes."""
 
@@ -31,6 +27,18 @@ def recipes_of(path: Path) -> list[str]:
     """The recipes whose runs a table holds, ``[""]`` where it does not tell them apart."""
     with path.open(newline="", encoding="utf-8") as file:
         return sorted({line.get(RECIPE, "") for line in csv.DictReader(file)})
+
+
+def read_table(path: Path, recipe: str = "") -> dict[Request, Observation]:
+    """The finished runs of a recorded table, such as the ``runs.csv`` of an export, or of one recipe's lines in it."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return {
+            Request(line["mix"], int(line["size"]), int(line["seed"])): Observation(
+                float(line["accuracy"]), float(line["floor"]), float(line["seconds"])
+            )
+            for line in csv.DictReader(file)
+            if line["accuracy"] and line.get("steps_factor", "1") == "1" and line.get(RECIPE, "") == recipe
+        }
 
 
 @dataclass(frozen=True)
@@ -42,13 +50,14 @@ class Pool:
 
     @classmethod
     def read(cls, path: Path, recipe: str = "") -> Pool:
-        """The pool of a recorded table, or of one recipe's lines in it. Raises ``UserError`` for another file."""
-        table = read_table(path, {RECIPE: recipe} if recipe else {})
+        """The pool of a recorded table, or of one recipe's lines in it."""
         runs: dict[tuple[str, int], list[Observation]] = {}
-        for request, seen in table.items():
-            if seen is not None:
-                runs.setdefault((request.mix, request.size), []).append(seen)
-        return cls({place: tuple(found) for place, found in runs.items()}, table_costs(table))
+        seconds: dict[int, list[float]] = {}
+        for request, seen in read_table(path, recipe).items():
+            runs.setdefault((request.mix, request.size), []).append(seen)
+            seconds.setdefault(request.size, []).append(seen.cost)
+        costs = {size: float(np.median(found)) for size, found in sorted(seconds.items())}
+        return cls({place: tuple(found) for place, found in runs.items()}, costs)
 
     def sizes(self, mix: str) -> list[int]:
         """The sizes of a mix that hold runs, in order."""
@@ -78,18 +87,10 @@ class Pool:
 
         return outcome
 
-    def resampled(self, rng: np.random.Generator) -> Pool:
-        """As many runs of each mix and size, drawn again."""
-        drawn = {
-            place: tuple(found[i] for i in rng.integers(len(found), size=len(found)))
-            for place, found in self.runs.items()
-        }
-        return replace(self, runs=drawn)
-
-    def crossing(self, mix: str, least: float = PLATEAU) -> float | None:
+    def crossing(self, mix: str) -> float | None:
         """The size at which the mean accuracy, made to rise, passes :data:`LEVEL` of its asymptote.
 
-        None for an asymptote under ``least``, and if the smallest size is past it already.
+        None for an asymptote under :data:`PLATEAU`, and if the smallest size is past it already.
         """
         seen = [(size, run.accuracy) for size in self.sizes(mix) for run in self.runs[mix, size]]
         sizes, accuracies = (np.array(column, dtype=float) for column in zip(*seen, strict=True))
@@ -97,13 +98,7 @@ class Pool:
         tested = np.unique(sizes)
         means = IsotonicRegression().fit(sizes, accuracies).predict(tested)
         passed = int(np.argmax(means >= LEVEL * asymptote))
-        if asymptote < least or passed == 0:
+        if asymptote < PLATEAU or passed == 0:
             return None
         around = slice(passed - 1, passed + 1)
         return float(np.exp(np.interp(LEVEL * asymptote, means[around], np.log(tested[around]))))
-
-    def interval(self, mix: str, rng: np.random.Generator) -> tuple[float, float]:
-        """5 and 95 % quantiles of the crossings of :data:`RESAMPLES` pools drawn again; infinite for none."""
-        again = [self.resampled(rng).crossing(mix) or math.inf for _ in range(RESAMPLES)]
-        low, high = np.quantile(again, (0.05, 0.95), method="inverted_cdf")
-        return float(low), float(high)

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from orchestrator.prediction import entropies
 from orchestrator.report.answer import answer
 from orchestrator.report.probe_statements import Agreement, Seen, at_equal_size, compare, paired
 from orchestrator.report.statements import halfway_steps, judge, judge_order, peaked_first
 from orchestrator.space.expected import Expectation
 from orchestrator.space.spaces import load_space
 from orchestrator.space.validation import InvalidDataError, parse
+from orchestrator.sweep.reproduce import entropies
 from orchestrator.transition.types import Doubt, Synergy
 from tests.report.samples import bracketed, make_spec, train
 from trainables.base import Evaluation, Outcome, Status

@@ -213,14 +213,6 @@ def test_durations(seconds: float, said: str) -> None:
     assert numbers.duration(seconds) == said
 
 
-@pytest.mark.parametrize(
-    ("seconds", "said"),
-    [((20, 40, 95), "about 40 s (20 to 95)"), ((6480, 9000, 14400), "about 2.5 h (1.8 to 4)")],
-)
-def test_ranges_of_time(seconds: tuple[float, float, float], said: str) -> None:
-    assert numbers.time_range(*seconds) == said
-
-
 @pytest.mark.parametrize(("share", "said"), [(1.0, "above 0.99"), (0.9949, "0.99"), (0.4, "0.40"), (0.0, "under 0.01")])
 def test_no_probability_is_certain(share: float, said: str) -> None:
     assert numbers.probability(share) == said

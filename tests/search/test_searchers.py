@@ -15,7 +15,7 @@ from orchestrator.search.base import Observation, Problem, Request
 from orchestrator.search.bayes import Bayes
 from orchestrator.search.bisection import Bisection, Grid
 from orchestrator.search.registry import METHODS, make_searcher, settings_type
-from orchestrator.simulation import Cluster, simulate
+from orchestrator.simulation import simulate
 from tests.conformance.searchers import PROBLEM, SIZES, drive, failing, flat, mixed, step
 from tests.simulation.truths import Truth, TruthKind, truths_world
 
@@ -186,7 +186,6 @@ def test_eight_mixes_keep_sixty_four_slots_busy() -> None:
         for place in range(8)
     }
     searcher = Bayes(Problem(tuple(truths), MANY_SIZES, tuple(range(16))), stack=1)
-    cluster = Cluster(workers=64, jitter=0.1)
-    trace = simulate(searcher, truths_world(truths, 2.0), cluster, np.random.default_rng(0))
+    trace = simulate(searcher, truths_world(truths, 2.0), 64)
     print(f"busy {trace.busy:.0%} of the time, {trace.runs} runs")
     assert trace.busy >= 0.9

@@ -78,7 +78,7 @@ class Exchange(TransformerProbe):
         numbers: dict[str, float] = {}
         found: dict[str, NDArray[Any]] = {}
         for task, questions in (last_steps(run, data) if groupings else {}).items():
-            table = run.settings.task.tables([task], run.seed).values[task]
+            table = run.settings.task.tables([task], run.seed)[task]
             items, codes = len(table), max(len(table), int(table.max()) + 1)
             known = {name: labels for name, labels in groupings.items() if respects(table, labels, items)}
             before = answers(model, questions, codes)

@@ -11,7 +11,7 @@ import numpy as np
 
 from trainables.base import Mix, SettingsError
 from trainables.contract.settings import described_fields
-from trainables.contract.tables import TaskTables
+from trainables.contract.tables import Integers
 from trainables.tasks.held_out_tuples import RAREST_HELD_OUT, multiset_count
 from trainables.tasks.texts import make_dataset
 from trainables.tasks.trees import Function
@@ -207,14 +207,13 @@ class ExpressionTask(TextTask):
         """True if the values are the numbers modulo their count, in their order."""
         return False
 
-    def tables(self, tasks: Sequence[str], seed: int) -> TaskTables:
+    def tables(self, tasks: Sequence[str], seed: int) -> dict[str, Integers]:
         """Values of each operation for every ordered tuple of values, of at most three and so few that a table has at
         most :data:`TABLE_ENTRIES` entries (of two in any case)."""
         most = min(self.max_arguments, 3)
         count = most if self.value_count**most <= TABLE_ENTRIES else 2
         every = np.stack(np.meshgrid(*[np.arange(self.value_count)] * count, indexing="ij"), axis=-1)
-        values = {task: self.function(task, seed)(every) for task in tasks}
-        return TaskTables(values, self.groupings(), self.values_in_order())
+        return {task: self.function(task, seed)(every) for task in tasks}
 
     def gives_values(self, operation: str) -> bool:
         """True if an operation gives a value again, so that it may be an argument of another."""

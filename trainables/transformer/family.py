@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError
 from trainables.contract.settings import described_fields
-from trainables.contract.tables import TaskTables
+from trainables.contract.tables import Integers
 from trainables.transformer.architecture import (
     PARTS,
     ModelSettings,
@@ -105,7 +105,7 @@ class TransformerFamily(Family):
     def subject(self) -> str:
         return self.settings.task.subject()
 
-    def tables(self, tasks: Sequence[str], seed: int) -> TaskTables | None:
+    def tables(self, tasks: Sequence[str], seed: int) -> dict[str, Integers] | None:
         return self.settings.task.tables(tasks, seed)
 
     def warnings(self, sizes: Sequence[int]) -> list[str]:

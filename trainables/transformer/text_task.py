@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.contract.arms import Mix
-from trainables.contract.tables import TaskTables
+from trainables.contract.tables import Integers
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class TextTask(ABC):
     def tasks(self) -> tuple[str, ...]:
         """The names a mix may hold."""
 
-    def tables(self, tasks: Sequence[str], seed: int) -> TaskTables | None:
+    def tables(self, tasks: Sequence[str], seed: int) -> dict[str, Integers] | None:
         """These tasks as tables; None where they are no functions of a few items."""
         return None
 

@@ -79,17 +79,6 @@ def rough_duration(seconds: float) -> str:
     return f"{seconds / 86400:.1f} days"
 
 
-def time_range(low: float, middle: float, high: float) -> str:
-    """Seconds in the unit of their middle: ``about 6 min (4 to 14)``, ``about 2.5 h (1.8 to 4)``."""
-    unit, word = next(
-        ((seconds, name) for seconds, name, most in ((1.0, "s", 90.0), (60.0, "min", 5400.0)) if middle < most),
-        (3600.0, "h"),
-    )
-    sides = [side / unit for side in (middle, low, high)]
-    said = [f"{side:.1f}".removesuffix(".0") if word == "h" else f"{side:.0f}" for side in sides]
-    return f"about {said[0]} {word} ({said[1]} to {said[2]})"
-
-
 def size_on_disk(count: float) -> str:
     """``350 kB``, ``12 MB``, ``1.3 GB``."""
     for unit, name in ((1e9, "GB"), (1e6, "MB")):
