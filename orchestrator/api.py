@@ -106,7 +106,7 @@ class SweepResults:
         ``embeddings`` (their similarities below and above each transition), ``learning`` (accuracy over steps) or
         ``transitions`` (in parameters, as ``compare`` draws them). Save it with ``.savefig``. Raises ``UserError``."""
         from orchestrator.report.figures import comparisons, transitions
-        from orchestrator.report.figures.runs import learning_figure
+        from orchestrator.report.figures.learning import learning_figure
         from orchestrator.report.figures.similarity import similarities_figure
         from orchestrator.report.side_by_side import Compared
 

@@ -15,10 +15,9 @@ Names are stable, for sorting, filtering and charts:
 A censored or unknown value is left out. ``+`` in a mix is written ``.`` in metric names, which may not hold a plus.
 
 Artifacts: of a run ``arrays.npz`` (what its family keeps of the model), ``probes/PROBE.npz``, and for the first seed of
-each size a picture ``ARRAY.png`` of every array that has one (orchestrator/report/figures/runs.py), or
-``traceback.txt``; of a transition ``curve.png`` and ``transition.json`` (points, curves, probabilities and estimates);
-of a sweep ``report.html``, ``transitions.png`` and ``.svg``, ``answer.json`` and ``search_space.yaml``, which ``run``
-takes as it is.
+each size a picture of its ``similarity``, or ``traceback.txt``; of a transition ``curve.png`` and ``transition.json``
+(points, curves, probabilities and estimates); of a sweep ``report.html``, ``transitions.png`` and ``.svg``,
+``answer.json`` and ``search_space.yaml``, which ``run`` takes as it is.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ from orchestrator.record.store import (
     store_errors,
 )
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.figures.runs import save_pictures
+from orchestrator.report.figures.similarity import SIMILARITY, save_similarity
 from orchestrator.report.figures.style import save
 from orchestrator.report.figures.transitions import curve_figure
 from trainables.base import Status
@@ -83,7 +83,7 @@ class MlflowTracker(Tracker):
             self._ended_ms[sweep.id] = max(self._ended_ms.get(sweep.id, 0), at_ms)
             status = "FAILED" if run.outcome.status is Status.FAILED else "FINISHED"
             end_ms = _ms(origin.ended) if origin else at_ms
-            self._keep(sweep, content.run_content(sweep, run), end_ms, partial(_pictures, sweep, run), status)
+            self._keep(sweep, content.run_content(sweep, run), end_ms, partial(_picture, sweep, run), status)
 
     def end(self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path] = ()) -> None:
         with self._storing(sweep):
@@ -255,14 +255,14 @@ def _curve(sweep: Sweep, answer: Answer, mix: MixAnswer, drawn: Path) -> dict[st
     return {CURVE: save(curve_figure(sweep.spec, answer, mix.mix), drawn / CURVE)}
 
 
-def _pictures(sweep: Sweep, run: RunRecord, drawn: Path) -> dict[str, Path]:
-    """Pictures of a run's arrays, for the first seed of each size: one takes 120 ms, as long as the rest of a record.
-    Not the best seed, so that a replay draws the same at any time."""
-    config = run.config
+def _picture(sweep: Sweep, run: RunRecord, drawn: Path) -> dict[str, Path]:
+    """The picture of a run's similarities, for the first seed of each size: one takes 120 ms, as long as the rest of a
+    record. Not the best seed, so that a replay draws the same at any time."""
+    config, path = run.config, drawn / f"{SIMILARITY}.png"
     if config.seed != sweep.spec.seed or config.steps_factor > 1:
         return {}
     title = f"{config.label}, {sweep.spec.size_axis} {config.size}, seed {config.seed}"
-    return save_pictures(run.directory, drawn, title, sweep.spec.family_class.words)
+    return {path.name: path} if save_similarity(run.directory, path, title, sweep.spec.family_class.words) else {}
 
 
 def _ms(time: str) -> int:

@@ -203,7 +203,7 @@ def test_a_failed_save_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
 
 def test_even_and_odd_are_told_apart_without_the_colour_of_a_mix(found: Answer) -> None:
     for cyclic, tones in ((True, 2), (False, 1)):
-        plane = similarity_figure(np.eye(6), "parity", cyclic=cyclic).axes[2]
+        plane = similarity_figure(np.eye(6), "parity", cyclic=cyclic).axes[1]
         (discs,) = [each for each in plane.collections if isinstance(each, PathCollection)]
         shades = {to_hex(tuple(rgba)).upper() for rgba in np.asarray(discs.get_facecolor(), float)}
         assert len(shades) == tones
@@ -217,7 +217,7 @@ def test_principal_components_are_those_of_the_embeddings() -> None:
     scores, shares = principal_components(embedding @ embedding.T)
     centred = embedding - embedding.mean(axis=0)
     left, singular, _ = np.linalg.svd(centred)
-    expected = (left[:, :4] * singular)[:, :2]
+    expected = (left[:, :4] * singular)[:, :2].T
     assert np.abs(scores) == pytest.approx(np.abs(expected))
     assert shares == pytest.approx((singular**2 / (singular**2).sum())[:2])
 

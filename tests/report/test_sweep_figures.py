@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.home.files import Home
 from orchestrator.report.figures import style
 from orchestrator.report.figures.comparisons import forest_figure
-from orchestrator.report.figures.runs import learning_figure
+from orchestrator.report.figures.learning import learning_figure
 from orchestrator.report.figures.similarity import pairs, similarities_figure
 from orchestrator.report.side_by_side import Compared, comparison_rows
 from orchestrator.transition.types import Estimate, Synergy, Verdict
@@ -42,49 +41,24 @@ def test_pairs_stand_on_both_sides_of_the_interval(stored: StoredSweep) -> None:
         assert pair.below.config.mix.name == pair.mix
 
 
-def test_censored_transitions_have_one_side(tmp_path: Path) -> None:
+def test_without_a_transition_the_smallest_and_the_largest_are_shown(tmp_path: Path) -> None:
     home = Home(tmp_path)
     runs = [run for run in runs_of(spec()) if run.size in (8, 12)]
     stored = read_sweep(home, write_sweep(home, spec(sizes=[8, 12]), runs=runs).id)
     for pair in pairs(stored.answer, stored.runs):
-        assert pair.above is None
         assert pair.below is not None
-        assert pair.below.config.size == 12
-    figure = similarities_figure(stored.answer, stored.runs)
-    assert figure is not None
-    assert "no other run" in texts(figure)
+        assert pair.above is not None
+        assert (pair.below.config.size, pair.above.config.size, pair.bracketed) == (8, 12, False)
 
 
 def test_panels_name_size_and_accuracy_and_share_a_scale(stored: StoredSweep) -> None:
     figure = similarities_figure(stored.answer, stored.runs, "title")
     assert figure is not None
     said = texts(figure) + "".join(axes.get_title(loc="left") for axes in figure.axes)
-    assert re.search(r"add\+prod, above: units \d+, seed \d+, add \d\.\d\d", said)
+    assert re.search(r"add\+prod, above: units \d+\nseed \d+, add \d\.\d\d", said)
     assert "cosine similarity" in said
     assert "PC 1 (" in said
     assert {image.get_clim() for axes in figure.axes for image in axes.images} == {(-1.0, 1.0)}
-
-
-@pytest.mark.parametrize("title", ["", "short", "long enough for two lines " * 5])
-@pytest.mark.parametrize("kind", ["embeddings", "learning"])
-def test_panels_leave_room_for_what_stands_around_them(stored: StoredSweep, kind: str, title: str) -> None:
-    figure = (
-        learning_figure(stored.spec, stored.runs, title)
-        if kind == "learning"
-        else similarities_figure(stored.answer, stored.runs, title)
-    )
-    assert figure is not None
-    for axes in figure.axes:
-        axes.set_title("", loc="left")  # It may reach over its neighbour, where nothing is.
-    boxes = [box for axes in figure.axes if (box := axes.get_tightbbox()) is not None]
-    if title:
-        (above,) = figure.texts
-        boxes.append(above.get_window_extent())
-    for box, other in combinations(boxes, 2):
-        assert not box.overlaps(other)
-    for box in boxes:
-        assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
-        assert figure.bbox.y0 <= box.y0 < box.y1 <= figure.bbox.y1
 
 
 def test_no_embeddings_no_panels(tmp_path: Path) -> None:

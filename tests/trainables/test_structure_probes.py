@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -110,16 +109,3 @@ def test_components_keep_what_is_alike_whatever_the_width() -> None:
 @pytest.mark.parametrize("name", ["separation", "components"])
 def test_too_few_items_say_nothing(name: str) -> None:
     assert probed(name, np.eye(2), listops()).numbers == {}
-
-
-def test_pictures_are_drawn_of_what_they_are_made_for() -> None:
-    from orchestrator.report.figures.runs import PICTURES
-    from trainables.base import Words
-
-    arrays: dict[str, Any] = {
-        "components": probed("components", circle()).arrays["components"],
-        "attention_share": np.array([0.2, 0.5, 0.8]),
-    }
-    for name, array in arrays.items():
-        assert PICTURES[name](array, "a run", Words()) is not None
-        assert PICTURES[name](np.full((2, 2, 2), np.nan), "a run", Words()) is None

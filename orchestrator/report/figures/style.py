@@ -41,8 +41,6 @@ TITLE, TEXT, SMALL = 10.0, 9.0, 7.5
 """Font sizes in points; nothing is smaller than SMALL, which survives print."""
 TITLE_CHARACTERS = 84
 """Characters of a title that fit the standard width."""
-LINE_IN, TITLE_EDGE_IN = 1.2 * TITLE / 72, 0.07
-"""Inches: the height of a line of a title, and what is left free above the first and below the last."""
 
 
 class Picture(Figure):
@@ -56,33 +54,14 @@ class Picture(Figure):
 
 def new_figure(height_in: float, width_in: float = WIDTH_IN) -> Figure:
     """An empty figure whose panels find their places."""
-    figure = fixed_figure(height_in, width_in)
+    figure = Picture(figsize=(width_in, height_in), dpi=DPI, facecolor="white")
     figure.set_layout_engine(ConstrainedLayoutEngine())
     return figure
 
 
-def fixed_figure(height_in: float, width_in: float = WIDTH_IN) -> Figure:
-    """The same for panels that stay where they are put: looking for places costs more than drawing does."""
-    return Picture(figsize=(width_in, height_in), dpi=DPI, facecolor="white")
-
-
-def panel(figure: Figure, left_in: float, top_in: float, width_in: float, height_in: float) -> Axes:
-    """New axes at a place in inches from the left and the upper edge."""
-    width, height = figure.get_size_inches()
-    return figure.add_axes((left_in / width, 1 - (top_in + height_in) / height, width_in / width, height_in / height))
-
-
 def title(figure: Figure, text: str) -> None:
     """Put a title above everything, left, on as many lines as it needs."""
-    # A layout engine finds the height itself, and makes room only where it may.
-    y = None if figure.get_layout_engine() else 1 - TITLE_EDGE_IN / float(figure.get_figheight())
-    figure.suptitle(textwrap.fill(text, TITLE_CHARACTERS), fontsize=TITLE, color=INK, x=0.01, y=y, ha="left")
-
-
-def title_in(text: str) -> float:
-    """Inches that :func:`title` takes, the edges above and below it included; 0 for no title."""
-    lines = len(textwrap.wrap(text, TITLE_CHARACTERS))
-    return lines * LINE_IN + 2 * TITLE_EDGE_IN if lines else 0.0
+    figure.suptitle(textwrap.fill(text, TITLE_CHARACTERS), fontsize=TITLE, color=INK, x=0.01, ha="left")
 
 
 def dress(axes: Axes, *, spines: tuple[str, ...] = ("left", "bottom")) -> None:

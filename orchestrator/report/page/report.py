@@ -15,7 +15,7 @@ from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.report import table
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures.comparisons import main_figure, narrow_figure
-from orchestrator.report.figures.runs import learning_figure
+from orchestrator.report.figures.learning import learning_figure
 from orchestrator.report.figures.similarity import similarities_figure
 from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.page import render
