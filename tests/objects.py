@@ -4,12 +4,11 @@ that it can be stopped and started again, at another place if need be."""
 from __future__ import annotations
 
 import logging
-import random
 import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any, ClassVar
+from typing import Any
 
 import boto3
 import pytest
@@ -21,7 +20,7 @@ from tests.record.servers import free_port
 
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "of-a-test",
-    "AWS_SECRET_ACCESS_KEY": "of-a-test",
+    "AWS_SECRET_ACCESS_KEY": "secret-of-a-test",
     "AWS_DEFAULT_REGION": "us-east-1",
     "AWS_MAX_ATTEMPTS": "2",
 }
@@ -29,19 +28,11 @@ CREDENTIALS = {
 
 class _Application(DomainDispatcherApplication):
     """Moto's application, one write after the other: it looks at a condition and writes in two steps, a store
-    in one. A share of the requests is answered with 500 instead."""
+    in one."""
 
     writes = threading.Lock()
-    share: ClassVar[float] = 0.0
-    refused: ClassVar[list[str]] = []
-    drawn: ClassVar[random.Random] = random.Random(0)
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
-        if self.drawn.random() < self.share:
-            self.refused.append(environ["REQUEST_METHOD"])
-            environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-            start_response("500 Internal Server Error", [("Content-Length", "0")])
-            return [b""]
         with self.writes if environ["REQUEST_METHOD"] in ("PUT", "POST") else nullcontext():
             return super().__call__(environ, start_response)
 
@@ -68,23 +59,13 @@ class ObjectStore:
             self._server.stop()
             self._server = None
 
-    @contextmanager
-    def refusing(self, share: float) -> Iterator[list[str]]:
-        """A block in which this share of all requests is answered with 500; the methods of those that were."""
-        _Application.refused.clear()
-        _Application.share = share
-        try:
-            yield _Application.refused
-        finally:
-            _Application.share = 0.0
-
     def client(self) -> Any:
         """A client of its own, for a test that looks for itself."""
         return boto3.client(
             "s3",
             endpoint_url=self.environment["AWS_ENDPOINT_URL"],
             aws_access_key_id="of-a-test",
-            aws_secret_access_key="of-a-test",
+            aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
             region_name="us-east-1",
         )
 

@@ -177,7 +177,7 @@ def test_probes_run_later_by_a_command_and_reach_the_record_by_sync(told: Told) 
     assert "Did you mean 'similarity'?" in wrong.err
 
     assert not any("probe/later/size" in each.data.metrics for each in runs_in_mlflow(told.home)[1])
-    assert command("sync", stored.id).code == 0
+    assert command("sync").code == 0
     _, runs = runs_in_mlflow(told.home)
     assert len(runs) == 20
     assert all(each.data.metrics["probe/later/size"] == int(each.data.params["units"]) for each in runs)

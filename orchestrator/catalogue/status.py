@@ -111,7 +111,7 @@ def status_of(stored: StoredSweep) -> SweepStatus:
 
 def unreadable_json(found: Unreadable) -> dict[str, Any]:
     """A sweep that cannot be read, as plain JSON values."""
-    return {"id": found.id, "state": "unreadable", "why": found.why, "remedy": found.remedy}
+    return {"id": found.id, "state": "unreadable", "why": found.why}
 
 
 def _mix(stored: StoredSweep, mix: MixAnswer, row: Row, progress: MixProgress | None, unsearched: str) -> MixStatus:

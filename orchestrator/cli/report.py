@@ -178,7 +178,7 @@ def probe_command(
         raise UserError(f"{stored.id} names no probes, so there is none to run by default: name one")
     probes = [_load(name) for name in wanted]
     errors = [error for probe in probes for error in _run(probe, stored, again=again)]
-    typer.echo(f"`report {stored.id}` shows them; `sync {stored.id}` brings them into MLflow")
+    typer.echo(f"`report {stored.id}` shows them; `sync` brings them into MLflow")
     if errors:
         raise SweepError(f"{len(errors)} results are errors, which `logs RUN` shows; the first: {errors[0]}")
 

@@ -144,13 +144,12 @@ def plan_command(space: SpaceName, options: SizedOptions, home: HomeOption = HOM
 def _brief(spec: SweepSpec, hardware: Hardware, home: Path, console: Console) -> Plan:
     """Print what is about to be done; returns the plan that was shown."""
     from orchestrator.cost import make_plan
-    from orchestrator.home.bucket_home import place_words
     from orchestrator.stacks import settled
     from orchestrator.terminal.briefing import print_briefing
 
     spec = settled(spec, hardware)
     plan = make_plan(spec, hardware)
-    print_briefing(spec, hardware, plan, console, place_words(home))
+    print_briefing(spec, hardware, plan, console)
     return plan
 
 

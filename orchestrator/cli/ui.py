@@ -48,9 +48,6 @@ def ui_command(
 
 
 def sync_command(
-    sweeps: Annotated[
-        list[str] | None, typer.Argument(help="Ids of sweeps; without any, all sweeps of the home.")
-    ] = None,
     home: HomeOption = HOME,
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Make the home's store again from the logs; the former one is kept.")
@@ -60,9 +57,4 @@ def sync_command(
     """Write to MLflow what is missing there after an outage."""
     from orchestrator.record import sync
 
-    if rebuild and sweeps:
-        raise UserError("--rebuild makes the whole store again: leave out the ids of sweeps, or --rebuild")
-    if rebuild:
-        sync.rebuild(home, Console())
-    else:
-        sync.sync(home, sweeps or (), Console())
+    (sync.rebuild if rebuild else sync.sync)(home, Console())

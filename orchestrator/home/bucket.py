@@ -6,7 +6,6 @@ Endpoint, region and credentials are the environment's business (``AWS_ENDPOINT_
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,7 +19,6 @@ from orchestrator.home.machine_errors import remote_trouble
 
 ADDRESS = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](?:/.*)?")
 """``s3://BUCKET/PREFIX``; the prefix may be missing."""
-ENDPOINT = re.compile(r"https?://[^\s/]+")
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 ABSENT = ""
 """In the place of an ETag: no object may be there."""
@@ -78,19 +76,6 @@ class Bucket:
         answers: Any = {"allow_http": True, "timeout": ANSWER_WITHIN}
         return S3Store.from_url(self.address, client_options=answers, retry_config=retry)
 
-    def check(self) -> None:
-        """Ask for one object. Raises :class:`UserError` for a bucket that is missing or refuses these credentials, and
-        for an endpoint that is no URL."""
-        for variable in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
-            if (endpoint := os.environ.get(variable)) and not ENDPOINT.match(endpoint):
-                raise UserError(f"{variable} is {endpoint!r}: write it as https://HOST or http://HOST:PORT")
-        try:
-            next(self.list(), None)
-        except OSError as error:
-            if any(word in str(error) for word in ("no such bucket", "credentials")):
-                raise UserError(f"{error.filename} {error.strerror}") from error
-            raise
-
     def read(self, key: str) -> tuple[bytes, str] | None:
         """Content and ETag of an object; None if it is missing."""
         with self._asked():
@@ -113,10 +98,10 @@ class Bucket:
                     return there[1]  # Our own write, whose answer was lost.
                 raise ChangedError(key) from error
 
-    def list(self, prefix: str | None = None) -> Iterator[Stored]:
-        """The objects in this folder and beneath."""
+    def list(self) -> Iterator[Stored]:
+        """The objects beneath the address."""
         with self._asked():
-            for page in self._ask.list(self._store, prefix):
+            for page in self._ask.list(self._store):
                 for each in page:
                     yield Stored(each["path"], str(each["e_tag"]), each["last_modified"])
 
@@ -140,6 +125,6 @@ def _words(said: str) -> str:
         return "has no such bucket: make it, or look at AWS_ENDPOINT_URL and AWS_DEFAULT_REGION"
     if "169.254.169.254" in said or "credentials" in said.lower():
         return "wants credentials, and there are none here: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-    if any(word in said for word in ("403", "401", "InvalidAccessKeyId", "SignatureDoesNotMatch", "AccessDenied")):
+    if re.search(r"\b40[13]\b|InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied", said):
         return f"refuses these credentials ({first}): look at AWS_ACCESS_KEY_ID and at what its owner may do"
     return f"cannot be reached ({first}): look at the network and at AWS_ENDPOINT_URL"

@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 
 from orchestrator.errors import UserError
 from orchestrator.home.bucket import ABSENT, ChangedError
-from orchestrator.home.bucket_home import LEASE, BucketHome, OvertakenError, bucket_of
+from orchestrator.home.bucket_home import LEASES, BucketHome, OvertakenError, bucket_of
 from orchestrator.home.files import SweepFiles, is_held
 from orchestrator.home.machine_errors import REMOTE, remote_trouble
 
@@ -34,8 +34,6 @@ LAPSE_S = 20.0
 """A lease that has not changed for so long may be taken over."""
 LOOK_S = 1.0
 """Pause between two looks at a lease that is waited for."""
-LAST_TRIES_S = 15.0
-"""Longest wait at the end of a sweep for a bucket that does not answer."""
 
 
 @contextmanager
@@ -68,12 +66,9 @@ def is_driven(files: SweepFiles) -> bool:
 
 
 def check_free(files: SweepFiles) -> None:
-    """Raise :class:`UserError` if a sweep is driven. The lease of a machine that died is waited for."""
+    """Raise :class:`UserError` if a process of this machine drives a sweep."""
     if is_held(files.lock):
         raise _driven(files.directory.name, "another process")
-    home = bucket_of(files.home.root)
-    if home is not None:
-        Lease(home, files.directory.name).wait()
 
 
 def check_held(files: SweepFiles) -> None:
@@ -97,32 +92,28 @@ class Lease:
     def __init__(self, home: BucketHome, sweep_id: str) -> None:
         self._home = home
         self._sweep_id = sweep_id
-        self._key = f"sweeps/{sweep_id}/{LEASE}"
-        self._etag = ABSENT
-
-    def wait(self) -> None:
-        """Wait until the lease can be taken. Raises :class:`UserError` if its holder renews it meanwhile."""
-        seen, since = "", time.monotonic()
-        while (found := self._home.bucket.read(self._key)) is not None:
-            holder, self._etag = json.loads(found[0]), found[1]
-            if holder["home"] == self._home.id or time.monotonic() - since >= LAPSE_S:
-                return
-            if seen and self._etag != seen:
-                raise _driven(self._sweep_id, _machine(holder))
-            if not seen:
-                lapse = f"it is taken over after {LAPSE_S:g} s of silence"
-                self._home.say(f"{self._sweep_id} was driven by {_machine(holder)}; {lapse}")
-            seen = self._etag
-            time.sleep(LOOK_S)
+        self._key = f"{LEASES}{sweep_id}"
         self._etag = ABSENT
 
     def take(self) -> None:
-        """Wait, and take it."""
-        while True:
-            self.wait()
-            with suppress(ChangedError):  # Another machine was quicker: look again.
-                self._write()
-                return
+        """Take it, from another machine after its silence. Raises :class:`UserError` if that one renews it meanwhile,
+        or another is quicker."""
+        found, until = self._home.bucket.read(self._key), time.monotonic() + LAPSE_S
+        if found is not None and (holder := json.loads(found[0]))["home"] != self._home.id:
+            lapse = f"it is taken over after {LAPSE_S:g} s of silence"
+            self._home.say(f"{self._sweep_id} was driven by {_machine(holder)}; {lapse}")
+            while (now := self._home.bucket.read(self._key)) is not None and now[1] == found[1]:
+                if time.monotonic() > until:
+                    break
+                time.sleep(LOOK_S)
+            if now is not None and now[1] != found[1]:
+                raise _driven(self._sweep_id, _machine(json.loads(now[0])))
+            found = now
+        self._etag = ABSENT if found is None else found[1]
+        try:
+            self._write()
+        except ChangedError:
+            raise _driven(self._sweep_id, "another machine") from None
 
     def renew(self) -> str:
         """Keep it; its holder if another machine has taken it, else ``""``."""
@@ -161,15 +152,14 @@ class _Copying:
         self._lease.take()
         self._renewed = time.monotonic()
         self.home.pull(self._sweep_id)
+        self.home.leases.pop(self._sweep_id)
         _copying[self._sweep_id] = self
         self._thread.start()
 
     def __exit__(self, *raised: object) -> None:
         self._over.set()
         self._thread.join()
-        until = time.monotonic() + LAST_TRIES_S
-        while not self._copied() and not self.lost and time.monotonic() < until:
-            time.sleep(COPY_EVERY_S)
+        self._copy()
         del _copying[self._sweep_id]
         if self._behind and not self.lost:
             self.home.say(
@@ -182,31 +172,25 @@ class _Copying:
 
     def _run(self) -> None:
         while not self._over.wait(COPY_EVERY_S) and not self.lost:
-            self._copied()
+            self._copy()
 
-    def _copied(self) -> bool:
-        """Renew the lease if it is due and copy what has changed; True if the bucket has everything."""
+    def _copy(self) -> None:
+        """Renew the lease if it is due, and copy what has changed."""
         try:
-            due = time.monotonic() - self._renewed >= RENEW_S
             self._keep_lease()
-            if self.lost:
-                return False
-            self.home.push(self._sweep_id, self._keep_lease)
-            if due:
-                self.home.fetch_shared(self._sweep_id)
+            if not self.lost:
+                self.home.push(self._sweep_id, self._keep_lease)
         except OvertakenError as error:
             self.lost = f"has another {error} than this machine wrote: another one drives {self._sweep_id} as well"
-            return False
         except OSError as error:
             if not self._behind:
-                self._behind = True
                 what = f"{error.filename} {error.strerror}" if error.errno == REMOTE else str(error)
                 self.home.say(f"{what}; {self._sweep_id} goes on, and is copied there later")
-            return False
-        if self._behind:
+            self._behind = True
+        else:
+            if self._behind and not self.lost:
+                self.home.say(f"{self.home.address} has all files of {self._sweep_id} again")
             self._behind = False
-            self.home.say(f"{self.home.address} has all files of {self._sweep_id} again")
-        return True
 
     def _keep_lease(self) -> None:
         if time.monotonic() - self._renewed < RENEW_S or self.lost:

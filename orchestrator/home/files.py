@@ -132,20 +132,13 @@ def is_held(path: Path) -> bool:
 
 
 def check_home(root: Path) -> None:
-    """Raise :class:`UserError` for a home that cannot be one: a file, a device, a loop of links, beneath a file."""
-    try:
-        if not stat.S_ISDIR(root.stat().st_mode):
-            raise UserError(f"{root} is a file: give a directory as --home, or s3://BUCKET/PREFIX")
-    except FileNotFoundError:
-        if root.is_symlink():
-            raise UserError(f"{root} is a link to nothing: give a directory as --home") from None
-    except OSError as error:
-        raise UserError(f"{root} cannot be a home: {error.strerror}; give a directory as --home") from None
+    """Raise :class:`UserError` for a home that is no directory."""
+    if root.exists() and not root.is_dir():
+        raise UserError(f"{root} is a file: give a directory as --home, or s3://BUCKET/PREFIX")
 
 
 def make_home(root: Path) -> None:
     """Make the directory of a home. Raises :class:`UserError` if it cannot be made."""
-    check_home(root)
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -19,7 +19,6 @@ from typing import Any
 from orchestrator.home.files import SweepFiles
 from orchestrator.home.run_files import kept_runs, read_run
 from orchestrator.search.base import Request
-from orchestrator.tuning.study import Tuning
 from trainables.base import Outcome, Status
 
 SCHEMA = 2
@@ -71,9 +70,8 @@ class EndedLine:
 
 @dataclass(frozen=True)
 class Tuned:
-    """Results of tuning for each mix, before the sweep's first run."""
+    """The settings of each mix are tuned, and in the specification, before the sweep's first run."""
 
-    tunings: tuple[Tuning, ...]
     at: str = field(default_factory=_now, compare=False)
 
 
@@ -111,7 +109,6 @@ class Memory:
 
     ended: tuple[Ended, ...] = ()
     trials: tuple[Ended, ...] = ()
-    tunings: tuple[Tuning, ...] = ()
     stopped: frozenset[str] = frozenset()
     answered: bool = False
     changed: str = ""
@@ -171,7 +168,6 @@ def recall(files: SweepFiles, *, runs: bool = True) -> Memory:
     Without ``runs`` no outcome is read, and ``ended`` and ``trials`` are empty."""
     kept, damaged, lost = kept_runs(files), [], []
     last: dict[tuple[str, Request], Ended] = {}
-    tunings: tuple[Tuning, ...] = ()
     stopped, answered, changed = set(), False, ""
     for line in read_journal(files.journal):
         if isinstance(line, BadLine):
@@ -186,15 +182,12 @@ def recall(files: SweepFiles, *, runs: bool = True) -> Memory:
                 lost.append(line.key)
             else:
                 last[line.key, line.request] = Ended(line.key, line.request, outcome, line.reused_from, line.at)
-        elif isinstance(line, Tuned):
-            tunings = line.tunings
         elif isinstance(line, Stopped):
             stopped.add(line.mix)
         answered |= isinstance(line, Answered)
     return Memory(
         tuple(each for each in last.values() if each.request.until is None),
         tuple(each for each in last.values() if each.request.until is not None),
-        tunings,
         frozenset(stopped),
         answered,
         changed,
@@ -220,8 +213,6 @@ def _to_json(entry: Begun | Ended | Tuned | Stopped | Answered) -> dict[str, Any
             "reused_from": entry.reused_from,
             "at": entry.at,
         }
-    if isinstance(entry, Tuned):
-        return {"kind": "tuned", "tunings": [each.to_json() for each in entry.tunings], "at": entry.at}
     return {"kind": type(entry).__name__.lower(), **asdict(entry)}
 
 
@@ -242,7 +233,7 @@ def _from_json(data: Mapping[str, Any]) -> Line:
             request = Request.from_json(values["request"])
             return EndedLine(values["key"], request, failure, values["reused_from"], values["at"])
         case "tuned":
-            return Tuned(tuple(map(Tuning.from_json, values["tunings"])), values["at"])
+            return Tuned(values["at"])
         case "stopped":
             return Stopped(**values)
         case "answered":

@@ -7,9 +7,7 @@ sweep asks here before it trains: the run may be kept, or another sweep may be t
 from __future__ import annotations
 
 import json
-import os
-import tempfile
-import time
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +17,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from orchestrator.home.driver_lock import is_driven
-from orchestrator.home.files import Home, SweepFiles, write_whole
+from orchestrator.home.files import Home, SweepFiles
 from orchestrator.home.run_files import (
     OUTCOME,
     WEIGHTS,
@@ -32,10 +30,8 @@ from orchestrator.home.run_files import (
 )
 from trainables.base import Outcome
 
-ALIVE_FOR_S = 0.5
-"""Age at which a look at another sweep's driver is repeated."""
-DAMAGED = "?"
-"""Stands for the sweep of a damaged claim."""
+CLAIM = re.compile(r"[\w.-]+")
+"""What a claim holds: the id of a sweep."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +43,7 @@ class Found:
 
 
 class SweepRuns:
-    """For the process that drives the sweep. ``say`` hears of damaged runs and claims."""
+    """For the process that drives the sweep. ``say`` hears of damaged runs."""
 
     def __init__(self, files: SweepFiles, say: Callable[[str], object] = warnings.warn) -> None:
         self._files = files
@@ -55,7 +51,6 @@ class SweepRuns:
         self.sweep_id = files.directory.name
         self._home = files.home
         self._runs = kept_runs(files)
-        self._alive: dict[str, tuple[float, bool]] = {}
 
     def has(self, key: str) -> bool:
         """True if a finished run of this key is kept, whole or damaged."""
@@ -94,44 +89,23 @@ class SweepRuns:
             yield
 
     def claim(self, key: str) -> bool:
-        """Claim a run for this sweep to train; False if another sweep that is driven has claimed it.
-
-        Two sweeps that claim at the very moment in which a third one died may both get True. Both train then, and the
-        first to finish is right.
-        """
+        """Claim a run for this sweep to train; False if another sweep that is driven has claimed it."""
         claim = self._home.claims / key
-        holder = self._holder(claim)
-        if holder is None and _create(claim, self.sweep_id):
-            return True
-        holder = holder or self._holder(claim)
-        if holder == self.sweep_id:
-            return True
-        if holder is not None and self._is_driven(holder):
-            return False
-        write_whole(claim, self.sweep_id)
+        with removal_lock(self._home):
+            holder = _holder(claim)
+            if holder == self.sweep_id:
+                return True
+            if holder and is_driven(self._home.sweep(holder)):
+                return False
+            claim.parent.mkdir(exist_ok=True)
+            claim.write_text(self.sweep_id, encoding="utf-8")
         return True
 
     def free(self, key: str) -> None:
         """Give up a claim: the run has ended, or is not trained here any more."""
         claim = self._home.claims / key
-        if _read_claim(claim) == self.sweep_id:
+        if _holder(claim) == self.sweep_id:
             claim.unlink(missing_ok=True)
-
-    def _holder(self, claim: Path) -> str | None:
-        """The sweep that claimed a run, or None. A claim that names no sweep of the home is named and dropped."""
-        holder = _read_claim(claim)
-        if holder is None or self._home.sweep(holder).directory.is_dir():
-            return holder
-        self._say(f"{claim} names no sweep of this home: it is left out")
-        claim.unlink()
-        return None
-
-    def _is_driven(self, sweep_id: str) -> bool:
-        seen, alive = self._alive.get(sweep_id, (-ALIVE_FOR_S, False))
-        if time.monotonic() - seen >= ALIVE_FOR_S:
-            alive = is_driven(self._home.sweep(sweep_id))
-            self._alive[sweep_id] = (time.monotonic(), alive)
-        return alive
 
 
 def take(runs: Storage, key: str, say: Callable[[str], object]) -> Outcome | None:
@@ -160,7 +134,7 @@ def removable(home: Home, sweep_id: str) -> list[str]:
         if (key in said or (origin is not None and origin.sweep == sweep_id)) and not any(
             key in each for each in others
         ):
-            holder = _read_claim(home.claims / name)
+            holder = _holder(home.claims / name)
             if not holder or holder == sweep_id or not is_driven(home.sweep(holder)):
                 found.append(name)
     return found
@@ -181,35 +155,16 @@ def remove(home: Home, keys: list[str]) -> None:
 
 @contextmanager
 def removal_lock(home: Home) -> Iterator[None]:
-    """A block during which no other process removes runs of this home, or refers to a kept one."""
+    """A block during which no other process removes or claims runs of this home, or refers to a kept one."""
     home.root.mkdir(parents=True, exist_ok=True)
     with FileLock(home.root / ".runs.lock"):
         yield
 
 
-def _read_claim(path: Path) -> str | None:
-    """The sweep that a claim names, ``"?"`` if the claim is damaged, None if there is none."""
+def _holder(claim: Path) -> str:
+    """The sweep that a claim names; ``""`` if there is none, or it is damaged."""
     try:
-        said = path.read_text(encoding="utf-8")
+        said = claim.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
-        return None
-    except UnicodeDecodeError:
-        return DAMAGED
-    return said if said and "/" not in said and "\0" not in said else DAMAGED
-
-
-def _create(path: Path, text: str) -> bool:
-    """Write a new file; False if there is one. It is never seen empty: it is linked to its name when whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.link(name, path)
-    except FileExistsError:
-        return False
-    except OSError:  # A file system without links: two claims at the same moment may both succeed.
-        write_whole(path, text)
-    finally:
-        os.unlink(name)
-    return True
+        return ""
+    return said if CLAIM.fullmatch(said) else ""

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 
 from orchestrator.errors import UserError, unknown
 from orchestrator.home.driver_lock import is_driven
-from orchestrator.home.files import SweepFiles
+from orchestrator.home.files import SweepFiles, is_held
 from orchestrator.home.sweeps import Sweep
 
 
@@ -33,7 +33,9 @@ def ask_to_stop(sweep: Sweep, request: StopRequest) -> None:
     files, mixes = SweepFiles(sweep.directory), [mix.name for mix in sweep.spec.mixes]
     if request.mix and request.mix not in mixes:
         raise unknown("mix", request.mix, mixes, where=sweep.id)
-    if not is_driven(files):
+    if not is_held(files.lock):
+        if is_driven(files):
+            raise UserError(f"{sweep.id} is being run by another machine: stop it there")
         raise UserError(f"{sweep.id} is not being run: nothing is to stop")
     line = json.dumps(asdict(request)).encode() + b"\n"
     descriptor = os.open(files.stop_requests, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

@@ -9,14 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from orchestrator.errors import SweepError, UserError
-from orchestrator.home.files import Home, SweepFiles
-from orchestrator.home.journal import SCHEMA, BadLine, Begun, Tuned, read_journal
+from orchestrator.errors import SweepError
+from orchestrator.home.files import Home
+from orchestrator.home.journal import SCHEMA, BadLine, Begun, read_journal
 from orchestrator.home.run_files import ProbeResult, Storage, read_results
 from orchestrator.space import strict_yaml
 from orchestrator.space.spec import SweepSpec
-from orchestrator.space.validation import InvalidDataError, parse
-from orchestrator.tuning.study import Tuning
+from orchestrator.space.validation import parse
 from trainables.base import Outcome, RunConfig, Status
 
 FIGURE = "transitions.png"
@@ -46,15 +45,13 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class Sweep:
-    """One asking of one question. ``environment`` states versions, git state and hardware as plain JSON values;
-    ``tunings`` what was tuned before, a mix each."""
+    """One asking of one question. ``environment`` states versions, git state and hardware as plain JSON values."""
 
     id: str
     spec: SweepSpec
     directory: Path
     created: str
     environment: dict[str, Any]
-    tunings: tuple[Tuning, ...] = ()
 
     @property
     def fresh(self) -> bool:
@@ -69,19 +66,15 @@ def failures(runs: Iterable[RunRecord]) -> Iterator[tuple[RunRecord, ProbeResult
             yield from ((run, result) for result in read_results(run.directory).values() if result.error)
 
 
-RESTORE = "Restore it from a copy, or remove the sweep with `rm`."
-
-
 @dataclass(frozen=True)
 class Unreadable:
-    """A sweep that cannot be read: the reason and a remedy."""
+    """A sweep that cannot be read, and the reason."""
 
     id: str
     why: str
-    remedy: str
 
     def __str__(self) -> str:
-        return f"{self.id} cannot be read: {self.why}. {self.remedy}"
+        return f"{self.id} cannot be read: {self.why}. Restore it from a copy, or remove the sweep with `rm`."
 
 
 class UnreadableError(SweepError):
@@ -92,64 +85,20 @@ class UnreadableError(SweepError):
         self.unreadable = unreadable
 
 
-class _BrokenError(ValueError):
-    """A file of a sweep that cannot be used, and a remedy."""
-
-    def __init__(self, path: Path, why: str, remedy: str = RESTORE) -> None:
-        super().__init__(f"{path} {why}")
-        self.remedy = remedy
-
-
 def sweep_in(home: Home, sweep_id: str) -> Sweep | Unreadable:
     """The sweep in this directory."""
     files = home.sweep(sweep_id)
     try:
-        begun = _begun(files)
-        spec = _spec(files)
-        memory = list(read_journal(files.journal))
-        tunings = [line.tunings for line in memory if isinstance(line, Tuned)]
-        tuned = tunings[-1] if tunings else ()
-        return Sweep(sweep_id, spec, files.directory, begun.created, begun.environment, tuned)
-    except _BrokenError as error:
-        return Unreadable(sweep_id, str(error), error.remedy)
-
-
-def _begun(files: SweepFiles) -> Begun:
-    """The first line of the journal."""
-    try:
-        first = next(read_journal(files.journal), None)
+        begun = next(read_journal(files.journal), None)
+        if not isinstance(begun, Begun):
+            why = f" ({begun.why})" if isinstance(begun, BadLine) else ""
+            return Unreadable(sweep_id, f"{files.journal} has no readable first line{why}")
+        if begun.schema != SCHEMA:
+            why = f"was written by another version of the program; this one reads schema {SCHEMA}"
+            return Unreadable(sweep_id, f"{files.journal} {why}")
+        spec = parse(SweepSpec, strict_yaml.read(files.spec.read_text(encoding="utf-8"), files.spec.name).data)
     except OSError as error:
-        raise _BrokenError(files.journal, f"cannot be read: {error.strerror}") from error
-    if isinstance(first, Begun) and first.schema == SCHEMA:
-        return first
-    if isinstance(first, BadLine):
-        raise _BrokenError(files.journal, f"has no readable first line ({first.why})")
-    why = f"was written by another version of the program (this one reads schema {SCHEMA})"
-    raise _BrokenError(files.journal, why, "Use that version.")
-
-
-def _spec(files: SweepFiles) -> SweepSpec:
-    text = _text(files.spec)
-    try:
-        return parse(SweepSpec, strict_yaml.read(text, files.spec.name).data)
-    except InvalidDataError as error:
-        of_family = error.mistakes[0].key[:1] in (("family",), ("settings",))
-        remedy = "Make its family as it was importable from here." if of_family else RESTORE
-        raise _BrokenError(files.spec, f"cannot be used: {error}", remedy) from error
-    except UserError as error:
-        raise _BrokenError(files.spec, f"holds no specification: {error}") from error
-
-
-def _text(path: Path) -> str:
-    """Raises for a file that is missing, empty, not to be opened, or no text."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise _BrokenError(path, "is missing") from None
-    except UnicodeDecodeError as error:
-        raise _BrokenError(path, f"is no text: {error.reason} at byte {error.start}") from error
-    except OSError as error:
-        raise _BrokenError(path, f"cannot be read: {error.strerror}") from error
-    if not text.strip():
-        raise _BrokenError(path, "is empty")
-    return text
+        return Unreadable(sweep_id, f"{error.filename}: {error.strerror}")
+    except ValueError as error:  # No text, no YAML, or a family that refuses it.
+        return Unreadable(sweep_id, f"{files.spec} cannot be used: {error}")
+    return Sweep(sweep_id, spec, files.directory, begun.created, begun.environment)

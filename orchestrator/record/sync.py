@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from mlflow import MlflowClient
@@ -36,22 +35,18 @@ OPEN = ("", "-journal", "-wal", "-shm")
 """Endings of the files of an SQLite database."""
 
 
-def sync(root: Path, sweep_ids: Sequence[str], console: Console) -> None:
-    """Record these sweeps, or all of a home that are not running; records that are complete stay as they are.
+def sync(root: Path, console: Console) -> None:
+    """Record all sweeps of a home that are not running; records that are complete stay as they are.
 
-    Raises :class:`UserError` for an unknown sweep, :class:`SweepError` if the store fails, and at the end if sweeps
-    could not be read.
+    Raises :class:`SweepError` if the store fails, and at the end if sweeps could not be read.
     """
     home = _home(root)
-    ids = [lifecycle.load(home, each).id for each in sweep_ids]
-    if not ids:
-        driven = [each for each in home.sweep_ids() if lifecycle.is_driven(home.sweep(each))]
-        ids = [each for each in home.sweep_ids() if each not in driven]
-        for each in driven:
-            _say(console, f"{each} is running: its driver records it")
     store = opened(home.root)
     tracker, unread = MlflowTracker(store), []
-    for each in ids:
+    for each in home.sweep_ids():
+        if lifecycle.is_driven(home.sweep(each)):
+            _say(console, f"{each} is running: its driver records it")
+            continue
         found = sweep_in(home, each)
         if isinstance(found, Unreadable):
             unread.append(str(found))
@@ -60,7 +55,7 @@ def sync(root: Path, sweep_ids: Sequence[str], console: Console) -> None:
             count = _replay(home, found, tracker, console)
         _say(console, f"{each}: {counted(count, 'run')} in {store.shown}")
     if unread:
-        lines = "\n  ".join([f"{len(unread)} of {len(ids)} sweeps cannot be read:", *unread])
+        lines = "\n  ".join([f"{len(unread)} of {len(home.sweep_ids())} sweeps cannot be read:", *unread])
         raise SweepError(f"{lines}\nThe others are recorded.")
 
 
@@ -86,7 +81,7 @@ def rebuild(root: Path, console: Console) -> None:
         _say(console, f"the former store is in {aside}; delete it when you no longer need it")
     else:
         aside.rmdir()
-    sync(root, (), console)
+    sync(root, console)
 
 
 def _home(root: Path) -> Home:

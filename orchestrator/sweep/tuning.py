@@ -77,10 +77,10 @@ def tuned(
     found = tuple(tuner.study(mix.name).result() for mix in sweep.spec.mixes)
     for tuning in found:
         log.info(chosen_text(tuning))
-    journal.append(Tuned(found))
+    journal.append(Tuned())
     spec = sweep.spec.model_copy(update={"tuned": {tuning.mix: tuning.best for tuning in found}})
     write_whole(files.spec, spec.to_yaml())
-    return replace(sweep, spec=spec, tunings=found)
+    return replace(sweep, spec=spec)
 
 
 class _Teller(Observer):

@@ -25,9 +25,8 @@ def print_spaces(spaces: list[Space], console: Console) -> None:
     console.print(table)
 
 
-def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console, place: str = "") -> None:
-    """The sweep about to start: mixes, sizes, seeds, method, profile and why, devices, estimate, warnings. ``place`` is
-    its home, if worth showing."""
+def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console) -> None:
+    """The sweep about to start: mixes, sizes, seeds, method, profile and why, devices, estimate, warnings."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -38,7 +37,6 @@ def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Con
         ("profile", f"{spec.profile} ({spec.profile_reason})" if spec.profile else "none"),
         ("devices", f"{hardware}; {_stacks(spec, plan)}{_nodes(spec, hardware)}"),
         ("estimate", cost_line(plan)),
-        *([("home", place)] if place else []),
     ):
         table.add_row(label, Text(value))
     name = f"{spec.name}, {spec.variant}" if spec.variant else spec.name

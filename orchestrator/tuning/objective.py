@@ -42,7 +42,7 @@ class TuningRun:
     """Outcome of one run of a trial.
 
     ``learned_at`` is the step at which the target reached :data:`LEARNED`, None where it never did; ``accuracy`` the
-    target's last on the validation tuples, in [0, 1]; ``steps`` the run's budget, ``seconds`` what it took.
+    target's last on the validation tuples, in [0, 1]; ``steps`` the run's budget.
     """
 
     size: int
@@ -51,7 +51,6 @@ class TuningRun:
     accuracy: float
     steps: int
     diverged: bool = False
-    seconds: float = 0.0
 
     def score(self, penalty: float) -> float:
         """Steps to learn; for a run that never learned its steps times up to ``penalty``, less the closer it came."""

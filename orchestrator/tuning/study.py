@@ -7,22 +7,16 @@ can still beat the settings as written. What was found is taken only if more of 
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
-from pydantic import TypeAdapter
-
 from orchestrator.search.base import MixProgress, Problem, Request, Results, Searcher, SearchSettings
-from orchestrator.space.settings import plain_settings
 from orchestrator.space.spec import SweepSpec
 from orchestrator.space.tuning import Range, Tune, Tuned
 from orchestrator.tuning.objective import LEARNED, Learning, TuningRun, beats, learned_of, objective
-from trainables.base import KEY_DIGITS
 
 WRITTEN = 0
 """Number of the trial with the space's own settings."""
@@ -51,33 +45,15 @@ class Tuning:
     ``best`` if no trial was better than those."""
 
     mix: str
-    key: str
-    sizes: tuple[int, ...]
     trials: tuple[TuningTrial, ...]
     best: Tuned
-
-    @property
-    def seconds(self) -> float:
-        """Training time of all trials."""
-        return sum(run.seconds for trial in self.trials for run in trial.runs)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values; :meth:`from_json` is the inverse."""
-        plain: dict[str, Any] = TypeAdapter(Tuning).dump_python(self, mode="json")
-        return plain
-
-    @classmethod
-    def from_json(cls, data: Any) -> Tuning:
-        """The tuning that :meth:`to_json` wrote. Raises ``ValueError`` for anything else."""
-        return TypeAdapter(Tuning).validate_python(data)
 
 
 class Study:
     """The tuning of one mix, as it stands with the runs that are known."""
 
     def __init__(self, spec: SweepSpec, mix: str, results: Results, propose: Propose) -> None:
-        if spec.tune is None:
-            raise ValueError("the search space asks for no tuning")
+        assert spec.tune is not None
         self.mix = mix
         self.asked: Tune = spec.tune
         self.sizes = spec.tune.sizes_of(spec.sizes)
@@ -116,21 +92,13 @@ class Study:
             for cell in self._missing(self.trials, number)
         ]
 
-    def runs_of(self, number: int) -> list[Request]:
-        """The runs of a trial that have ended."""
-        trial = self.trials[number]
-        return [self._request(number, trial.values, (run.size, run.seed)) for run in trial.runs]
-
     def result(self) -> Tuning:
-        """The trials and the choice. Raises ``ValueError`` while runs are still wanted."""
-        if not self.done:
-            raise ValueError(f"the tuning of {self.mix} has not ended")
+        """The trials and the choice, once no run is wanted any more."""
         whole = [number for number, trial in enumerate(self.trials) if len(trial.runs) == len(self._cells)]
         best = min(whole, key=lambda number: objective(self.trials[number].runs, self.asked.penalty))
         learned, written = learned_of(self.trials[best].runs), learned_of(self.trials[WRITTEN].runs)
         number = best if beats(learned, written, len(self._cells)) else WRITTEN
-        found = self._tuned(number, self.trials[number].values)
-        return Tuning(self.mix, study_key(self._spec, self.mix), self.sizes, self.trials, found)
+        return Tuning(self.mix, self.trials, self._tuned(number, self.trials[number].values))
 
     def progress(self) -> MixProgress:
         """Runs left at most; ``low`` and ``high`` are the first and the last of its sizes."""
@@ -171,8 +139,7 @@ class Study:
         if not isinstance(seen, Learning):
             return None
         steps = self._spec.make_family().steps(self._spec.config(request))
-        came_to = (seen.learned_at, seen.accuracy, steps, seen.diverged, seen.cost)
-        return TuningRun(request.size, request.seed, *came_to)
+        return TuningRun(request.size, request.seed, seen.learned_at, seen.accuracy, steps, seen.diverged)
 
     def _request(self, number: int, values: dict[str, float], cell: Cell) -> Request:
         size, seed = cell
@@ -195,8 +162,7 @@ class Tuner(Searcher):
     Settings: ClassVar[type[SearchSettings]] = SearchSettings
 
     def __init__(self, spec: SweepSpec) -> None:
-        if spec.tune is None:
-            raise ValueError("the search space asks for no tuning")
+        assert spec.tune is not None
         super().__init__(Problem(tuple(mix.name for mix in spec.mixes), spec.sizes, spec.tune.seed_list))
         self._spec = spec
         self._asked: Tune = spec.tune
@@ -255,25 +221,6 @@ def propose(asked: Tune, trials: Sequence[TuningTrial], wanted: int) -> list[dic
             score = objective(runs, asked.penalty)
             study.add_trial(optuna.trial.create_trial(params=trial.values, distributions=spans, value=score))
     return [dict(study.ask(spans).params) for _ in range(wanted)]
-
-
-def study_key(spec: SweepSpec, mix: str) -> str:
-    """A hash of everything that decides what is found for a mix: equal questions find the same."""
-    if spec.tune is None:
-        raise ValueError("the search space asks for no tuning")
-    described = {
-        "family": spec.family,
-        "version": spec.family_class.version,
-        "mix": mix,
-        "target": spec.target,
-        "settings": plain_settings(spec.settings),
-        "tune": spec.tune.model_dump(mode="json", exclude={"sizes"}),
-        "sizes": spec.tune.sizes_of(spec.sizes),
-        "learned": LEARNED,
-        "method": "two waves, smallest size first",
-    }
-    text = json.dumps(described, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 
 
 def _holds(span: Range, value: float) -> bool:

@@ -16,7 +16,7 @@ import pytest
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home import bucket_home, driver_lock, lifecycle
 from orchestrator.home.bucket import ABSENT, Bucket, ChangedError
-from orchestrator.home.bucket_home import LEASE, TAR, BucketHome, open_home
+from orchestrator.home.bucket_home import LEASES, BucketHome, open_home
 from orchestrator.home.driver_lock import Lease
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Journal, Stopped
@@ -25,7 +25,6 @@ from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
 from tests.chaos.program import LOOK_EVERY_S, ROOT, journalled
 from tests.home.counting import trained
-from tests.home.test_damage import table_of
 from tests.objects import ObjectStore, object_store
 from tests.sweep.sweeps import ended, printed, quiet, spec
 from trainables.base import Status
@@ -71,7 +70,7 @@ def test_an_object_is_replaced_only_as_it_was(objects: ObjectStore) -> None:
     with pytest.raises(ChangedError):
         place.write("folder/key", b"3", first)
     assert place.read("folder/key") == (b"2", second)
-    assert [each.key for each in place.list("folder")] == ["folder/key"]
+    assert [each.key for each in place.list()] == ["folder/key"]
     place.delete("folder/key")
     place.delete("folder/key")
     with pytest.raises(ChangedError):
@@ -86,8 +85,7 @@ def test_what_is_swept_here_is_read_there(objects: ObjectStore, tmp_path: Path) 
     [sweep_id] = Home(here).sweep_ids()
     keys = objects.keys(address)
     assert len(runs_in(objects, address)) == 12
-    assert {f"sweeps/{sweep_id}/{name}" for name in ("journal.jsonl", "space.yaml", "report.html")} <= {*keys}
-    assert not [key for key in keys if "checkpoint" in key or LEASE in key or "lock" in key]
+    assert {key for key in keys if not key.startswith("runs/")} == {f"sweeps/{sweep_id}.tar"}
     assert f"ui --home {address}" in printed(console)
 
     there = elsewhere(tmp_path / "there", address)
@@ -110,17 +108,17 @@ def test_no_journal_in_the_bucket_is_ahead_of_its_runs(objects: ObjectStore, mon
     write = Bucket.write
 
     def watched(self: Bucket, key: str, content: bytes, over: str | None) -> str:
-        if key.endswith("journal.jsonl"):
-            there = {each.key for each in self.list("runs")}
-            named = [line.split(b'"key":"')[1][:16].decode() for line in content.splitlines() if b'"key":"' in line]
-            assert {f"runs/{key}{TAR}" for key in named} <= there
-            written.append(key)
+        if key.startswith("sweeps/"):
+            there = {each.key for each in self.list()}
+            named = [each.split(b'"')[0].decode() for each in content.split(b'"key":"')[1:]]
+            assert {f"runs/{key}.tar" for key in named} <= there
+            written.extend(named)
         return write(self, key, content, over)
 
     monkeypatch.setattr(Bucket, "write", watched)
     monkeypatch.setattr(driver_lock, "COPY_EVERY_S", 0.05)
     run_sweep(spec(**GRID, **PACED), RunOptions(home=open_home(address, pytest.fail), local_debug=True), quiet())
-    assert len(written) > 3
+    assert len(written) > 24  # More than once, and at the end all 12.
 
 
 def test_what_two_machines_wrote_is_decided_by_the_bucket(objects: ObjectStore, tmp_path: Path) -> None:
@@ -163,7 +161,6 @@ def test_of_two_machines_one_drives(objects: ObjectStore, tmp_path: Path, monkey
     assert "another machine" in sleeper.renew()
     assert heir.renew() == ""
     heir.release()
-    assert heir.renew() == "nobody"
 
 
 @pytest.mark.usefixtures("hasty")
@@ -175,28 +172,13 @@ def test_a_sweep_that_was_taken_over_stops(objects: ObjectStore) -> None:
         while not journalled(here):
             time.sleep(LOOK_EVERY_S)
         [sweep_id] = Home(here).sweep_ids()
-        Bucket(address).write(f"sweeps/{sweep_id}/{LEASE}", THIEF, over=None)
+        Bucket(address).write(f"{LEASES}{sweep_id}", THIEF, over=None)
 
     thief = threading.Thread(target=take_over)
     thief.start()
     with pytest.raises(SweepError, match=r"is driven by another machine, elsewhere \(process 7\).*\n.*--resume"):
         run_sweep(spec(**PACED, **GRID), RunOptions(home=here, local_debug=True), quiet())
     thief.join()
-
-
-def test_a_quarter_of_requests_that_fail_slow_a_sweep_and_do_not_end_it(objects: ObjectStore, tmp_path: Path) -> None:
-    address, said = objects.bucket(), list[str]()
-    plain, console = quiet(), quiet()
-    run_sweep(spec(**GRID), RunOptions(home=tmp_path / "plain", local_debug=True), plain)
-    with objects.refusing(0.25) as refused:
-        here = open_home(address, said.append)
-        run_sweep(spec(**GRID), RunOptions(home=here, local_debug=True), console)
-        there = elsewhere(tmp_path / "there", address, said.append)
-    assert len(refused) > 5
-    assert table_of(printed(console)) == table_of(printed(plain)) != []
-    [sweep_id] = Home(here).sweep_ids()
-    assert len(ended(there.root, sweep_id)) == 12
-    assert lifecycle.recall(Home(there.root).sweep(sweep_id)) == lifecycle.recall(Home(here).sweep(sweep_id))
 
 
 def test_a_bucket_that_is_gone_for_a_while_costs_no_run(objects: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +188,6 @@ def test_a_bucket_that_is_gone_for_a_while_costs_no_run(objects: ObjectStore, mo
     monkeypatch.setattr("orchestrator.home.bucket.ATTEMPTS", 1)
     monkeypatch.setattr(bucket_home, "_open", {})
     here = open_home(address, said.append)
-    monkeypatch.setattr(driver_lock, "LAST_TRIES_S", 0.5)
 
     def cut() -> None:
         while len(journalled(here)) < 2:
@@ -289,7 +270,7 @@ def test_a_killed_sweep_goes_on_on_another_machine(objects: ObjectStore, tmp_pat
     program.kill()
     program.communicate()
     there = runs_in(objects, address)
-    assert [key for key in objects.keys(address) if key.endswith(f"/{LEASE}")]
+    assert [key for key in objects.keys(address) if key.startswith(LEASES)]
     lost = sum(trained(log).values()) - len(there)  # Trained, and killed before they were in the bucket.
 
     found = run(tmp_path / "other", *asked, "--resume", "--quiet")

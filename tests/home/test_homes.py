@@ -17,29 +17,13 @@ from tests.cli.program import command
 from tests.sweep.sweeps import spec
 
 
-@pytest.fixture(name="bad")
-def bad_homes(tmp_path: Path) -> dict[str, str]:
+@pytest.mark.parametrize("home", ["file", "file/home"])
+def test_a_home_that_cannot_be_one_is_refused(home: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
-    beneath = {"file": "file", "beneath a file": "file/home", "loop": "loop", "beneath a loop": "loop/home"}
-    places = {name: str(tmp_path / path) for name, path in beneath.items()} | {"dangling": str(tmp_path / "dangling")}
-    return places | {"device": "/dev/null", "beneath a device": "/dev/null/home", "kernel": "/proc/home"}
-
-
-KINDS = ["file", "beneath a file", "loop", "beneath a loop", "dangling", "device", "beneath a device", "kernel"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_home_that_cannot_be_one_is_refused(kind: str, bad: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "space.yaml").write_text(spec().to_yaml())
-    done = command("run", tmp_path / "space.yaml", "--local-debug", "--home", bad[kind])
+    done = command("run", tmp_path / "space.yaml", "--local-debug", "--home", tmp_path / home)
     assert done.code == 2, done.err
-    said = " ".join((done.out + done.err).replace("│", " ").split())
-    assert "--home" in said
-    assert any(word in said for word in ("is a file", "cannot be", "is a link to nothing")), said
-    if kind != "kernel":  # There, nothing is: it holds no sweep.
-        assert command("sweeps", "--home", bad[kind]).code == 2
+    assert "--home" in done.err
 
 
 @pytest.mark.parametrize("given", ["gs://bucket/home", "S3://bucket/home", "file:home", "s3:/bucket"])
@@ -74,11 +58,8 @@ def test_a_home_that_can_only_be_read_is_read(frozen: tuple[Path, str], tmp_path
     for words in (
         ("sweeps",),
         ("status", sweep_id),
-        ("explain", sweep_id),
         ("report", sweep_id, "--output", tmp_path / "report.html"),
-        ("compare", sweep_id),
         ("export", sweep_id, "--output", tmp_path / "tables"),
-        ("figure", sweep_id, "--output", tmp_path / "figure.png"),
     ):
         done = command(*words, "--home", home)
         assert (done.code, done.err) == (0, ""), (words, done.err)
@@ -96,10 +77,7 @@ def test_by_default_it_is_private(temporary: Path) -> None:
     assert found.parent == temporary
     assert found.stat().st_mode & 0o077 == 0
     assert scratch(None) == found
-
-
-def test_a_directory_that_others_may_write_is_refused(temporary: Path) -> None:
-    scratch(None).chmod(0o777)
+    found.chmod(0o777)
     with pytest.raises(SweepError, match="--scratch"):
         scratch(None)
 

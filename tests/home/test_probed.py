@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -31,44 +30,25 @@ def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_a_later_result_replaces_an_older_one_with_its_arrays(tmp_path: Path) -> None:
-    write_result(
-        Storage(tmp_path.parent),
-        tmp_path.name,
-        ProbeResult("firing", 1, {"mean": 0.25}),
-        {"by_room": np.arange(3.0)},
-    )
-    write_result(
-        Storage(tmp_path.parent),
-        tmp_path.name,
-        ProbeResult("firing", 2, error="Traceback\nValueError: no\n"),
-        {},
-    )
+    runs, key = Storage(tmp_path.parent), tmp_path.name
+    write_result(runs, key, ProbeResult("firing", 1, {"mean": 0.25}), {"by_room": np.arange(3.0)})
+    write_result(runs, key, ProbeResult("firing", 2, error="Traceback\nValueError: no\n"), {})
     assert read_array(tmp_path, "by_room") is None
     assert read_results(tmp_path)["firing"].reason == "ValueError: no"
     assert numbers_of(tmp_path) == {}
 
 
 def test_arrays_are_the_familys_then_those_of_probes(tmp_path: Path) -> None:
+    runs, key = Storage(tmp_path.parent), tmp_path.name
+    assert (read_results(tmp_path), read_arrays(tmp_path)) == ({}, {})
     np.savez(tmp_path / ARRAYS, embedding=np.eye(2))
-    write_result(
-        Storage(tmp_path.parent),
-        tmp_path.name,
-        ProbeResult("b", 1),
-        {"embedding": np.ones(1), "similarity": np.full(1, 2.0)},
-    )
-    write_result(Storage(tmp_path.parent), tmp_path.name, ProbeResult("c", 1), {"similarity": np.full(1, 3.0)})
+    write_result(runs, key, ProbeResult("b", 1), {"embedding": np.ones(1), "similarity": np.full(1, 2.0)})
+    write_result(runs, key, ProbeResult("c", 1), {"similarity": np.full(1, 3.0)})
     arrays = read_arrays(tmp_path)
     assert set(arrays) == {"embedding", "b/embedding", "similarity", "c/similarity"}
     assert arrays["embedding"].shape == (2, 2)
     assert (arrays["similarity"][0], arrays["c/similarity"][0]) == (2.0, 3.0)
-    found = read_array(tmp_path, "similarity")
-    assert found is not None
-    assert found[0] == 2.0
-
-
-def test_a_run_without_results_has_none(tmp_path: Path) -> None:
-    assert read_results(tmp_path) == {}
-    assert read_arrays(tmp_path / "nowhere") == {}
+    assert read_array(tmp_path, "similarity") == 2.0
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"name": "firing"}', "[]"])
@@ -81,10 +61,7 @@ def test_a_damaged_result_says_so_and_is_made_anew(tmp_path: Path, text: str) ->
 
 def test_what_is_due(tmp_path: Path) -> None:
     assert is_due(Firing(), tmp_path)
-    write_result(Storage(tmp_path.parent), tmp_path.name, ProbeResult("firing", Firing.version), {})
-    assert not is_due(Firing(), tmp_path)
-    write_result(Storage(tmp_path.parent), tmp_path.name, ProbeResult("firing", Firing.version + 1), {})
-    assert is_due(Firing(), tmp_path)
-    write_result(Storage(tmp_path.parent), tmp_path.name, ProbeResult("firing", Firing.version, error="broken"), {})
-    assert is_due(Firing(), tmp_path)
-    assert json.loads((tmp_path / "probes" / "firing.json").read_text())["error"] == "broken"
+    for version, error, due in ((0, "", False), (1, "", True), (0, "broken", True)):
+        result = ProbeResult("firing", Firing.version + version, error=error)
+        write_result(Storage(tmp_path.parent), tmp_path.name, result, {})
+        assert is_due(Firing(), tmp_path) is due

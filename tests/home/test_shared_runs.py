@@ -174,19 +174,6 @@ def test_a_claim_holds_while_its_sweep_is_driven(tmp_path: Path) -> None:
         assert SweepRuns(other).claim("key")
 
 
-def test_a_claim_needs_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_links(*paths: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(os, "link", no_links)  # As on a file system that has none.
-    mine, other = Home(tmp_path).sweep("mine-1"), Home(tmp_path).sweep("other-1")
-    for files in (mine, other):
-        files.directory.mkdir(parents=True)
-    with lifecycle.driving(mine):
-        assert SweepRuns(mine).claim("key")
-        assert not SweepRuns(other).claim("key")
-
-
 def test_what_a_sweep_is_training_is_not_removed_with_another(tmp_path: Path) -> None:
     home = Home(tmp_path)
     run_sweep(spec(search={"method": "grid"}, sizes=[8]), RunOptions(home=tmp_path, local_debug=True), quiet())

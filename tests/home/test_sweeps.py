@@ -11,7 +11,7 @@ from orchestrator.api import load, sweeps
 from orchestrator.catalogue.reading import StoredSweep, read_known
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
-from orchestrator.home.sweeps import Sweep, Unreadable, UnreadableError, sweep_in
+from orchestrator.home.sweeps import Unreadable, UnreadableError
 from tests.catalogue.fabricated import write_sweep
 from tests.families import LogisticSettings
 from tests.sweep.sweeps import spec
@@ -55,14 +55,6 @@ def test_python_reads_all_that_can_be_read_and_says_what_cannot(tmp_path: Path) 
             load(sweep_id, tmp_path)
     with pytest.warns(UserWarning, match="line 2, is damaged"):
         assert len(load(hurt, tmp_path).runs) == runs - 1
-
-
-def test_all_are_read_one_by_one(tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    first, second = write_sweep(home, runs=[]).id, write_sweep(home, runs=[]).id
-    home.sweep(first).spec.write_bytes(b"")
-    found = {each.id: type(each) for each in (sweep_in(home, sweep_id) for sweep_id in home.sweep_ids())}
-    assert found == {first: Unreadable, second: Sweep}
 
 
 def test_sweeps_that_begin_in_one_second_are_told_apart_and_stand_newest_first(tmp_path: Path) -> None:

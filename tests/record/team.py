@@ -16,17 +16,17 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import boto3
 import requests
 
+from tests.objects import CREDENTIALS, ObjectStore
 from tests.record.servers import free_port
 
 START_S = 120.0
-BUCKET, REGION = "mlflow", "us-east-1"
-DATABASE_PASSWORD, STORE_PASSWORD = "database-Jq8wVz", "store-Xm2pTe"
+BUCKET = "mlflow"
+DATABASE_PASSWORD = "database-Jq8wVz"
 ADMIN, ADMIN_PASSWORD = "admin", "administrators-Kd7yLs"
-PASSWORDS = (DATABASE_PASSWORD, STORE_PASSWORD, ADMIN_PASSWORD)
-NEEDED = {"moto": "moto[s3]", "psycopg2": "psycopg2-binary", "flask_wtf": "Flask-WTF"}
+PASSWORDS = (DATABASE_PASSWORD, CREDENTIALS["AWS_SECRET_ACCESS_KEY"], ADMIN_PASSWORD)
+NEEDED = {"psycopg2": "psycopg2-binary", "flask_wtf": "Flask-WTF"}
 
 
 def missing() -> str:
@@ -41,12 +41,11 @@ def missing() -> str:
 
 @dataclass(frozen=True)
 class Team:
-    """A running server. ``database`` is its PostgreSQL's address with the password, ``objects`` its store's; ``log`` is
-    what the server says."""
+    """A running server. ``database`` is its PostgreSQL's address with the password; ``log`` is what the server says."""
 
     uri: str
     database: str
-    objects: str
+    objects: ObjectStore
     log: Path
 
     def add_user(self, name: str, password: str) -> None:
@@ -60,7 +59,7 @@ class Team:
 
     def kept(self) -> dict[str, bytes]:
         """Every object in the bucket, by its key."""
-        client = _bucket(self.objects)
+        client = self.objects.client()
         pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
         keys = [each["Key"] for page in pages for each in page.get("Contents", ())]
         return {key: client.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys}
@@ -73,7 +72,10 @@ def serving_team(*, login_kept_s: int = 0) -> Iterator[Team]:
     with ExitStack() as held:
         place = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="team-")))
         database = held.enter_context(postgres(place / "postgres"))
-        objects = held.enter_context(object_store(place))
+        objects = ObjectStore()
+        held.callback(objects.stop)
+        objects.start()
+        objects.client().create_bucket(Bucket=BUCKET)
         settings = place / "auth.ini"
         settings.write_text(
             f"[mlflow]\ndefault_permission = READ\ndatabase_uri = {database}\nadmin_username = {ADMIN}\n"
@@ -83,7 +85,8 @@ def serving_team(*, login_kept_s: int = 0) -> Iterator[Team]:
         port = free_port()
         command = [sys.executable, "-m", "mlflow", "server", "--app-name", "basic-auth", "--workers", "1"]
         command += ["--host", "127.0.0.1", "--port", str(port), "--artifacts-destination", f"s3://{BUCKET}"]
-        said = _store_environment(objects) | {
+        said = objects.environment | {
+            "MLFLOW_S3_ENDPOINT_URL": objects.environment["AWS_ENDPOINT_URL"],
             "MLFLOW_BACKEND_STORE_URI": database,
             "MLFLOW_AUTH_CONFIG_PATH": str(settings),
             "MLFLOW_AUTH_ADMIN_PASSWORD": ADMIN_PASSWORD,
@@ -126,37 +129,6 @@ def postgres(place: Path) -> Iterator[str]:
 
         _wait_for(make, log)
         yield f"{server}/mlflow"
-
-
-@contextmanager
-def object_store(place: Path) -> Iterator[str]:
-    """A server that speaks S3, with an empty bucket; its address."""
-    port, log = free_port(), place / "store.log"
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    address = f"http://127.0.0.1:{port}"
-    with _running(command, log, {}):
-        _wait_for(lambda: requests.get(address, timeout=5).ok, log)
-        _bucket(address).create_bucket(Bucket=BUCKET)
-        yield address
-
-
-def _bucket(address: str) -> boto3.client:
-    return boto3.client(
-        "s3",
-        endpoint_url=address,
-        region_name=REGION,
-        aws_access_key_id="mlflow",
-        aws_secret_access_key=STORE_PASSWORD,
-    )
-
-
-def _store_environment(address: str) -> dict[str, str]:
-    return {
-        "MLFLOW_S3_ENDPOINT_URL": address,
-        "AWS_ACCESS_KEY_ID": "mlflow",
-        "AWS_SECRET_ACCESS_KEY": STORE_PASSWORD,
-        "AWS_DEFAULT_REGION": REGION,
-    }
 
 
 @contextmanager

@@ -136,18 +136,3 @@ def test_closing_in_an_outage_tries_once_more_and_counts_what_is_left(finished: 
     assert recorder.close(20) == (len(expected) if lasts else 0)
     assert time.monotonic() - started < 5
     assert notebook.lines == ([] if lasts else expected)
-
-
-def test_a_tracker_that_cannot_be_opened_is_opened_again(finished: Finished) -> None:
-    opening, notebook = Outage(ImportError("no mlflow")), Notebook()
-
-    def open_tracker() -> Tracker:
-        opening()
-        return notebook
-
-    recorder = Recorder(open_tracker, retry_s=0.01)
-    expected = queue(recorder, finished)
-    wait_until(lambda: "no mlflow" in recorder.warning)
-    opening.lasts = False
-    assert recorder.close(10) == 0
-    assert notebook.lines == expected

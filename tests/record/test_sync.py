@@ -18,7 +18,7 @@ from orchestrator.engine.worker import StackWorker
 from orchestrator.errors import UserError
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
-from orchestrator.record.store import ARTIFACTS, DATABASE, VARIABLE
+from orchestrator.record.store import DATABASE, VARIABLE
 from orchestrator.record.sync import rebuild
 from orchestrator.sweep import run as sweep
 from orchestrator.sweep.options import RunOptions
@@ -121,16 +121,6 @@ def test_a_rebuilt_store_equals_the_first(swept: Path) -> None:
     assert {content["status"] for name, content in first.items() if " sweep " in name} == {"FINISHED", "KILLED"}
 
 
-def test_a_store_that_is_gone_is_rebuilt(swept: Path, tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    for kept in ("sweeps", "runs"):
-        shutil.copytree(swept / kept, home / kept)
-    rebuild(home, quiet())
-    assert everything(home).keys() == everything(swept).keys()
-    there = sorted(path.name for path in home.iterdir() if not path.name.startswith("."))
-    assert there == [ARTIFACTS, DATABASE, "runs", "sweeps"]
-
-
 def test_nothing_moves_while_a_sweep_is_run(swept: Path) -> None:
     before = sorted(path.name for path in swept.iterdir())
     with lifecycle.driving(Home(swept).sweep(Home(swept).sweep_ids()[-1])), pytest.raises(UserError, match="another"):
@@ -145,19 +135,19 @@ def test_the_store_of_a_server_is_not_ours_to_replace(swept: Path, monkeypatch: 
     assert "secret" not in str(refused.value)
 
 
-def test_named_sweeps_alone_are_recorded_and_one_that_runs_is_left_to_its_driver(swept: Path, tmp_path: Path) -> None:
+def test_a_store_that_is_gone_is_made_again_and_a_sweep_that_runs_is_left_to_its_driver(
+    swept: Path, tmp_path: Path
+) -> None:
     home = tmp_path / "home"
     for kept in ("sweeps", "runs"):
         shutil.copytree(swept / kept, home / kept)
     first, second = Home(home).sweep_ids()
-    named = command("sync", first, "--home", home)
-    assert named.code == 0, named.err
-    assert {name.split()[0] for name in everything(home) if " sweep " in name} == {first}
     with lifecycle.driving(Home(home).sweep(second)):
-        rest = command("sync", "--home", home)
-    assert rest.code == 0, rest.err
-    assert f"{second} is running: its driver records it" in rest.out
-    assert command("sync", first, second, "--home", home).code == 0
+        done = command("sync", "--home", home)
+    assert done.code == 0, done.err
+    assert f"{second} is running: its driver records it" in done.out
+    assert {name.split()[0] for name in everything(home) if " sweep " in name} == {first}
+    assert command("sync", "--home", home).code == 0
     assert everything(home).keys() == everything(swept).keys()
 
 
