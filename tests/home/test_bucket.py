@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from orchestrator.home.machine_errors import REMOTE, trouble_in
 from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
 from tests.chaos.program import LOOK_EVERY_S, ROOT, journalled
+from tests.cli.program import command
 from tests.home.counting import trained
 from tests.objects import ObjectStore, object_store
 from tests.sweep.sweeps import ended, printed, quiet, spec
@@ -224,60 +224,29 @@ def test_what_cannot_be_used_is_said_first(objects: ObjectStore, monkeypatch: py
         open_home(address, pytest.fail)
 
 
-PROGRAM = (
-    "import orchestrator.home.driver_lock as lock; lock.RENEW_S, lock.LAPSE_S = 0.5, 3.0; import sys; "
-    "from orchestrator.cli.main import main; main(sys.argv[1:])"
-)
-
-
-def begin(machine: Path, *words: str) -> subprocess.Popen[str]:
-    """A command on a machine that has a directory to itself. Leases lapse soon."""
-    machine.mkdir(exist_ok=True)
-    own = {"ORCHESTRATOR_LOCAL": str(machine), "TMPDIR": str(machine), "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
-    command, out = [sys.executable, "-c", PROGRAM, *words], subprocess.PIPE
-    with (machine / "said.log").open("a") as said:
-        return subprocess.Popen(command, stdout=out, stderr=said, cwd=ROOT, env=os.environ | own, text=True)
-
-
-def run(machine: Path, *words: str) -> str:
-    """Output of a command that ends well."""
-    program = begin(machine, *words)
-    out, _ = program.communicate(timeout=280)
-    assert program.returncode == 0, out + (machine / "said.log").read_text()
-    return out
-
-
-def write_space(log: Path, sleep_s: float) -> str:
-    """A search space of a family that says in ``log`` what it has trained, as a file; its path."""
-    path = log.with_suffix(".yaml")
-    resources = {"max_stack": 1, "cpu_per_stack": 2, "checkpoint_every_s": 0.1}
-    settings = {"log": str(log), "sleep_s": sleep_s}
-    asked = spec(family="tests.home.counting:CountingFamily", seeds=2, settings=settings, resources=resources, **GRID)
-    path.write_text(asked.to_yaml())
-    return str(path)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_killed_sweep_goes_on_on_another_machine(objects: ObjectStore, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("hasty")
+def test_a_killed_sweep_goes_on_on_another_machine(
+    objects: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No finished run is trained again, and the answer is that of an undisturbed sweep in files."""
-    address, log, one = objects.bucket(), tmp_path / "log", tmp_path / "one"
-    asked = ("run", write_space(log, 0.15), "--local-debug", "--home", address)
-    program = begin(one, *asked)
+    address, log, space = objects.bucket(), tmp_path / "log", tmp_path / "space.yaml"
+    settings, resources = {"log": str(log), "sleep_s": 0.15}, {"max_stack": 1, "cpu_per_stack": 2}
+    family = "tests.home.counting:CountingFamily"
+    space.write_text(spec(family=family, seeds=2, settings=settings, resources=resources, **GRID).to_yaml())
+    asked = ("run", str(space), "--local-debug", "--quiet", "--home")
+    program = subprocess.Popen([sys.executable, "-m", "orchestrator", *asked, address], cwd=ROOT)
     while len(runs_in(objects, address)) < 4:
-        assert program.poll() is None, (one / "said.log").read_text()
+        assert program.poll() is None
         time.sleep(LOOK_EVERY_S)
     program.kill()
-    program.communicate()
-    there = runs_in(objects, address)
+    program.wait()
     assert [key for key in objects.keys(address) if key.startswith(LEASES)]
-    lost = sum(trained(log).values()) - len(there)  # Trained, and killed before they were in the bucket.
+    lost = sum(trained(log).values()) - len(runs_in(objects, address))  # Killed before they were in the bucket.
 
-    found = run(tmp_path / "other", *asked, "--resume", "--quiet")
-    assert len(trained(log)) == 12
-    assert sum(trained(log).values()) == 12 + lost
+    monkeypatch.setenv(bucket_home.VARIABLE, str(tmp_path / "other"))
+    found = command(*asked, address, "--resume")
+    assert (len(trained(log)), sum(trained(log).values())) == (12, 12 + lost)
     assert len(runs_in(objects, address)) == 12
-
-    plain = write_space(tmp_path / "plain", 0.0)
-    assert found == run(one, "run", plain, "--local-debug", "--quiet", "--home", str(tmp_path / "home"))
-    assert "finished" in run(one, "sweeps", "--home", address)
+    assert (found.code, found.out) == (0, command(*asked, tmp_path / "plain").out)

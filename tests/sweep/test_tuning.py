@@ -25,7 +25,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
 from orchestrator.tuning.objective import LEARNED, learned_at
-from tests.engine import hungry, troubled
+from tests.engine import troubled
 from tests.sweep import mortal
 from tests.sweep.sweeps import printed, quiet, spec
 from trainables.base import Status
@@ -117,17 +117,6 @@ def test_a_kill_in_the_middle_loses_no_finished_run(tmp_path: Path) -> None:
     run_sweep(wanted.model_copy(), RunOptions(home=undisturbed, local_debug=True), quiet())
     there, here = (lifecycle.load(Home(home), Home(home).sweep_ids()[0]) for home in (undisturbed, tmp_path))
     assert there.spec.tuned == here.spec.tuned != {}
-
-
-def test_a_tuning_that_runs_out_of_memory_goes_on_with_halves(tmp_path: Path) -> None:
-    settings = {"log": str(tmp_path / "log"), "haste": 0.2, "room": 1, "grows_at": 2}
-    wanted = logged(tmp_path, family=hungry.FAMILY, settings=settings)
-    run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True), quiet())
-    entries = tuning_runs(tmp_path)
-    assert {entry.outcome.status for entry in entries} == {Status.FINISHED}
-    # The settings as written are learned at no size, so that these two runs of one stack come to the second evaluation.
-    written = [entry for entry in entries if entry.request.size == 64 and not entry.request.values]
-    assert [entry.outcome.measures.get("stack_halvings") for entry in written] == [1.0, 1.0]
 
 
 def test_a_run_that_fails_ends_the_tuning_and_is_tried_again(tmp_path: Path) -> None:
