@@ -24,7 +24,7 @@ from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
 from tests.chaos.program import LOOK_EVERY_S, ROOT, journalled
 from tests.cli.program import command
-from tests.home.counting import trained
+from tests.home.counting import FAMILY, trained
 from tests.objects import ObjectStore, object_store
 from tests.sweep.sweeps import ended, printed, quiet, spec
 from trainables.base import Status
@@ -233,8 +233,7 @@ def test_a_killed_sweep_goes_on_on_another_machine(
     """No finished run is trained again, and the answer is that of an undisturbed sweep in files."""
     address, log, space = objects.bucket(), tmp_path / "log", tmp_path / "space.yaml"
     settings, resources = {"log": str(log), "sleep_s": 0.15}, {"max_stack": 1, "cpu_per_stack": 2}
-    family = "tests.home.counting:CountingFamily"
-    space.write_text(spec(family=family, seeds=2, settings=settings, resources=resources, **GRID).to_yaml())
+    space.write_text(spec(family=FAMILY, seeds=2, settings=settings, resources=resources, **GRID).to_yaml())
     asked = ("run", str(space), "--local-debug", "--quiet", "--home")
     program = subprocess.Popen([sys.executable, "-m", "orchestrator", *asked, address], cwd=ROOT)
     while len(runs_in(objects, address)) < 4:

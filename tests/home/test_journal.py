@@ -106,16 +106,3 @@ def test_every_flipped_bit_is_found(tmp_path_factory: pytest.TempPathFactory, at
     assert found[0] == lines[0]
     assert found[-1] == lines[-1]
     assert [type(each) for each in found[1:-1]] in ([BadLine], [BadLine, BadLine])  # Two, if it became a line's end.
-
-
-@pytest.mark.parametrize("line", ["{}", "nonsense", "[1]", '{"kind":"ended","key":"x"}', "\x00\r\x00"])
-def test_a_bad_line_is_numbered_and_the_others_are_read(tmp_path: Path, line: str) -> None:
-    path = tmp_path / "journal.jsonl"
-    first, second = write(path, 2)
-    lines = path.read_bytes().split(b"\n")
-    path.write_bytes(b"\n".join([*lines[:1], line.encode(), *lines[1:]]))
-    found = list(read_journal(path))
-    assert [found[0], found[2]] == [first, second]
-    bad = found[1]
-    assert isinstance(bad, BadLine)
-    assert (bad.number, bool(bad.why)) == (2, True)

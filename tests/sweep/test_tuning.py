@@ -1,4 +1,4 @@
-"""Tuning before a sweep: its runs are kept, found, halved and removed like all others, and the sweep runs with what was
+"""Tuning before a sweep: its runs are kept, found and removed like all others, and the sweep runs with what was
 found."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
 from orchestrator.tuning.objective import LEARNED, learned_at
 from tests.engine import troubled
-from tests.sweep import mortal
+from tests.home.counting import FAMILY
 from tests.sweep.sweeps import printed, quiet, spec
 from trainables.base import Status
 
@@ -47,7 +47,7 @@ def tuning_runs(home: Path, place: int = 0) -> list[Ended]:
 def logged(home: Path, **changes: object) -> SweepSpec:
     """A sweep of one mix and one run, tuned with up to 13 runs by the family that writes down what it trains."""
     fields: dict[str, object] = {
-        "family": mortal.FAMILY,
+        "family": FAMILY,
         "mixes": ["add"],
         "sizes": [96],
         "seeds": 1,
