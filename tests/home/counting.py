@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections import Counter
@@ -57,3 +58,8 @@ def trained(log: Path) -> Counter[str]:
     """How often each run was trained to its end: ``add 8 0`` is ADD alone at size 8 with seed 0."""
     lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
     return Counter(" ".join(line.split()[:3]) for line in lines if " ended " in line)
+
+
+def table_of(out: str) -> list[str]:
+    """The lines of an answer's table."""
+    return [line for line in out.splitlines() if re.match(r"add(\+\w+)? ", line) and "seed" not in line]

@@ -20,7 +20,7 @@ from orchestrator.home.run_files import Storage
 from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
 from tests.cli.program import command
-from tests.home.counting import trained
+from tests.home.counting import table_of, trained
 from tests.sweep.sweeps import ended, quiet, spec
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,11 +73,6 @@ def here(home: Path, *words: object) -> str:
 def sweep_of(home: Path, space: str) -> str:
     [found] = [each for each in Home(home).sweep_ids() if each.startswith(space)]
     return found
-
-
-def table_of(out: str) -> list[str]:
-    """The lines of an answer's table."""
-    return [line for line in out.splitlines() if re.match(r"add(\+\w+)? ", line) and "seed" not in line]
 
 
 def test_a_shared_baseline_is_trained_once_and_the_answer_is_the_same(
