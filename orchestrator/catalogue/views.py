@@ -15,7 +15,7 @@ from orchestrator.catalogue.status import RunStatus, SweepStatus
 from orchestrator.home.run_files import numbers_of
 from orchestrator.home.sweeps import RunRecord, Unreadable, failures
 from orchestrator.report.rows import targets
-from orchestrator.report.table import WIDE, plain_table
+from orchestrator.report.table import plain_table
 from orchestrator.report.words import numbers
 from orchestrator.report.words.numbers import moment, size_on_disk
 from orchestrator.space.settings import flatten, plain_settings
@@ -23,11 +23,8 @@ from orchestrator.terminal.snapshot import bad_runs, legend, posterior_bar
 from trainables.base import Evaluation, Outcome
 
 STATE_STYLES = {State.RUNNING: "yellow", State.FINISHED: "green", State.INTERRUPTED: "", State.FAILED: "red"}
-WITH_BARS = 100
-"""Columns from which ``status`` has room for posteriors."""
-BLOCKS, ASCII_BLOCKS = "▁▂▃▄▅▆▇█", "_.-=*#"
-SPARKS = 24
-"""The most characters of a learning curve."""
+WIDE, WITH_BARS = 120, 100
+"""Columns from which ``sweeps`` is a table, and from which ``status`` has room for posteriors."""
 
 
 def sweeps_view(sweeps: Sequence[StoredSweep | Unreadable], width: int) -> RenderableType:
@@ -122,7 +119,7 @@ def _training_line(run: RunStatus) -> str:
     return f"  {run.status} {run.key}: {run.mix} {run.size} seed {run.seed}: {accuracy}"
 
 
-def run_view(place: RunPlace, *, ascii_only: bool = False) -> RenderableType:
+def run_view(place: RunPlace) -> RenderableType:
     """One run: settings, outcome, learning curve, traceback."""
     stored, spec = place.sweeps[0], place.sweeps[0].spec
     ended = {run.key: run for run in stored.runs}.get(place.key)
@@ -149,7 +146,7 @@ def run_view(place: RunPlace, *, ascii_only: bool = False) -> RenderableType:
     for label, value in facts.items():
         table.add_row(label, Text(value))
     curve = ended.outcome.curve if ended else begun.curve if begun else ()
-    parts: list[RenderableType] = [table, Text(), curve_table(curve, ascii_only=ascii_only)]
+    parts: list[RenderableType] = [table, Text(), _curve_table(curve)]
     if ended is not None and ended.outcome.error:
         parts += [Text(), Text(ended.outcome.error.strip(), style="red")]
     for _, result in failures([ended] if ended is not None else []):
@@ -157,13 +154,11 @@ def run_view(place: RunPlace, *, ascii_only: bool = False) -> RenderableType:
     return Group(*parts)
 
 
-def curve_table(curve: Sequence[Evaluation], *, ascii_only: bool = False) -> RenderableType:
-    """A learning curve: a line of small bars for each task, and a row for each evaluation."""
+def _curve_table(curve: Sequence[Evaluation]) -> RenderableType:
+    """A learning curve, a row an evaluation."""
     if not curve:
         return Text("no evaluation yet")
     tasks = sorted(curve[-1].accuracy)
-    blocks = ASCII_BLOCKS if ascii_only else BLOCKS
-    sparks = [Text(f"{task} {sparkline([point.accuracy[task] for point in curve], blocks)}") for task in tasks]
     measures = sorted({name for point in curve for name in point.measures})
     table = plain_table("step", "loss", *tasks, *(f"measure/{name}" for name in measures))
     for point in curve:
@@ -172,18 +167,7 @@ def curve_table(curve: Sequence[Evaluation], *, ascii_only: bool = False) -> Ren
         table.add_row(str(point.step), f"{point.loss:.4f}", *accuracies, *measured)
     for column in table.columns:
         column.justify = "right"
-    return Group(*sparks, table)
-
-
-def sparkline(shares: Sequence[float], blocks: str = BLOCKS) -> str:
-    """Shares in [0, 1] as small bars, at most :data:`SPARKS` of them: means of neighbours if there are more."""
-    count = min(len(shares), SPARKS)
-    bars = []
-    for place in range(count):
-        held = shares[place * len(shares) // count : (place + 1) * len(shares) // count]
-        share = min(max(sum(held) / len(held), 0.0), 1.0)
-        bars.append(blocks[round(share * (len(blocks) - 1))])
-    return "".join(bars)
+    return table
 
 
 def _status_words(stored: StoredSweep, ended: RunRecord | None) -> str:

@@ -137,7 +137,7 @@ def print_comparison(sweeps: Sequence[StoredSweep], output: Path | None = None) 
     found = compared(sweeps)
     console = wide_console()
     what = "variant" if all(each.variant for each in found) else "sweep"
-    console.print(comparison_view(found, what, console.width))
+    console.print(comparison_view(found, what))
     for said in scaling_words(found) if can_scale(found) else ():
         typer.echo(said)
     if output is not None:

@@ -18,11 +18,10 @@ from orchestrator.report.words.next_step import Paragraph
 from orchestrator.report.words.numbers import counted, listed
 from orchestrator.report.words.verdicts import called
 from orchestrator.space.evidence import stands_for_its_size
-from orchestrator.space.settings_documentation import said_of_probe
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import Verdict
 from trainables.base import Family, Status
-from trainables.probes.base import BUILT_IN, load_probe
+from trainables.probes.base import load_probe
 from trainables.probes.embeddings import SHUFFLES
 
 PREFIX, CHANCE = "probe/", ".p"
@@ -99,13 +98,11 @@ def _found(run: RunRecord, family: Family) -> dict[str, bool] | None:
 
 @dataclass(frozen=True)
 class ProbeTable:
-    """Means over seeds of the numbers of one probe, a row a mix and size. ``text`` explains them, ``""`` for a probe
-    from outside the project."""
+    """Means over seeds of the numbers of one probe, a row a mix and size."""
 
     probe: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    text: str
 
 
 def probe_tables(size_axis: str, runs: Sequence[RunRecord]) -> tuple[ProbeTable, ...]:
@@ -127,7 +124,7 @@ def probe_tables(size_axis: str, runs: Sequence[RunRecord]) -> tuple[ProbeTable,
                 means = (_mean([each[name] for each in found if name in each]) for name in names)
                 rows.append((mix, str(size), str(len(found)), *means))
         header = ("mix", size_axis, "runs", *(name.partition("/")[2] or name for name in names))
-        tables.append(ProbeTable(probe, header, tuple(rows), said_of_probe(probe) if probe in BUILT_IN else ""))
+        tables.append(ProbeTable(probe, header, tuple(rows)))
     return tuple(tables)
 
 

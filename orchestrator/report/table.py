@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -23,8 +22,6 @@ from orchestrator.report.words.next_step import NextStep
 from orchestrator.report.words.verdicts import caveats, sentences, verdict_lines
 from orchestrator.transition.types import LEVEL
 
-WIDE = 120
-"""Columns from which a comparison fits one table."""
 PLAIN_WIDTH = 200
 """Columns of an answer in a file."""
 
@@ -120,32 +117,18 @@ def plain(answered: AnswerTable, step: NextStep | None = None) -> str:
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
 
 
-def comparison_view(compared: Sequence[Compared], what: str, width: int) -> RenderableType:
-    """Answers side by side: one table if ``width`` columns hold it, else one an answer; then a sentence a mix."""
+def comparison_view(compared: Sequence[Compared], what: str) -> RenderableType:
+    """Answers side by side: a table with a row a mix, their labels under ``what``; then a sentence a mix."""
     found = comparison_rows(compared)
     axis = " or ".join({each.answer.size_axis: None for each in compared})
     counted = " or ".join({each.answer.words.parameters: None for each in compared})
-    said = [Text(sentence, style="bold") for sentence in comparison_sentences(compared, what)]
-    if width >= WIDE:
-        return Group(_comparison_table(found, (axis, counted), what), *said)
-    by_label = [(label, list(group)) for label, group in groupby(found, lambda row: row.label)]
-    parts: list[RenderableType] = []
-    for label, group in by_label:
-        parts += [Text(label, style="bold"), _comparison_table(group, (axis, counted), ""), Text()]
-    return Group(*parts, *said)
-
-
-def _comparison_table(found: Iterable[Row], units: tuple[str, str], what: str) -> Table:
-    """A row a mix, headed by the ``units`` of size and count; with labels under ``what``, unless that is ``""``."""
-    shown = list(found)
-    saves = any(row.saving for row in shown)
-    header = [*([what] if what else []), "mix", *units, "runs", *(["saving"] if saves else [])]
-    table, last = plain_table(*header), ""
-    for row in shown:
+    saves = ["saving"] if any(row.saving for row in found) else []
+    table, last = plain_table(what, "mix", axis, counted, "runs", *saves), ""
+    for row in found:
         cells = [row.mix, row.size_words, row.count_words, row.runs_words, *([row.saving] if saves else [])]
-        table.add_row(*map(Text, [*(["" if row.label == last else row.label] if what else []), *cells]))
+        table.add_row(*map(Text, ["" if row.label == last else row.label, *cells]))
         last = row.label
-    return table
+    return Group(table, *(Text(sentence, style="bold") for sentence in comparison_sentences(compared, what)))
 
 
 def plain_table(*headers: str) -> Table:

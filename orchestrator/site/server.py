@@ -123,6 +123,6 @@ def _page(pages: SweepPages, path: str) -> tuple[Callable[[], str], str] | None:
         return pages.index, HTML
     if folder == "sweep" and name:
         return lambda: pages.report(name), HTML
-    if folder in ("figure", "narrow") and name.endswith(".svg"):
-        return lambda: pages.figure(name.removesuffix(".svg"), narrow=folder == "narrow"), SVG
+    if folder == "figure" and name.endswith(".svg"):
+        return lambda: pages.figure(name.removesuffix(".svg")), SVG
     return None

@@ -19,7 +19,7 @@ from orchestrator.home.sweeps import Unreadable
 from orchestrator.record.page import places
 from orchestrator.record.store import Store, StoreError
 from orchestrator.report.answer import CONFIDENCE
-from orchestrator.report.figures.comparisons import main_figure, narrow_figure
+from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.page import render
 from orchestrator.report.page.report import PageContent, page
@@ -66,7 +66,6 @@ class Entry:
     told: tuple[Paragraph, ...] = ()
     report: str = ""
     figure: str = ""
-    narrow: str = ""
     links: tuple[Link, ...] = ()
     training: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
@@ -144,17 +143,9 @@ class SweepPages:
         """The report of one sweep. Raises :class:`UserError` for one that is not there or cannot be read."""
         return self._made("report", sweep_id, _report)
 
-    def figure(self, sweep_id: str, *, narrow: bool = False) -> str:
-        """The figure of one sweep as SVG without its question, for a ``narrow`` screen if asked. Raises
-        :class:`UserError` as :meth:`report` does."""
-
-        def make(stored: StoredSweep) -> str:
-            spec, answer = stored.spec, stored.answer
-            drawn = (narrow_figure(spec, answer) if narrow else None) or main_figure(spec, answer, title="")
-            svg = inline_svg(drawn, "main", spec.question)
-            return svg.replace(">", f"><style>{render('palette.css.j2')} svg {{ font-family: sans-serif; }}</style>", 1)
-
-        return self._made("narrow" if narrow else "figure", sweep_id, make)
+    def figure(self, sweep_id: str) -> str:
+        """The figure of one sweep as SVG without its question. Raises :class:`UserError` as :meth:`report` does."""
+        return self._made("figure", sweep_id, _figure)
 
     def _once(self, kind: str, sweep_id: str, signature: object, make: Callable[[], Made]) -> Made:
         """The result of ``make``, made again only if the signature has changed."""
@@ -203,7 +194,6 @@ class SweepPages:
             told=self._once("told", found.id, self._signature(found.id), lambda: _told_of(found)) if shown else (),
             report=f"sweep/{found.id}",
             figure=drawn and f"figure/{drawn}",
-            narrow=drawn and f"narrow/{drawn}",
             links=links,
         )
         if found.state is State.INTERRUPTED:
@@ -227,6 +217,11 @@ def _told_of(found: StoredSweep) -> tuple[Paragraph, ...]:
     sure, mind = judged(found.spec, found.answer)[:1], " ".join(caveats(found.answer))
     held = () if found.state is State.RUNNING else structure_words(found.answer, found.runs, found.spec.make_family())
     return (*sure, *([Paragraph("What to mind", mind)] if mind else []), *held)
+
+
+def _figure(stored: StoredSweep) -> str:
+    svg = inline_svg(main_figure(stored.spec, stored.answer, title=""), "main", stored.spec.question)
+    return svg.replace(">", f"><style>{render('palette.css.j2')} svg {{ font-family: sans-serif; }}</style>", 1)
 
 
 def _report(stored: StoredSweep) -> str:

@@ -73,7 +73,7 @@ def test_how_sure_and_which_runs_disagree_is_one_click_on(told: Told, page: Page
     for label in ("How sure",):
         told_in = f"[...document.querySelectorAll('#answer dt')].find(each => each.textContent.startsWith('{label}'))"
         is_on_the_first_screen(page, f"{told_in}.nextElementSibling")
-    is_on_the_first_screen(page, "document.querySelector('#curves .roomy svg')")
+    is_on_the_first_screen(page, "document.querySelector('#curves svg')")
     assert float(str(page.run("return document.documentElement.scrollHeight"))) < 4000
 
 
@@ -94,7 +94,7 @@ def test_the_whole_report_is_walked_with_tab_and_arrows(told: Told, page: Page) 
                 seen.append(str(page.run("return document.getElementById('said').textContent")))
             assert len(set(seen)) == len(told.sweep.runs)
             assert all(run.key in " ".join(seen) for run in told.sweep.runs)
-            page.wait_for("document.querySelector('.roomy use.lit') && document.querySelector('tr.lit')")
+            page.wait_for("document.querySelector('#curves use.lit') && document.querySelector('tr.lit')")
             page.press("HOME")
             assert str(page.run("return document.getElementById('said').textContent")) == seen[0]
     assert stops[-1] == "", stops

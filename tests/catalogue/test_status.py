@@ -8,13 +8,11 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
 from orchestrator.catalogue.reading import find_run, read_sweep
 from orchestrator.catalogue.status import status_of
-from orchestrator.catalogue.views import ASCII_BLOCKS, BLOCKS, SPARKS, run_view, sparkline, status_view, sweeps_view
+from orchestrator.catalogue.views import run_view, status_view, sweeps_view
 from orchestrator.cost import cost_of
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
@@ -127,23 +125,11 @@ def test_a_failed_run_shows_its_traceback(tmp_path: Path) -> None:
 def test_a_run_shows_settings_and_curve_and_where_it_was_trained(tmp_path: Path) -> None:
     home = Home(tmp_path)
     stored = read_sweep(home, write_sweep(home, runs=runs_of(spec())[-1:]).id)
-    text = shown(run_view(find_run(home, stored.runs[0].key), ascii_only=True))
+    text = shown(run_view(find_run(home, stored.runs[0].key)))
     assert "curve.midpoint" in text
     assert text.isascii()
     assert "test accuracy of prod" in text
     assert str(stored.runs[0].directory) in text
-
-
-@given(st.lists(st.floats(-1, 2), min_size=0, max_size=100))
-def test_sparklines_are_short_and_bear_anything(shares: list[float]) -> None:
-    for blocks in (BLOCKS, ASCII_BLOCKS):
-        line = sparkline(shares, blocks)
-        assert len(line) == min(len(shares), SPARKS)
-        assert set(line) <= set(blocks)
-
-
-def test_a_sparkline_rises_as_its_numbers_do() -> None:
-    assert sparkline([0.0, 0.5, 1.0]) == "▁▅█"
 
 
 @pytest.mark.parametrize(

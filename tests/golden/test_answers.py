@@ -129,7 +129,7 @@ def test_answers_side_by_side(width: int, snapshot: SnapshotAssertion) -> None:
         for label, kind in (("n5", "fewer"), ("n7", "undecided"), ("n11", "more"))
     ]
     console = Console(width=width, file=io.StringIO())
-    console.print(comparison_view(compared, "variant", width))
+    console.print(comparison_view(compared, "variant"))
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     assert max(map(len, text.splitlines())) <= width

@@ -112,7 +112,7 @@ def test_the_answer_comes_first_in_words(whole: tuple[PageContent, str]) -> None
 def test_every_part_is_there(whole: tuple[PageContent, str]) -> None:
     told, html = whole
     found = outline(html)
-    assert found.seen.count("svg") == 4  # One of them for phones.
+    assert found.seen.count("svg") == 3
     assert (
         "One run a pair, with its test accuracy of add. Left: cosine similarity of any two items. Right:" in found.text
     )
@@ -144,7 +144,7 @@ def test_what_people_write_stays_text(tmp_path: Path) -> None:
 
 def test_a_sweep_without_runs_and_one_with_bad_ones_have_pages(tmp_path: Path) -> None:
     empty = outline(page(content(Home(tmp_path / "empty"), runs=[], answered=False)))
-    assert empty.seen.count("svg") == 2  # The figure, and its narrow form for phones.
+    assert empty.seen.count("svg") == 1
     assert "interrupted" in empty.text
     runs = runs_of(spec())
     bad = page(content(Home(tmp_path / "bad"), runs=runs[:3], outcomes={0: failed(), 1: diverged(runs[1])}))

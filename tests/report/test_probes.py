@@ -11,7 +11,6 @@ from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.home.files import Home
 from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.home.sweeps import RunRecord
-from orchestrator.report.page.report import PageContent, page
 from orchestrator.report.probed import probe_notes, probe_tables
 from tests.catalogue.fabricated import write_sweep
 from tests.sweep.sweeps import spec
@@ -61,21 +60,3 @@ def test_failures_and_runs_not_looked_at_are_said(stored: StoredSweep) -> None:
         "The probe similarity failed on 2 runs (ValueError: 0); `logs RUN` shows the whole error."
     ]
     assert probe_notes(spec(), stored.runs[:6]) == []
-
-
-def test_what_each_number_is_stands_by_its_table(stored: StoredSweep) -> None:
-    run = stored.runs[0]
-    for name, numbers in (
-        ("separation", {"mod2": 0.5, "mod2.p": 0.1}),
-        ("similarity", {"ring": 0.5}),
-        ("own", {"less": 0.0}),
-    ):
-        write_result(run.runs, run.key, ProbeResult(name, 1, {**numbers, "more": 1.0}), {})
-    tables = probe_tables("units", stored.runs)
-    texts = {table.probe: table.text for table in tables}
-    assert {name for name, text in texts.items() if text} == {"separation", "similarity"}
-    assert texts["own"] == ""  # A probe from outside the project.
-    assert "`ring`: the mean cosine of neighbours on the ring" in texts["similarity"]
-    html = page(PageContent(stored.sweep, stored.state.value, stored.answer, stored.runs))
-    assert "What each number is" in html
-    assert html.count("A name that ends in <code>.p</code>") == 1

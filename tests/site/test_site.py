@@ -67,7 +67,7 @@ def test_every_sweep_with_answer_state_figure_and_report(served: tuple[str, Home
     assert "figure/" not in said[broken.id]
     assert f'src="figure/{finished.id}.svg?' in said[finished.id]
     assert get(f"{address}figure/{finished.id}.svg").startswith("<svg ")
-    assert "prefers-color-scheme: dark" in get(f"{address}narrow/{finished.id}.svg")
+    assert "prefers-color-scheme: dark" in get(f"{address}figure/{finished.id}.svg")
     report = get(f"{address}sweep/{finished.id}")
     assert "Every run is a point" in report
     assert finished.spec.question in report

@@ -31,8 +31,6 @@ from orchestrator.report.words import numbers
 from orchestrator.report.words.verdicts import saving
 from orchestrator.space.spec import SweepSpec
 
-PHONE_IN = 3.4
-"""Width of a figure for a phone: its type is then as large as the page's."""
 ROW_IN, EDGES_IN = 1.6, 1.2
 """Inches: the height of a recipe's panel, and what a figure needs besides."""
 BAR_DROP = 0.09
@@ -46,11 +44,6 @@ def main_figure(spec: SweepSpec, answer: Answer, *, title: str | None = None) ->
     ``title``."""
     draw = recipes_figure if answer.recipes else transitions_figure
     return draw(spec, answer, title=title)
-
-
-def narrow_figure(spec: SweepSpec, answer: Answer) -> Figure | None:
-    """The same for a narrow screen, without the question; None for several recipes, which need two columns."""
-    return None if answer.recipes else transitions_figure(spec, answer, title="", width_in=PHONE_IN)
 
 
 def recipes_figure(spec: SweepSpec, answer: Answer, *, title: str | None = None) -> Figure:

@@ -14,7 +14,7 @@ from orchestrator.cost import cost_of
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.report import table
 from orchestrator.report.answer import Answer
-from orchestrator.report.figures.comparisons import main_figure, narrow_figure
+from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.learning import learning_figure
 from orchestrator.report.figures.similarity import similarities_figure
 from orchestrator.report.figures.style import inline_svg
@@ -93,7 +93,6 @@ def _figures(content: PageContent) -> dict[str, Markup | None]:
     axis, size = f"{answer.words.score} of {answer.target}", answer.size_axis
     drawn = {
         "curves": (main_figure(spec, answer, title=""), f"{axis} against {size}, every run a point. {first}"),
-        "narrow": (narrow_figure(spec, answer), f"{axis} against {size}, every run a point. {first}"),
         "similarities": (
             similarities_figure(answer, runs),
             "Cosine similarities and principal components below and above each transition",
