@@ -101,24 +101,18 @@ class SweepResults:
         """
         return read_arrays(self._stored.run(run))
 
-    def figure(self, kind: str = "curves", *, mix: str | None = None) -> Figure:
-        """A figure: ``curves`` (accuracy against size; of every task of one ``mix`` where one is given),
-        ``embeddings`` (their similarities below and above each transition), ``learning`` (accuracy over steps) or
-        ``transitions`` (in parameters, as ``compare`` draws them). Save it with ``.savefig``. Raises ``UserError``."""
-        from orchestrator.report.figures import comparisons, transitions
+    def figure(self, kind: str = "curves") -> Figure:
+        """A figure: ``curves`` (accuracy against size), ``embeddings`` (their similarities below and above each
+        transition), ``learning`` (accuracy over steps) or ``transitions`` (in parameters, as ``compare`` draws them).
+        Save it with ``.savefig``. Raises ``UserError``."""
+        from orchestrator.report.figures import comparisons
         from orchestrator.report.figures.learning import learning_figure
         from orchestrator.report.figures.similarity import similarities_figure
         from orchestrator.report.side_by_side import Compared
 
         answer, spec, runs = self.answer, self.spec, self._stored.runs
-        if mix is not None and (kind != "curves" or mix not in spec.mix_named):
-            raise (
-                UserError("mix goes with figure('curves')")
-                if kind != "curves"
-                else unknown("mix", mix, spec.mix_named, where=self.id)
-            )
         if kind == "curves":
-            return transitions.curve_figure(spec, answer, mix) if mix else comparisons.main_figure(spec, answer)
+            return comparisons.main_figure(spec, answer)
         if kind == "learning":
             return learning_figure(spec, runs, spec.question)
         if kind == "transitions":

@@ -47,19 +47,10 @@ def test_every_figure_is_one_of_matplotlib(home: Path, kind: str) -> None:
     assert isinstance(o.load("logistic", home).figure(kind), matplotlib.figure.Figure)
 
 
-def test_a_figure_of_one_mix_shows_its_tasks(home: Path) -> None:
-    figure = o.load("logistic", home).figure("curves", mix="add+prod")
-    assert "every task of add+prod" in figure.get_suptitle()
-
-
 def test_mistakes_name_what_there_is(home: Path, tmp_path: Path) -> None:
     s = o.load("logistic", home)
     with pytest.raises(UserError, match="Did you mean 'curves'"):
         s.figure("curve")
-    with pytest.raises(UserError, match="Did you mean 'add\\+prod'"):
-        s.figure("curves", mix="add+prd")
-    with pytest.raises(UserError, match="mix goes with"):
-        s.figure("learning", mix="add")
     with pytest.raises(UserError, match="left no arrays: it failed"):
         s.arrays(s.runs["key"].iloc[0])
     with pytest.raises(UserError, match="has no run 'zz'"):

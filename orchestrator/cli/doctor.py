@@ -41,11 +41,11 @@ def doctor_command(
         from orchestrator.doctor.gpu import gpu_checks  # torch takes two seconds.
 
         checks += gpu_checks(place)
-    done = check_up(place, here, checks, lambda found: _say(found, console))
-    counts = ", ".join(f"{done.count(each)} {each}" for each in Verdict)
-    took = sum(each.seconds for each in done.findings)
-    typer.echo(f"{here}: {counts}, in {took:.0f} s; all figures in {place / NAME}")
-    if not done.passed:
+    findings = check_up(place, here.gpu_name, checks, lambda found: _say(found, console))
+    verdicts = [each.verdict for each in findings]
+    counts = ", ".join(f"{verdicts.count(each)} {each}" for each in Verdict)
+    typer.echo(f"{here}: {counts}, in {sum(each.seconds for each in findings):.0f} s; kept in {place / NAME}")
+    if Verdict.WRONG in verdicts:
         raise typer.Exit(1)
 
 

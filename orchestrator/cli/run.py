@@ -168,7 +168,7 @@ def _ask_for_a_doctor(home: Path, hardware: Hardware, console: Console) -> None:
     """Recommend ``doctor`` if no check-up of this GPU has passed."""
     from orchestrator.doctor.machine import passed_here
 
-    if not passed_here(home, hardware):
+    if not passed_here(home, hardware.gpu_name):
         said = f"no check-up of {hardware.gpu_name} has passed yet: run `python -m orchestrator doctor`"
         console.print(said, markup=False, highlight=False, soft_wrap=True)
 

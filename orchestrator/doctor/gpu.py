@@ -44,16 +44,15 @@ def device() -> Finding:
         f"{torch.cuda.device_count()} x {properties.name}, compute capability {capability[0]}.{capability[1]}, "
         f"{total / GB:.0f} GB, {free / GB:.0f} GB free"
     )
-    figures = {"name": properties.name, "capability": list(capability), "total_gb": total / GB, "free_gb": free / GB}
     if capability < OLDEST_COMPUTE:
-        return wrong(said, "compiled steps need compute capability 7.0: train on the CPU, or elsewhere", **figures)
+        return wrong(said, "compiled steps need compute capability 7.0: train on the CPU, or elsewhere")
     if missing := lacking():
-        return slow(f"{said}; steps run uncompiled: {', '.join(missing)} is missing", "install it", **figures)
+        return slow(f"{said}; steps run uncompiled: {', '.join(missing)} is missing", "install it")
     if free < 0.8 * total:
-        return slow(said, "other processes hold memory here (nvidia-smi): stacks are smaller", **figures)
+        return slow(said, "other processes hold memory here (nvidia-smi): stacks are smaller")
     if capability < BF16_UNITS:
-        return slow(said, "it has no units for bf16: leave training.precision at float32", **figures)
-    return ok(said, **figures)
+        return slow(said, "it has no units for bf16: leave training.precision at float32")
+    return ok(said)
 
 
 def side_by_side(home: Path, on: str = "cuda") -> Finding:
@@ -71,8 +70,8 @@ def side_by_side(home: Path, on: str = "cuda") -> Finding:
     off = [name for name, far in farthest.items() if not far <= NEAR[name.split()[1]]]
     if off:
         todo = "steps compute something else here: train on the CPU, and keep this file for a report"
-        return wrong(f"{said}; too far: {', '.join(off)}", todo, farthest_nats=farthest)
-    return ok(said, farthest_nats=farthest)
+        return wrong(f"{said}; too far: {', '.join(off)}", todo)
+    return ok(said)
 
 
 def memory_end(home: Path) -> Finding:
@@ -118,5 +117,5 @@ def two_processes(home: Path, on: str = "cuda", gpu_share: float = 0.4) -> Findi
         digests = {each.result().digest for each in both}
     if digests != {alone}:
         todo = "processes on one GPU disturb one another: give --gpu-fraction 1, and keep this file for a report"
-        return wrong("two processes at once end in other bits than one alone", todo, digests=sorted({alone, *digests}))
+        return wrong("two processes at once end in other bits than one alone", todo)
     return ok("two processes at once end in the bits of one alone")

@@ -16,13 +16,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from filelock import FileLock
 from packaging.requirements import Requirement
@@ -30,7 +30,6 @@ from packaging.utils import canonicalize_name
 
 from orchestrator.home.files import write_whole
 from orchestrator.search.base import Request
-from orchestrator.space.hardware import Hardware
 from orchestrator.space.resources import Resources
 from orchestrator.space.spaces import load_space
 
@@ -38,8 +37,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 GB = 1e9
 DISTRIBUTION = "transition-sweeps"
-SHOWN = 4
-"""Packages named in a line; the JSON has them all."""
 LEAST_GB, GOOD_GB = 0.5, 5.0
 """Free disk space for a small sweep with its record, and for some hundred runs of the largest widths with theirs."""
 FLUSHES, SLOW_FLUSH_S = 20, 0.05
@@ -73,13 +70,11 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check: ``said`` in a line, ``todo`` the user's next step (``""``: none), and the figures
-    measured, with units in the names."""
+    """The result of one check: ``said`` in a line, ``todo`` the user's next step (``""``: none)."""
 
     verdict: Verdict
     said: str
     todo: str = ""
-    figures: dict[str, Any] = field(default_factory=dict)
     name: str = ""
     seconds: float = 0.0
 
@@ -88,58 +83,37 @@ Check = tuple[str, Callable[[], Finding]]
 """A check with its name."""
 
 
-def ok(said: str, **figures: Any) -> Finding:
+def ok(said: str) -> Finding:
     """Nothing to do."""
-    return Finding(Verdict.OK, said, figures=figures)
+    return Finding(Verdict.OK, said)
 
 
-def slow(said: str, todo: str, **figures: Any) -> Finding:
+def slow(said: str, todo: str) -> Finding:
     """It works, with a drawback."""
-    return Finding(Verdict.SLOW, said, todo, figures)
+    return Finding(Verdict.SLOW, said, todo)
 
 
-def wrong(said: str, todo: str, **figures: Any) -> Finding:
+def wrong(said: str, todo: str) -> Finding:
     """It fails, or computes something wrong."""
-    return Finding(Verdict.WRONG, said, todo, figures)
+    return Finding(Verdict.WRONG, said, todo)
 
 
-@dataclass(frozen=True)
-class CheckUp:
-    """The findings on a machine."""
-
-    hardware: Hardware
-    findings: tuple[Finding, ...]
-
-    @property
-    def passed(self) -> bool:
-        """True if nothing is wrong."""
-        return self.count(Verdict.WRONG) == 0
-
-    def count(self, verdict: Verdict) -> int:
-        """The number of checks with this verdict."""
-        return sum(each.verdict is verdict for each in self.findings)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {
-            "passed": self.passed,
-            "at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "platform": platform.platform(),
-            "gpu": self.hardware.gpu_name,
-            "torch": metadata.version("torch"),
-            "findings": [asdict(each) for each in self.findings],
-        }
-
-
-def check_up(home: Path, hardware: Hardware, checks: Sequence[Check], tell: Callable[[Finding], object]) -> CheckUp:
-    """Run all checks and keep their findings in ``home``; ``tell`` hears each finding as it comes."""
+def check_up(home: Path, gpu: str, checks: Sequence[Check], tell: Callable[[Finding], object]) -> list[Finding]:
+    """Run all checks and keep their findings in ``home``, with the name of the GPU; ``tell`` hears each finding."""
     findings = []
     for found in examined(checks):
         findings.append(found)
         tell(found)
-    done = CheckUp(hardware, tuple(findings))
-    write_whole(home / NAME, json.dumps(done.to_json(), indent=1) + "\n")
-    return done
+    kept = {
+        "passed": all(each.verdict is not Verdict.WRONG for each in findings),
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "platform": platform.platform(),
+        "gpu": gpu,
+        "torch": metadata.version("torch"),
+        "findings": [asdict(each) for each in findings],
+    }
+    write_whole(home / NAME, json.dumps(kept, indent=1) + "\n")
+    return findings
 
 
 def examined(checks: Sequence[Check]) -> Iterator[Finding]:
@@ -154,14 +128,14 @@ def examined(checks: Sequence[Check]) -> Iterator[Finding]:
         yield replace(found, name=name, seconds=round(time.monotonic() - begun, 2))
 
 
-def passed_here(home: Path, hardware: Hardware) -> bool:
+def passed_here(home: Path, gpu: str) -> bool:
     """True if the last check-up of a home passed on this kind of GPU with this version of torch."""
     path = home / NAME
     if not path.is_file():
         return False
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
-        return bool(kept["passed"]) and (kept["gpu"], kept["torch"]) == (hardware.gpu_name, metadata.version("torch"))
+        return bool(kept["passed"]) and (kept["gpu"], kept["torch"]) == (gpu, metadata.version("torch"))
     except (ValueError, KeyError, TypeError):  # Not a file of this program.
         return False
 
@@ -189,8 +163,8 @@ def software() -> Finding:
     broken = unmet(metadata.requires(DISTRIBUTION) or [], here)
     if broken:
         todo = "run make install, or pip install -e . in the environment you use"
-        return wrong(f"{said}; missing, too old or too new: {_some(broken)}", todo, unmet=broken)
-    return ok(f"{said}; every package is in range", unmet=[])
+        return wrong(f"{said}; missing, too old or too new: {', '.join(broken)}", todo)
+    return ok(f"{said}; every package is in range")
 
 
 def unmet(requirements: Sequence[str], here: Mapping[str, str]) -> list[str]:
@@ -216,17 +190,16 @@ def home_directory(home: Path) -> Finding:
             words = [sys.executable, "-c", HOLD, str(path)]
             held = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
     said = f"{free:.1f} GB free at {home}, a flush to disk takes {1e3 * flush:.1f} ms"
-    figures = {"free_gb": free, "flush_s": flush}
     if held != "held":
         todo = "its file system has no locks (NFS without its lock service?): name another --home"
-        return wrong(f"{said}; a lock does not keep another process out", todo, **figures)
+        return wrong(f"{said}; a lock does not keep another process out", todo)
     if free < LEAST_GB:
-        return wrong(said, "free some space, or name another --home", **figures)
+        return wrong(said, "free some space, or name another --home")
     if free < GOOD_GB:
-        return slow(said, f"a large sweep with its record takes up to {GOOD_GB:g} GB: name another --home", **figures)
+        return slow(said, f"a large sweep with its record takes up to {GOOD_GB:g} GB: name another --home")
     if flush > SLOW_FLUSH_S:
-        return slow(said, "every outcome waits for that: name a --home on a nearer disk", **figures)
-    return ok(said, **figures)
+        return slow(said, "every outcome waits for that: name a --home on a nearer disk")
+    return ok(said)
 
 
 @dataclass(frozen=True)
@@ -250,11 +223,11 @@ def resumed_stack(home: Path, device: str, overrides: Sequence[str] = ()) -> Fin
     said = f"a small stack's loss falls from {whole.losses[0]:.2f} to {whole.losses[-1]:.2f} nats"
     if not whole.losses[-1] < LEARNED * whole.losses[0]:
         todo = "this build of torch computes something else here: install another one"
-        return wrong(said, todo, losses_nats=whole.losses)
+        return wrong(said, todo)
     if resumed.digest != whole.digest:
         todo = "a resumed run would not be the same run: look for unstable memory or overclocking"
-        return wrong(f"{said}; resumed, it ends in other bits", todo, digests=[whole.digest, resumed.digest])
-    return ok(f"{said}; resumed in another process, it ends in the same bits", losses_nats=whole.losses)
+        return wrong(f"{said}; resumed, it ends in other bits", todo)
+    return ok(f"{said}; resumed in another process, it ends in the same bits")
 
 
 def trained(
@@ -302,7 +275,7 @@ def record(home: Path) -> Finding:
     from orchestrator.record.sync import try_store  # MLflow takes two seconds.
 
     shown, seconds = try_store(home)
-    return ok(f"MLflow writes and reads in {seconds:.1f} s ({shown})", seconds=seconds)
+    return ok(f"MLflow writes and reads in {seconds:.1f} s ({shown})")
 
 
 def ray_start() -> Finding:
@@ -311,13 +284,12 @@ def ray_start() -> Finding:
 
     from orchestrator.engine.ray.engine import try_ray  # Ray takes a second.
 
-    start_s, answer_s, offers, version = try_ray(Resources())
-    figures = {"start_s": start_s, "answer_s": answer_s, "offers": offers}
+    start_s, answer_s, version = try_ray(Resources())
     if version != torch.__version__:
         todo = "its processes run in another environment: look at PYTHONPATH and at who started Ray"
-        return wrong(f"Ray's processes have torch {version}, this one has {torch.__version__}", todo, **figures)
+        return wrong(f"Ray's processes have torch {version}, this one has {torch.__version__}", todo)
     said = f"Ray is there after {start_s:.1f} s, its first process after {answer_s:.1f} s more"
-    return ok(said, **figures)
+    return ok(said)
 
 
 def _flush(path: Path) -> float:
@@ -328,8 +300,3 @@ def _flush(path: Path) -> float:
         file.flush()
         os.fsync(file.fileno())
     return time.perf_counter() - begun
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - SHOWN
-    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -27,6 +27,7 @@ def print_spaces(spaces: list[Space], console: Console) -> None:
 
 def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Console) -> None:
     """The sweep about to start: mixes, sizes, seeds, method, profile and why, devices, estimate, warnings."""
+    idle = "; the GPUs stay idle" if hardware.gpus and spec.resources.device == "cpu" else ""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -35,7 +36,7 @@ def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Con
         *([("tune", asked_text(spec.tune))] if spec.tune is not None else []),
         *(("tuned", found_text(mix, found, spec.tune)) for mix, found in spec.tuned.items()),
         ("profile", f"{spec.profile} ({spec.profile_reason})" if spec.profile else "none"),
-        ("devices", f"{hardware}; {_stacks(spec, plan)}{_nodes(spec, hardware)}"),
+        ("devices", f"{hardware}; {_stacks(spec, plan)}{idle}"),
         ("estimate", cost_line(plan)),
     ):
         table.add_row(label, Text(value))
@@ -95,18 +96,6 @@ def _memory(spec: SweepSpec, hardware: Hardware, plan: Plan) -> list[str]:
         f"runs from {spec.size_axis} {large[0]} on will not fit into memory: one of {large[-1]} needs "
         f"{family.memory(large[-1]) / 1e9:.0f} GB, a stack has {there / 1e9:.0f}; drop these sizes or lower the batch"
     ]
-
-
-def _nodes(spec: SweepSpec, hardware: Hardware) -> str:
-    """The nodes of a cluster that train, if not all do, and a note on idle GPUs."""
-    nodes, asked = hardware.machines, spec.resources
-    unfit = [node for node in nodes if not asked.stacks_on(node)]
-    said = ""
-    if 0 < len(unfit) < len(nodes):
-        others = "the other one has" if len(unfit) == 1 else "the others have"
-        lacking = {"no GPU" if node.gpus < asked.gpus else "too few cores" for node in unfit}
-        said = f", on {len(nodes) - len(unfit)} of {len(nodes)} nodes: {others} {' or '.join(sorted(lacking))}"
-    return said + ("; the GPUs stay idle" if nodes and hardware.gpus and asked.device == "cpu" else "")
 
 
 def _stacks(spec: SweepSpec, plan: Plan) -> str:

@@ -16,12 +16,12 @@ from rich.console import Console
 from orchestrator.cli import doctor
 from orchestrator.cli.run import _ask_for_a_doctor
 from orchestrator.doctor import gpu, machine
-from orchestrator.doctor.machine import NAME, CheckUp, Finding, Verdict, examined, ok, passed_here, slow, wrong
+from orchestrator.doctor.machine import NAME, Finding, Verdict, check_up, examined, ok, passed_here, slow, wrong
 from orchestrator.space.hardware import Hardware
 from tests.cli.program import command
 
 ROOT = Path(__file__).resolve().parents[2]
-GPU = Hardware(16, 128, 1, "Some GPU")
+GPU = "Some GPU"
 
 
 @pytest.mark.slow
@@ -54,31 +54,33 @@ def test_a_check_that_raises_has_found_something_wrong_and_the_next_one_runs() -
     def broken() -> Finding:
         raise OSError("the cable\nis out")
 
-    cable, lamp = examined([("cable", broken), ("lamp", lambda: ok("it burns", watts=4))])
+    cable, lamp = examined([("cable", broken), ("lamp", lambda: ok("it burns"))])
     assert (cable.name, cable.verdict, cable.said) == ("cable", Verdict.WRONG, "OSError: the cable")
     assert cable.todo
-    assert (lamp.name, lamp.verdict, lamp.figures) == ("lamp", Verdict.OK, {"watts": 4})
+    assert (lamp.name, lamp.verdict) == ("lamp", Verdict.OK)
 
 
 def test_a_check_up_holds_for_the_gpu_and_the_torch_it_was_made_with(tmp_path: Path) -> None:
-    assert CheckUp(GPU, (ok("here"), slow("far away", "move it"))).passed
-    assert not CheckUp(GPU, (ok("here"), wrong("gone", "find it"))).passed
     assert not passed_here(tmp_path, GPU)
-    kept = CheckUp(GPU, (ok("here"),)).to_json()
+    for found, holds in ((wrong("gone", "find it"), False), (slow("far away", "move it"), True)):
+        check_up(tmp_path, GPU, [("place", lambda found=found: found)], lambda found: None)  # type: ignore[misc]
+        assert passed_here(tmp_path, GPU) is holds
+    kept = json.loads((tmp_path / NAME).read_text())
     for said, holds in ((kept, True), (kept | {"torch": "1.0"}, False), (kept | {"passed": False}, False), ([], False)):
         (tmp_path / NAME).write_text(json.dumps(said))
         assert passed_here(tmp_path, GPU) is holds
     (tmp_path / NAME).write_text(json.dumps(kept))
-    assert not passed_here(tmp_path, replace(GPU, gpu_name="Another GPU"))
+    assert not passed_here(tmp_path, "Another GPU")
 
 
 def test_a_sweep_on_a_gpu_without_a_check_up_recommends_one(tmp_path: Path) -> None:
     said, quiet = StringIO(), StringIO()
-    _ask_for_a_doctor(tmp_path, GPU, Console(file=said, width=200))
+    here = Hardware(16, 128, 1, GPU)
+    _ask_for_a_doctor(tmp_path, here, Console(file=said, width=200))
     assert "Some GPU" in said.getvalue()
     assert "orchestrator doctor" in said.getvalue()
-    (tmp_path / NAME).write_text(json.dumps(CheckUp(GPU, ()).to_json()))
-    _ask_for_a_doctor(tmp_path, GPU, Console(file=quiet, width=200))
+    check_up(tmp_path, GPU, [], lambda found: None)
+    _ask_for_a_doctor(tmp_path, here, Console(file=quiet, width=200))
     assert quiet.getvalue() == ""
 
 
@@ -88,7 +90,6 @@ def test_packages_out_of_range_are_named() -> None:
     assert machine.unmet(asked, here) == ["torch 2.9.1+cpu is not >=2.10", "scipy is missing"]
     found = machine.software()
     assert found.verdict is not Verdict.WRONG, found.said
-    assert found.figures["unmet"] == []
 
 
 def test_the_oldest_torch_allowed_knows_the_limits_that_compiling_sets() -> None:
@@ -103,7 +104,6 @@ def test_the_home_is_left_as_it_was_and_a_lock_without_effect_is_wrong(
 ) -> None:
     found = machine.home_directory(tmp_path)
     assert found.verdict is not Verdict.WRONG
-    assert found.figures["flush_s"] > 0
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(machine, "HOLD", machine.HOLD.replace("sys.argv[1]", "sys.argv[1] + '-elsewhere'"))
     assert machine.home_directory(tmp_path).verdict is Verdict.WRONG
@@ -131,7 +131,6 @@ def test_a_stack_that_does_not_learn_and_bits_that_differ_are_wrong(
 def test_the_checks_of_a_gpu_pass_where_the_cpu_stands_in_for_it(tmp_path: Path) -> None:
     found = gpu.side_by_side(tmp_path, "cpu")
     assert found.verdict is Verdict.OK, found.said
-    distances = found.figures["farthest_nats"]
-    assert distances["37 float32"] == distances["64 float32"] == 0.0
-    assert distances["64 bf16"] > 0
+    assert found.said.startswith("losses are this far from the CPU's: 37 float32 0, 37 bf16 ")
+    assert "64 float32 0, 64 bf16 0.0" in found.said
     assert gpu.two_processes(tmp_path, "cpu", gpu_share=1.0).verdict is Verdict.OK

@@ -114,16 +114,15 @@ class RayEngine(Engine):
                 raise
 
 
-def try_ray(resources: Resources) -> tuple[float, float, str, str]:
+def try_ray(resources: Resources) -> tuple[float, float, str]:
     """Start Ray on this machine, have a process of its own import torch, and stop it.
 
-    Seconds until Ray was there, seconds from then until the process had torch, Ray's offer in words, and torch's
-    version there.
+    Seconds until Ray was there, seconds from then until the process had torch, and torch's version there.
 
     Raises :class:`SweepError` where Ray does not start, ``ray.exceptions.GetTimeoutError`` if no process answers.
     """
     begun = time.perf_counter()
-    with RayEngine(resources) as engine:
+    with RayEngine(resources):
         started = time.perf_counter()
 
         # Defined here it is pickled whole, so that the process imports torch and nothing else.
@@ -134,4 +133,4 @@ def try_ray(resources: Resources) -> tuple[float, float, str, str]:
             return str(torch.__version__)
 
         version = str(ray.get(torch_there.remote(), timeout=ANSWER_S))
-        return started - begun, time.perf_counter() - started, engine.describe(), version
+        return started - begun, time.perf_counter() - started, version
