@@ -28,11 +28,10 @@ Cell = tuple[int, int]
 
 @dataclass(frozen=True)
 class TuningTrial:
-    """Values by dotted setting, with the runs so far. ``score`` is their objective, None before the first run."""
+    """Values by dotted setting, with the runs so far."""
 
     values: dict[str, float]
     runs: tuple[TuningRun, ...] = ()
-    score: float | None = None
 
 
 Propose = Callable[[Sequence[TuningTrial], int], list[dict[str, float]]]
@@ -130,8 +129,7 @@ class Study:
 
     def _trial(self, number: int, values: dict[str, float]) -> TuningTrial:
         runs = [self._run(self._request(number, values, cell)) for cell in self._cells]
-        ended = tuple(run for run in runs if run is not None)
-        return TuningTrial(values, ended, objective(ended, self.asked.penalty) if ended else None)
+        return TuningTrial(values, tuple(run for run in runs if run is not None))
 
     def _run(self, request: Request) -> TuningRun | None:
         """Outcome of a run of a trial; None before it has ended."""

@@ -1,22 +1,181 @@
-"""A sweep recorded in a team's MLflow, with a login; what servers refuse is in test_store.py."""
+"""A sweep recorded in a team's MLflow as deploy/README.md describes it: PostgreSQL, a server that speaks S3, and MLflow
+with its own login over both, each really started, on loopback; what servers refuse is in test_store.py."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import requests
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from orchestrator.home.files import Home
 from orchestrator.record.store import VARIABLE
-from tests.record.team import ADMIN, ADMIN_PASSWORD, PASSWORDS, Team, missing, serving_team
+from tests.objects import CREDENTIALS, ObjectStore
+from tests.record.servers import free_port
 from tests.sweep.sweeps import ended
+
+START_S = 120.0
+BUCKET = "mlflow"
+DATABASE_PASSWORD = "database-Jq8wVz"
+ADMIN, ADMIN_PASSWORD = "admin", "administrators-Kd7yLs"
+PASSWORDS = (DATABASE_PASSWORD, CREDENTIALS["AWS_SECRET_ACCESS_KEY"], ADMIN_PASSWORD)
+NEEDED = {"psycopg2": "psycopg2-binary", "flask_wtf": "Flask-WTF"}
+
+
+def missing() -> str:
+    """Why a team's MLflow cannot be started here; ``""`` where it can."""
+    packages = [name for module, name in NEEDED.items() if importlib.util.find_spec(module) is None]
+    if packages:
+        return f"needs {', '.join(packages)} (pip install)"
+    if _program("initdb") is None:
+        return "needs PostgreSQL (apt-get install postgresql)"
+    return ""
+
+
+@dataclass(frozen=True)
+class Team:
+    """A running server. ``database`` is its PostgreSQL's address with the password; ``log`` is what the server says."""
+
+    uri: str
+    database: str
+    objects: ObjectStore
+    log: Path
+
+    def kept(self) -> dict[str, bytes]:
+        """Every object in the bucket, by its key."""
+        client = self.objects.client()
+        pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
+        keys = [each["Key"] for page in pages for each in page.get("Contents", ())]
+        return {key: client.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys}
+
+
+@contextmanager
+def serving_team() -> Iterator[Team]:
+    """A database, a bucket and an MLflow server with a login over them."""
+    with ExitStack() as held:
+        place = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="team-")))
+        database = held.enter_context(postgres(place / "postgres"))
+        objects = ObjectStore()
+        held.callback(objects.stop)
+        objects.start()
+        objects.client().create_bucket(Bucket=BUCKET)
+        settings = place / "auth.ini"
+        settings.write_text(
+            f"[mlflow]\ndefault_permission = READ\ndatabase_uri = {database}\nadmin_username = {ADMIN}\n"
+            "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n"
+            "auth_cache_ttl_seconds = 60\n"  # A password that is checked again costs a tenth of a second.
+        )
+        port = free_port()
+        command = [sys.executable, "-m", "mlflow", "server", "--app-name", "basic-auth", "--workers", "1"]
+        command += ["--host", "127.0.0.1", "--port", str(port), "--artifacts-destination", f"s3://{BUCKET}"]
+        said = objects.environment | {
+            "MLFLOW_S3_ENDPOINT_URL": objects.environment["AWS_ENDPOINT_URL"],
+            "MLFLOW_BACKEND_STORE_URI": database,
+            "MLFLOW_AUTH_CONFIG_PATH": str(settings),
+            "MLFLOW_AUTH_ADMIN_PASSWORD": ADMIN_PASSWORD,
+            "MLFLOW_FLASK_SERVER_SECRET_KEY": "of-a-test-Wn5rGh",
+            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        }
+        log = place / "mlflow.log"
+        held.enter_context(_running(command, log, said))
+        uri = f"http://127.0.0.1:{port}"
+        _wait_for(lambda: requests.get(f"{uri}/health", timeout=5).ok, log)
+        yield Team(uri, database, objects, log)
+
+
+@contextmanager
+def postgres(place: Path) -> Iterator[str]:
+    """A new PostgreSQL with a database ``mlflow``; its address. Root starts it as Debian's user ``postgres``."""
+    user = "postgres" if os.geteuid() == 0 else None
+    place.mkdir()
+    if user:
+        shutil.chown(place, user)
+        place.parent.chmod(0o711)
+    secret = place / "secret"
+    secret.write_text(DATABASE_PASSWORD)
+    if user:
+        shutil.chown(secret, user)
+    data, port, log = place / "data", free_port(), place.parent / "postgres.log"
+    made = [_found("initdb"), "-D", str(data), "-U", "mlflow", "-A", "scram-sha-256", f"--pwfile={secret}"]
+    subprocess.run(made, check=True, user=user, group=user, cwd=place, capture_output=True, timeout=START_S)
+    command = [_found("postgres"), "-D", str(data), "-p", str(port), "-h", "127.0.0.1", "-k", str(place)]
+    server = f"postgresql+psycopg2://mlflow:{DATABASE_PASSWORD}@127.0.0.1:{port}"
+    with _running(command, log, {}, user):
+        import psycopg2
+
+        def make() -> bool:
+            connection = psycopg2.connect(f"{server}/postgres".replace("+psycopg2", ""))
+            connection.autocommit = True
+            connection.cursor().execute("CREATE DATABASE mlflow")
+            connection.close()
+            return True
+
+        _wait_for(make, log)
+        yield f"{server}/mlflow"
+
+
+@contextmanager
+def _running(command: list[str], log: Path, environment: dict[str, str], user: str | None = None) -> Iterator[None]:
+    """A server in a session of its own, which ends with the block."""
+    mine = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
+    with log.open("ab") as said:
+        server = subprocess.Popen(
+            command,
+            stdout=said,
+            stderr=said,
+            env=mine | environment,
+            user=user,
+            group=user,
+            cwd=log.parent,
+            start_new_session=True,
+        )
+    try:
+        yield
+    finally:
+        if user:  # PostgreSQL leaves shared memory behind where it is killed.
+            server.send_signal(signal.SIGINT)
+        else:
+            os.killpg(server.pid, signal.SIGKILL)
+        server.wait(60)
+
+
+def _wait_for(answers: Callable[[], bool], log: Path) -> None:
+    until = time.monotonic() + START_S
+    while True:
+        try:
+            if answers():
+                return
+        except Exception:  # noqa: BLE001 - each client has its own error for a server that is not there yet
+            if time.monotonic() > until:
+                raise AssertionError(f"it does not start:\n{log.read_text(errors='replace')[-2000:]}") from None
+        time.sleep(0.2)
+
+
+def _program(name: str) -> str | None:
+    """Where a program of PostgreSQL is: Debian keeps them off the path."""
+    debians = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    return shutil.which(name) or (str(debians[-1]) if debians else None)
+
+
+def _found(name: str) -> str:
+    found = _program(name)
+    assert found is not None, missing()
+    return found
+
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-m", "orchestrator", "run"]
@@ -33,31 +192,29 @@ pytestmark = [
 
 @pytest.fixture(scope="module", name="team")
 def running_team() -> Iterator[Team]:
-    with serving_team(login_kept_s=60) as team:
-        team.add_user(ANN, ANNS_PASSWORD)
+    with serving_team() as team:
+        account = {"username": ANN, "password": ANNS_PASSWORD}
+        made = requests.post(
+            f"{team.uri}/api/2.0/mlflow/users/create", json=account, auth=(ADMIN, ADMIN_PASSWORD), timeout=30
+        )
+        made.raise_for_status()
         yield team
 
 
 def records(team: Team, experiment: str) -> tuple[MlflowClient, list[Run]]:
     """All that an experiment holds, as the administrator sees it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MLFLOW_TRACKING_USERNAME", ADMIN)
-        patch.setenv("MLFLOW_TRACKING_PASSWORD", ADMIN_PASSWORD)
+    with as_administrator():
         client = MlflowClient(team.uri)
         found = client.get_experiment_by_name(experiment)
         return client, [] if found is None else list(client.search_runs([found.experiment_id], max_results=1000))
 
 
-def kinds(runs: list[Run]) -> Counter[str]:
-    return Counter(run.data.tags["kind"] for run in runs)
-
-
-def assert_no_password_in(*places: Path) -> None:
-    for place in places:
-        for path in [place] if place.is_file() else place.rglob("*"):
-            if path.is_file():
-                content = path.read_bytes()
-                assert not [secret for secret in SECRETS if secret.encode() in content], path
+@contextmanager
+def as_administrator() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_USERNAME", ADMIN)
+        patch.setenv("MLFLOW_TRACKING_PASSWORD", ADMIN_PASSWORD)
+        yield
 
 
 def test_a_sweep_is_recorded_whole_and_no_password_with_it(team: Team, tmp_path: Path) -> None:
@@ -80,23 +237,23 @@ def test_a_sweep_is_recorded_whole_and_no_password_with_it(team: Team, tmp_path:
     trained = {entry.key: entry.outcome for entry in ended(tmp_path, sweep_id)}
 
     client, runs = records(team, "add_vs_add_prod")
-    assert kinds(runs) == {"sweep": 1, "run": len(trained), "transition": 2}
+    assert Counter(run.data.tags["kind"] for run in runs) == {"sweep": 1, "run": len(trained), "transition": 2}
     assert {run.info.status for run in runs} == {"FINISHED"}
     objects = team.kept()
     for run in runs:
         if run.data.tags["kind"] != "run":
             continue
         outcome = trained[run.data.tags["run_key"]]
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("MLFLOW_TRACKING_USERNAME", ADMIN)
-            patch.setenv("MLFLOW_TRACKING_PASSWORD", ADMIN_PASSWORD)
+        with as_administrator():
             losses = client.get_metric_history(run.info.run_id, "loss")
             names = {each.path for each in client.list_artifacts(run.info.run_id)}
         assert [each.value for each in losses] == [each.loss for each in outcome.curve]
         assert "arrays.npz" in names
         assert any(f"/{run.info.run_id}/artifacts/arrays.npz" in key for key in objects), sorted(objects)[:5]
 
-    assert_no_password_in(tmp_path, team.log)
+    for path in (team.log, *(path for path in tmp_path.rglob("*") if path.is_file())):
+        content = path.read_bytes()
+        assert not [secret for secret in SECRETS if secret.encode() in content], path
     assert not [key for key, body in objects.items() if any(secret.encode() in body for secret in SECRETS)]
     assert not [secret for secret in SECRETS if secret in dumped(team)]
 
