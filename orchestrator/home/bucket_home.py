@@ -62,7 +62,7 @@ class BucketHome:
         self.say = say
         self._own = root / OWN
         self.leases: dict[str, Stored] = {}
-        """Leases that the last look found, by sweep."""
+        """Leases of other machines that the last look found, by sweep."""
 
     @property
     def id(self) -> str:
@@ -77,7 +77,11 @@ class BucketHome:
         no process here drives, and of this one, just before it is driven."""
         with self._alone() as known:
             there = {each.key: each for each in self.bucket.list()}
-            self.leases = {key.removeprefix(LEASES): each for key, each in there.items() if key.startswith(LEASES)}
+            self.leases = {}
+            for key in filter(re.compile(LEASES).match, there):
+                held = self.bucket.read(key)
+                if held is not None and json.loads(held[0])["home"] != self.id:
+                    self.leases[key.removeprefix(LEASES)] = there[key]
             keys = [key for key in {**there, **known} if KEY.fullmatch(key)]
             keys = [key for key in keys if key == _key_of(only) or not self._is_driven(key)]
             for key in keys:

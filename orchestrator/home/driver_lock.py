@@ -152,7 +152,6 @@ class _Copying:
         self._lease.take()
         self._renewed = time.monotonic()
         self.home.pull(self._sweep_id)
-        self.home.leases.pop(self._sweep_id, None)
         _copying[self._sweep_id] = self
         self._thread.start()
 

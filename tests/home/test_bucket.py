@@ -181,7 +181,9 @@ def test_a_sweep_that_was_taken_over_stops(objects: ObjectStore) -> None:
     thief.join()
 
 
-def test_a_bucket_that_is_gone_for_a_while_costs_no_run(objects: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bucket_that_is_gone_for_a_while_costs_no_run(
+    objects: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The sweep goes on; what it trained is copied when the bucket is back, at the latest by the next command."""
     address, said = objects.bucket(), list[str]()
     here, console = open_home(address, said.append), quiet()
@@ -206,8 +208,10 @@ def test_a_bucket_that_is_gone_for_a_while_costs_no_run(objects: ObjectStore, mo
     assert len(said) == 2
     objects.start()
     assert len(runs_in(objects, address)) < 12
+    open_home(address, said.append)  # The next command, though the lease of this machine is still there.
     bucket_home.follow(here)()
     assert len(runs_in(objects, address)) == 12
+    assert lifecycle.recall(Home(elsewhere(tmp_path / "there", address).root).sweep(sweep_id)).answered
 
 
 def test_what_cannot_be_used_is_said_first(objects: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
