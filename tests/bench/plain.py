@@ -22,12 +22,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tests.bench.machine import peak_memory_gb, steps_a_second
+from trainables.tasks.datasets import Dataset
 from trainables.transformer.architecture import ModelSettings, flops_per_token, layout
 from trainables.transformer.gpu_step import WARM_UP_CALLS, CapturedStep
 from trainables.transformer.model import initialise
 from trainables.transformer.optimizer import Precision, TrainingSettings
 from trainables.transformer.stack import StackState, StackTrainer
-from trainables.transformer.text_task import Dataset
 from trainables.transformer.training_windows import WindowSampler
 
 STEPS = 1_000_000

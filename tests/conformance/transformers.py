@@ -14,10 +14,10 @@ import torch
 
 from tests.trainables.stacks import family_of, make_learner
 from trainables.base import Arm, Outcome, Report, RunConfig, SettingsError, Status
+from trainables.tasks.datasets import Examples
 from trainables.tasks.held_out_tuples import HeldOut, Part
 from trainables.transformer.family import TransformerFamily, TransformerSettings
 from trainables.transformer.generation import accuracies
-from trainables.transformer.text_task import Examples
 
 
 def last_reports(runs: Sequence[RunConfig], cache: Path) -> dict[int, Report]:
@@ -111,7 +111,7 @@ class TransformerConformance:
     ) -> None:
         ended = last_reports(runs[:1], data_cache)[0]
         assert sum(weight.size for weight in ended.weights.values()) == family.parameters(12).total
-        items = family.settings.task.alphabet().items
+        items = family.settings.task.vocabulary().items
         np.testing.assert_array_equal(ended.arrays["embedding"], ended.weights["token"][:items])
         assert ended.arrays["embedding"].shape == (items, 12)
         assert family.memory(12) > 4 * 4 * family.parameters(12).total
@@ -136,13 +136,11 @@ class TransformerConformance:
     ) -> None:
         ended = last_reports(runs[:1], data_cache)[0]
         model, data = family.load(runs[0], ended.weights), family.data(runs[0], data_cache)
-        alphabet = family.settings.task.alphabet()
         (scores,) = accuracies(
             lambda tokens: model.logits(tokens[0]).unsqueeze(0),
             [list(data.test.values())],
-            eos=alphabet.eos,
-            equals=alphabet.equals,
-            device=torch.device("cpu"),
+            family.settings.task.vocabulary(),
+            torch.device("cpu"),
         )
         assert dict(zip(data.test, scores, strict=True)) == outcome_of(ended).accuracy
         assert data.digest == outcome_of(ended).data

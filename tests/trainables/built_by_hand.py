@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from trainables.base import RunConfig
 from trainables.contract.arms import Mix
+from trainables.tasks.datasets import Dataset, Examples
 from trainables.tasks.expressions import ExpressionTask
 from trainables.transformer.architecture import parameter_shapes
 from trainables.transformer.family import TransformerFamily, TransformerSettings
 from trainables.transformer.generation import TrainedTransformer
-from trainables.transformer.text_task import Dataset, Examples
 
 Floats = NDArray[np.float64]
 CONSTANT = 100.0
@@ -54,9 +54,9 @@ def made(settings: TransformerSettings, features: Floats, units: Units) -> Train
     """A model that sums ``features`` [n, F] of the items, answers what the units say loudest, and then ends."""
     of_features, of_answers = features.shape[1], units.says.shape[1]
     half = of_features + 1 + of_answers + 1
-    width, alphabet = 2 * half, settings.task.alphabet()
-    found = {name: np.zeros(shape) for name, shape in parameter_shapes(settings.model, width, alphabet.size).items()}
-    columns = np.zeros((alphabet.size, half))
+    width, words = 2 * half, settings.task.vocabulary()
+    found = {name: np.zeros(shape) for name, shape in parameter_shapes(settings.model, width, len(words)).items()}
+    columns = np.zeros((len(words), half))
     columns[:, of_features] = CONSTANT
     columns[: len(features), :of_features] = features
     found["token"] = np.concatenate([columns, -columns], axis=1)
@@ -74,8 +74,8 @@ def made(settings: TransformerSettings, features: Floats, units: Units) -> Train
     found["0.feed_forward_out"][:count, half + answer] = -units.says
     found["head"][answer, np.arange(of_answers)] = 1
     found["position"][TOKENS, [half - 1, width - 1]] = 20, -20  # After the answer comes the end.
-    found["head"][half - 1, alphabet.eos] = 1
-    return TrainedTransformer(settings.model, width, alphabet.size, found)
+    found["head"][half - 1, words.eos] = 1
+    return TrainedTransformer(settings.model, width, len(words), found)
 
 
 def peak(feature: int, of: int, at: float, width: float, says: Floats) -> list[tuple[Floats, float, Floats]]:

@@ -153,7 +153,7 @@ def test_a_prime_modulus_has_nothing_to_destroy(data_cache: Path) -> None:
     settings = replace(SETTINGS, task=replace(SETTINGS.task, modulus=5))
     run = replace(config("max"), settings=settings)
     family = ListOps(settings)
-    shapes = parameter_shapes(settings.model, run.size, settings.task.alphabet().size)
+    shapes = parameter_shapes(settings.model, run.size, len(settings.task.vocabulary()))
     weights = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
     found = load_probe("destruction").run(family, run, family.load(run, weights), {}, family.data(run, data_cache))
     assert found.numbers == {}

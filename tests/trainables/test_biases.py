@@ -12,7 +12,6 @@ from torch.nn import functional
 
 from tests.trainables.trainers import TRAINING, VOCABULARY, make_trainer
 from trainables.transformer.architecture import ModelSettings, count_parameters, flops_per_token, layout
-from trainables.transformer.initialisation import InitSettings
 from trainables.transformer.model import forward, initialise
 from trainables.transformer.optimizer import Decay
 from trainables.transformer.stack import StackState
@@ -165,17 +164,6 @@ def test_biases_are_counted_and_cost_no_products() -> None:
     assert with_them.core - without.core == 2 * 110 + 10
     assert with_them.total - without.total == 2 * 110 + 10 + 32
     assert flops_per_token(plain, 10, 32) == flops_per_token(biased, 10, 32)
-
-
-def test_mup_gives_biases_the_learning_rate_itself() -> None:
-    init = InitSettings("mup", base_width=8)
-    model = ModelSettings(block=12, n_recurrence=2, bias=True, init=init)
-    trainer = make_trainer([0], n_embed=16, model=model)
-    where = layout(model, 16, VOCABULARY)
-    assert trainer._rates_P is not None
-    rates = where.views(trainer._rates_P.unsqueeze(0))
-    assert all(bool((view == 1).all()) for name, view in rates.items() if name.endswith("bias"))
-    assert bool((rates["0.qkv"] == 0.5).all())
 
 
 @pytest.mark.parametrize("decay", ["matrices", "all"])

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from trainables.base import Mix
+from trainables.tasks.datasets import Examples
 from trainables.tasks.listops import TaskSettings, Vocabulary
 from trainables.tasks.texts import make_dataset
 from trainables.transformer import generation
 from trainables.transformer.architecture import ModelSettings, layout
 from trainables.transformer.initialisation import InitSettings
 from trainables.transformer.model import forward, initialise
-from trainables.transformer.text_task import Examples
 
 TASK = TaskSettings(
     modulus=6, depth=2, held_out_fraction=0.2, train_examples=100, test_examples=12, validation_examples=12
@@ -86,7 +86,7 @@ def test_scores_are_those_of_the_written_texts(questions: list[list[Examples]]) 
             logits[0, place].scatter_(1, target[: tokens.shape[2]].unsqueeze(1), 1.0)
         return logits
 
-    scores = generation.accuracies(model, [[solutions]], eos=WORDS.eos, equals=WORDS.equals, device=torch.device("cpu"))
+    scores = generation.accuracies(model, [[solutions]], WORDS, torch.device("cpu"))
     assert scores == [[pytest.approx(1 - wrong.mean())]]
 
 
@@ -100,7 +100,7 @@ def test_a_perfect_model_needs_one_pass(questions: list[list[Examples]]) -> None
         passes += 1
         return torch.nn.functional.one_hot(table[:, 1 : tokens.shape[2] + 1], len(WORDS)).float().unsqueeze(0)
 
-    scores = generation.accuracies(model, [[solutions]], eos=WORDS.eos, equals=WORDS.equals, device=torch.device("cpu"))
+    scores = generation.accuracies(model, [[solutions]], WORDS, torch.device("cpu"))
     assert scores == [[1.0]]
     assert passes == 1
 

@@ -13,7 +13,7 @@ import torch
 
 from orchestrator.space.spaces import load_space
 from tests.trainables.stacks import SETTINGS, config, make_learner
-from tests.trainables.trainers import VOCABULARY, losses, make_trainer
+from tests.trainables.trainers import VOCABULARY
 from trainables.base import Arm, RunConfig, SettingsError
 from trainables.tasks.listops import ListOps
 from trainables.transformer.architecture import ModelSettings, layout
@@ -45,44 +45,6 @@ def test_scaled_weights_follow_fan_in_and_branches_the_number_of_additions() -> 
     assert found["0.feed_forward_out"] == pytest.approx(2 / math.sqrt(4 * WIDTH * 8), rel=0.03)
 
 
-def test_mup_starts_the_head_smaller_and_slows_matrices_with_width() -> None:
-    init = InitSettings("mup", base_width=16)
-    found = spread(init)
-    assert found["head"] == pytest.approx(4 / WIDTH, rel=0.06)
-    assert found["token"] == pytest.approx(1 / 4, rel=0.06)
-    for name in ("0.qkv", "0.attention_out", "0.feed_forward_in", "0.feed_forward_out", "head"):
-        assert init.rate(name, WIDTH) == 1 / 4
-    for name in ("token", "position", "final_norm", "0.attention_norm", "0.qkv_bias", "head_bias"):
-        assert init.rate(name, WIDTH) == 1
-
-
-def test_mup_is_scaled_at_its_base_width() -> None:
-    assert spread(InitSettings("mup", base_width=WIDTH)) == spread(InitSettings("scaled"))
-
-
-def test_mup_moves_each_tensor_by_its_own_rate() -> None:
-    """Adam's first step is the learning rate in size, whatever the gradient, where decay is none."""
-    model = ModelSettings(block=12, n_recurrence=2, init=InitSettings("mup", base_width=8))
-    trainer = make_trainer([0], n_embed=16, model=model)
-    trainer._settings = (replace(trainer._settings[0], weight_decay=0.0),)
-    where = layout(model, 16, VOCABULARY)
-    before = {name: view.clone() for name, view in where.views(trainer.state.parameters_SP).items()}
-    trainer.run(0, 1)
-    moved = {
-        name: (view - before[name]).abs().max().item()
-        for name, view in where.views(trainer.state.parameters_SP).items()
-    }
-    assert moved["0.qkv"] == pytest.approx(moved["head"], rel=1e-3) == pytest.approx(moved["token"] / 2, rel=1e-3)
-    assert moved["0.feed_forward_out"] == pytest.approx(moved["token"] / 2, rel=1e-3)
-
-
-def test_rates_of_one_change_nothing() -> None:
-    plain = make_trainer([0, 1], n_embed=8)
-    other = make_trainer([0, 1], n_embed=8)
-    other._rates_P = torch.ones_like(other._decayed_P)
-    assert torch.equal(losses(plain, 5), losses(other, 5))
-
-
 def test_runs_that_start_differently_train_in_one_stack_as_alone(data_cache: Path) -> None:
     runs = [with_init(config("add"), std=0.2), with_init(config("add"), kind="scaled", gain=0.8)]
     family = ListOps(SETTINGS)
@@ -97,22 +59,12 @@ def test_runs_that_start_differently_train_in_one_stack_as_alone(data_cache: Pat
         np.testing.assert_allclose(stacked.loss, alone.evaluation.loss, rtol=2e-3)
 
 
-def test_learning_rates_by_tensor_keep_stacks_apart() -> None:
-    family, run = ListOps(SETTINGS), config("add")
-    shapes = {family.shape(with_init(run, kind="mup", base_width=width)) for width in (8, 16)}
-    assert len(shapes | {family.shape(run)}) == 3
-    same = with_init(run, kind="mup", base_width=16), with_init(run, kind="mup", gain=1.0)
-    assert family.key(same[0]) == family.key(same[1])
-
-
 @pytest.mark.parametrize(
     ("given", "key"),
     [
-        ({"kind": "scale"}, "model.init.kind"),
         ({"kind": "scaled", "std": 0.1}, "model.init.std"),
         ({"gain": 1.0}, "model.init.gain"),
         ({"std": 0.0}, "model.init.std"),
-        ({"kind": "scaled", "base_width": 16}, "model.init.base_width"),
     ],
 )
 def test_numbers_that_mean_nothing_are_refused_by_name(given: dict[str, Any], key: str) -> None:

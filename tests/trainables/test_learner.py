@@ -149,8 +149,6 @@ def test_shapes_group_what_can_share_a_stack() -> None:
         ("steps", 0),
         ("batch", 0),
         ("learning_rate", 0.0),
-        ("schedule", "linear"),
-        ("precision", "fp8"),
         ("warmup_steps", 99),
         ("clip", 0.0),
     ],

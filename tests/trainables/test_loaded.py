@@ -41,9 +41,8 @@ def test_a_loaded_model_with_biases_scores_what_the_trained_one_scored(data_cach
     scores = accuracies(
         lambda tokens: model.logits(tokens[0]).unsqueeze(0),
         [list(data.test.values())],
-        eos=vocabulary.eos,
-        equals=vocabulary.equals,
-        device=torch.device("cpu"),
+        vocabulary,
+        torch.device("cpu"),
     )
     assert ended.outcome is not None
     assert ended.outcome.accuracy["max"] > 0.4  # It has learned something that another model would not know.

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from trainables.tasks.datasets import Dataset
 from trainables.transformer.architecture import ModelSettings, layout
 from trainables.transformer.model import initialise
 from trainables.transformer.optimizer import TrainingSettings
 from trainables.transformer.stack import StackState, StackTrainer
-from trainables.transformer.text_task import Dataset
 from trainables.transformer.training_windows import WindowSampler
 
 VOCABULARY = 13

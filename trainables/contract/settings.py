@@ -26,6 +26,13 @@ class SettingsError(ValueError):
         self.allowed = tuple(allowed)
 
 
+def require(holds: bool, key: str, given: object, rule: str) -> None:
+    """Raise :class:`SettingsError` unless the rule ("at least 1") holds for the setting ``key``."""
+    if not holds:
+        message = f"{key.rpartition('.')[2]} is {given}; it must be {rule}"
+        raise SettingsError(message, key=key, given=str(given))
+
+
 ADDED_LATER: Mapping[str, bool] = {"added later": True}
 """The metadata of such a field."""
 

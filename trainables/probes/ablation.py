@@ -21,8 +21,8 @@ from trainables.probes.transformer_probe import (
     traced,
     unchanged,
 )
+from trainables.tasks.datasets import Dataset
 from trainables.transformer.generation import TrainedTransformer
-from trainables.transformer.text_task import Dataset
 
 SUBLAYERS: tuple[Sublayer, ...] = ("attention", "feed_forward")
 

@@ -15,9 +15,9 @@ from trainables.contract.tables import group_of, respects
 from trainables.probes.base import Probed
 from trainables.probes.nulls import other_groupings, p_value
 from trainables.probes.transformer_probe import ASKED, LastSteps, TransformerProbe, answers, last_steps, traced
+from trainables.tasks.datasets import Dataset
 from trainables.tasks.trees import Function
 from trainables.transformer.generation import TrainedTransformer
-from trainables.transformer.text_task import Dataset
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -12,8 +12,8 @@ from trainables.base import Family, RunConfig
 from trainables.probes.base import Probed
 from trainables.probes.nulls import other_groupings, p_value
 from trainables.probes.transformer_probe import TransformerProbe, answers, last_steps
+from trainables.tasks.datasets import Dataset
 from trainables.transformer.generation import TrainedTransformer
-from trainables.transformer.text_task import Dataset
 
 Integers = NDArray[np.int64]
 
@@ -43,11 +43,11 @@ class Mistakes(TransformerProbe):
     version: ClassVar[int] = 2
 
     def ask(self, family: Family, run: RunConfig, model: TrainedTransformer, data: Dataset) -> Probed:
-        items = run.settings.task.alphabet().items if (asked := last_steps(run, data)) else 0
+        items = run.settings.task.vocabulary().items
         groupings = {name: np.array(labels) for name, labels in family.groupings().items()}
         numbers: dict[str, float] = {}
         shares = []
-        for task, questions in asked.items():
+        for task, questions in last_steps(run, data).items():
             if questions.answers.max() >= items:
                 continue  # What comes of it is no item, but a sign or a point.
             given = answers(model, questions, items)

@@ -19,10 +19,9 @@ from torch.nn import functional
 
 from trainables.base import Family, RunConfig
 from trainables.probes.base import Probe, Probed
-from trainables.tasks.expressions import ExpressionTask
+from trainables.tasks.datasets import Dataset, Examples
 from trainables.transformer.architecture import ModelSettings
 from trainables.transformer.generation import TrainedTransformer
-from trainables.transformer.text_task import Dataset, Examples
 
 ASKED = 300
 """Expressions of each task that are asked, at most: their accuracy deviates by at most .03."""
@@ -152,12 +151,9 @@ class LastSteps:
 
 
 def last_steps(run: RunConfig, data: Dataset) -> Mapping[str, LastSteps]:
-    """The last steps of the first 300 different test expressions, by task; none for other texts than expressions."""
-    task = run.settings.task
-    if not isinstance(task, ExpressionTask):
-        return {}
-    items, equals = task.alphabet().items, task.alphabet().equals
-    return {name: _of(examples, items, equals) for name, examples in data.test.items()}
+    """The last steps of the first 300 different test expressions, by task."""
+    vocabulary = run.settings.task.vocabulary()
+    return {name: _of(examples, vocabulary.items, vocabulary.equals) for name, examples in data.test.items()}
 
 
 def _of(examples: Examples, items: int, equals: int) -> LastSteps:

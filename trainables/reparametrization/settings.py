@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
-from trainables.contract.settings import SettingsError
+from trainables.contract.settings import SettingsError, require
 
 Kind = Literal["grid", "small_world"]
 Counted = Literal["work", "steps"]
@@ -36,13 +36,9 @@ class GraphSettings:
     rewired: float = 0.05
 
     def __post_init__(self) -> None:
-        _one_of("graph.kind", self.kind, get_args(Kind))
-        if self.degree < 2 or self.degree % 2 or self.degree >= FEWEST // 2:
-            raise SettingsError(
-                f"degree is {self.degree}; it must be even, from 2 to {FEWEST // 2 - 2}", key="graph.degree"
-            )
-        if not 0 <= self.rewired <= 1:
-            raise SettingsError(f"rewired is {self.rewired}; it must be in [0, 1]", key="graph.rewired")
+        even = 2 <= self.degree < FEWEST // 2 and self.degree % 2 == 0
+        require(even, "graph.degree", self.degree, f"even, from 2 to {FEWEST // 2 - 2}")
+        require(0 <= self.rewired <= 1, "graph.rewired", self.rewired, "in [0, 1]")
 
     @property
     def neighbours(self) -> float:
@@ -73,14 +69,9 @@ class RaceSettings:
     """Steps between two points of a race's curve."""
 
     def __post_init__(self) -> None:
-        _one_of("race.counted", self.counted, get_args(Counted))
-        for name in ("steps", "evaluate_every"):
-            if getattr(self, name) < 1:
-                raise SettingsError(f"{name} is {getattr(self, name)}; it must be at least 1", key=f"race.{name}")
-        if not 0 < self.tolerance < 1:
-            raise SettingsError(f"tolerance is {self.tolerance}; it must be in (0, 1)", key="race.tolerance")
-        if self.factor < 1:
-            raise SettingsError(f"factor is {self.factor}; it must be at least 1", key="race.factor")
+        for name in ("steps", "evaluate_every", "factor"):
+            require(getattr(self, name) >= 1, f"race.{name}", getattr(self, name), "at least 1")
+        require(0 < self.tolerance < 1, "race.tolerance", self.tolerance, "in (0, 1)")
         if self.patience < self.factor:
             raise SettingsError(
                 f"patience is {self.patience}, less than factor ({self.factor}): no race could be decided",
@@ -102,10 +93,8 @@ class NetworkSettings:
     residual: Residual = "halves"
 
     def __post_init__(self) -> None:
-        _one_of("network.residual", self.residual, get_args(Residual))
         for name in ("width", "depth"):
-            if getattr(self, name) < 1:
-                raise SettingsError(f"{name} is {getattr(self, name)}; it must be at least 1", key=f"network.{name}")
+            require(getattr(self, name) >= 1, f"network.{name}", getattr(self, name), "at least 1")
 
     def described(self) -> dict[str, Any]:
         """No weights are trained, which run keys and shapes of stacks name since there was a choice."""
@@ -126,10 +115,8 @@ class RateSettings:
 
     def __post_init__(self) -> None:
         for one in fields(self):
-            if not getattr(self, one.name) > 0:
-                raise SettingsError(
-                    f"the rate of {one.name} is {getattr(self, one.name)}; it must be positive", key=f"rates.{one.name}"
-                )
+            rate = getattr(self, one.name)
+            require(rate > 0, f"rates.{one.name}", rate, "positive")
 
     def of(self, method: str) -> float:
         """The rate of a method that has one."""
@@ -164,10 +151,8 @@ class HeatSettings:
     spread: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.held < FEWEST:
-            raise SettingsError(f"held is {self.held}; it must be from 1 to {FEWEST - 1}", key="heat.held")
-        if self.spread < 0:
-            raise SettingsError(f"spread is {self.spread}; it must be 0 or more", key="heat.spread")
+        require(1 <= self.held < FEWEST, "heat.held", self.held, f"from 1 to {FEWEST - 1}")
+        require(self.spread >= 0, "heat.spread", self.spread, "0 or more")
 
 
 @dataclass(frozen=True)
@@ -180,10 +165,8 @@ class OscillatorSettings:
     spread: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.arc <= 2 * math.pi:
-            raise SettingsError(f"arc is {self.arc}; it must be in (0, {2 * math.pi:.4f}]", key="oscillators.arc")
-        if self.spread < 0:
-            raise SettingsError(f"spread is {self.spread}; it must be 0 or more", key="oscillators.spread")
+        require(0 < self.arc <= 2 * math.pi, "oscillators.arc", self.arc, f"in (0, {2 * math.pi:.4f}]")
+        require(self.spread >= 0, "oscillators.spread", self.spread, "0 or more")
 
 
 @dataclass(frozen=True)
@@ -194,8 +177,7 @@ class DiagramSettings:
     deaths: float = 0.5
 
     def __post_init__(self) -> None:
-        if not self.deaths > 0:
-            raise SettingsError(f"deaths is {self.deaths}; it must be above 0", key="diagram.deaths")
+        require(self.deaths > 0, "diagram.deaths", self.deaths, "above 0")
 
 
 @dataclass(frozen=True)
@@ -218,8 +200,3 @@ class HomologySettings(ReparametrizationSettings):
 
     network: NetworkSettings = field(default_factory=lambda: NetworkSettings(width=PLANE))
     diagram: DiagramSettings = field(default_factory=DiagramSettings)
-
-
-def _one_of(key: str, given: str, allowed: tuple[str, ...]) -> None:
-    if given not in allowed:
-        raise SettingsError(f"{key} is {given!r}", key=key, given=str(given), allowed=allowed)

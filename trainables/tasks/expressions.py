@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from trainables.base import Mix, SettingsError
-from trainables.contract.settings import described_fields
+from trainables.contract.settings import described_fields, require
 from trainables.contract.tables import Integers
+from trainables.tasks.datasets import Dataset
 from trainables.tasks.held_out_tuples import RAREST_HELD_OUT, multiset_count
 from trainables.tasks.texts import make_dataset
 from trainables.tasks.trees import Function
 from trainables.tasks.vocabulary import ExpressionVocabulary
-from trainables.transformer.text_task import Alphabet, Dataset, TextTask
 
 MOST_ARGUMENTS = 32
 DEEPEST = 64
@@ -37,7 +37,7 @@ TABLE_ENTRIES = 2_000_000
 
 
 @dataclass(frozen=True)
-class ExpressionTask(TextTask):
+class ExpressionTask(ABC):
     """Expressions of operations on values, of which there are ``value_count``. Two equal objects, a mix and a seed give
     the same data.
 
@@ -62,7 +62,10 @@ class ExpressionTask(TextTask):
     Raises :class:`SettingsError` with the key ``task.<field>``.
     """
 
+    kind: ClassVar[str]
+    """The short name of its family: datasets on disk begin with it."""
     generator_version: ClassVar[int] = 2
+    """Raise it whenever the same settings, mix and seed give other data."""
     value_word: ClassVar[str]
     """A word for a value: number, element."""
     values_setting: ClassVar[str]
@@ -78,17 +81,21 @@ class ExpressionTask(TextTask):
     test_examples: int = 2000
 
     def __post_init__(self) -> None:
-        check_whole("depth", self.depth, 1, DEEPEST)
-        check_whole("max_arguments", self.max_arguments, 2, MOST_ARGUMENTS)
-        _check_within("nesting", self.nesting, 0.0, 1.0)
-        _check_within("held_out_fraction", self.held_out_fraction, *HELD_OUT_RANGE)
-        check_word("held_out", self.held_out, ("ordered", "unordered"))
-        if self.train_examples is not None:
-            check_whole("train_examples", self.train_examples, 1, MOST_EXAMPLES)
-        check_whole("validation_examples", self.validation_examples, 1, MOST_EXAMPLES)
-        check_whole("test_examples", self.test_examples, 1, MOST_EXAMPLES)
+        self._require("depth", 1 <= self.depth <= DEEPEST, f"at least 1 and at most {DEEPEST}")
+        arguments = f"at least 2 and at most {MOST_ARGUMENTS}"
+        self._require("max_arguments", 2 <= self.max_arguments <= MOST_ARGUMENTS, arguments)
+        self._require("nesting", 0 <= self.nesting <= 1, "from 0 to 1")
+        least, most = HELD_OUT_RANGE
+        self._require("held_out_fraction", least <= self.held_out_fraction <= most, f"from {least:g} to {most:g}")
+        for name in ("train_examples", "validation_examples", "test_examples"):
+            count = getattr(self, name)
+            fits = count is None or 1 <= count <= MOST_EXAMPLES
+            self._require(name, fits, f"at least 1 and at most {MOST_EXAMPLES}")
         self._check_length()
         self._check_held_out()
+
+    def _require(self, name: str, holds: bool, rule: str) -> None:
+        require(holds, f"task.{name}", getattr(self, name), rule)
 
     @property
     @abstractmethod
@@ -188,6 +195,14 @@ class ExpressionTask(TextTask):
             )
 
     @abstractmethod
+    def tasks(self) -> tuple[str, ...]:
+        """The names a mix may hold."""
+
+    @abstractmethod
+    def subject(self) -> str:
+        """Subject of learning, in a few words (``modulus 6``)."""
+
+    @abstractmethod
     def vocabulary(self) -> ExpressionVocabulary:
         """The tokens of its texts, whatever the mix."""
 
@@ -220,34 +235,30 @@ class ExpressionTask(TextTask):
         return True
 
     def check_mix(self, mix: Mix) -> None:
+        """Raise :class:`SettingsError` (key ``mixes``) for a task that does not exist or cannot be asked."""
         for task in mix.tasks:
             if task not in self.tasks():
                 raise SettingsError(
                     f"there is no operation {task!r}", key="mixes", given=task, allowed=tuple(self.tasks())
                 )
 
-    def texts(self) -> str:
-        return f"expressions of depth {self.depth} with up to {self.max_arguments} arguments"
-
-    def words(self) -> tuple[str, ...]:
-        return self.vocabulary().words
-
-    def alphabet(self) -> Alphabet:
-        vocabulary = self.vocabulary()
-        return Alphabet(len(vocabulary), vocabulary.items, vocabulary.eos, vocabulary.equals)
-
     def stackable(self) -> Any:
+        """Part of the task that runs of one stack share, as a plain value: everything that decides the tokens."""
         return self.value_count
 
     def with_examples(self, factor: float) -> Self:
+        """The task with ``factor`` (positive) times the training examples."""
         if factor == 1:
             return self
         return replace(self, train_examples=max(1, round(self.training_examples * factor)))
 
     def make_dataset(self, mix: Mix, seed: int) -> Dataset:
+        """Data for a run of this mix and data seed (>= 0), a pure function of the three. Raises
+        :class:`SettingsError` where these settings cannot give the data."""
         return make_dataset(self, mix, seed)
 
     def warnings(self) -> list[str]:
+        """Warnings about these settings, a sentence each, before anything is paid for."""
         said = []
         count = self.held_out_tuples
         if count < FEW_HELD_OUT:
@@ -264,33 +275,3 @@ class ExpressionTask(TextTask):
                 "(task.held_out=unordered closes it)."
             )
         return said
-
-
-def check_whole(name: str, value: object, least: int, most: int | None = None) -> None:
-    """Raise :class:`SettingsError` unless the value of ``task.<name>`` is an int in [least, most]."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= least and (most is None or value <= most):
-        return
-    allowed = f"a whole number of at least {least}" + ("" if most is None else f" and at most {most}")
-    raise SettingsError(f"task.{name} is {value!r}; it must be {allowed}", key=f"task.{name}", given=str(value))
-
-
-def check_word(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    """Raise :class:`SettingsError` unless the value of ``task.<name>`` is one of the words ``allowed``."""
-    if value not in allowed:
-        raise SettingsError(
-            f"task.{name} is {value!r}; it must be {' or '.join(map(repr, allowed))}",
-            key=f"task.{name}",
-            given=str(value),
-            allowed=allowed,
-        )
-
-
-def _check_within(name: str, value: object, least: float, most: float) -> None:
-    """Raise unless ``value`` is a number in [least, most]."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most:
-        return
-    raise SettingsError(
-        f"task.{name} is {value!r}; it must be a number from {least:g} to {most:g}",
-        key=f"task.{name}",
-        given=str(value),
-    )

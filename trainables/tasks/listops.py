@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from trainables.base import SettingsError, Words
 from trainables.contract.settings import ADDED_LATER
-from trainables.tasks.expressions import ExpressionTask, check_whole
+from trainables.tasks.expressions import ExpressionTask
 from trainables.tasks.operations import FIRST_OPERATIONS, OPERATIONS, build_function
 from trainables.tasks.trees import Function
 from trainables.tasks.vocabulary import ExpressionVocabulary
@@ -49,7 +49,7 @@ class TaskSettings(ExpressionTask):
     operations: tuple[str, ...] = field(default=FIRST_OPERATIONS, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
-        check_whole("modulus", self.modulus, 2, LARGEST_MODULUS)
+        self._require("modulus", 2 <= self.modulus <= LARGEST_MODULUS, f"at least 2 and at most {LARGEST_MODULUS}")
         for name in self.operations:
             if name not in OPERATIONS:
                 raise SettingsError(

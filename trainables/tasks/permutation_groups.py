@@ -4,8 +4,9 @@ The points are 0..d-1; a permutation is written as its images, ``[1 0 2]`` being
 taken from the left: in ``a b`` the factor ``a`` acts first, (a b)(i) = b(a(i)), which is sympy's convention too.
 
 An operation is a function of the product of its arguments: ``product`` itself, or a part of what is known of it (the
-auxiliary operations on sub-blocks of arXiv 2505.18369). To add one, add its entry at the end of ``OPERATIONS``. What
-an operation comes to is a code (:class:`Codes`).
+auxiliary operations on sub-blocks of arXiv 2505.18369). To add one, add its name at the end of ``OPERATIONS`` and its
+codes. What an operation comes to is a code: first the N elements themselves, then the d points, then even and odd, then
+the orders that elements have, ascending.
 
 Shapes: N elements, d points.
 """
@@ -15,9 +16,8 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,11 @@ Integers = NDArray[np.int64]
 
 LARGEST_ORDER = 1_000
 """A product table of N x N numbers is kept; S6 has 720 elements, S7 5040."""
+OPERATIONS = ("product", "image", "sign", "order", "coset")
+"""All operations by the name they have in a mix, in the order of their tokens."""
+GIVE_ELEMENTS = ("product", "coset")
+"""Those that come to an element again."""
+SIGNS = ("+", "-")
 FORMS = (
     "S<n> (all permutations of n points), A<n> (the even ones), C<n> (the rotations of n points) or D<n> (the 2n "
     "symmetries of a polygon with n corners, n at least 3)"
@@ -58,9 +63,40 @@ class Group:
         """d."""
         return int(self.images.shape[1])
 
-    def cycles(self) -> list[list[int]]:
-        """The lengths of each element's cycles, fixed points included."""
-        return [_cycle_lengths(row) for row in self.images.tolist()]
+    @cached_property
+    def orders(self) -> Integers:
+        """The order of each element, [N]."""
+        every = np.arange(self.order)
+        orders, power = np.ones_like(every), every
+        while (left := power != 0).any():
+            orders[left] += 1
+            power = np.where(left, self.table[power, every], 0)
+        return orders
+
+    @property
+    def known_orders(self) -> Integers:
+        """The orders that elements have, ascending."""
+        return np.unique(self.orders)
+
+    def codes(self, operation: str, point: int, subgroup: Integers | None) -> Integers | None:
+        """Code of what an operation says of each product, [N]; None if it needs a subgroup and none is named.
+
+        ``point`` is the one whose image is asked for, ``subgroup`` the elements whose left cosets are: x H goes by its
+        first element.
+        """
+        points, signs = self.order, self.order + self.points
+        match operation:
+            case "product":
+                return np.arange(self.order)
+            case "image":
+                return points + self.images[:, point]
+            case "sign":
+                return signs + is_odd(self.images)
+            case "order":
+                return signs + len(SIGNS) + np.searchsorted(self.known_orders, self.orders)
+            case "coset":
+                return None if subgroup is None else self.table[:, subgroup].min(axis=1)
+        raise KeyError(operation)
 
     def subgroup(self, name: str) -> Integers:
         """The elements, ascending, of a named subgroup on the first points; the other points stay where they are.
@@ -124,25 +160,16 @@ def _elements(kind: str, points: int) -> Integers:
         rotations = (corners + corners[:, None]) % points
         return rotations if kind == "C" else np.concatenate([rotations, rotations[:, ::-1]])
     every = np.array(list(itertools.permutations(range(points))), dtype=np.int64)
-    return every if kind == "S" else every[[is_even(_cycle_lengths(row)) for row in every.tolist()]]
+    return every if kind == "S" else every[~is_odd(every)]
 
 
-def is_even(cycle_lengths: Iterable[int]) -> bool:
-    """True if a permutation with such cycles is a product of an even number of transpositions."""
-    return sum(length - 1 for length in cycle_lengths) % 2 == 0
-
-
-def _cycle_lengths(images: list[int]) -> list[int]:
-    lengths, seen = [], [False] * len(images)
-    for point in range(len(images)):
-        length = 0
-        while not seen[point]:
-            seen[point] = True
-            point = images[point]
-            length += 1
-        if length:
-            lengths.append(length)
-    return lengths
+def is_odd(images: Integers) -> NDArray[np.bool_]:
+    """True for each permutation [N, d] that is a product of an odd number of transpositions: by its inversions."""
+    inversions = np.zeros(len(images), dtype=np.int64)
+    for place in range(images.shape[1]):
+        inversions += (images[:, place + 1 :] < images[:, place, None]).sum(axis=1)
+    odd: NDArray[np.bool_] = inversions % 2 == 1
+    return odd
 
 
 def _product_table(images: Integers) -> Integers:
@@ -158,84 +185,9 @@ def _product_table(images: Integers) -> Integers:
     return table
 
 
-SIGNS = ("+", "-")
-
-
-class Codes:
-    """Numbers for everything that can be said of a group's elements: first the N elements themselves, then the d
-    points, then even and odd, then the orders that elements have, ascending."""
-
-    def __init__(self, group: Group) -> None:
-        self._cycles = group.cycles()
-        of_elements = np.array([math.lcm(*lengths) for lengths in self._cycles], dtype=np.int64)
-        self.orders: Integers = np.unique(of_elements)
-        self.point = group.order
-        """The code of point 0."""
-        self.sign = self.point + group.points
-        """The code of "even"; that of "odd" is the next."""
-        self.first_order = self.sign + len(SIGNS)
-        self.count = self.first_order + len(self.orders)
-        self.of_order: Integers = self.first_order + np.searchsorted(self.orders, of_elements)
-        """The code of each element's order, [N]."""
-        self.of_sign: Integers = self.sign + np.array([not is_even(lengths) for lengths in self._cycles])
-        """The code of each element's sign, [N]."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """Subjects of the auxiliary operations: the point whose image is asked for, and the elements, ascending, of the
-    subgroup whose cosets are; None where none is named."""
-
-    point: int
-    subgroup: Integers | None
-
-
-@dataclass(frozen=True)
-class Operation:
-    """An operation: ``codes(group, codes, asked)`` gives what it says of each product, [N], None where it needs a
-    subgroup and none is named. ``gives_elements``: what it comes to is an element again."""
-
-    name: str
-    codes: Callable[[Group, Codes, Asked], Integers | None]
-    gives_elements: bool
-
-
-def _coset(group: Group, codes: Codes, asked: Asked) -> Integers | None:
-    """The first element of the left coset x H: which of them the product lies in."""
-    return None if asked.subgroup is None else group.table[:, asked.subgroup].min(axis=1)
-
-
-OPERATIONS: dict[str, Operation] = {
-    operation.name: operation
-    for operation in (
-        Operation("product", lambda group, codes, asked: np.arange(group.order), gives_elements=True),
-        Operation("image", lambda group, codes, asked: codes.point + group.images[:, asked.point], False),
-        Operation("sign", lambda group, codes, asked: codes.of_sign, gives_elements=False),
-        Operation("order", lambda group, codes, asked: codes.of_order, gives_elements=False),
-        Operation("coset", _coset, gives_elements=True),
-    )
-}
-"""All operations by the name they have in a mix, in the order of their tokens."""
-
-
 def product(group: Group, arguments: Integers) -> Integers:
     """The products [...] of elements [..., k], the first acting first."""
     value = arguments[..., 0]
     for place in range(1, arguments.shape[-1]):
         value = group.table[value, arguments[..., place]]
     return value
-
-
-def ignores_order(group: Group, codes: Integers, arguments: int) -> bool:
-    """True if an operation that says ``codes`` [N] of a product says the same of its factors in any order, for every
-    number of factors from 2 to ``arguments``.
-
-    Of two factors a b becomes b a. With a third, any product x can become x k for any commutator k = [a, b] (those of c
-    in a b c and b a c; commutators are closed under conjugation), and swapping neighbours gives every order.
-    """
-    table = group.table
-    if arguments == 2:
-        return bool((codes[table] == codes[table.T]).all())
-    inverse = np.argmin(table, axis=1)  # The identity is element 0.
-    commutators = np.unique(table[inverse[table.T], table])
-    return all(bool((codes[table[:, element]] == codes).all()) for element in commutators)

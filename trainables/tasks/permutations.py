@@ -10,14 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from trainables.base import Mix, SettingsError, Words
-from trainables.tasks.expressions import ExpressionTask, check_whole
+from trainables.tasks.expressions import ExpressionTask
 from trainables.tasks.permutation_groups import (
+    GIVE_ELEMENTS,
     OPERATIONS,
     SIGNS,
-    Asked,
-    Codes,
     Group,
-    ignores_order,
     named_group,
     product,
 )
@@ -33,8 +31,8 @@ class Vocabulary(ExpressionVocabulary):
     def __init__(self, group: Group) -> None:
         elements = [f"[{' '.join(map(str, row))}]" for row in group.images.tolist()]
         points = map(str, range(group.points))
-        orders = (f"#{order}" for order in Codes(group).orders.tolist())
-        super().__init__(elements, tuple(OPERATIONS), (*points, *SIGNS, *orders))
+        orders = (f"#{order}" for order in group.known_orders.tolist())
+        super().__init__(elements, OPERATIONS, (*points, *SIGNS, *orders))
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ class TaskSettings(ExpressionTask):
 
     def __post_init__(self) -> None:
         group = named_group(self.group)
-        check_whole("point", self.point, 0, group.points - 1)
+        self._require("point", 0 <= self.point < group.points, f"at least 0 and at most {group.points - 1}")
         if self.subgroup is not None:
             group.subgroup(self.subgroup)
         super().__post_init__()
@@ -88,7 +86,7 @@ class TaskSettings(ExpressionTask):
         return self.group.startswith("C")
 
     def tasks(self) -> tuple[str, ...]:
-        return tuple(OPERATIONS)
+        return OPERATIONS
 
     def check_mix(self, mix: Mix) -> None:
         super().check_mix(mix)
@@ -127,27 +125,21 @@ class TaskSettings(ExpressionTask):
         return lambda arguments: codes[product(group, arguments)]
 
     def gives_values(self, operation: str) -> bool:
-        return OPERATIONS[operation].gives_elements
+        return operation in GIVE_ELEMENTS
 
     def blind(self) -> tuple[str, ...]:
-        group = named_group(self.group)
-        said = {name: self._codes(name) for name in OPERATIONS}
-        return tuple(
-            name
-            for name, codes in said.items()
-            if codes is not None and len(np.unique(codes)) > 1 and ignores_order(group, codes, self.max_arguments)
-        )
+        """Those that say the same of a thousand random products and of the same factors in another order."""
+        group, rng = named_group(self.group), np.random.default_rng(0)
+        factors = rng.integers(group.order, size=(1000, self.max_arguments))
+        one, other = product(group, factors), product(group, rng.permuted(factors, axis=1))
+        said = {name: codes for name in OPERATIONS if (codes := self._codes(name)) is not None}
+        return tuple(name for name, codes in said.items() if np.ptp(codes) and (codes[one] == codes[other]).all())
 
     def _codes(self, operation: str) -> Integers | None:
         """Codes of an operation for each product, [N]; None if it needs a subgroup that is not named."""
         group = named_group(self.group)
         subgroup = None if self.subgroup is None else group.subgroup(self.subgroup)
-        return OPERATIONS[operation].codes(group, _all_codes(group), Asked(self.point, subgroup))
-
-
-@lru_cache
-def _all_codes(group: Group) -> Codes:
-    return Codes(group)
+        return group.codes(operation, self.point, subgroup)
 
 
 @lru_cache

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from trainables.base import Mix, SettingsError
 from trainables.tasks import stream
+from trainables.tasks.datasets import Dataset, Examples, digest
 from trainables.tasks.held_out_tuples import RAREST_HELD_OUT, HeldOut, Part
 from trainables.tasks.trees import Draw, Trees, count_operations, evaluate, flat, grow, part_of, select
 from trainables.tasks.vocabulary import ExpressionVocabulary, Tokens
-from trainables.transformer.text_task import Dataset, Examples, digest
 
 if TYPE_CHECKING:
     from trainables.tasks.expressions import ExpressionTask

@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from trainables.base import Parameters, SettingsError
+from trainables.base import Parameters
 from trainables.contract.arms import ALL
-from trainables.contract.settings import ADDED_LATER, described_fields
+from trainables.contract.settings import ADDED_LATER, described_fields, require
 from trainables.transformer.initialisation import EMBEDDINGS, HEAD, InitSettings
 
 if TYPE_CHECKING:
@@ -61,15 +61,7 @@ class ModelSettings:
     def __post_init__(self) -> None:
         for name, most in MOST.items():
             given = getattr(self, name)
-            if not 1 <= given <= most:
-                raise SettingsError(f"{name} is {given}; it must be at least 1 and at most {most}", key=f"model.{name}")
-        if self.activation not in ("relu", "gelu"):
-            raise SettingsError(
-                f"activation is {self.activation!r}",
-                key="model.activation",
-                given=self.activation,
-                allowed=("relu", "gelu"),
-            )
+            require(1 <= given <= most, f"model.{name}", given, f"at least 1 and at most {most}")
 
     @property
     def additions(self) -> int:
@@ -78,7 +70,7 @@ class ModelSettings:
 
     def stackable(self) -> dict[str, Any]:
         """Settings that runs of one stack share: all but the scale of the first weights."""
-        return described_fields(self) | {"init": self.init.kind == "mup" and self.init.described()["base_width"]}
+        return described_fields(self) | {"init": False}
 
     def described(self) -> dict[str, Any]:
         """Everything that changes the mathematics, for run keys.

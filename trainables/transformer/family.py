@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError
 from trainables.contract.settings import described_fields
 from trainables.contract.tables import Integers
+from trainables.tasks.datasets import Dataset, load_dataset
+from trainables.tasks.expressions import ExpressionTask
 from trainables.transformer.architecture import (
     PARTS,
     ModelSettings,
@@ -25,7 +27,6 @@ from trainables.transformer.architecture import (
 )
 from trainables.transformer.initialisation import scale_warning
 from trainables.transformer.optimizer import TrainingSettings
-from trainables.transformer.text_task import Dataset, TextTask, load_dataset
 
 if TYPE_CHECKING:
     from trainables.transformer.generation import TrainedTransformer
@@ -45,7 +46,7 @@ class TransformerSettings:
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
 
-    task: TextTask
+    task: ExpressionTask
     model: ModelSettings = field(default_factory=ModelSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
 
@@ -53,8 +54,8 @@ class TransformerSettings:
         needed = self.task.longest_text
         if self.model.block < needed:
             raise SettingsError(
-                f"model.block is {self.model.block}, but {self.task.texts()} are up to {needed} tokens long; give at "
-                f"least {needed}",
+                f"model.block is {self.model.block}, but expressions of depth {self.task.depth} with up to "
+                f"{self.task.max_arguments} arguments are up to {needed} tokens long; give at least {needed}",
                 key="model.block",
                 given=str(self.model.block),
             )
@@ -164,7 +165,7 @@ class TransformerFamily(Family):
             frozen = frozenset(named(names, run.frozen))
             dataset = data[run.mix, run.seed]
             jobs.append(Job(self.key(run), run, settings.model, settings.training, dataset, taken, frozen))
-        return TransformerLearner(jobs, self.settings.task.alphabet(), device)
+        return TransformerLearner(jobs, self.settings.task.vocabulary(), device)
 
     def load(self, run: RunConfig, weights: Mapping[str, NDArray[Any]]) -> TrainedTransformer:
         """The transformer, which gives logits for token ids."""
@@ -178,4 +179,4 @@ class TransformerFamily(Family):
 
     @property
     def _vocabulary_size(self) -> int:
-        return self.settings.task.alphabet().size
+        return len(self.settings.task.vocabulary())

@@ -20,9 +20,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from trainables.tasks.datasets import Examples
+from trainables.tasks.vocabulary import ExpressionVocabulary
 from trainables.transformer.architecture import ModelSettings, parameter_shapes
 from trainables.transformer.model import forward
-from trainables.transformer.text_task import Examples
 
 Forward = Callable[[Tensor], Tensor]
 """``tokens [S, M, T] -> logits [S, M, T, V]``: every model of the stack on its own expressions."""
@@ -46,18 +47,18 @@ class _Texts:
 
 
 def accuracies(
-    forward: Forward, questions: Sequence[Sequence[Examples]], *, eos: int, equals: int, device: torch.device
+    forward: Forward, questions: Sequence[Sequence[Examples]], vocabulary: ExpressionVocabulary, device: torch.device
 ) -> list[list[float]]:
     """The share of right answers of every model of the stack on each of its sets of expressions.
 
     ``questions[s]`` are the sets of stack row s; rows may have different numbers of them. An expression is right when
     '=', its answer and the first ``<eos>`` end its text; one still going at the longest solution's length is wrong.
     """
-    texts = _lay_out(questions, eos, device)
+    texts = _lay_out(questions, vocabulary.eos, device)
     while not bool(texts.done.all()):
-        _extend(forward, texts, eos)
+        _extend(forward, texts, vocabulary.eos)
     written_SMW = texts.tokens.cpu().numpy()
-    return [_score(written_SMW[row], sets, eos=eos, equals=equals) for row, sets in enumerate(questions)]
+    return [_score(written_SMW[row], sets, vocabulary) for row, sets in enumerate(questions)]
 
 
 def _lay_out(questions: Sequence[Sequence[Examples]], eos: int, device: torch.device) -> _Texts:
@@ -105,15 +106,15 @@ def _extend(forward: Forward, texts: _Texts, eos: int) -> None:
     texts.done.scatter_(1, chosen_SK, done_SK)
 
 
-def _score(text_MW: NDArray[np.int64], sets: Sequence[Examples], *, eos: int, equals: int) -> list[float]:
+def _score(text_MW: NDArray[np.int64], sets: Sequence[Examples], vocabulary: ExpressionVocabulary) -> list[float]:
     """The accuracy on each set of one row's texts."""
     shares, first = [], 0
     for one in sets:
         count = len(one.answers)
         written = text_MW[first : first + count]
-        ends = (written == eos) & (np.arange(written.shape[1]) >= one.prompt_lengths[:, None])
+        ends = (written == vocabulary.eos) & (np.arange(written.shape[1]) >= one.prompt_lengths[:, None])
         end = np.where(ends.any(axis=1), ends.argmax(axis=1), 0)
-        shares.append(float(_end_alike(written, end, one, equals).mean()))
+        shares.append(float(_end_alike(written, end, one, vocabulary.equals).mean()))
         first += count
     return shares
 

@@ -1,9 +1,9 @@
-"""First weights, and the learning rate each tensor gets for them.
+"""First weights.
 
 With widths of 4 to 256 the scale matters: N(0, 0.02), which large models use, is ten times too small at width 16, and
 what is then measured is the time it takes to leave the first plateau rather than what a width can hold.
 
-Needs no torch: model.py draws the numbers, optimizer.py applies the learning rates.
+Needs no torch: model.py draws the numbers.
 """
 
 from __future__ import annotations
@@ -11,25 +11,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainables.base import SettingsError
-
-Kind = Literal["normal", "scaled", "mup"]
+from trainables.contract.settings import SettingsError, require
 
 DEFAULT_STD = 0.02
 DEFAULT_GAIN = 1.0
-DEFAULT_BASE_WIDTH = 16
 FAR = 3.0
 """Weights this many times smaller or larger than 1/sqrt(n_embed) are worth a warning."""
 EMBEDDINGS = ("token", "position")
 HEAD = "head"
 INTO_STREAM = ("attention_out", "feed_forward_out")
-OWNERS: dict[str, tuple[Kind, ...]] = {"std": ("normal",), "gain": ("scaled", "mup"), "base_width": ("mup",)}
-"""Kinds that a number belongs to."""
+OWNERS = {"std": "normal", "gain": "scaled"}
+"""The kind that a number belongs to."""
 
 
 @dataclass(frozen=True)
@@ -44,40 +41,26 @@ class InitSettings:
     the number of times a block adds to the stream (GPT-2). Token and position embeddings N(0, ``gain`` /
     sqrt(n_embed)), as in Vaswani et al. (2017): of length about ``gain``, so that branches can soon outweigh them.
 
-    ``mup``: as ``scaled`` at n_embed ``base_width``, and from there to other widths by the rules of Yang et al. (2022,
-    Tensor Programs V, table 8, Adam), so that one learning rate serves all: embeddings keep their scale, the head's
-    falls with its fan-in and not with the root of it, and the learning rate of matrices and head is the given one times
-    ``base_width`` / n_embed. Attention scores keep 1/sqrt(head width).
-
-    ``std`` belongs to ``normal``, ``gain`` to the other two, ``base_width`` to ``mup``; None stands for 0.02,
-    1 and 16. Raises :class:`SettingsError` with the key ``model.init.<field>``.
+    None stands for a ``std`` of 0.02, a ``gain`` of 1. Raises :class:`SettingsError` with the key
+    ``model.init.<field>``.
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
 
-    kind: Kind = "normal"
-    """``normal``: N(0, ``std``) for every matrix and embedding; ``scaled``: by fan-in; ``mup``: learning rates by
-    tensor too."""
+    kind: Literal["normal", "scaled"] = "normal"
+    """``normal``: N(0, ``std``) for every matrix and embedding; ``scaled``: by fan-in."""
     std: float | None = None
     gain: float | None = None
-    base_width: int | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
-            raise SettingsError(
-                f"kind is {self.kind!r}", key="model.init.kind", given=str(self.kind), allowed=get_args(Kind)
-            )
-        for name, kinds in OWNERS.items():
+        for name, kind in OWNERS.items():
             value = getattr(self, name)
-            if value is None:
-                continue
-            if self.kind not in kinds:
-                raise SettingsError(
-                    f"{name} means nothing to kind {self.kind!r}; it belongs to {' and '.join(kinds)}",
-                    key=f"model.init.{name}",
-                )
-            if not 0 < value < math.inf:
-                raise SettingsError(f"{name} is {value}; it must be positive", key=f"model.init.{name}")
+            if value is not None:
+                if self.kind != kind:
+                    raise SettingsError(
+                        f"{name} means nothing to kind {self.kind!r}; it belongs to {kind}", key=f"model.init.{name}"
+                    )
+                require(0 < value < math.inf, f"model.init.{name}", value, "positive")
 
     @property
     def scale(self) -> float:
@@ -91,31 +74,14 @@ class InitSettings:
         is the number of times the model adds to its residual stream."""
         if self.kind == "normal":
             return self.scale
-        base = self._base_width
         if name in EMBEDDINGS:
-            return self.scale / math.sqrt(base if self.kind == "mup" else shape[1])
-        fan_in = shape[0]
-        if name == HEAD and self.kind == "mup":
-            return self.scale * math.sqrt(base) / fan_in
+            return self.scale / math.sqrt(shape[1])
         into_stream = name.rpartition(".")[2] in INTO_STREAM
-        return self.scale / math.sqrt(fan_in * (additions if into_stream else 1))
-
-    def rate(self, name: str, n_embed: int) -> float:
-        """Factor of the learning rate of the parameter ``name`` in a model of this width."""
-        if self.kind != "mup" or name in EMBEDDINGS or name.endswith(("norm", "bias")):
-            return 1.0
-        return self._base_width / n_embed
-
-    @property
-    def _base_width(self) -> int:
-        return DEFAULT_BASE_WIDTH if self.base_width is None else self.base_width
+        return self.scale / math.sqrt(shape[0] * (additions if into_stream else 1))
 
     def described(self) -> dict[str, Any]:
         """Everything that changes the mathematics, with defaults written out: equal for equal initialisations."""
-        own: dict[str, Any] = {"kind": self.kind, "std" if self.kind == "normal" else "gain": self.scale}
-        if self.kind == "mup":
-            own["base_width"] = self._base_width
-        return own
+        return {"kind": self.kind, "std" if self.kind == "normal" else "gain": self.scale}
 
 
 def scale_warning(init: InitSettings, sizes: Sequence[int]) -> str:

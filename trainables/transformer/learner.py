@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from trainables.base import Evaluation, Learner, Outcome, Report, RunConfig, Status
 from trainables.checkpoints import computing_s, read_checkpoint, write_checkpoint
+from trainables.tasks.datasets import Dataset, Examples
+from trainables.tasks.vocabulary import ExpressionVocabulary
 from trainables.transformer.architecture import Layout, ModelSettings, layout
 from trainables.transformer.generation import accuracies
 from trainables.transformer.initialisation import resized
 from trainables.transformer.model import initialise
 from trainables.transformer.optimizer import SOLVED, SOLVED_EVALUATIONS, TrainingSettings
 from trainables.transformer.stack import StackState, StackTrainer
-from trainables.transformer.text_task import Alphabet, Dataset, Examples
 from trainables.transformer.training_windows import WindowSampler
 
 CHECKPOINT = "stack.safetensors"
@@ -69,12 +70,12 @@ class TransformerLearner(Learner):
     what decays, loss, precision); mix, seed, first weights, learning rates and weight decay are each run's own.
     """
 
-    def __init__(self, jobs: Sequence[Job], alphabet: Alphabet, device: str) -> None:
+    def __init__(self, jobs: Sequence[Job], vocabulary: ExpressionVocabulary, device: str) -> None:
         self._jobs = tuple(jobs)
         self._model = jobs[0].model
-        self._alphabet = alphabet
+        self._vocabulary = vocabulary
         self._device = torch.device(device)
-        self._where: Layout = layout(self._model, jobs[0].config.size, alphabet.size)
+        self._where: Layout = layout(self._model, jobs[0].config.size, len(vocabulary))
         self._active = list(range(len(jobs)))
         self._progress = [_Progress() for _ in jobs]
         self._step = 0
@@ -187,9 +188,7 @@ class TransformerLearner(Learner):
         return [float(loss) for loss in losses]
 
     def _accuracies(self, questions: Sequence[Sequence[Examples]]) -> list[list[float]]:
-        return accuracies(
-            self._trainer.logits, questions, eos=self._alphabet.eos, equals=self._alphabet.equals, device=self._device
-        )
+        return accuracies(self._trainer.logits, questions, self._vocabulary, self._device)
 
     def _note(self, index: int, evaluation: Evaluation | None) -> None:
         if evaluation is not None:
@@ -243,7 +242,7 @@ class TransformerLearner(Learner):
 
     def _item_embeddings(self, index: int) -> dict[str, NDArray[Any]]:
         """The items' embeddings [n, C]."""
-        return {"embedding": self._weights(index)["token"][: self._alphabet.items]}
+        return {"embedding": self._weights(index)["token"][: self._vocabulary.items]}
 
     def _keep(self, indices: Sequence[int]) -> None:
         """Go on with these runs alone, in a smaller stack."""

@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainables.base import SettingsError
-from trainables.contract.settings import ADDED_LATER
+from trainables.contract.settings import ADDED_LATER, require
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,9 +25,6 @@ Loss = Literal["all", "answer"]
 Windows = Literal["anywhere", "expression"]
 Precision = Literal["float32", "tf32", "bf16"]
 Decay = Literal["matrices", "all"]
-
-CHOICES = {"schedule": Schedule, "loss": Loss, "windows": Windows, "precision": Precision, "decay": Decay}
-"""The settings that are one of a few words, with the words."""
 
 OUTSIDE_THE_GRADIENT = (
     "steps",
@@ -122,16 +118,9 @@ class TrainingSettings:
         self._require("beta1", 0 <= self.beta1 < 1, "in [0, 1)")
         self._require("beta2", 0 <= self.beta2 < 1, "in [0, 1)")
         self._require("clip", self.clip > 0, "positive")
-        for name, choices in CHOICES.items():
-            given = getattr(self, name)
-            if given not in get_args(choices):
-                raise SettingsError(
-                    f"{name} is {given!r}", key=f"training.{name}", given=str(given), allowed=get_args(choices)
-                )
 
     def _require(self, name: str, holds: bool, rule: str) -> None:
-        if not holds:
-            raise SettingsError(f"{name} is {getattr(self, name)}; it must be {rule}", key=f"training.{name}")
+        require(holds, f"training.{name}", getattr(self, name), rule)
 
     def learning_rates(self, first: int, last: int) -> NDArray[np.float64]:
         """The learning rate of steps ``first`` .. ``last - 1`` (0-based)."""
@@ -183,11 +172,9 @@ def adamw_step(
     settings: TrainingSettings,
     sizes_3S: Tensor,
     decayed_P: Tensor,
-    rates_P: Tensor | None = None,
 ) -> None:
     """One step in place. ``sizes_3S`` is the step's entry in :func:`step_sizes`; ``decayed_P`` is 1 where weight decay
-    applies and 0 elsewhere, for all runs or a row for each; ``rates_P`` multiplies the learning rate element by
-    element, decay included; ``gradient_SP`` is used up."""
+    applies and 0 elsewhere, for all runs or a row for each; ``gradient_SP`` is used up."""
     rate_S1, decay_S1, root_S1 = sizes_3S.unsqueeze(-1).unbind(0)
     norm_S = gradient_SP.norm(dim=1)
     gradient_SP.mul_((settings.clip / (norm_S + 1e-6)).clamp_(max=1.0).unsqueeze(1))
@@ -195,8 +182,5 @@ def adamw_step(
     state.second_SP.mul_(settings.beta2).addcmul_(gradient_SP, gradient_SP, value=1 - settings.beta2)
     denominator_SP = state.second_SP.sqrt().div_(root_S1).add_(EPSILON)
     step_SP = state.first_SP / denominator_SP * rate_S1
-    if rates_P is not None:
-        step_SP.mul_(rates_P)
-        decayed_P = decayed_P * rates_P
     parameters_SP.mul_(1 - decay_S1 * decayed_P)
     parameters_SP.sub_(step_SP)

@@ -108,7 +108,6 @@ class StackTrainer:
         self._compiled = can_compile(device) if compile_step is None else compile_step
         self._losses = compiled(stack_losses) if self._compiled else stack_losses
         self._decayed_P = _decayed(where, settings[0].decay).to(device)
-        self._rates_P = _rates(model, where, device)
         self._trained_SP = _trained(where, frozen, device)
         self._step = torch.zeros((), dtype=torch.int64, device=device)
         if self._compiled and len(self._settings) > 1:
@@ -163,15 +162,7 @@ class StackTrainer:
             gradient_SP.mul_(self._trained_SP)
             decayed = decayed * self._trained_SP
         state = self.state
-        adamw_step(
-            state.parameters_SP,
-            gradient_SP,
-            state.adam,
-            self._settings[0],
-            self._sizes_3S,
-            decayed,
-            self._rates_P,
-        )
+        adamw_step(state.parameters_SP, gradient_SP, state.adam, self._settings[0], self._sizes_3S, decayed)
         state.loss_S += loss_S
         self._step += 1
 
@@ -262,17 +253,6 @@ def _decayed(where: Layout, decay: Decay) -> Tensor:
     for name, view in where.views(mask).items():
         view.fill_(1.0 if decay == "all" or len(where.shapes[name]) > 1 else 0.0)
     return mask[0]
-
-
-def _rates(model: ModelSettings, where: Layout, device: torch.device) -> Tensor | None:
-    """Factor of each element's learning rate, [P]; None if all are 1."""
-    if model.init.kind != "mup":
-        return None
-    rates = torch.ones(1, where.width)
-    n_embed = where.shapes["final_norm"][0]
-    for name, view in where.views(rates).items():
-        view.fill_(model.init.rate(name, n_embed))
-    return rates[0].to(device)
 
 
 def _trained(where: Layout, frozen: Sequence[Collection[str]], device: torch.device) -> Tensor | None:

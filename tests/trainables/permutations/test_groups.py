@@ -1,55 +1,65 @@
-"""Groups against sympy's of the same names."""
+"""Groups and the operations on their elements against sympy's, and the settings that follow from them."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 from sympy.combinatorics import Permutation
 
-from tests.trainables.permutations.oracle import sympy_group, within
-from trainables.base import SettingsError
-from trainables.tasks.permutation_groups import named_group
+from tests.trainables.permutations.oracle import Oracle, sympy_group, within
+from trainables.base import Mix, SettingsError
+from trainables.tasks.permutation_groups import GIVE_ELEMENTS, OPERATIONS, named_group, product
+from trainables.tasks.permutations import Permutations, PermutationSettings, TaskSettings, Vocabulary
 
 NAMES = ("S2", "S3", "S4", "S5", "A3", "A4", "A5", "C2", "C6", "D3", "D4", "D5")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_elements_are_those_of_sympys_group(name: str) -> None:
+def test_elements_and_products_are_those_of_sympy(name: str) -> None:
     group, theirs = named_group(name), sympy_group(name)
     assert (group.order, group.points) == (theirs.order(), theirs.degree)
     rows = [tuple(row) for row in group.images.tolist()]
     assert set(rows) == {tuple(element.array_form) for element in theirs.elements}
     assert rows == sorted(rows), "lexicographic, each once"
     assert rows[0] == tuple(range(group.points)), "the identity is first"
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_products_are_those_of_sympy(name: str) -> None:
-    group = named_group(name)
-    pairs = np.random.default_rng(0).integers(group.order, size=(100, 2))
-    for first, second in pairs.tolist():
-        product = Permutation(group.images[first].tolist()) * Permutation(group.images[second].tolist())
-        assert group.images[group.table[first, second]].tolist() == product.array_form
+    for first, second in np.random.default_rng(0).integers(group.order, size=(100, 2)).tolist():
+        both = Permutation(group.images[first].tolist()) * Permutation(group.images[second].tolist())
+        assert group.images[group.table[first, second]].tolist() == both.array_form
 
 
 def test_the_first_factor_acts_first() -> None:
     """Swap 0 and 1, then 1 and 2: 0 goes to 1 and on to 2."""
     group = named_group("S3")
     place = {tuple(row): element for element, row in enumerate(group.images.tolist())}
-    product = group.table[place[1, 0, 2], place[0, 2, 1]]
-    assert group.images[product].tolist() == [2, 0, 1]
-    assert group.images[group.table[place[0, 2, 1], place[1, 0, 2]]].tolist() == [1, 2, 0]
+    assert group.images[group.table[place[1, 0, 2], place[0, 2, 1]]].tolist() == [2, 0, 1]
 
 
 @pytest.mark.parametrize(
-    ("name", "subgroup"),
-    [("S4", "A4"), ("S4", "D4"), ("S4", "S3"), ("S5", "C3"), ("S5", "A5"), ("A5", "A4"), ("D4", "C4")],
+    ("name", "subgroup"), [("S4", "A4"), ("S4", "D4"), ("S4", "S3"), ("S5", "C3"), ("A5", "A4"), ("D4", "C4")]
 )
 def test_subgroups_are_those_of_sympy(name: str, subgroup: str) -> None:
     group = named_group(name)
     found = {tuple(row) for row in group.images[group.subgroup(subgroup)].tolist()}
     assert found == {tuple(element.array_form) for element in within(sympy_group(subgroup), group.points)}
-    assert sympy_group(subgroup).order() == len(found)
+
+
+@pytest.mark.parametrize(("name", "subgroup"), [("S4", "D4"), ("A5", "A4"), ("D4", "C4"), ("C6", "C1")])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_operations_agree_with_sympy(name: str, subgroup: str, operation: str) -> None:
+    group = named_group(name)
+    point = group.points - 1
+    oracle = Oracle(group.points, point, within(sympy_group(subgroup), group.points))
+    words = Vocabulary(group).words
+    said = group.codes(operation, point, group.subgroup(subgroup))
+    assert said is not None
+    batch = np.random.default_rng(1).integers(group.order, size=(40, 4))
+    for factors, value in zip(batch, product(group, batch), strict=True):
+        theirs = [Permutation(group.images[factor].tolist()) for factor in factors]
+        assert words[said[value]] == oracle.value(operation, theirs)
+    if operation in GIVE_ELEMENTS:
+        assert said.max() < group.order
 
 
 @pytest.mark.parametrize("name", ["s3", "S", "S0", "D2", "Q8", "S3xC2", ""])
@@ -59,17 +69,48 @@ def test_names_of_no_group_are_refused_with_the_forms(name: str) -> None:
     assert (caught.value.key, caught.value.given) == ("task.group", name)
 
 
-@pytest.mark.parametrize(("name", "size"), [("C1", "1"), ("S7", "5040"), ("A7", "2520"), ("S900", "too many")])
-def test_groups_too_small_or_too_large_are_refused(name: str, size: str) -> None:
-    with pytest.raises(SettingsError, match=f"has {size} elements; it must have at least 2 and at most 1000"):
-        named_group(name)
+@pytest.mark.parametrize(
+    ("given", "key", "said"),
+    [
+        ({"group": "C1"}, "task.group", "has 1 elements; it must have at least 2 and at most 1000"),
+        ({"group": "S7"}, "task.group", "has 5040 elements"),
+        ({"group": "S900"}, "task.group", "has too many elements"),
+        ({"point": 3}, "task.point", "at least 0 and at most 2"),
+        ({"group": "A4", "subgroup": "S3"}, "task.subgroup", "'S3' is no subgroup of A4 on its points"),
+        ({"group": "C12", "subgroup": "S12"}, "task.subgroup", "no subgroup of C12"),
+        ({"subgroup": "three"}, "task.subgroup", "names no group"),
+        ({"max_arguments": 2}, "task.held_out_fraction", r"of 6\^2 tuples is 1; .*: raise .*, the order of task"),
+    ],
+)
+def test_refusals_name_their_key(given: dict[str, Any], key: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said) as caught:
+        TaskSettings(**given)
+    assert caught.value.key == key
 
 
 @pytest.mark.parametrize(
-    ("name", "subgroup"),
-    [("S4", "S5"), ("A4", "S3"), ("D4", "C3"), ("C12", "S12")],
+    ("settings", "mix", "said", "key"),
+    [
+        ({"group": "A4"}, "product+sign", "'sign' comes to the same for all elements of A4", "mixes"),
+        ({"group": "S3", "subgroup": "S3"}, "coset", "'coset' comes to the same", "mixes"),
+        ({}, "product+coset", "'coset' needs task.subgroup: the subgroup of S3", "task.subgroup"),
+    ],
 )
-def test_what_is_no_subgroup_is_refused(name: str, subgroup: str) -> None:
-    with pytest.raises(SettingsError, match=f"{subgroup!r} is no subgroup of {name} on its points") as caught:
-        named_group(name).subgroup(subgroup)
-    assert caught.value.key == "task.subgroup"
+def test_mixes_that_cannot_be_asked_are_refused(settings: dict[str, Any], mix: str, said: str, key: str) -> None:
+    with pytest.raises(SettingsError, match=said) as caught:
+        TaskSettings(**settings).check_mix(Mix.parse(mix))
+    assert caught.value.key == key
+
+
+def test_the_leak_of_other_orders_is_disclosed() -> None:
+    (said,) = TaskSettings(group="S4", subgroup="A4").warnings()
+    assert "arguments in another order" in said
+    assert TaskSettings(group="S4", subgroup="A4").blind() == ("sign", "coset")
+    assert TaskSettings(group="C12").blind() == ("product", "image", "sign", "order")
+    assert TaskSettings(group="S4", held_out="unordered").warnings() == []
+
+
+def test_rows_are_ordered_in_rotations_alone() -> None:
+    for group, ordered in (("C6", True), ("S3", False), ("D6", False)):
+        task = TaskSettings(group=group, held_out_fraction=0.2)
+        assert Permutations(PermutationSettings(task)).items_in_order() == ordered

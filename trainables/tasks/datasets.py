@@ -1,0 +1,160 @@
+"""The data of a run as arrays, made once and kept on disk.
+
+A dataset is a function of (task settings, mix, seed). It is written once and read by every run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load_file, save_file
+
+from trainables.contract.arms import Mix
+
+if TYPE_CHECKING:
+    from trainables.tasks.expressions import ExpressionTask
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Expressions with their worked solutions.
+
+    ``tokens`` [M, W] is the full text, padded with ``<eos>``; ``prompt_lengths`` [M] counts the tokens up to and
+    including the first '='; ``lengths`` [M] the text's, with its ``<eos>``; ``answers`` [M] the right answers as codes,
+    equal where the answers are (token ids where every answer is one token).
+    """
+
+    tokens: NDArray[np.unsignedinteger]
+    prompt_lengths: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    answers: NDArray[np.int64]
+
+    @property
+    def floor(self) -> float:
+        """The accuracy of the best constant answer, in [0, 1]."""
+        return float(np.bincount(self.answers).max() / len(self.answers))
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Everything one run is trained and scored on; a function of (task settings, mix, seed).
+
+    ``tokens`` [L] is the training text, expression after expression; ``answer`` [L] is True for tokens after the
+    first '=' of their expression, with its ``<eos>``; ``starts`` [E] are the offsets of the expressions' first
+    tokens, ascending. ``validation`` and ``test`` hold, for every task of the mix, expressions of that task alone;
+    ``mixed`` holds test expressions drawn from the mix, None for a mix of one. ``nodes`` counts the operation nodes
+    of each task in the training text, ``cases`` the different held-out tuples (multisets where order does not count)
+    that the test expressions of each task rest on. ``digest`` is a hash of all arrays, for the record.
+    """
+
+    tokens: NDArray[np.unsignedinteger]
+    answer: NDArray[np.bool_]
+    starts: NDArray[np.int64]
+    validation: Mapping[str, Examples]
+    test: Mapping[str, Examples]
+    mixed: Examples | None
+    nodes: Mapping[str, int]
+    cases: Mapping[str, int] = field(default_factory=dict)
+    digest: str = ""
+
+
+LAYOUT_VERSION = 4
+"""Raise it whenever the same data are kept in another form."""
+CASES = "cases"
+"""The name of what is counted in the data and no part of their digest."""
+
+
+def load_dataset(task: ExpressionTask, mix: Mix, seed: int, cache: Path) -> Dataset:
+    """The dataset of (task, mix, seed), from ``cache`` or made there.
+
+    Several processes may ask for the same one at once: each finds it whole. Raises :class:`SettingsError` for a mix
+    that the task cannot give, ``OSError`` where the directory cannot be written.
+    """
+    path = cache / f"{_name(task, mix, seed)}.safetensors"
+    if not path.is_file():
+        dataset = task.make_dataset(mix, seed)
+        cache.mkdir(parents=True, exist_ok=True)
+        _write(dataset, path)
+    return _read(path, mix)
+
+
+def digest(dataset: Dataset) -> str:
+    """A hash of every array: equal for equal data, wherever and whenever they were made."""
+    content = hashlib.sha256()
+    for name, array in sorted(_arrays(dataset).items()):
+        content.update(f"{name} {array.dtype} {array.shape}".encode())
+        content.update(np.ascontiguousarray(array).tobytes())
+    return content.hexdigest()[:32]
+
+
+def _name(task: ExpressionTask, mix: Mix, seed: int) -> str:
+    """The dataset's name: a hash of everything that decides its content (numpy's streams included)."""
+    described = {
+        "generator": task.generator_version,
+        "layout": LAYOUT_VERSION,
+        "numpy": np.__version__,
+        "words": task.vocabulary().words,
+        "settings": asdict(task),
+        "mix": {name: f"{share:.12f}" for name, share in zip(mix.tasks, mix.shares, strict=True)},
+        "seed": seed,
+    }
+    hashed = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+    return f"{task.kind}-{hashed[:24]}"
+
+
+def _write(dataset: Dataset, path: Path) -> None:
+    """Write aside, flush, and rename into place. Whoever comes second puts the same in its place."""
+    aside = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    arrays = _arrays(dataset) | {CASES: np.array(list(dataset.cases.values()), dtype=np.int64)}
+    try:
+        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, aside)
+        with aside.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _arrays(dataset: Dataset) -> dict[str, NDArray[Any]]:
+    """All arrays of a dataset by name; ``nodes`` in the order of the mix."""
+    arrays: dict[str, NDArray[Any]] = {
+        "tokens": dataset.tokens,
+        "answer": dataset.answer,
+        "starts": dataset.starts,
+        "nodes": np.array(list(dataset.nodes.values()), dtype=np.int64),
+    }
+    sets = {f"validation-{task}": examples for task, examples in dataset.validation.items()}
+    sets |= {f"test-{task}": examples for task, examples in dataset.test.items()}
+    if dataset.mixed is not None:
+        sets["mixed"] = dataset.mixed
+    for name, examples in sets.items():
+        arrays |= {f"{name}-{field.name}": getattr(examples, field.name) for field in fields(examples)}
+    return arrays
+
+
+def _read(path: Path, mix: Mix) -> Dataset:
+    arrays = load_file(path)
+
+    def examples(name: str) -> Examples:
+        return Examples(**{field.name: arrays[f"{name}-{field.name}"] for field in fields(Examples)})
+
+    dataset = Dataset(
+        tokens=arrays["tokens"],
+        answer=arrays["answer"],
+        starts=arrays["starts"],
+        validation={task: examples(f"validation-{task}") for task in mix.tasks},
+        test={task: examples(f"test-{task}") for task in mix.tasks},
+        mixed=examples("mixed") if "mixed-tokens" in arrays else None,
+        nodes=dict(zip(mix.tasks, arrays["nodes"].tolist(), strict=True)),
+        cases=dict(zip(mix.tasks, arrays[CASES].tolist(), strict=True)),
+    )
+    return replace(dataset, digest=digest(dataset))
