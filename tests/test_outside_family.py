@@ -88,7 +88,6 @@ def test_it_is_told_in_the_familys_words(told: Told) -> None:
     for name, text in told.said.items():
         assert text.strip(), name
         assert not FOREIGN.search(text), (name, FOREIGN.findall(text))
-    assert "all trainable ones without eyes and legs" in told.said["report.html"]
     mistaken = command("plan", "mazes.yaml", "--set", "target=fly")
     assert mistaken.code == 2
     assert "unknown puzzle 'fly'. Allowed: find exit, map + rooms" in mistaken.err

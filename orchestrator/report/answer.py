@@ -25,14 +25,13 @@ class TaskAnswer:
     """The transition of one task in a mix.
 
     ``total`` and ``core`` are the transition (at the share of the asymptote) in trainable parameters, all and those of
-    the model's body; ``absolute_total`` is the size at absolute accuracy 0.8 in all parameters.
+    the model's body.
     """
 
     task: str
     transition: Transition
     total: Estimate
     core: Estimate
-    absolute_total: Estimate
 
 
 @dataclass(frozen=True)
@@ -111,11 +110,6 @@ class Answer:
     recipes: tuple[RecipeText, ...] = ()
     words: Words = field(default_factory=Words)
     cautions: tuple[str, ...] = ()
-
-    @property
-    def has_core(self) -> bool:
-        """True if a model's body has fewer parameters than the model."""
-        return any(count.core != count.total for count in self.counts)
 
     def under(self, recipe: str) -> Answer:
         """The same answer under one of its recipes alone, its mixes without the recipe in their names."""
@@ -231,7 +225,6 @@ def _task(task: str, found: Transition, total: Callable[[float], float], core: C
         transition=found,
         total=_through(found.relative, total),
         core=_through(found.relative, core),
-        absolute_total=_through(found.absolute, total),
     )
 
 

@@ -37,7 +37,6 @@ def test_parameters_are_those_of_the_fractional_size() -> None:
     assert size is not None
     assert task.total.value == pytest.approx(size * size + size)
     assert task.core.value == pytest.approx(size * size)
-    assert task.absolute_total.low is not None
 
 
 def test_every_task_has_a_transition_and_the_target_leads() -> None:

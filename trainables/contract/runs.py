@@ -16,16 +16,15 @@ from trainables.contract.arms import Mix
 class Words:
     """Words for things, for people.
 
-    ``task`` is one of the things that a mix is made of; ``outside_core`` what core parameters leave out; ``item`` what
-    a row of the arrays kept of a model stands for, and ``held`` what those rows are. All in the form that fits after
-    "unknown" or "without". ``cyclic`` says that rows stand for the numbers modulo their count, so that a number's
-    residues mean something; ``run`` is what one run makes; ``parameters`` are what
-    :class:`Parameters` counts. ``score`` is a share of 1 that says how good a run is, ``final_score``
-    that by which it is judged in the end; to come to enough of it is to ``learn``, to have come there ``learned``.
+    ``task`` is one of the things that a mix is made of; ``item`` what a row of the arrays kept of a model stands for,
+    and ``held`` what those rows are. All in the form that fits after "unknown" or "without". ``cyclic`` says that rows
+    stand for the numbers modulo their count, so that a number's residues mean something; ``run`` is what one run makes;
+    ``parameters`` are what :class:`Parameters` counts. ``score`` is a share of 1 that says how good a run is,
+    ``final_score`` that by which it is judged in the end; to come to enough of it is to ``learn``, to have come there
+    ``learned``.
     """
 
     task: str = "task"
-    outside_core: str = "those that the family does not count as the model's body"
     item: str = "item"
     cyclic: bool = False
     held: str = "what models hold"
@@ -179,7 +178,7 @@ class Report:
 @dataclass(frozen=True)
 class Parameters:
     """Trainable parameters of a model: all of them, and those of its body (``core``), without what depends on the form
-    of the data rather than on what is learned. :attr:`Words.outside_core` says what that is."""
+    of the data rather than on what is learned."""
 
     total: float
     core: float

@@ -12,7 +12,7 @@ from trainables.tasks.expressions import ExpressionTask
 from trainables.tasks.operations import FIRST_OPERATIONS, OPERATIONS, build_function
 from trainables.tasks.trees import Function
 from trainables.tasks.vocabulary import ExpressionVocabulary
-from trainables.transformer.family import OUTSIDE_CORE, TransformerFamily, TransformerSettings
+from trainables.transformer.family import TransformerFamily, TransformerSettings
 
 
 class Vocabulary(ExpressionVocabulary):
@@ -100,9 +100,7 @@ class ListOps(TransformerFamily):
     name = "listops"
     version = 1
     Settings = ListOpsSettings
-    words = Words(
-        task="operation", outside_core=OUTSIDE_CORE, item="number token", cyclic=True, held="embeddings of the numbers"
-    )
+    words = Words(task="operation", item="number token", cyclic=True, held="embeddings of the numbers")
     settings: ListOpsSettings
 
     def groupings(self) -> dict[str, tuple[int, ...]]:

@@ -21,7 +21,7 @@ from trainables.tasks.permutation_groups import (
 )
 from trainables.tasks.trees import Function, Integers
 from trainables.tasks.vocabulary import ExpressionVocabulary
-from trainables.transformer.family import OUTSIDE_CORE, TransformerFamily, TransformerSettings
+from trainables.transformer.family import TransformerFamily, TransformerSettings
 
 
 class Vocabulary(ExpressionVocabulary):
@@ -160,7 +160,7 @@ class Permutations(TransformerFamily):
     name = "permutations"
     version = 1
     Settings = PermutationSettings
-    words = Words(task="operation", outside_core=OUTSIDE_CORE, item="element token", held="embeddings of the elements")
+    words = Words(task="operation", item="element token", held="embeddings of the elements")
     settings: PermutationSettings
 
     def groupings(self) -> dict[str, tuple[int, ...]]:

@@ -35,8 +35,6 @@ OWN_TRAINING = ("learning_rate", "learning_rate_end", "weight_decay")
 """Training settings in which the runs of one stack may differ."""
 MOST_BYTES = 1e13
 """Ten terabytes."""
-OUTSIDE_CORE = "embeddings, positions and head"
-"""Parameters outside the core of a transformer (:class:`trainables.contract.runs.Words`)."""
 
 
 @dataclass(frozen=True)

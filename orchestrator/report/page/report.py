@@ -59,7 +59,6 @@ def page(content: PageContent) -> str:
         said=said,
         judged=judged(spec, content.answer),
         words=content.answer.words,
-        has_core=content.answer.has_core,
         figures=_figures(content),
         held_words=structure_words(content.answer, content.runs, spec.make_family()),
         explorer=explorer_data(content.answer, content.runs),
