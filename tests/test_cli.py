@@ -150,7 +150,7 @@ def test_a_sweep_of_an_outside_family_runs_resumes_extends_and_syncs(run: Progra
     assert len(re.findall(r" seed 0: add ", extended.out)) == 0
     assert len(re.findall(r" seed 1: add ", extended.out)) == trained
 
-    synced = run("sync", sweep)
+    synced = run("sync")
     assert synced.code == 0, synced.err
     assert f"{sweep}: {trained} runs in sqlite:///" in synced.out
 
@@ -261,6 +261,13 @@ def test_a_reader_that_stops_early_is_no_error(units: str) -> None:
     )
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
+
+
+def test_a_terminal_of_another_encoding_gets_signs_that_it_has(units: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    ended = separate("plan", units, "--set", "question=Caf\u00e9?")
+    assert ended.code == 0, ended.err
+    assert "units: Caf??" in ended.out
 
 
 @pytest.mark.parametrize(

@@ -36,9 +36,7 @@ def sweeps_view(sweeps: Sequence[StoredSweep | Unreadable], width: int) -> Rende
     return Group(*table, *(Text(said, style="yellow") for lines in unread for said in lines))
 
 
-def status_view(
-    status: SweepStatus, *, runs: bool = False, ascii_only: bool = False, width: int = WIDE
-) -> RenderableType:
+def status_view(status: SweepStatus, *, runs: bool = False, width: int = WIDE) -> RenderableType:
     """A sweep, one row a mix, with its posterior as a bar if ``width`` columns hold it; with ``runs`` every run."""
     words, bars = status.words, width >= WITH_BARS
     axis = [f"{status.size_axis} {status.sizes[0]}-{status.sizes[-1]}"] if bars else []
@@ -46,7 +44,7 @@ def status_view(
     for place, column in enumerate(table.columns[len(axis) + 1 :]):
         column.no_wrap, column.justify = True, "right" if place > 1 else "left"
     for mix in status.mixes:
-        bar = posterior_bar(status.sizes, mix.posterior, mix.low, mix.high, ascii_only=ascii_only)
+        bar = posterior_bar(status.sizes, mix.posterior, mix.low, mix.high)
         found = Text(mix.transition, style="green" if mix.verdict == "found" else "")
         cells = (found, mix.parameters, str(mix.done), str(mix.learned), str(mix.training))
         table.add_row(Text(mix.mix), *([bar] if bars else []), *cells)
@@ -70,7 +68,7 @@ def status_view(
     reached = f"{status.size_axis} where {words.score} of {status.target} is 80% of its asymptote, with 90% intervals"
     parts.append(Text(f"{reached}; {words.learned}: runs with as much or more"))
     if bars:
-        parts.append(Text(legend(words, ascii_only=ascii_only)))
+        parts.append(Text(legend(words)))
     if runs:
         every = plain_table("run", "mix", status.size_axis, "seed", "status", "step", status.target)
         for run in sorted(status.runs, key=lambda run: (run.mix, run.size, run.seed)):

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from io import TextIOWrapper
 from itertools import zip_longest
 
 from orchestrator import supervisor
@@ -32,6 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     end = _End()
     if arguments is None:
         atexit.register(end)  # Before any other, so that it is called after all others.
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(errors="replace")  # Signs that a terminal's encoding lacks.
     supervisor.begin()
     if arguments is None and not supervisor.has_parent() and _may_die(given):
         end.code = supervisor.supervise(given, say)

@@ -9,10 +9,8 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console, ConsoleRenderable, Group, RenderableType
-from rich.control import Control
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.segment import ControlType
 from rich.table import Table
 from rich.text import Text
 
@@ -25,7 +23,6 @@ from orchestrator.terminal.snapshot import (
     Snapshot,
     bad_runs,
     posterior_bar,
-    speaks_ascii,
 )
 
 REFRESHES_PER_S = 2.0
@@ -38,8 +35,6 @@ MOST_CELLS = 8
 SOON_S = 1.0
 """A time left below this counts as over."""
 LATE = "longer than expected"
-BAR = 16
-"""Characters of the bar of time."""
 
 
 class LiveView:
@@ -64,9 +59,7 @@ class LiveView:
 
     def __enter__(self) -> Self:
         if self._console.is_terminal and not self._console.is_dumb_terminal:
-            self._live = _ResizableLive(
-                console=self._console, get_renderable=self._render, refresh_per_second=REFRESHES_PER_S
-            )
+            self._live = Live(console=self._console, get_renderable=self._render, refresh_per_second=REFRESHES_PER_S)
             self._live.start(refresh=True)
         else:
             self._thread = threading.Thread(target=self._write_status, name="progress", daemon=True)
@@ -94,7 +87,7 @@ class LiveView:
     def _render(self) -> RenderableType:
         with self._lock:
             last = self._last
-        return render(self._snapshot(), last, self._console.width, ascii_only=speaks_ascii(self._console))
+        return render(self._snapshot(), last, self._console.width)
 
     def _write_status(self) -> None:
         while not self._stop.wait(self._status_every_s):
@@ -115,25 +108,12 @@ class LiveView:
         self._console.print(f"{datetime.now():%H:%M:%S} {line}", markup=False, highlight=False, soft_wrap=True)
 
 
-class _ResizableLive(Live):
-    """Starts on a clear screen after a resize: the terminal has reflowed the old lines, and rich would miss some."""
-
-    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
-        """The output of one refresh."""
-        size, known = self.console.size, getattr(self, "_known_size", None)
-        self._known_size = size
-        if known in (None, size):
-            return super().process_renderables(renderables)
-        self._live_render._shape = None
-        return [Control(ControlType.CLEAR, ControlType.HOME), *super().process_renderables(renderables)]
-
-
-def render(snapshot: Snapshot, last: str, width: int, *, ascii_only: bool = False) -> RenderableType:
+def render(snapshot: Snapshot, last: str, width: int) -> RenderableType:
     """The live view for a terminal of ``width`` columns, times first: a low terminal cuts the end. ``last`` describes
     the last run that ended."""
     parts: list[RenderableType] = [
-        Text(bar_of_time(snapshot, ascii_only=ascii_only) + times_words(snapshot), "bold"),
-        _mixes(snapshot, width, ascii_only=ascii_only),
+        Text(times_words(snapshot), "bold"),
+        _mixes(snapshot, width),
     ]
     if snapshot.in_flight:
         parts.append(_in_training(snapshot, width))
@@ -141,12 +121,12 @@ def render(snapshot: Snapshot, last: str, width: int, *, ascii_only: bool = Fals
     parts += [Text(f"{name}: {said}", style="yellow") for name, said in bad.items() if said]
     parts += [Text(warning, style="yellow") for warning in snapshot.warnings]
     if last:
-        parts.append(Text(f"last: {last}", style="dim", no_wrap=True, overflow="crop" if ascii_only else "ellipsis"))
+        parts.append(Text(f"last: {last}", style="dim", no_wrap=True, overflow="ellipsis"))
     parts.append(Text(cost_words(snapshot), "dim"))
     return Group(*parts)
 
 
-def _mixes(snapshot: Snapshot, width: int, *, ascii_only: bool) -> Table:
+def _mixes(snapshot: Snapshot, width: int) -> Table:
     """One row a mix: its transition so far, and its runs that ended and train."""
     bars, notes = width >= NARROW, width >= ROOMY
     axis = [f"{snapshot.size_axis} {snapshot.sizes[0]} to {snapshot.sizes[-1]}"] if bars else []
@@ -156,7 +136,7 @@ def _mixes(snapshot: Snapshot, width: int, *, ascii_only: bool) -> Table:
     for mix in snapshot.mixes:
         verdict = snapshot.verdicts.get(mix.mix)
         posterior = snapshot.posteriors.get(mix.mix, ())
-        bar = [posterior_bar(snapshot.sizes, posterior, mix.low, mix.high, ascii_only=ascii_only)] if bars else []
+        bar = [posterior_bar(snapshot.sizes, posterior, mix.low, mix.high)] if bars else []
         table.add_row(
             Text(mix.mix),
             *bar,
@@ -237,16 +217,6 @@ def transition_words(snapshot: Snapshot, mix: MixProgress) -> str:
     if mix.low is not None:
         return f"above {mix.low}"
     return "not yet" if mix.high is None else f"up to {mix.high}"
-
-
-def bar_of_time(snapshot: Snapshot, *, ascii_only: bool) -> str:
-    """The share of the time passed; ``""`` while the time left is unknown, and once it has run out."""
-    if snapshot.left_s is None or snapshot.left_s < SOON_S:
-        return ""
-    share = snapshot.elapsed_s / (snapshot.elapsed_s + snapshot.left_s)
-    full, empty = "#." if ascii_only else "█░"
-    gone = round(share * BAR)
-    return f"{full * gone}{empty * (BAR - gone)} {share:.0%}  "
 
 
 def times_words(snapshot: Snapshot) -> str:

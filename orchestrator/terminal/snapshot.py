@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from rich.console import Console
 from rich.text import Text
 
 from orchestrator.search.base import MixProgress
@@ -15,10 +14,9 @@ from trainables.contract.runs import Words
 
 CELLS = 18
 GLYPHS = {"unlearned": "·", "open": "░", "learned": "━"}
-ASCII_GLYPHS = {"unlearned": ".", "open": "?", "learned": "="}
 """Signs for known and unknown sizes; none is a height, so that nothing improbable looks probable."""
 STYLES = {"unlearned": "dim", "open": "yellow", "learned": "green"}
-HEIGHTS, ASCII_HEIGHTS = "▁▂▃▄▅▆▇█", ":+*#"
+HEIGHTS = "▁▂▃▄▅▆▇█"
 """Probability of the transition in a cell, against the bar's most probable cell."""
 SHOWN = 0.02
 """Cells less probable than this show what is known of their sizes instead."""
@@ -85,14 +83,7 @@ class Snapshot:
     warnings: tuple[str, ...] = ()
 
 
-def posterior_bar(
-    sizes: Sequence[int],
-    posterior: Sequence[float],
-    low: float | None,
-    high: float | None,
-    *,
-    ascii_only: bool = False,
-) -> Text:
+def posterior_bar(sizes: Sequence[int], posterior: Sequence[float], low: float | None, high: float | None) -> Text:
     """The sizes as cells, as high as the transition is probable there; improbable ones show whether they
     are known not to learn (up to ``low``), open, or known to learn (from ``high``). ``>`` stands for a transition
     beyond all sizes.
@@ -100,7 +91,6 @@ def posterior_bar(
     ``posterior`` is what :func:`by_size` gives, or empty. Several sizes share a cell if there are many; a cell is
     open as long as one of its sizes is.
     """
-    glyphs, heights = (ASCII_GLYPHS, ASCII_HEIGHTS) if ascii_only else (GLYPHS, HEIGHTS)
     count = min(CELLS, len(sizes))
     starts = [cell * len(sizes) // count for cell in range(count + 1)]
     shares = [sum(posterior[start:end]) for start, end in pairwise(starts)]
@@ -113,8 +103,8 @@ def posterior_bar(
             kind = "learned"
         else:
             kind = "open"
-        height = min(int(shares[cell] / max(SHOWN, *shares) * len(heights)), len(heights) - 1)
-        bar.append(heights[height] if shares[cell] >= SHOWN else glyphs[kind], STYLES[kind])
+        height = min(int(shares[cell] / max(SHOWN, *shares) * len(HEIGHTS)), len(HEIGHTS) - 1)
+        bar.append(HEIGHTS[height] if shares[cell] >= SHOWN else GLYPHS[kind], STYLES[kind])
     if posterior:
         bar.append(">" if posterior[-1] >= SHOWN else " ", STYLES["open"])
     return bar
@@ -125,17 +115,11 @@ def bad_runs(diverged: int, failed: int) -> str:
     return ", ".join(f"{count} {word}" for count, word in ((diverged, "diverged"), (failed, "failed")) if count)
 
 
-def legend(words: Words, *, ascii_only: bool = False) -> str:
+def legend(words: Words) -> str:
     """The signs of a bar, explained in a line."""
-    glyphs, heights = (ASCII_GLYPHS, ASCII_HEIGHTS) if ascii_only else (GLYPHS, HEIGHTS)
-    high, learn = f"{heights[0]} to {heights[-1]}", words.learn
-    known = f"{glyphs['unlearned']} too small to {learn}, {glyphs['learned']} large enough, {glyphs['open']} not known"
+    high, learn = f"{HEIGHTS[0]} to {HEIGHTS[-1]}", words.learn
+    known = f"{GLYPHS['unlearned']} too small to {learn}, {GLYPHS['learned']} large enough, {GLYPHS['open']} not known"
     return f"bar, from the smallest size to the largest: {high} how probable the transition is there; elsewhere {known}"
-
-
-def speaks_ascii(console: Console) -> bool:
-    """True if a console's encoding lacks the blocks of bars."""
-    return not console.encoding.lower().startswith("utf")
 
 
 def by_size(density: Density, sizes: Sequence[int]) -> tuple[float, ...]:
