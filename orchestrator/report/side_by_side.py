@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from orchestrator.report.answer import Answer
 from orchestrator.report.rows import Row, targets
+from orchestrator.report.words.numbers import counted
 from orchestrator.report.words.verdicts import sentences
 from orchestrator.transition.scaling import Place, Scaling, scaling
 from orchestrator.transition.types import Synergy, Verdict
@@ -40,19 +41,6 @@ class Compared:
         return self.variant or self.label
 
 
-@dataclass(frozen=True)
-class Finding:
-    """The parameters that one mix saves against ``baseline``, by the names of the answers."""
-
-    mix: str
-    baseline: str
-    saved: dict[str, Synergy] = field(default_factory=dict)
-
-    def names(self, sign: int) -> list[str]:
-        """The answers in which the mix certainly needs fewer parameters (1), more (-1), or neither is known (0)."""
-        return [name for name, synergy in self.saved.items() if _sign(synergy) == sign]
-
-
 def recipes_of(answer: Answer) -> list[Compared]:
     """An answer under each of its recipes; ``[]`` for an answer of one recipe."""
     return [Compared(recipe.name, answer.under(recipe.name)) for recipe in answer.recipes]
@@ -63,52 +51,31 @@ def comparison_rows(compared: Sequence[Compared]) -> list[Row]:
     return [row for each in compared for row in targets(each.answer, each.label)]
 
 
-def findings(compared: Sequence[Compared]) -> list[Finding]:
-    """A finding for each mix that any of the answers compares with its baseline."""
-    found: dict[str, Finding] = {}
+def comparison_sentences(compared: Sequence[Compared], what: str) -> list[str]:
+    """One sentence a mix for answers to one question, such as ``what`` = ``recipe``; else each answer's own."""
+    saved: dict[tuple[str, str], dict[str, Synergy]] = {}
     for each in compared:
         for mix in each.answer.mixes:
             if mix.synergy_total is not None:
-                finding = found.setdefault(mix.mix, Finding(mix.mix, each.answer.baseline_of(mix)))
-                finding.saved[each.name] = mix.synergy_total
-    return list(found.values())
-
-
-def comparison_sentences(compared: Sequence[Compared], what: str) -> list[str]:
-    """One sentence a mix for answers to one question, such as ``what`` = ``recipe``; else each answer's own."""
+                saved.setdefault((mix.mix, each.answer.baseline_of(mix)), {})[each.name] = mix.synergy_total
     same = len({(each.answer.target, each.answer.baseline) for each in compared}) == 1
-    if same and len(compared) > 1 and (found := findings(compared)):
-        return [_sentence(finding, what) for finding in found]
+    if same and len(compared) > 1 and saved:
+        return [_sentence(mix, baseline, found, what) for (mix, baseline), found in saved.items()]
     return [f"{each.label}: {said}" for each in compared for said in sentences(each.answer)]
 
 
-def _sentence(finding: Finding, what: str) -> str:
-    tried = len(finding.saved)
+def _sentence(mix: str, baseline: str, saved: Mapping[str, Synergy], what: str) -> str:
+    """``add+prod against add, parameters needed: fewer in 1 (a), undecided in 1 (b) of 2 recipes.``"""
+    names: dict[str, list[str]] = {"fewer": [], "more": [], "undecided": []}
+    for name, found in saved.items():
+        fewer = found.low is not None and found.low >= 1
+        names["undecided" if not found.decided else "fewer" if fewer else "more"].append(name)
     parts = [
-        f"{word} {len(names)}" + ("" if len(names) == tried else f" ({', '.join(names)})")
-        for word, names in (
-            ("fewer in", finding.names(1)),
-            ("more in", finding.names(-1)),
-            ("undecided in", finding.names(0)),
-        )
-        if names
+        f"{word} in {len(those)}" + ("" if len(those) == len(saved) else f" ({', '.join(those)})")
+        for word, those in names.items()
+        if those
     ]
-    whats = what if tried == 1 else f"{what}s"
-    return f"{finding.mix} against {finding.baseline}, parameters needed: {', '.join(parts)} of {tried} {whats}."
-
-
-def _sign(synergy: Synergy) -> int:
-    if not synergy.decided:
-        return 0
-    return 1 if synergy.low is not None and synergy.low >= 1 else -1
-
-
-@dataclass(frozen=True)
-class MixScaling:
-    """Growth of the transition of one mix along the setting; ``law`` is None if too little is known."""
-
-    mix: str
-    law: Scaling | None
+    return f"{mix} against {baseline}, parameters needed: {', '.join(parts)} of {counted(len(saved), what)}."
 
 
 def can_scale(compared: Sequence[Compared]) -> bool:
@@ -116,28 +83,24 @@ def can_scale(compared: Sequence[Compared]) -> bool:
     return len(compared) > 1 and len({(each.space, each.along) for each in compared}) == 1 and bool(compared[0].along)
 
 
-def mix_scalings(compared: Sequence[Compared]) -> list[MixScaling]:
-    """A law for each mix that every variant has, in the order of the first."""
-    shared = [
-        mix.mix
-        for mix in compared[0].answer.mixes
-        if all(mix.mix in {other.mix for other in each.answer.mixes} for each in compared)
-    ]
+def mix_scalings(compared: Sequence[Compared]) -> dict[str, Scaling | None]:
+    """The growth of the transition along the setting, for each mix that every variant has; None if too little is
+    known."""
+    mixes = [[mix.mix for mix in each.answer.mixes] for each in compared]
     rng = np.random.default_rng(SEED)
-    return [MixScaling(mix, _law(compared, mix, rng)) for mix in shared]
+    return {mix: _law(compared, mix, rng) for mix in mixes[0] if all(mix in those for those in mixes)}
 
 
 def scaling_words(compared: Sequence[Compared]) -> Iterator[str]:
     """A sentence for each mix: ``add: n_embed at the transition goes as modulus^0.6 [0.2, 1.1], over 4 values``."""
     name = compared[0].along.rpartition(".")[2]
     axis = compared[0].answer.size_axis
-    for each in mix_scalings(compared):
-        law = each.law
+    for mix, law in mix_scalings(compared).items():
         if law is None:
-            yield f"{each.mix}: too little is known to say how {axis} at the transition moves with {name}"
+            yield f"{mix}: too little is known to say how {axis} at the transition moves with {name}"
             continue
         span = f"{law.exponent:.2f} [{law.low:.2f}, {law.high:.2f}]"
-        said = f"{each.mix}: {axis} at the transition goes as {name}^{span}, over {law.places} values"
+        said = f"{mix}: {axis} at the transition goes as {name}^{span}, over {law.places} values"
         if law.bounded:
             said += f"; transitions beyond the sizes are counted at the largest {axis}"
         yield said

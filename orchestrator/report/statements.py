@@ -92,11 +92,11 @@ def judge(
 def judge_law(space: str, expected: Expectation, compared: Sequence[Compared]) -> list[Row]:
     """A statement about an exponent over all variants, a row for each mix it is about."""
     rows = []
-    for each in mix_scalings(compared):
-        if expected.mix not in ("*", each.mix):
+    for mix, law in mix_scalings(compared).items():
+        if expected.mix not in ("*", mix):
             continue
         found, agreement = "too few transitions are within the sizes", Agreement.UNDECIDED
-        if (law := each.law) is not None:
+        if law is not None:
             found = f"exponent {law.exponent:.2f} [{law.low:.2f}, {law.high:.2f}]"
             if law.bounded:
                 found += ", transitions beyond the sizes counted at the largest"
@@ -104,7 +104,7 @@ def judge_law(space: str, expected: Expectation, compared: Sequence[Compared]) -
                 agreement = Agreement.AGREES
             elif law.low > expected.limit:
                 agreement = Agreement.CONTRADICTED
-        rows.append(Row(space, each.mix, expected.claim, found, agreement))
+        rows.append(Row(space, mix, expected.claim, found, agreement))
     return rows
 
 

@@ -17,7 +17,6 @@ from orchestrator.cost import cost_of
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
 from orchestrator.report.rows import targets
-from orchestrator.report.words.numbers import size_on_disk
 from tests.catalogue.fabricated import diverged, failed, leave_stack, runs_of, write_sweep
 from tests.sweep.sweeps import spec
 
@@ -128,13 +127,6 @@ def test_a_run_shows_settings_and_curve_and_where_it_was_trained(tmp_path: Path)
     assert text.isascii()
     assert "test accuracy of prod" in text
     assert str(stored.runs[0].directory) in text
-
-
-@pytest.mark.parametrize(
-    ("count", "said"), [(0, "0 kB"), (350_000, "350 kB"), (1_300_000_000, "1.3 GB"), (12e6, "12 MB")]
-)
-def test_bytes_are_said_in_units(count: float, said: str) -> None:
-    assert size_on_disk(count) == said
 
 
 def test_unmeasured_sizes_follow_the_power_law(tmp_path: Path) -> None:

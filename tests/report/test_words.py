@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -16,7 +17,6 @@ from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.side_by_side import (
     Compared,
     comparison_sentences,
-    findings,
     recipes_of,
 )
 from orchestrator.report.table import answer_table, plain
@@ -193,31 +193,22 @@ def test_an_answer_over_recipes(twice: tuple[Answer, str, Path]) -> None:
 def test_recipes_of_one_mix_are_drawn_without_a_comparison(tmp_path: Path) -> None:
     asked = spec(mixes=["add"], recipes={"helps": {}, "alone": {"curve": {"help": 0.0}}}, sizes=[16], seeds=2)
     found = run_sweep(asked, RunOptions(home=tmp_path, local_debug=True), quiet())
-    assert findings(recipes_of(found)) == []
     assert [axes.get_title(loc="left") for axes in main_figure(asked, found).axes] == ["helps", "alone"]
     assert "alone" in plain(answer_table(found))
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
-    [(7.254, "7.25"), (371.2, "371"), (999.9, "1,000"), (19_621, "19,600"), (0.0, "0"), (0.1234, "0.123"), (40, "40")],
+    ("words", "said"),
+    [
+        (
+            numbers.number,
+            {7.254: "7.25", 371.2: "371", 999.9: "1,000", 19_621: "19,600", 0.0: "0", 0.1234: "0.123", 40: "40"},
+        ),
+        (numbers.duration, {0: "0 s", 59.4: "59 s", 60: "1 min 00 s", 200: "3 min 20 s", 3930: "1 h 05 min"}),
+        (numbers.probability, {1.0: "above 0.99", 0.9949: "0.99", 0.4: "0.40", 0.0: "under 0.01"}),
+        (numbers.bare, {0.5: "0.5", 1.94: "1.9", 12.4: "12", 0.07: "0.07"}),
+        (numbers.size_on_disk, {0: "0 kB", 350_000: "350 kB", 1_300_000_000: "1.3 GB", 12e6: "12 MB"}),
+    ],
 )
-def test_numbers_have_three_digits(value: float, said: str) -> None:
-    assert numbers.number(value) == said
-
-
-@pytest.mark.parametrize(
-    ("seconds", "said"), [(0, "0 s"), (59.4, "59 s"), (60, "1 min 00 s"), (200, "3 min 20 s"), (3930, "1 h 05 min")]
-)
-def test_durations(seconds: float, said: str) -> None:
-    assert numbers.duration(seconds) == said
-
-
-@pytest.mark.parametrize(("share", "said"), [(1.0, "above 0.99"), (0.9949, "0.99"), (0.4, "0.40"), (0.0, "under 0.01")])
-def test_no_probability_is_certain(share: float, said: str) -> None:
-    assert numbers.probability(share) == said
-
-
-@pytest.mark.parametrize(("value", "said"), [(0.5, "0.5"), (1.94, "1.9"), (12.4, "12"), (0.07, "0.07")])
-def test_ratios_have_two_digits(value: float, said: str) -> None:
-    assert numbers.bare(value) == said
+def test_numbers_as_people_read_them(words: Callable[[float], str], said: dict[float, str]) -> None:
+    assert {value: words(value) for value in said} == said
