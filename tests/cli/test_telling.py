@@ -43,13 +43,12 @@ def test_a_report_is_written_where_it_is_asked_for_else_into_the_sweep_s_directo
     assert [each.name for each in tmp_path.iterdir()] == ["other.html"]
 
 
-@pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])
-def test_sweeps_of_several_spaces_are_compared(run: Program, home: Path, tmp_path: Path, suffix: str) -> None:
-    ended = run("compare", "logistic", "other", "--home", home, "--output", tmp_path / f"forest.{suffix}")
+def test_sweeps_of_several_spaces_are_compared(run: Program, home: Path, tmp_path: Path) -> None:
+    ended = run("compare", "logistic", "other", "--home", home, "--output", tmp_path / "forest.svg")
     assert ended.code == 0, ended.err
     for part in ("logistic", "other", "add+prod", "units ", "parameters needed: fewer in 2 of 2 sweeps."):
         assert part in ended.out
-    assert (tmp_path / f"forest.{suffix}").stat().st_size > 5000
+    assert (tmp_path / "forest.svg").stat().st_size > 5000
 
 
 def test_a_comparison_that_cannot_be_drawn_is_refused_before_anything_is_read(
