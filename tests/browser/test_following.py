@@ -18,8 +18,8 @@ from orchestrator.home.files import Home
 from orchestrator.site import sweeps
 from orchestrator.site.server import serving
 from tests.browser.chromium import Page
+from tests.scripted import FAMILY, events
 from tests.sweep.sweeps import spec
-from tests.sweep.unhurried import FAMILY, lines
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 300.0
@@ -33,7 +33,7 @@ def running(tmp_path: Path, evaluation_s: float, *words: str) -> Iterator[tuple[
         sizes=[8, 16, 32, 64],
         seeds=2,
         search={"method": "grid"},
-        settings={"log": str(tmp_path / "log"), "steps": 8, "evaluation_s": evaluation_s},
+        settings={"log": str(tmp_path / "log"), "steps": 8, "pace_s": evaluation_s},
     )
     (tmp_path / "space.yaml").write_text(asked.to_yaml())
     command = [sys.executable, "-m", "orchestrator", "run", str(tmp_path / "space.yaml")]
@@ -90,7 +90,7 @@ def test_the_dashboard_opens_with_the_printed_token_and_names_stacks(page: Page,
         page.click(f"{submit}?.disabled ? null : {submit}")
         page.wait_for("!document.querySelector('[role=dialog]')")
         until = time.monotonic() + START_S
-        while len(lines(tmp_path / "log")) < 2 and time.monotonic() < until:
+        while not events(tmp_path / "log") and time.monotonic() < until:
             time.sleep(0.5)  # Two stacks have begun.
         page.open(f"{address}/#/actors")
         shown = page.wait("StackTrial", "ALIVE", f"{sweep}, first add", without=("ResourceTrainable",))

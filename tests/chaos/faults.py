@@ -17,7 +17,7 @@ from orchestrator.home.run_files import OUTCOME
 from tests.chaos.disturbed import Disturbed
 from tests.chaos.ground import KeptRay
 from tests.chaos.program import LOOK_EVERY_S, journalled, wait_until_gone
-from tests.engine.troubled import fill
+from tests.scripted import fill
 
 DISK_MIB = 48
 """Of the disk that becomes full. A home of these sweeps has 6 MiB."""

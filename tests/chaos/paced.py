@@ -1,49 +1,20 @@
-"""A family that takes its time and trains nothing, and a small search space of it, for sweeps that things happen to."""
+"""A small search space of runs that take their time, for sweeps that things happen to."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import yaml
 
-from tests.families import LogisticFamily, LogisticLearner, LogisticSettings
-from trainables.base import Learner, Report, RunConfig
-
-
-@dataclass(frozen=True)
-class PacedSettings(LogisticSettings):
-    """``pace_s`` seconds pass before every evaluation."""
-
-    pace_s: float = 0.0
-
-
-class PacedLearner(LogisticLearner):
-    """Sleeps between evaluations."""
-
-    def advance(self) -> list[Report]:
-        time.sleep(self.runs[0].settings.pace_s)
-        return super().advance()
-
-
-class PacedFamily(LogisticFamily):
-    """The logistic family, taking its time."""
-
-    Settings: ClassVar[type] = PacedSettings
-
-    def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
-        return PacedLearner(runs)
-
+from tests.scripted import FAMILY
 
 MIXES, SIZES, SEEDS = ("add", "add+prod"), (16, 32, 64), 2
 RUNS = len(MIXES) * len(SIZES) * SEEDS
 SPACE = {
     "name": "paced",
     "question": "Does PROD help ADD?",
-    "family": "tests.chaos.paced:PacedFamily",
+    "family": FAMILY,
     "target": "add",
     "mixes": list(MIXES),
     "sizes": list(SIZES),

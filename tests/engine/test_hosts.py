@@ -17,7 +17,6 @@ from tests.chaos.ground import QUICK
 from tests.chaos.paced import write_space
 from tests.chaos.program import ENVIRONMENT, GCS, RAYLET, ROOT, Program, evaluations, journalled
 from tests.chaos.rounds import SEEDS, Counted, count, truth
-from tests.engine.held import FAMILY
 from tests.engine.hosts import Hosts, connected_hosts
 from tests.engine.nodes import OWN_DISK
 
@@ -120,7 +119,7 @@ def test_a_link_healed_under_a_ghost_and_a_head_that_moves_cost_nothing(hosts: H
     for each in held.values():
         each.touch()
     settings = {"steps": STEPS, "holds": str(holds)}
-    space = write_space(tmp_path, pace_s=0, family=FAMILY, settings=settings, **asked, **resources(1))
+    space = write_space(tmp_path, pace_s=0, settings=settings, **asked, **resources(1))
     start(hosts, home, 1, 2, 3)
     program = begin(hosts, 1, space, home, log)
     try:

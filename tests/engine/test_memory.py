@@ -15,14 +15,14 @@ from orchestrator.home.files import Home
 from orchestrator.space.resources import Resources
 from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
-from tests.engine.hungry import FAMILY
+from tests.scripted import FAMILY, events
 from tests.sweep.sweeps import ended, printed, quiet, spec
 from trainables.base import Status
 
 
 def sweep(home: Path, *, local: bool, **settings: int) -> tuple[Counter[tuple[int, int]], str]:
-    """Eight runs of one size as a single stack at first; how often stacks of so many runs reached which evaluation,
-    and what was printed."""
+    """Eight runs of one size as a single stack at first; how many of them reached which evaluation in a stack of so
+    many, and what was printed."""
     log = home / "log"
     asked = spec(
         family=FAMILY,
@@ -42,20 +42,19 @@ def sweep(home: Path, *, local: bool, **settings: int) -> tuple[Counter[tuple[in
     assert {entry.outcome.status for entry in entries} == {Status.FINISHED}
     assert {entry.outcome.measures["stack_halvings"] for entry in entries} == {2}
     assert not list((Home(home).sweep(sweep_id).directory / "stacks").iterdir())
-    lines = [line.split() for line in log.read_text().splitlines()]
-    return Counter((int(runs), int(step)) for runs, step in lines), printed(console)
+    return Counter((each.runs, each.step) for each in events(log)), printed(console)
 
 
 def test_a_stack_is_halved_until_it_fits_and_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     reached, said = sweep(tmp_path, local=True, room=2, grows_at=2)
     # The first evaluation was reached by all eight together and never again; the others by four pairs.
-    assert reached == {(8, 1): 1, (2, 2): 4, (2, 3): 4, (2, 4): 4}
+    assert reached == {(8, 1): 8, (2, 2): 8, (2, 3): 8, (2, 4): 8}
     assert "out of memory at units 16: stacks of at most 2 there" in said
 
 
 def test_without_a_checkpoint_the_halves_begin_anew(tmp_path: Path) -> None:
     reached, _ = sweep(tmp_path, local=True, room=2, grows_at=1)
-    assert reached == {(2, step): 4 for step in (1, 2, 3, 4)}
+    assert reached == {(2, step): 8 for step in (1, 2, 3, 4)}
 
 
 @pytest.mark.slow
@@ -79,8 +78,7 @@ def test_the_same_through_ray(tmp_path: Path) -> None:
     entries = ended(tmp_path, sweep_id)
     assert {(entry.request.seed, entry.outcome.status) for entry in entries} == {(s, Status.FINISHED) for s in range(8)}
     assert min(entry.outcome.measures["stack_halvings"] for entry in entries) >= 2
-    steps = Counter(line.split()[1] for line in log.read_text().splitlines() if line.startswith("1 "))
-    assert steps == {"2": 8, "3": 8, "4": 8}
+    assert Counter(each.step for each in events(log) if each.runs == 1) == {2: 8, 3: 8, 4: 8}
 
 
 def test_a_single_run_that_does_not_fit_stops_the_sweep_and_is_no_outcome(

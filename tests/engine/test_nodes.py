@@ -23,7 +23,6 @@ from orchestrator.sweep.run import run_sweep
 from tests.chaos.ground import HEAD, QUICK
 from tests.chaos.paced import RUNS, write_space
 from tests.chaos.program import ENVIRONMENT, Program, evaluations, journalled
-from tests.engine.held import FAMILY
 from tests.engine.nodes import READ_ONLY, need_namespaces, node_with, wait_for_nodes
 from tests.sweep.sweeps import ended, quiet, spec
 
@@ -121,7 +120,7 @@ def test_a_node_that_joins_in_the_middle_trains_and_one_that_leaves_is_not_count
     cluster.add_node(num_cpus=1)
     home, log, hold = tmp_path / "home", tmp_path / "said", tmp_path / "16-2"
     hold.touch()
-    asked: dict[str, Any] = {"mixes": ["add"], "sizes": [16, 64], "seeds": 1, "family": FAMILY}
+    asked: dict[str, Any] = {"mixes": ["add"], "sizes": [16, 64], "seeds": 1}
     settings = {"steps": 3, "holds": str(tmp_path)}
     resources = {"max_stack": 1, "cpu_per_stack": 1}
     space = write_space(tmp_path, pace_s=0, settings=settings, resources=resources, **asked)

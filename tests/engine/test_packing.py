@@ -23,7 +23,7 @@ from orchestrator.space.spaces import load_space
 from orchestrator.stacks import settled
 from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
-from tests.engine.sleepers import FAMILY, Turn, occupancy, turns
+from tests.scripted import FAMILY, Event, events
 from tests.sweep.sweeps import ended, printed, quiet, spec
 
 pytestmark = pytest.mark.slow
@@ -50,10 +50,10 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeCluster]:
     made.shutdown()
 
 
-def sweep(address: str, home: Path, **changes: object) -> list[Turn]:
-    """Run a grid of sleeping runs on a cluster; every learner's turns."""
+def sweep(address: str, home: Path, **changes: object) -> list[Event]:
+    """Run a grid of sleeping runs on a cluster; the evaluations of all runs."""
+    home.mkdir(exist_ok=True)
     log = home / "log"
-    log.mkdir(parents=True)
     settings = {"log": str(log), "steps": 2} | dict(changes.pop("settings", {}))  # type: ignore[call-overload]
     asked = spec(**({"family": FAMILY, "settings": settings, "search": {"method": "grid"}} | changes))
     console = quiet()
@@ -61,12 +61,12 @@ def sweep(address: str, home: Path, **changes: object) -> list[Turn]:
     [sweep_id] = Home(home).sweep_ids()
     wanted = len(asked.mixes) * len(asked.sizes) * asked.seeds
     assert len(ended(home, sweep_id)) == wanted, printed(console)
-    return turns(log)
+    return events(log)
 
 
-def most_at_once(said: list[Turn]) -> int:
+def most_at_once(said: list[Event]) -> int:
     """The most learners that were at work at the same time."""
-    return max(sum(other.begun <= turn.begun < other.ended for other in said) for turn in said)
+    return max(sum(other.begun <= turn.begun < other.time for other in said) for turn in said)
 
 
 def test_the_cluster_decides_which_profile_is_taken(cluster: MakeCluster) -> None:
@@ -91,10 +91,10 @@ def test_without_an_address_a_cluster_that_happens_to_run_here_is_left_alone(
 
 def test_four_stacks_share_two_gpus_and_each_sees_its_own_and_others_none(cluster: MakeCluster, tmp_path: Path) -> None:
     address = cluster({"num_cpus": 4, "num_gpus": 2})
-    said = sweep(address, tmp_path / "without", sizes=[8], seeds=1, settings={"sleep_s": 0.05})
+    said = sweep(address, tmp_path / "without", sizes=[8], seeds=1, settings={"pace_s": 0.05})
     assert {turn.gpus for turn in said} == {""}
     resources = {"gpu_per_stack": 0.5, "max_stack": 1}
-    said = sweep(address, tmp_path, sizes=[8, 16, 32, 64], seeds=3, resources=resources, settings={"sleep_s": 0.4})
+    said = sweep(address, tmp_path, sizes=[8, 16, 32, 64], seeds=3, resources=resources, settings={"pace_s": 0.4})
     seen = {turn.process: turn.gpus for turn in said}
     assert Counter(seen.values()) == {"0": 2, "1": 2}
     assert most_at_once(said) == 4
@@ -105,7 +105,7 @@ def test_unequal_nodes_are_filled_as_far_as_each_goes(cluster: MakeCluster, tmp_
     """One node has three GPUs and two cores, the other one GPU and many cores: two slots here, one there."""
     address = cluster({"num_cpus": 2, "num_gpus": 3}, {"num_cpus": 8, "num_gpus": 1})
     resources = {"gpu_per_stack": 1, "max_stack": 1}
-    said = sweep(address, tmp_path, sizes=[8, 16, 32, 64], seeds=2, resources=resources, settings={"sleep_s": 0.4})
+    said = sweep(address, tmp_path, sizes=[8, 16, 32, 64], seeds=2, resources=resources, settings={"pace_s": 0.4})
     processes = {turn.process: turn.node for turn in said}
     assert sorted(Counter(processes.values()).values()) == [1, 2]
     assert most_at_once(said) == 3
@@ -119,7 +119,7 @@ def test_nodes_with_and_without_gpus_train_what_a_stack_asks_for(
     address = cluster({"num_cpus": 2}, {"num_cpus": 2, "num_gpus": 1})
     there = cluster_hardware(address)
     resources = {"gpu_per_stack": share, "max_stack": 1}
-    sleep = {"sleep_s": 0.5}
+    sleep = {"pace_s": 0.5}
     asked = spec(family=FAMILY, sizes=[8, 16], seeds=2, resources=resources)
     assert stacks_at_once(settled(asked, there), there) == slots
     said = sweep(address, tmp_path, sizes=[8, 16], seeds=2, resources=resources, settings=sleep)
@@ -133,8 +133,9 @@ def test_slots_are_kept_busy_by_one_process_each(cluster: MakeCluster, tmp_path:
     """Eighty runs of 1.5 s: nine tenths of the slots' time is training, all of it in four processes."""
     address = cluster({"num_cpus": 4, "num_gpus": 4})
     resources = {"gpu_per_stack": 1, "max_stack": 1}
-    said = sweep(address, tmp_path, seeds=5, resources=resources, settings={"sleep_s": 0.5, "steps": 3})
+    said = sweep(address, tmp_path, seeds=5, resources=resources, settings={"pace_s": 0.5, "steps": 3})
     assert len({turn.process for turn in said}) == 4
-    share = occupancy(said, slots=4)
+    busy = sum(turn.time - turn.begun for turn in said)
+    share = busy / (4 * (max(turn.time for turn in said) - min(turn.begun for turn in said)))
     print(f"occupancy {share:.1%}")
     assert share >= 0.9

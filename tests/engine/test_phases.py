@@ -15,7 +15,7 @@ import pytest
 from orchestrator.home.files import Home
 from orchestrator.space.validation import InvalidDataError
 from tests.cli.program import command
-from tests.home.counting import trained
+from tests.scripted import FAMILY, trained
 from tests.sweep.sweeps import ended, spec
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,11 +23,11 @@ MAX_FIRST = {"name": "max first", "phases": [{"mix": "max"}, {"mix": "add"}]}
 
 
 def write(path: Path, mixes: list[object], **settings: object) -> Path:
-    """A search space of the counting family at two sizes with two seeds."""
+    """A search space of the scripted family at two sizes with two seeds."""
     asked = {
         "name": path.stem,
         "question": "Does MAX before ADD help?",
-        "family": "tests.home.counting:CountingFamily",
+        "family": FAMILY,
         "target": "add",
         "mixes": mixes,
         "sizes": [32, 40],
@@ -90,7 +90,7 @@ def test_first_phases_that_are_alike_are_trained_once(tmp_path: Path) -> None:
 
 
 def test_a_sweep_killed_in_its_first_phase_is_resumed(tmp_path: Path) -> None:
-    space = write(tmp_path / "killed.yaml", [MAX_FIRST], sleep_s=0.15)
+    space = write(tmp_path / "killed.yaml", [MAX_FIRST], pace_s=0.15)
     words = ["run", str(space), "--home", str(tmp_path), "--local-debug"]
     process = started(words)
     while not outcomes(tmp_path):
@@ -102,7 +102,7 @@ def test_a_sweep_killed_in_its_first_phase_is_resumed(tmp_path: Path) -> None:
     run(space, "--local-debug", "--resume")
     found = scores(tmp_path, "killed")
     assert len(found) == 8
-    write(tmp_path / "whole.yaml", [MAX_FIRST], sleep_s=0.15)
+    write(tmp_path / "whole.yaml", [MAX_FIRST], pace_s=0.15)
     run(tmp_path / "whole.yaml", "--local-debug", "--fresh")
     assert scores(tmp_path, "whole") == found
 

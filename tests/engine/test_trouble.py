@@ -28,7 +28,7 @@ from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
 from tests.engine.test_campaign import GOOD, make
 from tests.engine.test_worker import job_for
-from tests.engine.troubled import FAMILY, fill
+from tests.scripted import FAMILY, fill
 from tests.sweep.sweeps import ended, printed, quiet, spec
 from trainables.base import Outcome, Status
 

@@ -24,8 +24,8 @@ from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
 from tests.chaos.program import LOOK_EVERY_S, ROOT, journalled
 from tests.cli.program import command
-from tests.home.counting import FAMILY, trained
 from tests.objects import ObjectStore, object_store
+from tests.scripted import FAMILY, trained
 from tests.sweep.sweeps import ended, printed, quiet, spec
 from trainables.base import Status
 
@@ -236,7 +236,7 @@ def test_a_killed_sweep_goes_on_on_another_machine(
 ) -> None:
     """No finished run is trained again, and the answer is that of an undisturbed sweep in files."""
     address, log, space = objects.bucket(), tmp_path / "log", tmp_path / "space.yaml"
-    settings, resources = {"log": str(log), "sleep_s": 0.15}, {"max_stack": 1, "cpu_per_stack": 2}
+    settings, resources = {"log": str(log), "pace_s": 0.15}, {"max_stack": 1, "cpu_per_stack": 2}
     space.write_text(spec(family=FAMILY, seeds=2, settings=settings, resources=resources, **GRID).to_yaml())
     asked = ("run", str(space), "--local-debug", "--quiet", "--home")
     program = subprocess.Popen([sys.executable, "-m", "orchestrator", *asked, address], cwd=ROOT)

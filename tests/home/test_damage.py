@@ -20,8 +20,8 @@ from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
 from tests.cli.program import Program, command
-from tests.home.counting import FAMILY, table_of, trained
-from tests.sweep.sweeps import ended, spec
+from tests.scripted import FAMILY, trained
+from tests.sweep.sweeps import ended, spec, table_of
 
 KEPT = 5
 """Runs in the journal of the sweep that is damaged; it is unfinished."""

@@ -20,8 +20,8 @@ from orchestrator.home.run_files import Storage
 from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
 from tests.cli.program import command
-from tests.home.counting import table_of, trained
-from tests.sweep.sweeps import ended, quiet, spec
+from tests.scripted import FAMILY, trained
+from tests.sweep.sweeps import ended, quiet, spec, table_of
 
 ROOT = Path(__file__).resolve().parents[2]
 Spaces = Callable[..., tuple[Path, Path]]
@@ -36,14 +36,14 @@ def log(tmp_path: Path) -> Path:
 def spaces(tmp_path: Path, log: Path) -> Spaces:
     """Two search spaces that share their baseline, at two sizes with two seeds."""
 
-    def write(sleep_s: float = 0.0) -> tuple[Path, Path]:
+    def write(pace_s: float = 0.0) -> tuple[Path, Path]:
         files = []
         for name, mix in (("with_prod", "add+prod"), ("with_max", "add+max")):
             files.append(tmp_path / f"{name}.yaml")
             files[-1].write_text(
-                f"name: {name}\nquestion: Does it help ADD?\nfamily: tests.home.counting:CountingFamily\ntarget: add\n"
+                f"name: {name}\nquestion: Does it help ADD?\nfamily: {FAMILY}\ntarget: add\n"
                 f"mixes: [add, {mix}]\nsizes: [8, 96]\nseeds: 2\nsearch: {{method: grid}}\n"
-                f"settings: {{log: {log}, sleep_s: {sleep_s}}}\n"
+                f"settings: {{log: {log}, pace_s: {pace_s}}}\n"
             )
         return files[0], files[1]
 
@@ -106,7 +106,7 @@ def test_fresh_trains_anew_and_says_so(spaces: Spaces, log: Path, tmp_path: Path
 
 @pytest.mark.parametrize("engine", [["--local-debug"], pytest.param([], marks=pytest.mark.night)])
 def test_two_sweeps_at_once_train_a_run_once(engine: list[str], spaces: Spaces, log: Path, tmp_path: Path) -> None:
-    both = [start(tmp_path, "run", space, *engine) for space in spaces(sleep_s=0.1)]
+    both = [start(tmp_path, "run", space, *engine) for space in spaces(pace_s=0.1)]
     outs = [said(each) for each in both]
     assert set(trained(log).values()) == {1}, trained(log)
     assert len(trained(log)) == 12
@@ -119,7 +119,7 @@ def test_two_sweeps_at_once_train_a_run_once(engine: list[str], spaces: Spaces, 
 def test_after_a_kill_another_sweep_goes_on_and_the_first_can_be_resumed(
     spaces: Spaces, log: Path, tmp_path: Path
 ) -> None:
-    first, second = spaces(sleep_s=0.3)
+    first, second = spaces(pace_s=0.3)
     killed = start(tmp_path, "run", first, "--local-debug")
     while len(kept := list((tmp_path / "runs").glob("[0-9a-f]*/outcome.json"))) < 2:
         assert killed.poll() is None, killed.communicate()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 from rich.console import Console
@@ -44,3 +45,8 @@ def printed(console: Console) -> str:
 def ended(home: Path, sweep_id: str) -> list[Ended]:
     """The runs in a sweep's journal."""
     return list(recall(Home(home).sweep(sweep_id)).ended)
+
+
+def table_of(out: str) -> list[str]:
+    """The lines of an answer's table."""
+    return [line for line in out.splitlines() if re.match(r"add(\+\w+)? ", line) and "seed" not in line]

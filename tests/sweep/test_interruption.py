@@ -19,8 +19,8 @@ from orchestrator.home.files import Home
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.options import RunOptions, TimeLimit
 from orchestrator.sweep.run import run_sweep
+from tests.scripted import FAMILY, begun, events
 from tests.sweep.sweeps import printed, quiet, spec
-from tests.sweep.unhurried import FAMILY, lines
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -54,17 +54,17 @@ def interrupt_when(ready: Callable[[], bool], process: int) -> threading.Thread:
 
 def trained_once(log: Path, steps: int) -> bool:
     """Whether every step of both sizes was trained exactly once."""
-    trained = sorted(line for line in lines(log) if line != "data")
-    return trained == sorted(f"{size} 0 {step}" for size in (8, 16) for step in range(1, steps + 1))
+    trained = sorted((each.size, each.step) for each in events(log))
+    return trained == [(size, step) for size in (8, 16) for step in range(1, steps + 1)]
 
 
 def test_ctrl_c_leaves_a_checkpoint_of_the_stack_in_this_process(tmp_path: Path) -> None:
     log, console = tmp_path / "log", quiet()
-    sweep = asked(log, steps=20, evaluation_s=0.1)
-    interrupt_when(lambda: len(lines(log)) >= 6, os.getpid())
+    sweep = asked(log, steps=20, pace_s=0.1)
+    interrupt_when(lambda: len(events(log)) >= 5, os.getpid())
     with pytest.raises(KeyboardInterrupt):
         run_sweep(sweep, RunOptions(home=tmp_path, local_debug=True), console)
-    assert 5 <= len(lines(log)) < 20
+    assert 4 <= len(events(log)) < 19
     assert "the stack in training leaves a checkpoint at its next evaluation" in printed(console)
     assert re.search(
         r"Stopped; (0 runs|1 run) kept, and 1 checkpoint of runs in training. Continue with", printed(console)
@@ -75,21 +75,21 @@ def test_ctrl_c_leaves_a_checkpoint_of_the_stack_in_this_process(tmp_path: Path)
 
 def test_ctrl_c_does_not_wait_for_data_in_this_process(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    interrupt_when(lambda: bool(lines(log)), os.getpid())
-    begun = time.monotonic()
+    interrupt_when(lambda: bool(begun(log)), os.getpid())
+    since = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         run_sweep(asked(log, data_s=60), RunOptions(home=tmp_path, local_debug=True), quiet())
-    assert time.monotonic() - begun < 40
-    assert lines(log) == ["data"]
+    assert time.monotonic() - since < 40
+    assert (len(begun(log)), events(log)) == (1, [])
 
 
 def test_at_the_end_of_its_time_a_sweep_stops_and_goes_on_later(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    sweep = asked(log, steps=20, evaluation_s=0.15)
+    sweep = asked(log, steps=20, pace_s=0.15)
     options = RunOptions(home=tmp_path, local_debug=True, limit=TimeLimit(4.0))
     with pytest.raises(SweepError, match=r"the 4 s that it was given are over.*continue then with"):
         run_sweep(sweep, options, quiet())
-    assert 2 <= len(lines(log)) < 30
+    assert 1 <= len(events(log)) < 29
     run_sweep(sweep, RunOptions(home=tmp_path, local_debug=True, resume="", limit=TimeLimit(600)), quiet())
     assert trained_once(log, 20)
 
@@ -120,8 +120,10 @@ def interrupted(tmp_path: Path, sweep: SweepSpec, ready: Callable[[], bool]) -> 
 @pytest.mark.timeout(900)
 def test_ctrl_c_leaves_checkpoints_of_all_stacks_under_ray(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    sweep = asked(log, steps=40, evaluation_s=0.25)
-    said, _ = interrupted(tmp_path, sweep, lambda: {"8 0 4", "16 0 4"} <= set(lines(log)))
+    sweep = asked(log, steps=40, pace_s=0.25)
+    said, _ = interrupted(
+        tmp_path, sweep, lambda: {(8, 4), (16, 4)} <= {(each.size, each.step) for each in events(log)}
+    )
     assert "2 stacks leave checkpoints at their next evaluations" in said
     assert "Traceback" not in said
     [again] = [line.strip() for line in said.splitlines() if "--resume" in line]
@@ -129,12 +131,12 @@ def test_ctrl_c_leaves_checkpoints_of_all_stacks_under_ray(tmp_path: Path) -> No
     assert again == (
         f"python -m orchestrator run {tmp_path / 'space.yaml'} --home {tmp_path / 'home'} --resume {sweep_id}"
     )
-    before = len(lines(log))
+    before = len(events(log))
     done = subprocess.run(
         [sys.executable, *again.split()[1:]], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert 8 <= before < 60
+    assert 8 <= before < 58
     assert trained_once(log, 40)
 
 
@@ -142,6 +144,6 @@ def test_ctrl_c_leaves_checkpoints_of_all_stacks_under_ray(tmp_path: Path) -> No
 @pytest.mark.timeout(900)
 def test_ctrl_c_does_not_wait_for_data_under_ray(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    _, took = interrupted(tmp_path, asked(log, data_s=400), lambda: len(lines(log)) == 2)
+    _, took = interrupted(tmp_path, asked(log, data_s=400), lambda: len(begun(log)) == 2)
     assert took < 200
-    assert lines(log) == ["data", "data"]
+    assert (len(begun(log)), events(log)) == (2, [])

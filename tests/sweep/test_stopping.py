@@ -21,8 +21,8 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
 from tests.cli.program import Program, command
+from tests.scripted import FAMILY, events
 from tests.sweep.sweeps import ended, printed, quiet, spec
-from tests.sweep.unhurried import FAMILY, lines
 from trainables.base import Status
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,8 +69,8 @@ def say_stop(home: Path, *words: str) -> None:
 
 def test_a_mix_is_stopped_from_another_terminal_and_the_answer_says_so(tmp_path: Path) -> None:
     log, console = tmp_path / "log", quiet()
-    sweep = asked(log, evaluation_s=0.5)
-    asking = meanwhile(lambda: bool(lines(log)), lambda: say_stop(tmp_path, "--mix", "add+prod"))
+    sweep = asked(log, pace_s=0.5)
+    asking = meanwhile(lambda: bool(events(log)), lambda: say_stop(tmp_path, "--mix", "add+prod"))
     found = run_sweep(sweep, RunOptions(home=tmp_path, local_debug=True), console)
     asking.join()
     said = printed(console)
@@ -94,8 +94,8 @@ def test_a_mix_is_stopped_from_another_terminal_and_the_answer_says_so(tmp_path:
 
 def test_a_sweep_is_stopped_from_another_terminal_and_goes_on_later(tmp_path: Path) -> None:
     log, console = tmp_path / "log", quiet()
-    sweep = asked(log, evaluation_s=0.3)
-    asking = meanwhile(lambda: bool(lines(log)), lambda: say_stop(tmp_path))
+    sweep = asked(log, pace_s=0.3)
+    asking = meanwhile(lambda: bool(events(log)), lambda: say_stop(tmp_path))
     with pytest.raises(KeyboardInterrupt):
         run_sweep(sweep, RunOptions(home=tmp_path, local_debug=True), console)
     asking.join()
@@ -133,13 +133,13 @@ def test_what_cannot_be_stopped_is_refused(run: Program, tmp_path: Path) -> None
 def test_a_mix_in_training_under_ray_gives_its_slot_back(tmp_path: Path) -> None:
     """Its stack would train for ten minutes more, and the sweep is over in a fraction of them."""
     log, home = tmp_path / "log", tmp_path / "home"
-    (tmp_path / "space.yaml").write_text(asked(log, (8,), evaluation_s=0.5, steps=1200).to_yaml())
+    (tmp_path / "space.yaml").write_text(asked(log, (8,), pace_s=0.5, steps=1200).to_yaml())
     command = [sys.executable, "-m", "orchestrator", "run", str(tmp_path / "space.yaml"), "--home", str(home)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as driver:
         deadline = time.monotonic() + 600
-        while len(lines(log)) < 6 and time.monotonic() < deadline and driver.poll() is None:
+        while len(events(log)) < 5 and time.monotonic() < deadline and driver.poll() is None:
             time.sleep(0.1)
-        if len(lines(log)) < 6:
+        if len(events(log)) < 5:
             driver.kill()
             raise AssertionError(driver.communicate()[0])
         begun = time.monotonic()

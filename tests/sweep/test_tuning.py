@@ -25,8 +25,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
 from orchestrator.tuning.objective import LEARNED, learned_at
-from tests.engine import troubled
-from tests.home.counting import FAMILY
+from tests.scripted import FAMILY, events
 from tests.sweep.sweeps import printed, quiet, spec
 from trainables.base import Status
 
@@ -59,9 +58,14 @@ def logged(home: Path, **changes: object) -> SweepSpec:
     return spec(**(fields | changes))
 
 
+def evaluated(home: Path) -> list[str]:
+    """The runs at their evaluations, in the order they came to them."""
+    return [f"{each.mix} {each.size} {each.seed} {each.haste} {each.step}" for each in events(home / "log")]
+
+
 def trained(home: Path) -> Counter[str]:
     """How often each run came to each evaluation."""
-    return Counter((home / "log").read_text(encoding="utf-8").splitlines())
+    return Counter(evaluated(home))
 
 
 def test_a_run_of_a_tuning_lies_in_the_home_and_ends_where_it_has_learned(tmp_path: Path) -> None:
@@ -103,7 +107,7 @@ def test_a_kill_in_the_middle_loses_no_finished_run(tmp_path: Path) -> None:
     # The last of them as if the driver had died before it was written down.
     lines = files.journal.read_bytes().splitlines(keepends=True)
     files.journal.write_bytes(b"".join(lines[:-1]))
-    before = (tmp_path / "log").read_text(encoding="utf-8").splitlines()
+    before = evaluated(tmp_path)
     run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True, resume=sweep_id), quiet())
     # Only the evaluation that nobody heard of any more was trained again.
     again = trained(tmp_path) - Counter(set(trained(tmp_path)))
@@ -121,12 +125,12 @@ def test_a_kill_in_the_middle_loses_no_finished_run(tmp_path: Path) -> None:
 
 def test_a_run_that_fails_ends_the_tuning_and_is_tried_again(tmp_path: Path) -> None:
     settings = {"log": str(tmp_path / "met"), "haste": 0.2, "times": 99, "trouble": "bug", "size": 64}
-    wanted = logged(tmp_path, family=troubled.FAMILY, settings=settings)
+    wanted = logged(tmp_path, settings=settings)
     tries = []
     for resume in (None, ""):
         with pytest.raises(SweepError, match=r"(?s)a run of tuning add failed:.*a bug that was mended since"):
             run_sweep(wanted, RunOptions(home=tmp_path, local_debug=True, resume=resume), quiet())
-        tries.append(len((tmp_path / "met").read_text().splitlines()))
+        tries.append(len((tmp_path / "met.met").read_text()))
         assert tuning_runs(tmp_path)[-1].outcome.status is Status.FAILED
     assert 0 < tries[0] < tries[1]
 

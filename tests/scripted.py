@@ -1,0 +1,163 @@
+"""A family whose runs do what a test's settings say: they take their time, are held, run out of memory, meet machine
+errors and kill their process. They write down what they train."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+
+from tests.families import LogisticFamily, LogisticLearner, LogisticSettings
+from trainables.base import Learner, Report, RunConfig
+
+FAMILY = "tests.scripted:ScriptedFamily"
+HOLD_S = 0.05
+
+
+@dataclass(frozen=True)
+class ScriptedSettings(LogisticSettings):
+    """``log`` is a file that gets a line when data begin to be made and one a run at every evaluation, before anybody
+    else hears of it. If a file of the same name ending in ``.dies`` is there, the process is killed once the log has as
+    many evaluations as that file says."""
+
+    log: str = ""
+    data_s: float = 0.0
+    """To make the data."""
+    pace_s: float = 0.0
+    """Before every evaluation."""
+    holds: str = ""
+    """A directory that every host sees. While it has the file ``SIZE-STEP``, stacks of that size stand in their
+    training to that step."""
+    room: int | None = None
+    """The most runs that fit into memory from evaluation ``grows_at`` on; before it any number does."""
+    grows_at: int = 2
+    times: int = 0
+    """The first so many evaluations of stacks that hold size ``size`` raise what ``trouble`` says: ``bug``, or the name
+    of an error of the system."""
+    size: int = 16
+    trouble: str = "ENOSPC"
+    ballast: str = ""
+    """A file to fill the disk with in the place of such an error."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """A run's evaluation, or the beginning of a learner (step 0): with how many ``runs`` in a stack, where, between
+    which times. ``gpus`` is CUDA_VISIBLE_DEVICES."""
+
+    mix: str
+    size: int
+    seed: int
+    haste: float
+    step: int
+    ended: bool
+    runs: int
+    process: int
+    node: str
+    gpus: str | None
+    begun: float
+    time: float
+
+
+class ScriptedLearner(LogisticLearner):
+    """Does what its runs' settings say."""
+
+    def __init__(self, runs: Sequence[RunConfig]) -> None:
+        super().__init__(runs)
+        self._settings: ScriptedSettings = runs[0].settings
+        self._write(runs[:1], time.time(), ended=False)
+        time.sleep(self._settings.data_s)
+
+    def advance(self) -> list[Report]:
+        settings, begun, first = self._settings, time.time(), self.runs[0]
+        while settings.holds and (Path(settings.holds) / f"{first.size}-{self.step + 1}").exists():
+            time.sleep(HOLD_S)
+        time.sleep(settings.pace_s)
+        self._meet_trouble()
+        if settings.room is not None and self.step + 1 >= settings.grows_at and len(self.runs) > settings.room:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        reports = super().advance()
+        self._write([self.runs[report.index] for report in reports], begun, ended=self.step == settings.steps)
+        dies = Path(f"{settings.log}.dies")
+        if settings.log and dies.exists() and len(events(Path(settings.log))) >= int(dies.read_text()):
+            dies.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return reports
+
+    def _meet_trouble(self) -> None:
+        settings = self._settings
+        if self.runs[0].size != settings.size or not settings.times:
+            return
+        met = Path(f"{settings.log}.met")
+        count = len(met.read_text()) if met.exists() else 0
+        if count >= settings.times:
+            return
+        met.write_text("x" * (count + 1))
+        if settings.ballast:
+            fill(Path(settings.ballast))
+        elif settings.trouble == "bug":
+            raise RuntimeError("a bug that was mended since")
+        else:
+            number = getattr(errno, settings.trouble)
+            raise OSError(number, os.strerror(number), "/data/stream.bin")
+
+    def _write(self, runs: Sequence[RunConfig], begun: float, *, ended: bool) -> None:
+        if not self._settings.log:
+            return
+        ray = sys.modules.get("ray")
+        node = ray.get_runtime_context().get_node_id() if ray is not None and ray.is_initialized() else ""
+        where = (len(self.runs), os.getpid(), node, os.environ.get("CUDA_VISIBLE_DEVICES"), begun, time.time())
+        told = [Event(run.mix.name, run.size, run.seed, run.settings.haste, self.step, ended, *where) for run in runs]
+        with Path(self._settings.log).open("a", encoding="utf-8") as file:
+            file.write("".join(f"{json.dumps(asdict(each))}\n" for each in told))
+
+
+class ScriptedFamily(LogisticFamily):
+    """The logistic family, scripted."""
+
+    Settings: ClassVar[type] = ScriptedSettings
+
+    def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
+        return ScriptedLearner(runs)
+
+
+def begun(log: Path) -> list[Event]:
+    """The beginnings of learners, in the order they were written down."""
+    return [event for event in _read(log) if event.step == 0]
+
+
+def events(log: Path) -> list[Event]:
+    """The evaluations of runs, in the order they were written down."""
+    return [event for event in _read(log) if event.step > 0]
+
+
+def trained(log: Path) -> Counter[str]:
+    """How often each run was trained to its end: ``add 8 0`` is ADD alone at size 8 with seed 0."""
+    return Counter(f"{event.mix} {event.size} {event.seed}" for event in events(log) if event.ended)
+
+
+def _read(log: Path) -> list[Event]:
+    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+    return [Event(**json.loads(line)) for line in lines]
+
+
+def fill(ballast: Path) -> None:
+    """Write a file until nothing more fits on its disk."""
+    with ballast.open("wb", buffering=0) as file:
+        for size in (1 << 16, 1 << 10, 1):
+            try:
+                while True:
+                    file.write(b"\x00" * size)
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
