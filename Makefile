@@ -5,7 +5,7 @@ SPACE ?= add_vs_add_prod
 ARGS ?=
 TORCH ?= torch==2.13.0
 JOBS ?= 2
-HERE := not night and not bench and not gpu and not cluster and not browser
+HERE := not night and not gpu and not cluster and not browser
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -59,8 +59,7 @@ lint: $(STAMP) ## Check style and types.
 	$(BIN)/mypy
 
 bench: $(STAMP) ## Run the benchmarks (tests/bench) in their short forms for a CPU: some minutes.
-	$(BIN)/python -m pytest tests/bench -m bench -s $(ARGS)
-	$(BIN)/python -m tests.bench.throughput --device cpu --quick --no-a2
+	$(BIN)/python -m tests.bench.throughput --device cpu --quick
 	$(BIN)/python -m tests.bench.overhead --runs 200
 
 lock: ## Renew requirements.lock from pyproject.toml in a fresh environment.

@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,7 +30,7 @@ from rich.console import Console
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
-from tests.bench.machine import describe, write_json
+from tests.bench.machine import describe
 from tests.families import FLOOR, LogisticFamily, LogisticLearner
 from trainables.base import Evaluation, Learner, Report, RunConfig
 
@@ -136,7 +136,7 @@ def resident_mb() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def space(runs: int, stack: int) -> SweepSpec:
+def space(runs: int) -> SweepSpec:
     """A grid of so many runs, or a few more."""
     seeds = math.ceil(runs / (2 * len(SIZES)))
     return SweepSpec.model_validate(
@@ -150,7 +150,7 @@ def space(runs: int, stack: int) -> SweepSpec:
             "seeds": seeds,
             "settings": {"steps": 1},
             "search": {"method": "grid"},
-            "resources": {"max_stack": stack},
+            "resources": {"max_stack": 1},
         }
     )
 
@@ -188,26 +188,17 @@ def table(found: Mapping[str, Any]) -> str:
     return "\n".join(["| what | found | goal |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)])
 
 
-def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Run the sweep, print the table and write the JSON; the summary."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the sweep and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=2000)
-    parser.add_argument("--stack", type=int, default=1)
-    parser.add_argument("--home", type=Path, help="keep what the sweep leaves in this new directory")
-    parser.add_argument("--json", type=Path, default=Path("results/bench/overhead.json"))
     given = parser.parse_args(arguments)
-    machine = describe("cpu")
-    with tempfile.TemporaryDirectory() as temporary:
-        home = given.home or Path(temporary)
-        watch = Watch(home)
-        run_sweep(space(given.runs, given.stack), RunOptions(home=home), Console(file=io.StringIO()))
+    with tempfile.TemporaryDirectory() as home:
+        watch = Watch(Path(home))
+        run_sweep(space(given.runs), RunOptions(home=Path(home)), Console(file=io.StringIO()))
         watch.close()
-    found = summary(watch.samples)
-    samples = [asdict(sample) for sample in watch.samples]
-    write_json(given.json, {"machine": machine, "stack": given.stack, "summary": found, "samples": samples})
-    print(", ".join(f"{key} {value}" for key, value in machine.items()))
-    print(table(found))
-    return found
+    print(", ".join(f"{key} {value}" for key, value in describe("cpu").items()))
+    print(table(summary(watch.samples)))
 
 
 if __name__ == "__main__":

@@ -3,17 +3,10 @@
 Same mathematics as a stack of one (a test holds the loss curves together): an ``nn.Module`` with fused attention,
 fused AdamW, data on the device and no waiting for it between steps. The ``compiled`` form runs through
 ``torch.compile``, and on a GPU its whole step is captured as a CUDA graph.
-
-As a program it takes one JSON object a line: ``{"width": 64, "compiled": true}`` makes a run ready,
-``{"seconds": 2}`` trains it for so long; each is answered by one line.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,10 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from tests.bench.machine import peak_memory_gb, steps_a_second
 from trainables.tasks.datasets import Dataset
 from trainables.transformer.architecture import ModelSettings, flops_per_token, layout
-from trainables.transformer.gpu_step import WARM_UP_CALLS, CapturedStep
+from trainables.transformer.gpu_step import CapturedStep
 from trainables.transformer.model import initialise
 from trainables.transformer.optimizer import Precision, TrainingSettings
 from trainables.transformer.stack import StackState, StackTrainer
@@ -216,40 +208,3 @@ def make_run(case: Case, *, compiled: bool) -> PlainRun:
     model = PlainModel(case.model, case.width, case.shape.vocabulary).to(case.device)
     tokens = torch.from_numpy(case.text().tokens.astype("int32")).to(case.device)
     return PlainRun(model, case.training, tokens, compiled=compiled)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", choices=("cpu", "cuda"), required=True)
-    parser.add_argument("--shape", choices=SHAPES, required=True)
-    parser.add_argument("--precision", choices=("float32", "tf32", "bf16"), required=True)
-    given = parser.parse_args()
-    torch.set_num_threads(1)
-    torch.zeros(1, device=given.device)
-    run: PlainRun | None = None
-    print(json.dumps({"hello": True}), flush=True)
-    for line in sys.stdin:
-        wish = json.loads(line)
-        if "width" in wish:
-            run = None
-            if given.device == "cuda":
-                torch.cuda.empty_cache()
-                torch.cuda.reset_peak_memory_stats()
-            begun = time.perf_counter()
-            case = Case(SHAPES[given.shape], wish["width"], given.precision, given.device)
-            run = make_run(case, compiled=wish["compiled"])
-            run.train(WARM_UP_CALLS + 2)
-            if given.device == "cuda":
-                torch.cuda.synchronize()
-            answer = {"prepare_s": time.perf_counter() - begun}
-        else:
-            assert run is not None, "a width comes first"
-            answer = {
-                "rate": steps_a_second(run.train, given.device, wish["seconds"]),
-                "peak_gb": peak_memory_gb(given.device),
-            }
-        print(json.dumps(answer), flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench.overhead import Sample, space, summary, table
+from tests.bench.overhead import Sample, summary, table
 
 
 def samples(recorded_at_the_end: int) -> list[Sample]:
@@ -27,8 +27,3 @@ def test_a_record_that_is_not_complete_has_no_time() -> None:
     found = summary(samples(399))
     assert found["ms_a_run_recorded"] is None
     assert "not all held" in table(found)
-
-
-def test_the_space_holds_as_many_runs_as_were_asked_for() -> None:
-    assert sum(request.steps_factor == 1 for request in space(2000, 1).requests()) == 2000
-    assert space(60, 4).resources.max_stack == 4

@@ -30,7 +30,7 @@ from tests.sweep.sweeps import ended, printed, quiet, spec
 from trainables.base import Status
 
 GRID = {"sizes": [16, 32, 64], "search": {"method": "grid"}}
-PACED = {"family": "tests.chaos.paced:PacedFamily", "settings": {"pace_s": 0.2}}
+PACED = {"family": FAMILY, "settings": {"pace_s": 0.2}}
 THIEF = b'{"host": "elsewhere", "pid": 7, "home": "other"}'
 
 
