@@ -1,5 +1,5 @@
-"""The parent of the process that drives a sweep: it starts the driver again, with ``--resume``, when that was killed or
-lost its Ray. The journal is safe whatever dies.
+"""The parent of the process that drives a sweep: it starts the driver again, to resume the sweep, when that was killed
+or lost its Ray. The journal is safe whatever dies.
 
 The driver tells its parent, by a pipe, which sweep it drives and that it ends by itself. It dies with its parent.
 """
@@ -28,6 +28,8 @@ INTERRUPTED = 130
 """128 + SIGINT, as shells have it."""
 VARIABLE = "ORCHESTRATOR_PARENT"
 """In a driver's environment: its parent's process id and the number of the pipe."""
+RESUMED = "ORCHESTRATOR_RESUMED"
+"""Likewise: the sweep that it resumes (empty for all of a space), whatever the arguments say."""
 LOOK_EVERY_S = 0.2
 SHOW_CURSOR = "\x1b[?25h"
 """A live view that was killed has left it hidden."""
@@ -39,7 +41,8 @@ def supervise(arguments: Sequence[str], say: Callable[[str], object]) -> int:
     ``say`` is told what died. On the machine's own Ray the sweep is resumed, up to :data:`STARTS` times; on a cluster
     (``--address``) it is told how to resume it.
     """
-    given, sweep, asked = list(arguments), None, False
+    sweep: str | None = None
+    asked = False
     driver: subprocess.Popen[bytes] | None = None
 
     def ask(number: int, frame: FrameType | None) -> None:
@@ -51,7 +54,7 @@ def supervise(arguments: Sequence[str], say: Callable[[str], object]) -> int:
     signal.signal(signal.SIGINT, ask)
     signal.signal(signal.SIGTERM, ask)
     for start in range(STARTS + 1):
-        driver, pipe = _start(given)
+        driver, pipe = _start(arguments, sweep)
         if asked:  # Before there was a driver.
             driver.send_signal(signal.SIGINT)
         with os.fdopen(pipe, encoding="utf-8") as told:
@@ -72,26 +75,11 @@ def supervise(arguments: Sequence[str], say: Callable[[str], object]) -> int:
         if sweep is None:
             say(f"{_cause(code)} before a sweep was begun: start it again")
             return 1
-        if start == STARTS or any(word.partition("=")[0] == "--address" for word in given):
+        if start == STARTS or any(word.partition("=")[0] == "--address" for word in arguments):
             say(f"{_cause(code)}; {again}")
             return 1
         say(f"{_cause(code)}; finished runs are kept. Resuming with a new Ray ({start + 1} of {STARTS})")
-        given = resuming(arguments, sweep)
     raise AssertionError("the last start returns")
-
-
-def resuming(arguments: Sequence[str], sweep_id: str) -> list[str]:
-    """The same arguments with ``--resume``, without those that only a new sweep takes."""
-    kept: list[str] = []
-    words = iter(arguments)
-    for word in words:
-        if word in ("--extend", "--resume"):
-            following = next(words, "")
-            if following.startswith("-"):  # --resume alone
-                kept.append(following)
-        elif word != "--fresh" and not word.startswith(("--extend=", "--resume=")):
-            kept.append(word)
-    return [*kept, f"--resume={sweep_id}"]
 
 
 def _cause(code: int) -> str:
@@ -102,14 +90,15 @@ def _cause(code: int) -> str:
     return f"the driver ended with exit code {code}, or did not start: Ray no longer answers"
 
 
-def _start(arguments: Sequence[str]) -> tuple[subprocess.Popen[bytes], int]:
-    """Start this very program as a driver; the process, and the pipe to read what it tells."""
+def _start(arguments: Sequence[str], resumed: str | None) -> tuple[subprocess.Popen[bytes], int]:
+    """Start this very program as a driver, of the sweep to be ``resumed`` if there is one; the process, and the pipe to
+    read what it tells."""
     ours, theirs = os.pipe()
     program = sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv) + 1]
     # A group of its own: Ctrl-C at the terminal reaches it once, through this process.
     driver = subprocess.Popen(
         [sys.executable, *program, *arguments],
-        env=os.environ | {VARIABLE: f"{os.getpid()} {theirs}"},
+        env=os.environ | {VARIABLE: f"{os.getpid()} {theirs}"} | ({} if resumed is None else {RESUMED: resumed}),
         pass_fds=[theirs],
         process_group=0,
     )
@@ -118,14 +107,16 @@ def _start(arguments: Sequence[str]) -> tuple[subprocess.Popen[bytes], int]:
 
 
 _pipe: int | None = None
+_resumed: str | None = None
 _ray: list[psutil.Process] = []
 """The processes of Ray that this driver depends on."""
 
 
 def begin() -> None:
     """Called once, first of all, in every process of the program. A driver dies with its parent from then on."""
-    global _pipe
-    given = os.environ.pop(VARIABLE, "").split()  # No process that this one starts is a driver.
+    global _pipe, _resumed
+    # No process that this one starts is a driver.
+    given, _resumed = os.environ.pop(VARIABLE, "").split(), os.environ.pop(RESUMED, None)
     if given:
         parent, _pipe = map(int, given)
         os.set_inheritable(_pipe, False)
@@ -135,6 +126,11 @@ def begin() -> None:
 def has_parent() -> bool:
     """True if this process drives a sweep for a parent that starts it again."""
     return _pipe is not None
+
+
+def resumed() -> str | None:
+    """The sweep that this driver resumes, since the one before it died: its id, ``""`` for all of a space."""
+    return _resumed
 
 
 def tell(word: str, rest: str = "") -> None:

@@ -75,7 +75,7 @@ class ScriptedLearner(LogisticLearner):
     def __init__(self, runs: Sequence[RunConfig]) -> None:
         super().__init__(runs)
         self._settings: ScriptedSettings = runs[0].settings
-        self._write(runs[:1], time.time(), ended=False)
+        self._write([(runs[0], False)], time.time())
         time.sleep(self._settings.data_s)
 
     def advance(self) -> list[Report]:
@@ -87,7 +87,7 @@ class ScriptedLearner(LogisticLearner):
         if settings.room is not None and self.step + 1 >= settings.grows_at and len(self.runs) > settings.room:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
         reports = super().advance()
-        self._write([self.runs[report.index] for report in reports], begun, ended=self.step == settings.steps)
+        self._write([(self.runs[report.index], report.outcome is not None) for report in reports], begun)
         dies = Path(f"{settings.log}.dies")
         if settings.log and dies.exists() and len(events(Path(settings.log))) >= int(dies.read_text()):
             dies.unlink()
@@ -111,13 +111,15 @@ class ScriptedLearner(LogisticLearner):
             number = getattr(errno, settings.trouble)
             raise OSError(number, os.strerror(number), "/data/stream.bin")
 
-    def _write(self, runs: Sequence[RunConfig], begun: float, *, ended: bool) -> None:
+    def _write(self, runs: Sequence[tuple[RunConfig, bool]], begun: float) -> None:
         if not self._settings.log:
             return
         ray = sys.modules.get("ray")
         node = ray.get_runtime_context().get_node_id() if ray is not None and ray.is_initialized() else ""
         where = (len(self.runs), os.getpid(), node, os.environ.get("CUDA_VISIBLE_DEVICES"), begun, time.time())
-        told = [Event(run.mix.name, run.size, run.seed, run.settings.haste, self.step, ended, *where) for run in runs]
+        told = [
+            Event(run.mix.name, run.size, run.seed, run.settings.haste, self.step, ended, *where) for run, ended in runs
+        ]
         with Path(self._settings.log).open("a", encoding="utf-8") as file:
             file.write("".join(f"{json.dumps(asdict(each))}\n" for each in told))
 

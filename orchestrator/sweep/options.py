@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from orchestrator import supervisor
 from orchestrator.errors import UserError, unknown
 
 if TYPE_CHECKING:
@@ -212,6 +213,8 @@ class RunOptions(SizedOptions):
     def started(self, space: str = "") -> Self:
         """The same for a command that begins now. Raises ``UserError`` for options that exclude each other, and for no
         time at all."""
+        if (again := supervisor.resumed()) is not None:
+            self = replace(self, resume=again, extend=None, fresh=False)
         for one, other, why in EXCLUDED:
             if {getattr(self, one), getattr(self, other)}.isdisjoint({None, False}):
                 raise UserError(f"{why}: give one of them")
