@@ -21,6 +21,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 from filelock import FileLock
@@ -37,6 +38,7 @@ OWN = ".bucket"
 """In a working directory: its address, its id, and the ETags of what it has."""
 RUNS, SWEEPS, LEASES, TAR = "runs/", "sweeps/", "leases/", ".tar"
 KEY = re.compile(r"(runs|sweeps)/\w[\w.-]*\.tar")
+"""Objects that are directories here."""
 LOCAL = (".lock", ".log", "stop.jsonl")
 """Endings of a sweep's files that are not copied."""
 AT_ONCE = 16
@@ -78,10 +80,10 @@ class BucketHome:
         with self._alone() as known:
             there = {each.key: each for each in self.bucket.list()}
             self.leases = {}
-            for key in filter(re.compile(LEASES).match, there):
-                held = self.bucket.read(key)
+            for key, lease in there.items():
+                held = self.bucket.read(key) if key.startswith(LEASES) else None
                 if held is not None and json.loads(held[0])["home"] != self.id:
-                    self.leases[key.removeprefix(LEASES)] = there[key]
+                    self.leases[key.removeprefix(LEASES)] = lease
             keys = [key for key in {**there, **known} if KEY.fullmatch(key)]
             keys = [key for key in keys if key == _key_of(only) or not self._is_driven(key)]
             for key in keys:
@@ -100,7 +102,7 @@ class BucketHome:
             # Read before the runs, so that no journal is ahead of them.
             sweeps = list(self._changed((key for key in keys if sweep_id or not self._is_driven(key)), known))
             runs = (f"{RUNS}{path.name}{TAR}" for path in sorted((self.root / RUNS).glob("[!.]*")))
-            for key, look, content in (*self._changed(runs, known), *sweeps):
+            for key, look, content in chain(self._changed(runs, known), sweeps):
                 try:
                     known[key] = (self.bucket.write(key, content, known[key][0] if key in known else ABSENT), look)
                 except ChangedError:
