@@ -241,5 +241,6 @@ def cost_of(spec: SweepSpec, runs: Iterable[RunRecord]) -> Cost:
             return fmean(measured) if measured else model.cost(size)
 
         grid_s = spec.seeds * sum(expected(mix.name, size) for mix, size in spec.cells)
-    found = len(ended) - len(trained)
-    return Cost(spent_s, grid_s, len(trained), spec.seeds * len(spec.cells), all_s - spent_s, found)
+    # Counted as in the table; the seconds are those of first phases and audits, too.
+    count, in_all = (sum(is_evidence(run.config) for run in runs) for runs in (trained, ended))
+    return Cost(spent_s, grid_s, count, spec.seeds * len(spec.cells), all_s - spent_s, in_all - count)

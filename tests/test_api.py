@@ -39,6 +39,7 @@ def test_a_sweep_is_loaded_with_everything_in_it(home: Path, tmp_path: Path) -> 
     assert s.report(tmp_path / "report.html").read_text().startswith("<!doctype html>")
     assert len(s.export(tmp_path / "tables")) == 7
     assert s.id in repr(s)
+    assert len(repr(s.answer)) < 500
     assert s.spec.question in s._repr_html_()
 
 

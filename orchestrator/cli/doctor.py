@@ -84,10 +84,14 @@ def check_family_command(
 
       check-family my_space.yaml --profile smoke
     """
+    import torch
+
     from trainables.contract.conformance import case_of, findings
     from trainables.contract.report_validator import BrokenFamilyError
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # As a stack has by default: small models are slower with more.
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise UserError(f"--device {device}: torch finds no GPU on this machine; `doctor` says more")
     made = _family(family, options)
     failed = passed = 0
     with tempfile.TemporaryDirectory(prefix="check-family-") as directory:

@@ -91,8 +91,10 @@ def _type(written: Any) -> Any:
 
 def resolve(space: str, options: SpaceOptions, hardware: Hardware | None = None) -> SweepSpec:
     """The sweep that a name or file and these options ask for, by default on this machine."""
-    from orchestrator.space.spaces import load_space
+    from orchestrator.space.spaces import load_space, open_space
 
+    if said := open_space(space).warning:
+        typer.echo(f"warning: {said}", err=True)
     return load_space(space, options.profile, options.assignments, hardware, options.variant)
 
 

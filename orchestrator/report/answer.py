@@ -102,10 +102,10 @@ class Answer:
     target: str
     subject: str
     size_axis: str
-    counts: tuple[Count, ...]
+    counts: tuple[Count, ...] = field(repr=False)
     baseline: str
     confidence: float
-    mixes: tuple[MixAnswer, ...]
+    mixes: tuple[MixAnswer, ...] = field(repr=False)
     tuned: tuple[str, ...] = ()
     recipes: tuple[RecipeText, ...] = ()
     words: Words = field(default_factory=Words)

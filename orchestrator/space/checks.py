@@ -17,12 +17,18 @@ if TYPE_CHECKING:
     from orchestrator.space.spec import SweepSpec
     from orchestrator.space.tuning import Tune
 
+MOST_RUNS = 100_000
+"""Of the whole grid, which planning and resuming go through run by run."""
+
 
 def misfits(spec: SweepSpec) -> list[Mistake]:
     """Every mistake in how the values of a specification go together.
 
     Sizes are looked at only where nothing else is wrong: a run that cannot be trained would say the same again.
     """
+    if (runs := len(spec.mixes) * len(spec.sizes) * spec.seeds) > MOST_RUNS:
+        asked = f"{len(spec.mixes)} mixes x {len(spec.sizes)} sizes x {spec.seeds} seeds are {runs} runs"
+        return [Mistake(("seeds",), f"{asked}; a sweep may have {MOST_RUNS} of them at most")]
     family = spec.make_family()
     found = [
         *_in_mixes(spec, family),
@@ -42,6 +48,10 @@ def _in_mixes(spec: SweepSpec, family: Family) -> Iterator[Mistake]:
     for place, mix in enumerate(spec.mixes):
         tasks = dict.fromkeys(task for phase in mix.phases for task in phase.mix.tasks)
         strangers = [task for task in tasks if task not in known]
+        for whole in known:
+            if strangers and set(strangers) <= {part.strip() for part in whole.split("+")}:
+                yield Mistake(("mixes", place), f"write {{{whole!r}: 1}} for the {family.words.task} {whole!r}")
+                return
         for task in strangers:
             yield Mistake(("mixes", place), str(unknown(family.words.task, task, known, where=f"the mix {mix}")))
         if not strangers and spec.target not in mix.tasks:

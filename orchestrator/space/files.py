@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -87,10 +88,14 @@ def is_path(name_or_path: str) -> bool:
 
 
 def _read_file(path: Path) -> tuple[str, str, str]:
-    """Name, source and text."""
+    """Name, source and text. A pipe or a device is refused before it is opened, which could last for ever."""
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise UserError(f"{path} is no regular file: a search space is a YAML file")
         return path.stem, str(path), path.read_text(encoding="utf-8")
     except FileNotFoundError:
+        if path.is_symlink():
+            raise UserError(f"{path} is a link to {path.readlink()}, which is not there") from None
         near = [str(each) for each in path.parent.glob("*") if each.suffix in SUFFIXES]
         raise UserError(f"there is no file {str(path)!r}.{did_you_mean(str(path), near)}") from None
     except UnicodeDecodeError as error:

@@ -11,6 +11,8 @@ from orchestrator.errors import UserError
 from orchestrator.space import strict_yaml
 from orchestrator.space.validation import NAME, Key, dotted
 
+MOST_OVERLAYS = 100
+"""Profiles of a file, and variants of a search space: each variant is a sweep of its own."""
 CHOICES = ("method", "kind")
 """Keys whose value decides what the keys next to them mean."""
 
@@ -93,7 +95,7 @@ class Values:
     def names(self, kind: str, shared: Sequence[str]) -> tuple[str, ...]:
         """The names of overlays of one kind (``profile``) below its plural, in the order written.
 
-        Raises ``UserError`` for malformed ones, and for keys that all of them share.
+        Raises ``UserError`` for malformed ones, more than :data:`MOST_OVERLAYS`, and keys that all of them share.
         """
         top = f"{kind}s"
         written = self.data.get(top)
@@ -101,6 +103,8 @@ class Values:
             return ()
         if not isinstance(written, Mapping) or not written:
             self.refuse((top,), f"must map the names of {top} to what they change")
+        if len(written) > MOST_OVERLAYS:
+            self.refuse((top,), f"there are {len(written)}; a search space has {MOST_OVERLAYS} at most")
         for name, overlay in written.items():
             if not NAME.fullmatch(str(name)):
                 self.refuse((top, name), "a name is a letter followed by lower-case letters, digits and underscores")

@@ -84,6 +84,15 @@ class Space:
         said = {"profile": chosen, "profile_reason": reason}
         return values.under(Values(said, {(key,): origin for key in said}))
 
+    @property
+    def warning(self) -> str:
+        """A sentence if the mixes are this file's own and the question is another's, else ``""``."""
+        here = self.files[0]
+        asker = next((file for file in self.files if "question" in file.top.data), here)
+        if "mixes" not in here.top.data or asker is here:
+            return ""
+        return f"{self.source} compares mixes of its own and asks the question of {asker.source}: write `question:`"
+
 
 def _choose(
     source: str, profiles: Mapping[str, Mapping[str, Any]], asked: str | None, hardware: Hardware

@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
-
-from orchestrator.transition.transition import SURE
-from orchestrator.transition.types import Between, Density, Doubt, Estimate, Synergy, Transition, Verdict
+from orchestrator.transition.types import Between, Doubt, Estimate, Synergy, Transition, Verdict
 
 FEWEST, CHANCE = 4, 0.05
 """Runs between two transitions that each side needs, and the largest p of their difference, for a comparison to be
@@ -45,7 +42,7 @@ def synergy(baseline: Transition, mix: Transition, parameters: Callable[[float],
             doubt = Doubt.FEW
         elif between.p > CHANCE:
             doubt = Doubt.CHANCE
-    return Synergy(value, low, high, not doubt, _benefit(baseline.density, mix.density), doubt, between)
+    return Synergy(value, low, high, not doubt, doubt, between)
 
 
 def _between(baseline: Transition, mix: Transition, sign: int) -> Between | None:
@@ -107,13 +104,3 @@ def _direction(baseline: Estimate, mix: Estimate, parameters: Callable[[float], 
     if value is None:
         return _sign(low, high)
     return (value > 1) - (value < 1)
-
-
-def _benefit(baseline: Density | None, mix: Density | None) -> float | None:
-    """Probability that the baseline's transition is the larger one; None where too much of it is out of range."""
-    if baseline is None or mix is None or baseline.above * mix.above > 1 - SURE:
-        return None
-    sizes, weights = np.asarray(mix.sizes), np.asarray(mix.weights)
-    smaller = np.array([weights[sizes < size].sum() + weights[sizes == size].sum() / 2 for size in baseline.sizes])
-    found = float((np.asarray(baseline.weights) * smaller).sum() + baseline.above * (1 - mix.above))
-    return found + baseline.above * mix.above / 2

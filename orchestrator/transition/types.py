@@ -183,13 +183,12 @@ class Synergy:
 
     ``value`` is None when one side is censored; then at most one of ``low`` and ``high`` is known. ``decided`` is
     False for any ``doubt``. ``between`` counts the runs that decide (None if there are none, or if the interval holds
-    1). ``p_benefit`` is the posterior probability that the ratio exceeds 1 (None where it is not known).
+    1).
     """
 
     value: float | None
     low: float | None
     high: float | None
     decided: bool
-    p_benefit: float | None = None
     doubt: Doubt = Doubt.NONE
     between: Between | None = None

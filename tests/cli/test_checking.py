@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from tests.cli.program import Program
 
@@ -58,3 +59,10 @@ def test_a_mistake_is_explained(run: Program, words: list[str], said: str) -> No
     ended = run("check-family", *words)
     assert ended.code == 2
     assert said in ended.err
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_a_device_that_is_not_there_is_no_fault_of_the_family(run: Program) -> None:
+    ended = run("check-family", "tests.families:LogisticFamily", "--device", "cuda")
+    assert ended.code == 2
+    assert "--device cuda: torch finds no GPU on this machine" in ended.err

@@ -106,3 +106,10 @@ def test_the_version_is_said(run: Program) -> None:
     ended = run("--version")
     assert ended.code == 0
     assert re.fullmatch(r"transition-sweeps \d+\.\d+\.\d+\n", ended.out)
+
+
+def test_the_question_of_another_space_about_mixes_of_its_own_is_warned_of(run: Program, tmp_path: Path) -> None:
+    (tmp_path / "near.yaml").write_text("like: units.yaml\nmixes: [add, add+max]")
+    said = "warning: near.yaml compares mixes of its own and asks the question of units.yaml: write `question:`"
+    assert run("show", "near.yaml").err.strip() == said
+    assert run("show", "units.yaml").err == ""

@@ -33,11 +33,11 @@ VERDICTS = {
     Verdict.UNDECIDED: replace(transition(Verdict.UNDECIDED, Estimate(None, 16.0, None)), shares=SHARES),
 }
 SYNERGIES = {
-    "fewer": Synergy(2.9, 2.0, 4.9, decided=True, p_benefit=0.999),
+    "fewer": Synergy(2.9, 2.0, 4.9, decided=True),
     "at_least_fewer": Synergy(None, 4.2, None, decided=True),
     "more": Synergy(0.5, 0.3, 0.8, decided=True),
     "at_least_more": Synergy(None, None, 0.7, decided=True),
-    "undecided": Synergy(1.0, 0.52, 2.0, decided=False, p_benefit=0.47),
+    "undecided": Synergy(1.0, 0.52, 2.0, decided=False),
     "at_most": Synergy(None, 0.7, None, decided=False),
     "at_least": Synergy(None, None, 1.4, decided=False),
     "otherwise_at_absolute": Synergy(1.5, 1.1, 2.1, decided=False),

@@ -205,7 +205,6 @@ def test_recipes_of_one_mix_are_drawn_without_a_comparison(tmp_path: Path) -> No
             {7.254: "7.25", 371.2: "371", 999.9: "1,000", 19_621: "19,600", 0.0: "0", 0.1234: "0.123", 40: "40"},
         ),
         (numbers.duration, {0: "0 s", 59.4: "59 s", 60: "1 min 00 s", 200: "3 min 20 s", 3930: "1 h 05 min"}),
-        (numbers.probability, {1.0: "above 0.99", 0.9949: "0.99", 0.4: "0.40", 0.0: "under 0.01"}),
         (numbers.bare, {0.5: "0.5", 1.94: "1.9", 12.4: "12", 0.07: "0.07"}),
         (numbers.size_on_disk, {0: "0 kB", 350_000: "350 kB", 1_300_000_000: "1.3 GB", 12e6: "12 MB"}),
     ],

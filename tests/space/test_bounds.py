@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from orchestrator.errors import UserError
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spaces import load_space
+from tests.sweep.sweeps import spec
 
 LAPTOP = Hardware(cpus=2, memory_gb=16)
 TUNE = "tune={settings: {training: {learning_rate: {from: 1e-3, to: 1e-2, scale: log}}}, "
@@ -28,6 +30,7 @@ seeds: 1
     [
         ("sizes={from: 8, to: 256, count: 1000000000}", "sizes.count: must be less than or equal to 1000"),
         ("seeds=1000000", "must be less than or equal to 100000"),
+        ("seeds=50000", "2 mixes x 3 sizes x 50000 seeds are 300000 runs; a sweep may have 100000 of them at most"),
         ("seed=100000000000000000000000", "must be less than or equal to 9223372036854775807"),
         ("sizes=[100000000000]", "a run at size 100000000000 needs 3.4e+24 bytes of memory, more than any machine has"),
         ("settings.training.steps=1000000000000000000000", "it must be at least 1 and at most 1000000000"),
@@ -88,3 +91,14 @@ def test_a_search_without_a_method_is_the_statistical_one(tmp_path: Path) -> Non
     (tmp_path / "units.yaml").write_text(f"{UNITS}search: {{max_cost: 420}}\n")
     search = load_space(str(tmp_path / "units.yaml"), hardware=LAPTOP).search
     assert (search.method, search.settings["max_cost"]) == ("bayes", 420)
+
+
+def test_a_task_with_a_sign_in_its_name_is_told_how_a_mix_names_it() -> None:
+    with pytest.raises(ValueError, match=re.escape("mixes[0]: write {'map + rooms': 1} for the")):
+        spec(family="tests.families:MazeFamily", target="map + rooms", mixes=["map + rooms"])
+
+
+def test_a_space_of_thousands_of_variants_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "units.yaml").write_text(f"{UNITS}variants: {{{', '.join(f'v{each}: {{}}' for each in range(101))}}}\n")
+    with pytest.raises(UserError, match="variants: there are 101; a search space has 100 at most"):
+        load_space(str(tmp_path / "units.yaml"), hardware=LAPTOP)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
 import textwrap
@@ -394,7 +395,12 @@ def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     binary = tmp_path / "binary.yaml"
     binary.write_bytes(b"name: \xff\xfe")
     assert "not readable as text in UTF-8" in refused(str(binary))
-    assert "cannot be read: Is a directory" in refused(f"{tmp_path}/")
+    assert "is no regular file" in refused(f"{tmp_path}/")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    assert "pipe.yaml is no regular file" in refused(str(tmp_path / "pipe.yaml"))
+    assert "zero is no regular file" in refused("/dev/zero")
+    (tmp_path / "link.yaml").symlink_to("gone.yaml")
+    assert "link.yaml is a link to gone.yaml, which is not there" in refused(str(tmp_path / "link.yaml"))
 
 
 def test_yaml_keeps_dates_as_text_and_reads_exponents() -> None:

@@ -3,6 +3,7 @@ mix's transition."""
 
 from __future__ import annotations
 
+import logging
 import math
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -23,6 +24,8 @@ from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.figures import style
 from orchestrator.space.evidence import stands_for_its_size
 from trainables.base import Words
+
+log = logging.getLogger(__name__)
 
 SIMILARITY = "similarity"
 """Name of the array that is shown."""
@@ -46,10 +49,12 @@ def save_similarity(run: Path, path: Path, title: str, words: Words) -> bool:
 
 
 def similarity_of(run: Path) -> NDArray[np.float64] | None:
-    """The cosine similarities [n, n] a run left, itself or through a probe; None without any that can be read."""
+    """The cosine similarities [n, n] a run left, itself or through a probe; None without any that can be read. A
+    warning names damaged ones."""
     try:
         array = read_array(run, SIMILARITY)
-    except DAMAGED_ARRAYS:
+    except DAMAGED_ARRAYS as error:
+        log.warning("The arrays in %s are damaged (%s): the figure goes without them", run, error)
         return None
     if array is None or array.dtype.kind not in "fiu" or array.ndim != 2 or not np.isfinite(array).all():
         return None

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, replace
 
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.words.numbers import counted, exact, listed, number, probability
+from orchestrator.report.words.numbers import counted, exact, listed, number
 from orchestrator.report.words.verdicts import (
     budget_words,
     called,
@@ -170,20 +170,12 @@ def _state(state: str) -> str:
 
 
 def _how_sure(answer: Answer) -> str:
-    benefits = [
-        f"{called(mix)} needs fewer {answer.words.parameters} with probability {probability(found.p_benefit)}"
-        for mix in answer.mixes
-        if (found := mix.synergy_total) is not None
-        and found.p_benefit is not None
-        and any(side is not None for side in (found.value, found.low, found.high))
-    ]
     known = [
         f"{called(mix)} {_span(answer, mix)} ({counted(mix.runs, 'run')}{f', {BY_HAND}' if mix.stopped else ''})"
         for mix in answer.mixes
         if mix.runs or mix.stopped
     ]
-    by = f"{answer.confidence:.0%} intervals in {answer.size_axis}: {listed(known)}."
-    return f"{by} {'; '.join(benefits)}." if benefits else by
+    return f"{answer.confidence:.0%} intervals in {answer.size_axis}: {listed(known)}."
 
 
 def _span(answer: Answer, mix: MixAnswer) -> str:

@@ -42,13 +42,6 @@ def bare(ratio: float) -> str:
     return f"{ratio:.1f}" if ratio >= 1 else f"{ratio:.2f}".removesuffix("0")
 
 
-def probability(share: float) -> str:
-    """Never certain: ``0.97``, ``above 0.99``."""
-    if share > 0.995:
-        return "above 0.99"
-    return "under 0.01" if share < 0.005 else f"{share:.2f}"
-
-
 def counted(count: int, thing: str) -> str:
     """``1 run``, ``3 runs``."""
     return f"{count} {thing}{'' if count == 1 else 's'}"
