@@ -4,11 +4,12 @@ that it can be stopped and started again, at another place if need be."""
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, ClassVar
 
 import boto3
 import pytest
@@ -28,11 +29,19 @@ CREDENTIALS = {
 
 class _Application(DomainDispatcherApplication):
     """Moto's application, one write after the other: it looks at a condition and writes in two steps, a store
-    in one."""
+    in one. ``share`` of the requests is answered with 500."""
 
     writes = threading.Lock()
+    drawn: ClassVar[random.Random] = random.Random(0)
+    share: ClassVar[float] = 0.0
+    refused: ClassVar[int] = 0
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        if self.drawn.random() < self.share:
+            _Application.refused += 1
+            environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+            start_response("500 Internal Server Error", [("Content-Length", "0")])
+            return [b""]
         with self.writes if environ["REQUEST_METHOD"] in ("PUT", "POST") else nullcontext():
             return super().__call__(environ, start_response)
 
@@ -58,6 +67,16 @@ class ObjectStore:
         if self._server is not None:
             self._server.stop()
             self._server = None
+
+    @contextmanager
+    def refusing(self, share: float) -> Iterator[None]:
+        """A block in which this share of all requests is answered with 500, and some are."""
+        _Application.share, before = share, _Application.refused
+        try:
+            yield
+        finally:
+            _Application.share = 0.0
+        assert _Application.refused > before
 
     def client(self) -> Any:
         """A client of its own, for a test that looks for itself."""

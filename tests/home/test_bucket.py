@@ -26,7 +26,7 @@ from tests.chaos.program import LOOK_EVERY_S, ROOT, journalled
 from tests.cli.program import command
 from tests.objects import ObjectStore, object_store
 from tests.scripted import FAMILY, trained
-from tests.sweep.sweeps import ended, printed, quiet, spec
+from tests.sweep.sweeps import ended, printed, quiet, spec, table_of
 from trainables.base import Status
 
 GRID = {"sizes": [16, 32, 64], "search": {"method": "grid"}}
@@ -101,6 +101,18 @@ def test_what_is_swept_here_is_read_there(objects: ObjectStore, tmp_path: Path) 
     assert len(list((here / "runs").iterdir())) == len(runs_in(objects, address)) == 11
     for secret in (b"of-a-test", objects.environment["AWS_ENDPOINT_URL"].encode()):
         assert not [path for path in here.rglob("*") if path.is_file() and secret in path.read_bytes()]
+
+
+def test_a_quarter_of_requests_that_fail_slow_a_sweep_and_do_not_end_it(objects: ObjectStore, tmp_path: Path) -> None:
+    address, said, plain, console = objects.bucket(), list[str](), quiet(), quiet()
+    run_sweep(spec(**GRID), RunOptions(home=tmp_path / "plain", local_debug=True), plain)
+    with objects.refusing(0.25):
+        here = open_home(address, said.append)
+        run_sweep(spec(**GRID), RunOptions(home=here, local_debug=True), console)
+        there = elsewhere(tmp_path / "there", address, said.append)
+    assert table_of(printed(console)) == table_of(printed(plain)) != []
+    [sweep_id] = Home(here).sweep_ids()
+    assert len(ended(there.root, sweep_id)) == 12
 
 
 def test_no_journal_in_the_bucket_is_ahead_of_its_runs(objects: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
