@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from orchestrator.catalogue.listings import sweep_words
 from orchestrator.catalogue.lookup import space_of
 from orchestrator.catalogue.reading import StoredSweep, read_arrays, read_sweep, read_sweeps
-from orchestrator.catalogue.views import sweep_words
 from orchestrator.errors import UserError, unknown
 from orchestrator.home.bucket_home import open_home
 from orchestrator.home.files import Home
@@ -30,7 +30,7 @@ from orchestrator.home.sweeps import Sweep, Unreadable
 from orchestrator.report.answer import Answer
 from orchestrator.report.words.numbers import counted, moment
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.options import HOME, RunOptions
+from orchestrator.sweep.run_options import HOME, RunOptions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -197,10 +197,10 @@ def run(space: SweepSpec | str | Path, *, console: Console | None = None, **opti
     """Run a sweep with the progress the command line shows, and return what it found.
 
     ``space`` is a search space's name, a YAML file or a specification. ``options`` are those of the command `run`,
-    with underscores (:class:`orchestrator.sweep.options.RunOptions`): ``profile="smoke"``, ``overrides=["seeds=5"]``,
-    ``home``, ``local_debug=True``; ``resume=""`` continues the newest unfinished sweep of the same settings.
-    Interrupting the cell leaves a sweep that can be resumed. Raises ``UserError`` for what was asked wrongly,
-    ``SweepError`` where a part fails.
+    with underscores (:class:`orchestrator.sweep.run_options.RunOptions`): ``profile="smoke"``,
+    ``overrides=["seeds=5"]``, ``home``, ``local_debug=True``; ``resume=""`` continues the newest unfinished sweep of
+    the same settings. Interrupting the cell leaves a sweep that can be resumed. Raises ``UserError`` for what was asked
+    wrongly, ``SweepError`` where a part fails.
     """
     from rich.console import Console
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.search.base import Observation, Problem, Request, Searcher
-from orchestrator.search.evidence import cost_model
 from orchestrator.search.registry import make_searcher
+from orchestrator.search.results import cost_model
 from orchestrator.space.evidence import is_evidence, searcher_of
 from orchestrator.space.hardware import Hardware, Machine
 from orchestrator.space.spec import SweepSpec

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from orchestrator.search.base import Observation, Problem, Request, Results, Searcher
-from orchestrator.search.evidence import points, stack_cost
 from orchestrator.search.registry import make_searcher
+from orchestrator.search.results import points, stack_cost
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import LEVEL
 

@@ -276,7 +276,11 @@ def test_a_terminal_of_another_encoding_gets_signs_that_it_has(units: str, monke
         (UserError("no"), 2, "no"),
         (SweepError("broke"), 1, "broke"),
         (OSError(errno.ENOSPC, "No space left on device", "/x/journal.jsonl"), 1, "cannot write '/x/journal.jsonl'"),
-        (PermissionError(errno.EACCES, "Permission denied", "/x"), 1, "permission denied: '/x'"),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "/x"),
+            1,
+            "permission denied: '/x' (Permission denied). Name another place with --home or --output.",
+        ),
         (FileNotFoundError(errno.ENOENT, "No such file or directory", "/x"), 1, "No such file or directory '/x'"),
         (ValueError("odd\nsecond line"), 1, "ValueError: odd (this should not happen"),
         (typer.Abort(), 1, "aborted"),

@@ -57,7 +57,7 @@ def doc_command(
 
 
 def _known(family: str) -> str:
-    from orchestrator.space.validation import explain
+    from orchestrator.space.mistakes import explain
     from trainables.base import SettingsError, load_family
 
     try:

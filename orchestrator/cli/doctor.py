@@ -16,7 +16,7 @@ from orchestrator.cli.status import wide_console
 from orchestrator.doctor.machine import NAME, Finding, Verdict, check_up, machine_checks
 from orchestrator.errors import SweepError, UserError, unknown
 from orchestrator.space import hardware
-from orchestrator.sweep.options import HOME, SpaceOptions
+from orchestrator.sweep.run_options import HOME, SpaceOptions
 
 if TYPE_CHECKING:
     from trainables.base import Family
@@ -115,7 +115,7 @@ def check_family_command(
 
 def _family(name: str, options: SpaceOptions) -> Family:
     from orchestrator.space.files import is_path, names
-    from orchestrator.space.validation import InvalidDataError, dotted, explain, parse
+    from orchestrator.space.mistakes import InvalidDataError, dotted, explain, parse
     from trainables.base import BUILT_IN, SettingsError, load_family
 
     if ":" not in name and name not in BUILT_IN:

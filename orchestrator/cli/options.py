@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orchestrator.errors import UserError
-from orchestrator.sweep.options import RunOptions, SpaceOptions
+from orchestrator.sweep.run_options import RunOptions, SpaceOptions
 
 if TYPE_CHECKING:
     from orchestrator.space.hardware import Hardware
@@ -86,7 +86,7 @@ def with_options(kind: type[SpaceOptions], **types: Any) -> Callable[[Callable[.
 
 def _type(written: Any) -> Any:
     """The type of an option from its annotation."""
-    return eval(written, {"Path": Path})  # Written in orchestrator/sweep/options.py.
+    return eval(written, {"Path": Path})  # Written in orchestrator/sweep/run_options.py.
 
 
 def resolve(space: str, options: SpaceOptions, hardware: Hardware | None = None) -> SweepSpec:

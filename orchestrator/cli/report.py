@@ -12,7 +12,7 @@ import typer
 from orchestrator.cli.options import SWEEP_HELP, Debug, HomeOption, OneSweep
 from orchestrator.cli.status import open_sweep, wide_console
 from orchestrator.errors import SweepError, UserError
-from orchestrator.sweep.options import HOME
+from orchestrator.sweep.run_options import HOME
 
 if TYPE_CHECKING:
     from orchestrator.catalogue.reading import StoredSweep
@@ -193,7 +193,7 @@ def _run(probe: Probe, stored: StoredSweep, *, again: bool) -> list[str]:
 
 
 def _load(name: str) -> Probe:
-    from orchestrator.space.validation import explain
+    from orchestrator.space.mistakes import explain
     from trainables.base import SettingsError
     from trainables.probes.base import load_probe
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from orchestrator.cli.options import Debug, HomeOption, hardware_at, load_variants
 from orchestrator.cli.status import wide_console
 from orchestrator.errors import UserError, unknown
-from orchestrator.sweep.options import HOME, RunOptions, SpaceOptions, seconds_of
+from orchestrator.sweep.run_options import HOME, RunOptions, SpaceOptions, seconds_of
 
 if TYPE_CHECKING:
     from orchestrator.sweep.reproduce import Experiment, Reproduction

@@ -21,7 +21,7 @@ from orchestrator.cli.options import (
     with_options,
 )
 from orchestrator.errors import UserError
-from orchestrator.sweep.options import HOME, RunOptions, SizedOptions
+from orchestrator.sweep.run_options import HOME, RunOptions, SizedOptions
 
 if TYPE_CHECKING:
     from orchestrator.cost import Plan

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from orchestrator.cli.options import Debug, resolve, with_options
 from orchestrator.errors import UserError, unknown
-from orchestrator.sweep.options import SpaceOptions
+from orchestrator.sweep.run_options import SpaceOptions
 
 if TYPE_CHECKING:
     from orchestrator.search.base import Problem

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from orchestrator.cli.options import Debug, HomeOption, SweepName
 from orchestrator.errors import SweepError, UserError
-from orchestrator.sweep.options import HOME
+from orchestrator.sweep.run_options import HOME
 
 if TYPE_CHECKING:
     from orchestrator.catalogue.reading import StoredSweep
@@ -28,9 +28,9 @@ def sweeps_command(
     debug: Debug = False,
 ) -> None:
     """List all sweeps: state, what they found, size on disk."""
+    from orchestrator.catalogue.listings import sweeps_view
     from orchestrator.catalogue.reading import StoredSweep, read_sweeps
     from orchestrator.catalogue.status import status_of, unreadable_json
-    from orchestrator.catalogue.views import sweeps_view
     from orchestrator.home.bucket_home import home_words
     from orchestrator.home.files import Home
     from orchestrator.home.sweeps import Unreadable
@@ -61,8 +61,8 @@ def status_command(
 
     Without a name it is the newest one.
     """
+    from orchestrator.catalogue.listings import status_view
     from orchestrator.catalogue.status import status_of
-    from orchestrator.catalogue.views import status_view
 
     status = status_of(open_sweep(sweep, home))
     if json_:
@@ -78,8 +78,8 @@ def logs_command(
     debug: Debug = False,
 ) -> None:
     """Show one run: settings, learning curve, why it failed."""
+    from orchestrator.catalogue.listings import run_view
     from orchestrator.catalogue.reading import find_run
-    from orchestrator.catalogue.views import run_view
     from orchestrator.home.files import Home
 
     wide_console().print(run_view(find_run(Home(home.resolve()), run)))

@@ -11,7 +11,7 @@ import typer
 from orchestrator.cli.options import Debug, HomeOption, OneSweep
 from orchestrator.cli.status import open_sweep
 from orchestrator.errors import SweepError, UserError
-from orchestrator.sweep.options import HOME
+from orchestrator.sweep.run_options import HOME
 
 if TYPE_CHECKING:
     from orchestrator.catalogue.reading import StoredSweep
@@ -70,9 +70,9 @@ def rm_command(
 
     Its records in MLflow and their artifacts go too. An MLflow server keeps records in its trash until `mlflow gc`.
     """
+    from orchestrator.catalogue.listings import sweep_words
     from orchestrator.catalogue.lookup import space_of
     from orchestrator.catalogue.reading import State
-    from orchestrator.catalogue.views import sweep_words
     from orchestrator.home import lifecycle
     from orchestrator.home.files import Home
     from orchestrator.home.run_files import directory_bytes

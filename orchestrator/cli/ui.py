@@ -9,7 +9,7 @@ from rich.console import Console
 
 from orchestrator.cli.options import Debug, HomeOption
 from orchestrator.errors import UserError
-from orchestrator.sweep.options import HOME
+from orchestrator.sweep.run_options import HOME
 
 
 def ui_command(
@@ -28,9 +28,9 @@ def ui_command(
     """
     from orchestrator.home.files import Home
     from orchestrator.record import store
-    from orchestrator.record.page import address, serve
+    from orchestrator.record.mlflow_page import address, serve
+    from orchestrator.site.pages import SweepPages, record_links
     from orchestrator.site.server import free_port, serving
-    from orchestrator.site.sweeps import SweepPages, record_links
 
     chosen = store.choose(home)
     if chosen.artifacts is None and chosen.uri.startswith("http"):

@@ -14,8 +14,8 @@ from orchestrator.home.files import Home
 from orchestrator.home.journal import SCHEMA, BadLine, Begun, read_journal
 from orchestrator.home.run_files import ProbeResult, Storage, read_results
 from orchestrator.space import strict_yaml
+from orchestrator.space.mistakes import parse
 from orchestrator.space.spec import SweepSpec
-from orchestrator.space.validation import parse
 from trainables.base import Outcome, RunConfig, Status
 
 FIGURE = "transitions.png"

@@ -25,7 +25,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from orchestrator.home.run_files import read_origin
 from orchestrator.home.sweeps import RunRecord, Sweep
-from orchestrator.record import content, transition_content, views
+from orchestrator.record import content, mlflow_views, transition_content
 from orchestrator.record.content import Content
 from orchestrator.record.recorder import Ending, Tracker
 from orchestrator.record.store import (
@@ -207,7 +207,7 @@ class MlflowTracker(Tracker):
     def _save_views(self, sweep: Sweep) -> None:
         """Save the views that the experiment lacks, or has from an older sweep."""
         experiment = self._experiment(sweep)
-        for key, value in views.tags(sweep, self._client.get_experiment(experiment).tags).items():
+        for key, value in mlflow_views.tags(sweep, self._client.get_experiment(experiment).tags).items():
             self._client.set_experiment_tag(experiment, key, value)
 
     @cached_property

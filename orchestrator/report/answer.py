@@ -111,6 +111,11 @@ class Answer:
     words: Words = field(default_factory=Words)
     cautions: tuple[str, ...] = ()
 
+    @property
+    def size_label(self) -> str:
+        """The size on an axis: ``model width (n_embed)``."""
+        return f"{self.words.size} ({self.size_axis})"
+
     def under(self, recipe: str) -> Answer:
         """The same answer under one of its recipes alone, its mixes without the recipe in their names."""
         plain = [replace(mix, mix=mix.plain) for mix in self.mixes if mix.recipe == recipe]

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from orchestrator.search.base import Problem, Request, Results
 from orchestrator.search.belief import LIKELY_ABOVE
-from orchestrator.search.evidence import CostModel, requests
+from orchestrator.search.results import CostModel, requests
 from orchestrator.transition.types import PLATEAU, SCATTER, Point
 
 BEYOND = 1.4

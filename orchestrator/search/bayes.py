@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from orchestrator.search.audit import CONFIRMATIONS, next_step
 from orchestrator.search.base import MixProgress, Problem, Request, Results, Searcher, SearchSettings
 from orchestrator.search.belief import Belief, Fantasy, MixView, best_choice, view_of
-from orchestrator.search.evidence import (
+from orchestrator.search.results import (
     CostModel,
     Known,
     by_mix,

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.search.base import Problem
-from orchestrator.search.evidence import CostModel, Known, points_of, requests, stack_cost
+from orchestrator.search.results import CostModel, Known, points_of, requests, stack_cost
 from orchestrator.transition.curves import LAPSES, LUCK, SLOPES, Curves, Evidence, curves_for
-from orchestrator.transition.kinds import Floats
 from orchestrator.transition.logistic import fit
 from orchestrator.transition.plateau import levelling, plateau
 from orchestrator.transition.posterior import Posterior
+from orchestrator.transition.scatter import Floats
 from orchestrator.transition.transition import learned_sizes
 from orchestrator.transition.types import LEVEL, PLATEAU, SCATTER, Point
 

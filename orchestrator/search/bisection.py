@@ -11,7 +11,7 @@ import numpy as np
 
 from orchestrator.search.audit import longer_run
 from orchestrator.search.base import MixProgress, Observation, Problem, Request, Results, Searcher, SearchSettings
-from orchestrator.search.evidence import bracket, cell, requests
+from orchestrator.search.results import bracket, cell, requests
 from orchestrator.transition.types import LEVEL, PLATEAU, SCATTER
 
 

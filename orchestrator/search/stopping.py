@@ -10,7 +10,7 @@ from orchestrator.errors import SettingError
 from orchestrator.search.audit import CONFIRMATIONS, audits, climb, longer_run, unseen
 from orchestrator.search.base import Problem, Request, Results, SearchSettings
 from orchestrator.search.belief import Belief, MixView, best_choice
-from orchestrator.search.evidence import CostModel, has_free, missing_runs, stack_cost
+from orchestrator.search.results import CostModel, has_free, missing_runs, stack_cost
 from orchestrator.transition.comparison import FEWEST
 from orchestrator.transition.plateau import contested
 from orchestrator.transition.transition import SURE

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from orchestrator.errors import SweepError, UserError
 from orchestrator.report.page import render
-from orchestrator.site.sweeps import SweepPages
+from orchestrator.site.pages import SweepPages
 
 HOST = "127.0.0.1"
 NAMES = (HOST, "localhost")

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from orchestrator.errors import unknown
-from orchestrator.space.validation import STRICT, parse
+from orchestrator.space.mistakes import STRICT, parse
 from trainables.contract.arms import ALL, Arm, Mix, Phase
 from trainables.contract.settings import SettingsError
 

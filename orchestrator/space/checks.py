@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from orchestrator.errors import did_you_mean, unknown
 from orchestrator.search.base import Request
+from orchestrator.space.mistakes import InvalidDataError, Key, Mistake, explain
 from orchestrator.space.settings import flatten, plain_settings
-from orchestrator.space.validation import InvalidDataError, Key, Mistake, explain
 from trainables.base import Family, RunConfig, SettingsError, Start
 from trainables.contract.arms import ALL
 

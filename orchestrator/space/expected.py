@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, model_validator
 
 from orchestrator.space.files import SpaceFile
-from orchestrator.space.validation import STRICT, InvalidDataError, parse
+from orchestrator.space.mistakes import STRICT, InvalidDataError, parse
 
 Finding = Literal["fewer", "no fewer", "transition", "exponent below", "higher", "lower", "peaked first"]
 LAW, INSIDE, ORDER = ("exponent below",), ("higher", "lower"), ("peaked first",)

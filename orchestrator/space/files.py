@@ -11,8 +11,8 @@ from typing import Any
 from orchestrator.errors import UserError, did_you_mean, unknown
 from orchestrator.space import strict_yaml
 from orchestrator.space.hardware import Needs
+from orchestrator.space.mistakes import InvalidDataError, parse
 from orchestrator.space.overlays import Origin, Values
-from orchestrator.space.validation import InvalidDataError, parse
 
 PACKAGE = "search_spaces"
 SUFFIXES = (".yaml", ".yml")

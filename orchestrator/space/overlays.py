@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from orchestrator.errors import UserError
 from orchestrator.space import strict_yaml
-from orchestrator.space.validation import NAME, Key, dotted
+from orchestrator.space.mistakes import NAME, Key, dotted
 
 MOST_OVERLAYS = 100
 """Profiles of a file, and variants of a search space: each variant is a sweep of its own."""

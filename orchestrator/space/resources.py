@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, PlainValidator
 
 from orchestrator.space.hardware import Machine
-from orchestrator.space.validation import STRICT
+from orchestrator.space.mistakes import STRICT
 
 AUTO: Literal["auto"] = "auto"
 """For a value that a rule decides before the sweep (orchestrator/stacks.py)."""

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, model_serializer, model_validator
 from orchestrator.errors import unknown
 from orchestrator.search.base import AUTO
 from orchestrator.search.registry import METHODS, settings_type
-from orchestrator.space.validation import STRICT, InvalidDataError, Mistake, parse
+from orchestrator.space.mistakes import STRICT, InvalidDataError, Mistake, parse
 
 DEFAULT_METHOD = "bayes"
 

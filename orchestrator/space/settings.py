@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.space.mistakes import InvalidDataError, Mistake, parse
 from orchestrator.space.overlays import merge
-from orchestrator.space.validation import InvalidDataError, Mistake, parse
 from trainables.base import Family
 
 if TYPE_CHECKING:

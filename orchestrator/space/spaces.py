@@ -18,9 +18,9 @@ from orchestrator.errors import UserError, nearest, unknown
 from orchestrator.space import hardware as machine
 from orchestrator.space.files import SpaceFile, read_space, source_of
 from orchestrator.space.hardware import Hardware, Needs
+from orchestrator.space.mistakes import InvalidDataError, Mistake, leaf_paths, parse
 from orchestrator.space.overlays import Assignment, Origin, Values, merge
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
-from orchestrator.space.validation import InvalidDataError, Mistake, leaf_paths, parse
 from trainables.base import SettingsError, load_family
 
 CHOSEN_BY = {"profile": "--profile", "profile_reason": "--profile", "variant": "--variant"}

@@ -22,11 +22,11 @@ from orchestrator.search.base import Request
 from orchestrator.space import strict_yaml
 from orchestrator.space.arms import Fairness, read_arm, with_budgets, with_recipes, written
 from orchestrator.space.checks import misfits
+from orchestrator.space.mistakes import NAME, STRICT, InvalidDataError, parse
 from orchestrator.space.resources import Resources
 from orchestrator.space.search import Search, SizeRange
 from orchestrator.space.settings import flatten, plain_settings, resolve
 from orchestrator.space.tuning import LARGEST_SEED, Tune, Tuned
-from orchestrator.space.validation import NAME, STRICT, InvalidDataError, parse
 from trainables.base import Family, RunConfig, Until, load_family
 from trainables.contract.arms import Arm
 from trainables.contract.runs import salted

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from orchestrator.errors import UserError
-from orchestrator.space.validation import Key, dotted
+from orchestrator.space.mistakes import Key, dotted
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, Field, field_serializer, field_validator, model_serializer, model_validator
 
-from orchestrator.space.validation import STRICT, InvalidDataError, Key, Mistake, parse
+from orchestrator.space.mistakes import STRICT, InvalidDataError, Key, Mistake, parse
 
 FIRST_SEED = 1_000_000
 """Far from any seed that a sweep is likely to use, even after it is extended."""

@@ -19,7 +19,7 @@ from orchestrator.report.page.report import PageContent, page
 from orchestrator.report.probed import probe_notes
 from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.numbers import counted, found_runs
-from orchestrator.sweep.options import RunOptions
+from orchestrator.sweep.run_options import RunOptions
 from trainables.base import Status
 
 

@@ -16,7 +16,7 @@ from orchestrator.home.journal import Ended, Journal, Memory
 from orchestrator.home.sweeps import Sweep
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.options import RunOptions
+from orchestrator.sweep.run_options import RunOptions
 from trainables.base import Status
 
 log = logging.getLogger(__name__)

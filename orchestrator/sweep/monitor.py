@@ -11,7 +11,7 @@ from orchestrator.cost import cost_of
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.state import Training
 from orchestrator.report.words import verdicts
-from orchestrator.search.evidence import points
+from orchestrator.search.results import points
 from orchestrator.sweep.time_left import time_left
 from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot, Verdict, by_size
 from orchestrator.transition import types as transition_types

@@ -27,8 +27,8 @@ from orchestrator.space.hardware import Hardware
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import settled
 from orchestrator.sweep.beginning import one_ray
-from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
+from orchestrator.sweep.run_options import RunOptions
 from trainables.probes.base import load_probe
 
 

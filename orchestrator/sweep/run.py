@@ -37,15 +37,15 @@ from orchestrator.sweep.beginning import (
     on_these_devices,
     resumed_sweep,
 )
-from orchestrator.sweep.monitor import Monitor
-from orchestrator.sweep.options import RunOptions
-from orchestrator.sweep.stop_requests import (
+from orchestrator.sweep.interruption import (
     StopRequests,
     stop_on_interrupt,
     stop_on_machine_error,
     stopped_words,
     stopper,
 )
+from orchestrator.sweep.monitor import Monitor
+from orchestrator.sweep.run_options import RunOptions
 from orchestrator.terminal.live_view import LiveView
 from trainables.base import Outcome, RunConfig, Status
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from orchestrator.cost import played_to_the_end
 from orchestrator.search.base import Request, Searcher
-from orchestrator.search.evidence import points
+from orchestrator.search.results import points
 from orchestrator.transition.transition import transition
 
 

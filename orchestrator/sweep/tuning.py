@@ -17,8 +17,8 @@ from orchestrator.home.files import SweepFiles, write_whole
 from orchestrator.home.journal import Ended, Journal, Memory, Tuned
 from orchestrator.home.sweeps import Sweep
 from orchestrator.stacks import StackSizes
-from orchestrator.sweep.options import RunOptions
-from orchestrator.sweep.stop_requests import StopRequests, stop_on_interrupt, stopped_words, stopper
+from orchestrator.sweep.interruption import StopRequests, stop_on_interrupt, stopped_words, stopper
+from orchestrator.sweep.run_options import RunOptions
 from orchestrator.tuning.objective import observe_learning
 from orchestrator.tuning.study import Tuner
 from orchestrator.tuning.words import chosen_text, trial_text

@@ -66,7 +66,7 @@ def _system(error: OSError) -> str:
     if error.errno in FULL:
         return f"the disk is full: cannot write{place}. Free some space, or name another --home; --resume continues."
     if error.errno in DENIED:
-        return f"permission denied:{place} ({error.strerror}). Name another place with --home."
+        return f"permission denied:{place} ({error.strerror}). Name another place with --home or --output."
     return f"{error.strerror}{place} (run again with --debug for the traceback)"
 
 

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
-from orchestrator.transition.kinds import (
+from orchestrator.transition.scatter import (
     ASYMPTOTES,
     NEAR_FLOOR,
     NEAR_TOP,

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from orchestrator.transition.curves import KINDS, LUCK, Curves, Evidence, curves_for
-from orchestrator.transition.kinds import BINS, Crossing, Floats
+from orchestrator.transition.scatter import BINS, Crossing, Floats
 from orchestrator.transition.types import LEVEL, Density, Point
 
 DENSITY_BINS = 96

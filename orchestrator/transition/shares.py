@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import betainc, betaincinv, expit, logit
 
 from orchestrator.transition.curves import LAPSES, SLOPES, Curves
-from orchestrator.transition.kinds import ASYMPTOTES, CONCENTRATION, LOGITS, TABLE, Crossing, Floats
+from orchestrator.transition.scatter import ASYMPTOTES, CONCENTRATION, LOGITS, TABLE, Crossing, Floats
 from orchestrator.transition.types import LEVEL, Point, SizeShare
 
 HALF = 0.5

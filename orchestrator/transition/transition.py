@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from orchestrator.transition.curves import curves_for
-from orchestrator.transition.kinds import Crossing
 from orchestrator.transition.logistic import fit
 from orchestrator.transition.plateau import contested, falls, plateau
 from orchestrator.transition.posterior import Posterior, posterior_of
+from orchestrator.transition.scatter import Crossing
 from orchestrator.transition.shares import half_crossing, is_bimodal, size_shares
 from orchestrator.transition.types import (
     LEVEL,

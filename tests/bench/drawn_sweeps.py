@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from orchestrator.search.base import Observation, Request
-from orchestrator.search.evidence import points
+from orchestrator.search.results import points
 from orchestrator.simulation import simulate
 from orchestrator.space.evidence import searcher_of
 from orchestrator.space.spaces import load_space

@@ -28,8 +28,8 @@ import numpy as np
 from rich.console import Console
 
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
+from orchestrator.sweep.run_options import RunOptions
 from tests.bench.machine import describe
 from tests.families import FLOOR, LogisticFamily, LogisticLearner
 from trainables.base import Evaluation, Learner, Report, RunConfig

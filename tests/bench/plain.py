@@ -18,8 +18,8 @@ from trainables.tasks.datasets import Dataset
 from trainables.transformer.architecture import ModelSettings, flops_per_token, layout
 from trainables.transformer.gpu_step import CapturedStep
 from trainables.transformer.model import initialise
-from trainables.transformer.optimizer import Precision, TrainingSettings
 from trainables.transformer.stack import StackState, StackTrainer
+from trainables.transformer.training_settings import Precision, TrainingSettings
 from trainables.transformer.training_windows import WindowSampler
 
 STEPS = 1_000_000

@@ -26,7 +26,7 @@ import torch
 from tests.bench.machine import clock, describe, matmul_ceiling, peak_memory_gb, steps_a_second
 from tests.bench.plain import SHAPES, Case, make_run
 from trainables.transformer.gpu_step import WARM_UP_CALLS
-from trainables.transformer.optimizer import Precision
+from trainables.transformer.training_settings import Precision
 
 WIDTHS = (64, 16, 256, 32, 128)
 """In the order they are measured: what matters most comes first."""

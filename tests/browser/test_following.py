@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from orchestrator.home.files import Home
-from orchestrator.site import sweeps
+from orchestrator.site import pages
 from orchestrator.site.server import serving
 from tests.browser.chromium import Page
 from tests.scripted import FAMILY, events
@@ -59,10 +59,10 @@ def wait_for(said: Path, pattern: str, driver: subprocess.Popen[str]) -> str:
 
 
 def test_a_sweep_is_followed_in_the_browser(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeps, "REFRESH_S", 2)
+    monkeypatch.setattr(pages, "REFRESH_S", 2)
     with running(tmp_path, 0.7, "--local-debug") as (driver, said):
         wait_for(said, r"sweep (logistic-\S+)", driver)
-        with serving(sweeps.SweepPages(Home(tmp_path / "home")), 0) as address:
+        with serving(pages.SweepPages(Home(tmp_path / "home")), 0) as address:
             page.open(address)
             shown = page.wait("Does PROD help ADD?", "running", "in training", " runs · begun ")
             assert "So far: " in shown

@@ -12,8 +12,8 @@ import pytest
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.home.files import Home
 from orchestrator.report.table import answer_table
+from orchestrator.site.pages import SweepPages
 from orchestrator.site.server import serving
-from orchestrator.site.sweeps import SweepPages
 from tests.browser.chromium import Page
 from tests.catalogue.fabricated import outcome_of, runs_of, write_sweep
 from tests.families import FLOOR

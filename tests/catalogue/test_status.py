@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console, RenderableType
 
+from orchestrator.catalogue.listings import run_view, status_view, sweeps_view
 from orchestrator.catalogue.reading import find_run, read_sweep
 from orchestrator.catalogue.status import status_of
-from orchestrator.catalogue.views import run_view, status_view, sweeps_view
 from orchestrator.cost import cost_of
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home

@@ -19,8 +19,8 @@ from rich.console import Console
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home, flaw_of
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
+from orchestrator.sweep.run_options import RunOptions
 from tests.chaos.disturbed import Disturbed
 from tests.chaos.faults import FAULTS, in_time
 from tests.chaos.ground import Ground

@@ -11,8 +11,8 @@ from mlflow.entities import ViewType
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
 from orchestrator.record.store import choose
-from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
+from orchestrator.sweep.run_options import RunOptions
 from tests.catalogue.fabricated import write_sweep
 from tests.cli.program import Program
 from tests.sweep.sweeps import quiet, spec

@@ -16,7 +16,7 @@ from orchestrator.cli.main import with_bare_resume
 from orchestrator.cli.run import run_command
 from orchestrator.errors import UserError
 from orchestrator.home.files import Home
-from orchestrator.sweep.options import EXCLUDED, RunOptions
+from orchestrator.sweep.run_options import EXCLUDED, RunOptions
 from tests.cli.program import Ended, Program
 from tests.sweep.sweeps import ended, spec
 

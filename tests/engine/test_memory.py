@@ -13,8 +13,8 @@ from orchestrator.engine.out_of_memory import is_out_of_memory
 from orchestrator.errors import SweepError
 from orchestrator.home.files import Home
 from orchestrator.space.resources import Resources
-from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
+from orchestrator.sweep.run_options import RunOptions
 from tests.scripted import FAMILY, events
 from tests.sweep.sweeps import ended, printed, quiet, spec
 from trainables.base import Status

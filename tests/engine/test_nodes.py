@@ -18,8 +18,8 @@ from orchestrator.home.files import Home
 from orchestrator.home.journal import Ended
 from orchestrator.home.run_files import WEIGHTS, read_origin, read_outcome
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
+from orchestrator.sweep.run_options import RunOptions
 from tests.chaos.ground import HEAD, QUICK
 from tests.chaos.paced import RUNS, write_space
 from tests.chaos.program import ENVIRONMENT, Program, evaluations, journalled

@@ -21,8 +21,8 @@ from orchestrator.home.files import Home
 from orchestrator.space.resources import Resources
 from orchestrator.space.spaces import load_space
 from orchestrator.stacks import settled
-from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
+from orchestrator.sweep.run_options import RunOptions
 from tests.scripted import FAMILY, Event, events
 from tests.sweep.sweeps import ended, printed, quiet, spec
 

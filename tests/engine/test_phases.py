@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.home.files import Home
-from orchestrator.space.validation import InvalidDataError
+from orchestrator.space.mistakes import InvalidDataError
 from tests.cli.program import command
 from tests.scripted import FAMILY, trained
 from tests.sweep.sweeps import ended, spec

@@ -24,8 +24,8 @@ from orchestrator.home.journal import Ended, Journal, to_line
 from orchestrator.home.machine_errors import trouble_in
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
+from orchestrator.sweep.run_options import RunOptions
 from tests.engine.test_campaign import GOOD, make
 from tests.engine.test_worker import job_for
 from tests.scripted import FAMILY, fill

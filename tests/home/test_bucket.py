@@ -20,8 +20,8 @@ from orchestrator.home.driver_lock import Lease
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Journal, Stopped
 from orchestrator.home.machine_errors import REMOTE, trouble_in
-from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
+from orchestrator.sweep.run_options import RunOptions
 from tests.chaos.program import LOOK_EVERY_S, ROOT, journalled
 from tests.cli.program import command
 from tests.objects import ObjectStore, object_store

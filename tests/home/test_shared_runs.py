@@ -17,8 +17,8 @@ from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
 from orchestrator.home.run_claims import SweepRuns, removable
 from orchestrator.home.run_files import Storage
-from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
+from orchestrator.sweep.run_options import RunOptions
 from tests.cli.program import command
 from tests.scripted import FAMILY, trained
 from tests.sweep.sweeps import ended, quiet, spec, table_of

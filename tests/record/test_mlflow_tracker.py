@@ -21,8 +21,8 @@ from orchestrator.record.mlflow_tracker import MlflowTracker, remove_sweep
 from orchestrator.record.recorder import Ending
 from orchestrator.record.store import DATABASE, Store, choose
 from orchestrator.report.answer import Answer, answer
+from orchestrator.space.mistakes import parse
 from orchestrator.space.spec import SweepSpec
-from orchestrator.space.validation import parse
 from tests.record.samples import Finished, finish
 from tests.report.samples import make_spec
 from trainables.base import Status

@@ -21,8 +21,8 @@ from orchestrator.home.files import Home
 from orchestrator.record.store import DATABASE, VARIABLE
 from orchestrator.record.sync import rebuild
 from orchestrator.sweep import run as sweep
-from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
+from orchestrator.sweep.run_options import RunOptions
 from tests.cli.program import command, separate
 from tests.sweep.sweeps import quiet, spec
 

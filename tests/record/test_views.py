@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.home.sweeps import Sweep
-from orchestrator.record import transition_content, views
+from orchestrator.record import mlflow_views, transition_content
 from orchestrator.record.content import Content
 from orchestrator.report.answer import answer
 from tests.record.samples import Finished, finish
@@ -28,26 +28,26 @@ def finished_sweep(tmp_path: Path) -> Finished:
 def test_every_column_of_an_answer_is_one_that_is_recorded(finished: Finished) -> None:
     sweep, found = finished.sweep, answer(finished.sweep.spec, bracketed())
     # Those of runs depend on what a real learner measures: the end-to-end test holds them against its record.
-    view, _ = views.views(sweep)
+    view, _ = mlflow_views.views(sweep)
     records = [transition_content.transition_content(sweep, found, mix) for mix in found.mixes]
     assert view.sort in view.columns
     assert set(view.columns) <= {name for each in records for name in _names(each)}
 
 
 def test_a_view_is_offered_once_and_the_newest_sweep_decides(finished: Finished) -> None:
-    offered = views.tags(finished.sweep, {})
+    offered = mlflow_views.tags(finished.sweep, {})
     assert len(offered) == 2
     assert all(len(value) < MOST_CHARACTERS for value in offered.values())
-    assert views.tags(finished.sweep, offered) == {}
-    assert views.tags(_made(finished.sweep, "2025"), offered) == {}
-    assert views.tags(_made(finished.sweep, "2027"), offered).keys() == offered.keys()
+    assert mlflow_views.tags(finished.sweep, offered) == {}
+    assert mlflow_views.tags(_made(finished.sweep, "2025"), offered) == {}
+    assert mlflow_views.tags(_made(finished.sweep, "2027"), offered).keys() == offered.keys()
     told = json.loads(offered["mlflow.sharedViewState.transitions"])
     assert told["name"] == "Transitions"
     assert json.loads(told["state"])["searchFilter"] == 'tags.kind = "transition"'
 
 
 def test_columns_that_identify_a_record_come_first(finished: Finished) -> None:
-    transitions, runs = views.views(finished.sweep)
+    transitions, runs = mlflow_views.views(finished.sweep)
     first = [column.split("`")[1] for column in runs.columns[:4]]
     assert first == ["mix", "units", "test_accuracy/add", "seed"]  # Seen beside MLflow's Assistant.
     assert transitions.columns[:3] == ("tags.`mix`", "tags.`found`", "tags.`saving`")
@@ -67,7 +67,7 @@ def test_every_view_opens_on_charts_of_what_is_recorded(finished: Finished) -> N
     sweep, found = finished.sweep, answer(finished.sweep.spec, bracketed())
     transitions = [transition_content.transition_content(sweep, found, mix) for mix in found.mixes]
     measured = {sample.name for each in transitions for sample in each.samples}
-    for view in views.views(sweep):
+    for view in mlflow_views.views(sweep):
         state = json.loads(json.dumps(view.state()))
         sections = {section["uuid"]: section for section in state["compareRunSections"]}
         first = state["compareRunSections"][0]
@@ -76,7 +76,7 @@ def test_every_view_opens_on_charts_of_what_is_recorded(finished: Finished) -> N
         assert len(state["compareRunCharts"]) >= 3
         assert {card["metricSectionId"] for card in state["compareRunCharts"]} == {first["uuid"]} <= sections.keys()
         assert len({card["uuid"] for card in state["compareRunCharts"]}) == len(state["compareRunCharts"])
-        if view.key != views.RUNS:  # Those of runs depend on what a real learner measures.
+        if view.key != mlflow_views.RUNS:  # Those of runs depend on what a real learner measures.
             shown = [card.get("selectedMetrics", [card.get("metricKey")]) for card in state["compareRunCharts"]]
             assert {name for names in shown for name in names} <= measured
 
@@ -85,5 +85,5 @@ def test_a_view_of_many_tasks_fits_into_a_tag(finished: Finished) -> None:
     spec = finished.sweep.spec
     tasks = "+".join(f"task_of_some_length_{number}" for number in range(40))
     many = type(spec).model_construct(**{**dict(spec), "mixes": (*spec.mixes, Mix.parse(tasks))})
-    offered = views.tags(replace(finished.sweep, spec=many), {})
+    offered = mlflow_views.tags(replace(finished.sweep, spec=many), {})
     assert all(len(value) < MOST_CHARACTERS for value in offered.values())

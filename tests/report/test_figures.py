@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
 from orchestrator.report.answer import Answer, answer
-from orchestrator.report.figures.rows import mix_styles, styles_of
+from orchestrator.report.figures.bars import mix_styles, styles_of
 from orchestrator.report.figures.similarity import principal_components, similarity_figure
 from orchestrator.report.figures.style import save, save_both
 from orchestrator.report.figures.transitions import curve_figure, curve_of, transitions_figure
@@ -57,7 +57,7 @@ def test_every_run_is_a_point_and_every_transition_is_said(found: Answer) -> Non
         assert f"{value:.1f} [" in said
         assert mix.mix in said
     assert "test accuracy of add" in said
-    assert "units" in said
+    assert "size (units)" in said
     assert "\nparameters\n" in said
     assert "best constant answer to add" in said
     assert make_spec().question in said

@@ -32,9 +32,11 @@ class Outline(HTMLParser):
         self.seen: list[str] = []
         self.words: list[str] = []
         self.addresses: list[str] = []
+        self.ids: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.append(tag)
+        self.ids += [value or "" for name, value in attrs if name == "id"]
         self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "xlink:href", "action")]
         if tag not in VOID:
             self.open.append(tag)
@@ -60,6 +62,7 @@ def outline(html: str) -> Outline:
     found = Outline()
     found.feed(html)
     assert found.open == []
+    assert len(set(found.ids)) == len(found.ids)
     return found
 
 
@@ -193,4 +196,4 @@ def test_what_to_mind_is_in_the_answer(tmp_path: Path, whole: tuple[PageContent,
     assert "What to mind" not in outline(whole[1]).text
     runs = runs_of(spec())
     bad = page(content(Home(tmp_path), outcomes={0: failed(), 1: diverged(runs[1])}))
-    assert bad.index(">What to mind<") < bad.index("1 run failed") < bad.index('<section id="curves">')
+    assert bad.index(">What to mind<") < bad.index("<div>1 run failed") < bad.index('<section id="curves">')

@@ -15,8 +15,8 @@ from orchestrator.report.answer import answer
 from orchestrator.report.probe_statements import Agreement, Seen, at_equal_size, compare, paired
 from orchestrator.report.statements import halfway_steps, judge, judge_order, peaked_first
 from orchestrator.space.expected import Expectation
+from orchestrator.space.mistakes import InvalidDataError, parse
 from orchestrator.space.spaces import load_space
-from orchestrator.space.validation import InvalidDataError, parse
 from orchestrator.sweep.reproduce import entropies
 from orchestrator.transition.types import Doubt, Synergy
 from tests.report.samples import bracketed, make_spec, train

@@ -140,6 +140,14 @@ def test_inline_figures_have_ids_of_their_own(stored: StoredSweep) -> None:
     assert "#262626" not in first, "ink is the page's"
 
 
+def test_equal_images_share_no_id() -> None:
+    figure = style.new_figure(2.0)
+    for axes in figure.subplots(1, 2):
+        axes.imshow(np.eye(3))
+    ids = re.findall(r'\bid="([^"]+)"', style.inline_svg(figure, "a", "twice"))
+    assert len(set(ids)) == len(ids)
+
+
 def test_an_interval_open_on_both_sides_has_no_solid_point() -> None:
     both = transition(Verdict.FOUND, Estimate(14.0, None, None))
     answer = make_answer(both, both, Synergy(None, None, None, decided=False))

@@ -24,8 +24,8 @@ from orchestrator.report.words import numbers
 from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.verdicts import caveats, saving, sentences, verdict_line
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
+from orchestrator.sweep.run_options import RunOptions
 from orchestrator.transition.comparison import synergy as ratio
 from orchestrator.transition.types import Doubt, Synergy, Verdict
 from tests.golden.test_answers import LEARNED, SMALLER, SYNERGIES, VERDICTS

@@ -12,7 +12,7 @@ from orchestrator.search.audit import CONFIRMATIONS, STRETCH, audits, climb, nex
 from orchestrator.search.base import Observation, Problem, Request
 from orchestrator.search.bayes import Bayes
 from orchestrator.search.belief import Belief, Fantasy, view_of
-from orchestrator.search.evidence import CostModel, cost_model, points
+from orchestrator.search.results import CostModel, cost_model, points
 from orchestrator.transition.curves import Evidence, curves_for
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Estimate, Point, Verdict

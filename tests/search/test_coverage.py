@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from orchestrator.search.base import Problem
-from orchestrator.search.evidence import points
 from orchestrator.search.registry import METHODS, make_searcher
+from orchestrator.search.results import points
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Verdict
 from tests.simulation.truths import OTHER_SHAPES, TruthKind, draw

@@ -17,8 +17,8 @@ from orchestrator.home.journal import Answered, Journal
 from orchestrator.home.lifecycle import driving
 from orchestrator.home.stop_requests import StopRequest, ask_to_stop
 from orchestrator.report.table import answer_table
+from orchestrator.site.pages import Link, SweepPages, age
 from orchestrator.site.server import free_port, serving
-from orchestrator.site.sweeps import Link, SweepPages, age
 from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
 from tests.sweep.sweeps import spec
 

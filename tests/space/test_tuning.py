@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from orchestrator.errors import UserError
 from orchestrator.search.base import Request
+from orchestrator.space.mistakes import parse
 from orchestrator.space.settings import differences
 from orchestrator.space.spaces import load_space
 from orchestrator.space.tuning import Range, Tuned
-from orchestrator.space.validation import parse
 from trainables.base import Until
 
 RATE = "learning_rate: {from: 5.0e-4, to: 2.0e-2, scale: log}"

@@ -17,8 +17,8 @@ import pytest
 from orchestrator.errors import SweepError
 from orchestrator.home.files import Home
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.options import RunOptions, TimeLimit
 from orchestrator.sweep.run import run_sweep
+from orchestrator.sweep.run_options import RunOptions, TimeLimit
 from tests.scripted import FAMILY, begun, events
 from tests.sweep.sweeps import printed, quiet, spec
 

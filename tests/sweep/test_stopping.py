@@ -15,11 +15,11 @@ from orchestrator.catalogue.reading import read_sweep
 from orchestrator.home.files import Home
 from orchestrator.report.table import answer_table
 from orchestrator.report.words.verdicts import verdict_line
-from orchestrator.site.sweeps import SweepPages
+from orchestrator.site.pages import SweepPages
 from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
+from orchestrator.sweep.run_options import RunOptions
 from tests.cli.program import Program, command
 from tests.scripted import FAMILY, events
 from tests.sweep.sweeps import ended, printed, quiet, spec

@@ -19,7 +19,7 @@ from ray.cluster_utils import Cluster
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
 from orchestrator.supervisor import STARTS
-from orchestrator.sweep.stop_requests import AT_ONCE_S
+from orchestrator.sweep.interruption import AT_ONCE_S
 from tests.chaos.paced import RUNS, write_space
 from tests.chaos.program import ROOT, Program, journalled, wait_until_gone
 
@@ -40,8 +40,8 @@ assert supervisor.resumed() == (None if first else "ID")
 if now != "fails":
     supervisor.tell("sweep", "ID")
 if now == "drives":
-    from orchestrator.sweep.options import TimeLimit
-    from orchestrator.sweep.stop_requests import stop_on_interrupt
+    from orchestrator.sweep.run_options import TimeLimit
+    from orchestrator.sweep.interruption import stop_on_interrupt
     with stop_on_interrupt(lambda: os.write(1, b"stopping\\n"), TimeLimit()):
         os.write(1, b"driver %d\\n" % os.getpid())
         while True:

@@ -17,8 +17,8 @@ from orchestrator.home.files import Home
 from orchestrator.home.journal import Begun, Ended, Journal
 from orchestrator.home.run_files import kept_runs
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
+from orchestrator.sweep.run_options import RunOptions
 from orchestrator.transition.types import Verdict
 from tests.sweep.sweeps import ended, printed, quiet, spec
 from trainables.base import Status

@@ -22,8 +22,8 @@ from orchestrator.home.run_files import Storage, read_outcome
 from orchestrator.record import store
 from orchestrator.space.settings import differences
 from orchestrator.space.spec import SweepSpec
-from orchestrator.sweep.options import RunOptions
 from orchestrator.sweep.run import run_sweep
+from orchestrator.sweep.run_options import RunOptions
 from orchestrator.tuning.objective import LEARNED, learned_at
 from tests.scripted import FAMILY, events
 from tests.sweep.sweeps import printed, quiet, spec
@@ -91,7 +91,7 @@ def test_a_kill_in_the_middle_loses_no_finished_run(tmp_path: Path) -> None:
     (tmp_path / "log.dies").write_text("15")
     code = (
         "import sys\nfrom pathlib import Path\nfrom orchestrator.sweep.run import logged_to, run_sweep\n"
-        "from orchestrator.sweep.options import RunOptions\n"
+        "from orchestrator.sweep.run_options import RunOptions\n"
         "from orchestrator.space.spaces import load_space\nfrom tests.sweep.sweeps import quiet\n"
         "run_sweep(load_space(sys.argv[1]), RunOptions(home=Path(sys.argv[2]), local_debug=True), quiet())"
     )

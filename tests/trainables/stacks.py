@@ -14,7 +14,7 @@ from trainables.tasks.permutations import TaskSettings as PermutationTask
 from trainables.transformer.architecture import ModelSettings
 from trainables.transformer.family import TransformerFamily, TransformerSettings
 from trainables.transformer.learner import TransformerLearner
-from trainables.transformer.optimizer import TrainingSettings
+from trainables.transformer.training_settings import TrainingSettings
 
 TASK = TaskSettings(modulus=6, depth=1, held_out_fraction=0.2, train_examples=1500)
 TRAINING = TrainingSettings(

@@ -13,8 +13,8 @@ from torch.nn import functional
 from tests.trainables.trainers import TRAINING, VOCABULARY, make_trainer
 from trainables.transformer.architecture import ModelSettings, count_parameters, flops_per_token, layout
 from trainables.transformer.model import forward, initialise
-from trainables.transformer.optimizer import Decay
 from trainables.transformer.stack import StackState
+from trainables.transformer.training_settings import Decay
 
 WIDTH = 12
 SETTINGS = {

@@ -11,8 +11,8 @@ import torch
 from tests.trainables.stacks import SETTINGS, config, family_of
 from trainables.contract.settings import ADDED_LATER, described_fields
 from trainables.transformer.architecture import layout
-from trainables.transformer.optimizer import OUTSIDE_THE_GRADIENT, TrainingSettings
 from trainables.transformer.stack import compiled_form
+from trainables.transformer.training_settings import OUTSIDE_THE_GRADIENT, TrainingSettings
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from tests.trainables.stacks import SETTINGS, TRAINING, config, make_learner
 from trainables.base import Arm, Outcome, RunConfig, SettingsError, Status
 from trainables.tasks.listops import ListOps
 from trainables.transformer.learner import TransformerLearner, run_seed
-from trainables.transformer.optimizer import TrainingSettings
+from trainables.transformer.training_settings import TrainingSettings
 
 MIXED_STACK = [
     config("add", seed=0),

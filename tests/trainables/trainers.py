@@ -10,8 +10,8 @@ import torch
 from trainables.tasks.datasets import Dataset
 from trainables.transformer.architecture import ModelSettings, layout
 from trainables.transformer.model import initialise
-from trainables.transformer.optimizer import TrainingSettings
 from trainables.transformer.stack import StackState, StackTrainer
+from trainables.transformer.training_settings import TrainingSettings
 from trainables.transformer.training_windows import WindowSampler
 
 VOCABULARY = 13

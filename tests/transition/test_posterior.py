@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from orchestrator.transition.curves import curves_for
-from orchestrator.transition.kinds import Crossing
 from orchestrator.transition.posterior import (
     posterior_curve,
     posterior_of,
 )
+from orchestrator.transition.scatter import Crossing
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Point, Verdict
 from tests.bench.pool import read_table

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import expit
 
 from orchestrator.transition.curves import LAPSES, SLOPES, curves_for
-from orchestrator.transition.kinds import ASYMPTOTES
+from orchestrator.transition.scatter import ASYMPTOTES
 from orchestrator.transition.shares import half_crossing, is_bimodal, size_shares
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import LEVEL, Point

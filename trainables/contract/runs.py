@@ -16,14 +16,16 @@ from trainables.contract.arms import Mix
 class Words:
     """Words for things, for people.
 
-    ``task`` is one of the things that a mix is made of; ``item`` what a row of the arrays kept of a model stands for,
-    and ``held`` what those rows are. All in the form that fits after "unknown" or "without". ``cyclic`` says that rows
-    stand for the numbers modulo their count, so that a number's residues mean something; ``run`` is what one run makes;
+    ``size`` is what ``Family.size_axis`` counts; ``task`` is one of the things that a mix is made of; ``item`` what a
+    row of the arrays kept of a model stands for, and ``held`` what those rows are. All in the form that fits after
+    "unknown" or "without". ``cyclic`` says that rows stand for the numbers modulo their count, so that a number's
+    residues mean something; ``run`` is what one run makes;
     ``parameters`` are what :class:`Parameters` counts. ``score`` is a share of 1 that says how good a run is,
     ``final_score`` that by which it is judged in the end; to come to enough of it is to ``learn``, to have come there
     ``learned``.
     """
 
+    size: str = "size"
     task: str = "task"
     item: str = "item"
     cyclic: bool = False

@@ -62,6 +62,7 @@ class RaceFamily(Family):
     divides_examples = False
     compares_mixes = False  # Each mix is a question of its own: who is ahead of these rivals?
     words = Words(
+        size="graph size",
         task="method",
         item="node",
         parameters="unknowns",

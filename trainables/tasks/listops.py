@@ -100,7 +100,9 @@ class ListOps(TransformerFamily):
     name = "listops"
     version = 1
     Settings = ListOpsSettings
-    words = Words(task="operation", item="number token", cyclic=True, held="embeddings of the numbers")
+    words = Words(
+        size="model width", task="operation", item="number token", cyclic=True, held="embeddings of the numbers"
+    )
     settings: ListOpsSettings
 
     def groupings(self) -> dict[str, tuple[int, ...]]:

@@ -160,7 +160,7 @@ class Permutations(TransformerFamily):
     name = "permutations"
     version = 1
     Settings = PermutationSettings
-    words = Words(task="operation", item="element token", held="embeddings of the elements")
+    words = Words(size="model width", task="operation", item="element token", held="embeddings of the elements")
     settings: PermutationSettings
 
     def groupings(self) -> dict[str, tuple[int, ...]]:

@@ -26,7 +26,7 @@ from trainables.transformer.architecture import (
     training_bytes,
 )
 from trainables.transformer.initialisation import scale_warning
-from trainables.transformer.optimizer import TrainingSettings
+from trainables.transformer.training_settings import TrainingSettings
 
 if TYPE_CHECKING:
     from trainables.transformer.generation import TrainedTransformer

@@ -93,7 +93,7 @@ def scale_warning(init: InitSettings, sizes: Sequence[int]) -> str:
         return ""
     fitting = (1 / math.sqrt(max(far)), 1 / math.sqrt(min(far)))
     return (
-        f"weights start as N(0, {init.scale:g}), more than {FAR:g} times away from the 1/sqrt(n_embed) that "
+        f"Weights start as N(0, {init.scale:g}), more than {FAR:g} times away from the 1/sqrt(n_embed) that "
         f"{'width' if len(far) == 1 else f'{len(far)} of the widths, such as'} {far[0]} asks for "
         f"({fitting[0]:.2g} to {fitting[1]:.2g}): what fails may be the start and not the size. Compare with "
         "settings.model.init={kind: scaled}."

@@ -22,8 +22,8 @@ from trainables.transformer.architecture import Layout, ModelSettings, layout
 from trainables.transformer.generation import accuracies
 from trainables.transformer.initialisation import resized
 from trainables.transformer.model import initialise
-from trainables.transformer.optimizer import SOLVED, SOLVED_EVALUATIONS, TrainingSettings
 from trainables.transformer.stack import StackState, StackTrainer
+from trainables.transformer.training_settings import SOLVED, SOLVED_EVALUATIONS, TrainingSettings
 from trainables.transformer.training_windows import WindowSampler
 
 CHECKPOINT = "stack.safetensors"

@@ -25,14 +25,8 @@ from trainables.transformer.gpu_step import (
     repeatable,
 )
 from trainables.transformer.model import forward
-from trainables.transformer.optimizer import (
-    OUTSIDE_THE_GRADIENT,
-    AdamState,
-    Decay,
-    TrainingSettings,
-    adamw_step,
-    step_sizes,
-)
+from trainables.transformer.optimizer import AdamState, adamw_step, step_sizes
+from trainables.transformer.training_settings import OUTSIDE_THE_GRADIENT, Decay, TrainingSettings
 from trainables.transformer.training_windows import WindowSampler
 
 GPU_WIDTHS = 8

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trainables.tasks.datasets import Dataset
-from trainables.transformer.optimizer import Windows
+from trainables.transformer.training_settings import Windows
 
 _GOLDEN = -7046029254386353131  # 2^64 / golden ratio as a signed 64-bit number
 _MIX1 = -4658895280553007687  # the two multipliers of the splitmix64 finaliser (Steele, Lea and Flood 2014)

@@ -92,6 +92,7 @@ def inline_svg(figure: Figure, name: str, label: str) -> str:
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
     inner = text[text.index(">", text.index("<svg ")) + 1 :]
+    inner = re.sub(r' id="image[0-9a-f]+"', "", inner)  # Nothing refers to it, and two images may be equal.
     inner = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", inner)
     inner = re.sub("|".join(ON_PAGE), lambda found: ON_PAGE[found[0]], inner)
     inner = re.sub(r" font-family: [^;\"]*;", "", inner)  # The page's own.

@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from orchestrator.report.answer import Answer, Count
-from orchestrator.report.figures import rows, style
-from orchestrator.report.figures.rows import GREYS, Series, mix_styles, points_id, series_of
+from orchestrator.report.figures import bars, style
+from orchestrator.report.figures.bars import GREYS, Series, mix_styles, points_id, series_of
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.posterior import PosteriorCurve, posterior_curve
 from orchestrator.transition.types import Point, Transition, Verdict
@@ -69,8 +69,8 @@ def _figure(
     ratios: bool = False,
     width_in: float = style.WIDTH_IN,
 ) -> Figure:
-    shown, narrow = rows.rows(answer, series, ratios=ratios), width_in < style.NARROW_IN
-    strip, curves_in = rows.height_in(shown, narrow=narrow), NARROW_CURVES_IN if narrow else CURVES_IN
+    shown, narrow = bars.rows(answer, series, ratios=ratios), width_in < style.NARROW_IN
+    strip, curves_in = bars.height_in(shown, narrow=narrow), NARROW_CURVES_IN if narrow else CURVES_IN
     figure = style.new_figure(curves_in + strip + (0.85 if narrow else 1.1), width_in)
     curves, below = figure.subplots(2, 1, sharex=True, height_ratios=(curves_in, strip))
     span = size_span(answer)
@@ -78,10 +78,10 @@ def _figure(
     if not narrow:
         _name_curves(curves, series)
     _draw_floors(curves, series)
-    longest = max(len(line) for row in shown for line in rows.row_name(row, narrow=narrow).split("\n"))
+    longest = max(len(line) for row in shown for line in bars.row_name(row, narrow=narrow).split("\n"))
     room = width_in - max(0, longest - USUAL_NAME) * LETTER_IN * style.WIDTH_IN / PANEL_IN
     _finish_curves(curves, labelled_sizes(answer, room, WIDE_TICK_GAP), span, y_label, answer.words.parameters)
-    rows.draw_rows(below, shown, answer, span, narrow=narrow)
+    bars.draw_rows(below, shown, answer, span, narrow=narrow)
     label_sizes(below, labelled_sizes(answer, room))
     if title:
         style.title(figure, title)
@@ -155,13 +155,13 @@ def _name_curves(axes: Axes, series: Sequence[Series]) -> None:
     free = 1.03 - LABEL_GAP / 2
     outside = axes.get_yaxis_transform()
     for end, each in sorted(ends, key=lambda pair: -pair[0]):
-        name = textwrap.fill(each.label, rows.NAME)
+        name = textwrap.fill(each.label, bars.NAME)
         half = LABEL_GAP / 2 * (name.count("\n") + 1)
         height = min(end, free - half)
         free = height - half
         at: dict[str, Any] = {"transform": outside, "va": "center", "fontsize": style.TEXT, "color": style.INK}
-        axes.plot(rows.OUTSIDE, height, each.marker, color=each.colour, markersize=5, transform=outside, clip_on=False)
-        axes.text(rows.OUTSIDE + 0.02, height, name, **at)
+        axes.plot(bars.OUTSIDE, height, each.marker, color=each.colour, markersize=5, transform=outside, clip_on=False)
+        axes.text(bars.OUTSIDE + 0.02, height, name, **at)
 
 
 def _draw_floors(axes: Axes, series: Sequence[Series]) -> None:

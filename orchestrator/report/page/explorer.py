@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.figures.rows import points_id
+from orchestrator.report.figures.bars import points_id
 from orchestrator.space.evidence import is_evidence, point_of
 
 

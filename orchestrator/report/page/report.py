@@ -30,7 +30,7 @@ from orchestrator.space.settings import flatten
 from orchestrator.transition.types import LEVEL, PLATEAU, Estimate, Verdict
 from trainables.base import Words
 
-TEMPLATE = "page.html.j2"
+TEMPLATE = "report.html.j2"
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from types import FrameType
 from mlflow import MlflowClient
 from mlflow.entities import Experiment, Run
 
+from orchestrator.record.mlflow_views import PARAMETER, RUNS, TAG, TRANSITIONS
 from orchestrator.record.store import Store, all_runs, store_errors
-from orchestrator.record.views import PARAMETER, RUNS, TAG, TRANSITIONS
 
 HOST = "127.0.0.1"
 TRAINING = "workflowType=machine_learning"

@@ -21,7 +21,7 @@ from orchestrator.home.machine_errors import trouble_words
 from orchestrator.home.stop_requests import StopRequest, asked_to_stop
 from orchestrator.search.base import BY_HAND
 from orchestrator.supervisor import INTERRUPTED
-from orchestrator.sweep.options import RunOptions, TimeLimit
+from orchestrator.sweep.run_options import RunOptions, TimeLimit
 
 log = logging.getLogger(__name__)
 

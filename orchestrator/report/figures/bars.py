@@ -168,9 +168,9 @@ def draw_rows(axes: Axes, shown: Sequence[Row], answer: Answer, span: tuple[floa
     axes.set_ylim(len(shown) - 0.4, -0.75 if narrow else -0.55)
     axes.set_yticks(range(len(shown)), [row_name(row, narrow=narrow) for row in shown])
     axes.set_xlabel(
-        answer.size_axis
+        answer.size_label
         if narrow
-        else f"{answer.size_axis}   (transition at {LEVEL:.0%} of the asymptote with its {answer.confidence:.0%} "
+        else f"{answer.size_label}   (transition at {LEVEL:.0%} of the asymptote with its {answer.confidence:.0%} "
         "interval; shade: posterior)"
     )
     style.dress(axes, spines=("bottom",))

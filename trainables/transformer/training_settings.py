@@ -1,0 +1,132 @@
+"""Settings of training: the optimizer's, its schedule's and the budget's. Imports no torch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainables.contract.settings import ADDED_LATER, require
+
+if TYPE_CHECKING:
+    pass
+
+
+Schedule = Literal["cosine", "exponential", "constant"]
+Loss = Literal["all", "answer"]
+Windows = Literal["anywhere", "expression"]
+Precision = Literal["float32", "tf32", "bf16"]
+Decay = Literal["matrices", "all"]
+
+OUTSIDE_THE_GRADIENT = (
+    "steps",
+    "learning_rate",
+    "learning_rate_end",
+    "schedule",
+    "warmup_steps",
+    "weight_decay",
+    "beta1",
+    "beta2",
+    "clip",
+    "evaluate_every",
+    "stop_when_solved",
+    "decay",
+)
+"""Settings that act between steps, or on a finished gradient. All others may shape the forward and backward pass, which
+is compiled once for each of their values (stack.py)."""
+
+MOST_STEPS = 10**9
+"""At a millisecond a step, twelve days for one run."""
+MOST_WINDOWS = 2**20
+LARGEST_RATE = 1e30
+"""Of learning and of weight decay: all that diverges does so long before, and beyond 3.4e38 float32 has no numbers."""
+SOLVED = 0.99
+"""``stop_when_solved``: every task of the mix at or above this validation accuracy ..."""
+SOLVED_EVALUATIONS = 3
+"""... for this many evaluations in a row."""
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """AdamW with per-run gradient clipping on random windows of a token stream.
+
+    Whose the defaults are. The code of the same group's sibling paper (github.com/bhoov/nrgpt) has: 64 windows a step
+    from anywhere in the stream, learning rate 5e-4 decayed exponentially to 2e-5 without warm-up, gradient norm clipped
+    at 1, loss on all tokens, beta1 0.9, and 20 000 steps where nothing else is said (its sweep takes 100 000). Nobody's
+    but this project's: beta2 0.95 and weight decay 0.1 (as in GPT-3, Brown et al. 2020, appendix B), on matrices alone;
+    the sibling leaves torch's 0.999 and 0.01, on everything. What arXiv 2505.18369 itself took of those two is not
+    known here. The recipe as published is the profile ``paper`` of search_spaces/add_vs_add_prod.yaml.
+    """
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    steps: int = 20_000
+    """The most that a run is trained."""
+    batch: int = 64
+    """Windows of ``model.block`` tokens a step."""
+    learning_rate: float = 5e-4
+    """The largest, after the warm-up."""
+    learning_rate_end: float = 2e-5
+    """The one at the last step, where ``schedule`` is not ``constant``."""
+    schedule: Schedule = "exponential"
+    """Fall of the learning rate after the warm-up, from ``learning_rate`` to ``learning_rate_end``; ``constant``: not
+    at all."""
+    warmup_steps: int = 0
+    """Steps in which the learning rate rises from 0 in a straight line."""
+    weight_decay: float = 0.1
+    """Applied to what ``decay`` says."""
+    beta1: float = 0.9
+    """Of AdamW: what a step keeps of the running mean of gradients."""
+    beta2: float = 0.95
+    """Of AdamW: what a step keeps of the running mean of their squares."""
+    clip: float = 1.0
+    """Largest gradient norm of a run; each run of a stack is clipped by itself."""
+    loss: Loss = "all"
+    """``all`` tokens, or only the ``answer``: what follows an expression's first '='."""
+    windows: Windows = "anywhere"
+    """First token of a training window: ``anywhere`` in the stream, or the first of an ``expression``."""
+    evaluate_every: int = 1_000
+    """Steps between two points of the learning curve."""
+    stop_when_solved: bool = False
+    """End a run where every task of its mix has a validation accuracy of .99 or more at three evaluations in a row."""
+    precision: Precision = "float32"
+    """Of matrix products; weights and optimizer state are always float32. ``tf32`` needs a GPU."""
+    decay: Decay = field(default="matrices", metadata=ADDED_LATER)
+    """Parameters that weight decay shrinks: ``matrices`` and embeddings, or ``all`` parameters, norm gains and
+    biases too, as torch.optim.AdamW does unless told otherwise."""
+
+    def __post_init__(self) -> None:
+        for name, most in (("steps", MOST_STEPS), ("batch", MOST_WINDOWS), ("evaluate_every", MOST_STEPS)):
+            self._require(name, 1 <= getattr(self, name) <= most, f"at least 1 and at most {most}")
+        self._require(
+            "warmup_steps", 0 <= self.warmup_steps < self.steps, f"at least 0 and less than steps ({self.steps})"
+        )
+        self._require("learning_rate", 0 < self.learning_rate <= LARGEST_RATE, f"above 0 and at most {LARGEST_RATE:g}")
+        self._require("learning_rate_end", self.learning_rate_end > 0, "positive")
+        if self.schedule != "constant":
+            rule = f"at most learning_rate ({self.learning_rate:g}), from which it falls"
+            self._require("learning_rate_end", self.learning_rate_end <= self.learning_rate, rule)
+        self._require("weight_decay", 0 <= self.weight_decay <= LARGEST_RATE, f"from 0 to {LARGEST_RATE:g}")
+        self._require("beta1", 0 <= self.beta1 < 1, "in [0, 1)")
+        self._require("beta2", 0 <= self.beta2 < 1, "in [0, 1)")
+        self._require("clip", self.clip > 0, "positive")
+
+    def _require(self, name: str, holds: bool, rule: str) -> None:
+        require(holds, f"training.{name}", getattr(self, name), rule)
+
+    def learning_rates(self, first: int, last: int) -> NDArray[np.float64]:
+        """The learning rate of steps ``first`` .. ``last - 1`` (0-based)."""
+        step = np.arange(first, last, dtype=np.float64)
+        warm = np.minimum(1.0, (step + 1) / (self.warmup_steps + 1))
+        t = np.clip((step - self.warmup_steps) / max(1, self.steps - self.warmup_steps), 0.0, 1.0)
+        start, end = self.learning_rate, self.learning_rate_end
+        if self.schedule == "cosine":
+            rate = end + (start - end) * 0.5 * (1 + np.cos(math.pi * t))
+        elif self.schedule == "exponential":
+            rate = start * (end / start) ** t
+        else:
+            rate = np.full_like(t, start)
+        return np.asarray(warm * rate)
