@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.home.files import Home
@@ -13,8 +16,9 @@ from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.report.answer import Answer
 from orchestrator.report.probed import smallest_chance, structure_words
 from orchestrator.space.spaces import load_space
-from orchestrator.transition.types import Verdict
+from orchestrator.transition.types import Estimate, Verdict
 from tests.catalogue.fabricated import write_sweep
+from tests.sweep.sweeps import spec
 
 
 @pytest.fixture(name="stored")
@@ -55,6 +59,36 @@ def test_a_structure_is_counted_over_all_runs_on_each_side(stored: StoredSweep) 
     assert said(stored) == f"add: even and odd numbers apart in {half} of {below} runs below, {above} of {above} above."
     write(stored, "add", {12: chance, 64: chance, 96: chance})
     assert said(stored) == "add: no structure beyond chance."
+
+
+@pytest.fixture(scope="module", name="many")
+def sweep_of_many_runs(tmp_path_factory: pytest.TempPathFactory) -> StoredSweep:
+    home = Home(tmp_path_factory.mktemp("many"))
+    return read_sweep(home, write_sweep(home, spec(seeds=4)).id)
+
+
+@given(st.data())
+@settings(max_examples=30, deadline=None)
+def test_every_count_is_that_of_the_runs_outside_the_interval(many: StoredSweep, data: st.DataObject) -> None:
+    runs = [run for run in many.runs if run.config.label == "add"]
+    chances = {run.key: data.draw(st.sampled_from((0.01, 0.05, 0.2, 0.9))) for run in runs}
+    for run in runs:
+        write_result(run.runs, run.key, ProbeResult("separation", 1, numbers(chances[run.key], 0.7)), {})
+    low, high = sorted(data.draw(st.tuples(*(st.floats(5, 130),) * 2)))
+    mix = many.answer.mixes[0]
+    moved = replace(mix.target.transition, verdict=Verdict.FOUND, relative=Estimate((low + high) / 2, low, high))
+    found = replace(many.answer, mixes=(replace(mix, tasks=(replace(mix.target, transition=moved),)),))
+    sides = {
+        "below": [chances[run.key] <= 0.05 for run in runs if run.config.size <= low],
+        "above": [chances[run.key] <= 0.05 for run in runs if run.config.size >= high],
+    }
+    if not any(sides.values()):
+        assert structure_words(found, many.runs, FAMILY) == ()
+    elif not any(map(any, sides.values())):
+        assert said(many, found) == "add: no structure beyond chance."
+    else:
+        told = re.findall(r"(\d+) of (\d+)(?: runs?)? (below|above)", said(many, found))
+        assert told == [(str(sum(each)), str(len(each)), side) for side, each in sides.items() if each]
 
 
 @pytest.mark.parametrize("verdict", [Verdict.UNDECIDED, Verdict.ABOVE, Verdict.PLATEAU])
