@@ -9,8 +9,10 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleRenderable, Group, RenderableType
+from rich.control import Control
 from rich.live import Live
+from rich.segment import ControlType
 from rich.table import Table
 from rich.text import Text
 
@@ -59,7 +61,9 @@ class LiveView:
 
     def __enter__(self) -> Self:
         if self._console.is_terminal and not self._console.is_dumb_terminal:
-            self._live = Live(console=self._console, get_renderable=self._render, refresh_per_second=REFRESHES_PER_S)
+            self._live = _ResizableLive(
+                console=self._console, get_renderable=self._render, refresh_per_second=REFRESHES_PER_S
+            )
             self._live.start(refresh=True)
         else:
             self._thread = threading.Thread(target=self._write_status, name="progress", daemon=True)
@@ -106,6 +110,19 @@ class LiveView:
     def _print(self, line: str) -> None:
         # One line whatever the console's width: these are read by programs and in log files.
         self._console.print(f"{datetime.now():%H:%M:%S} {line}", markup=False, highlight=False, soft_wrap=True)
+
+
+class _ResizableLive(Live):
+    """Starts on a clear screen after a resize: the terminal has reflowed the old lines, and rich would miss some."""
+
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        """The output of one refresh."""
+        size, known = self.console.size, getattr(self, "_known_size", None)
+        self._known_size = size
+        if known in (None, size):
+            return super().process_renderables(renderables)
+        self._live_render._shape = None
+        return [Control(ControlType.CLEAR, ControlType.HOME), *super().process_renderables(renderables)]
 
 
 def render(snapshot: Snapshot, last: str, width: int) -> RenderableType:

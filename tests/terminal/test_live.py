@@ -186,8 +186,8 @@ print("THE ANSWER")
 """
 
 
-def on_terminal(columns: int, **environment: str) -> str:
-    """The output of a program with the view on a pseudo-terminal of this width."""
+def on_terminal(columns: int, resized: int = 0, **environment: str) -> str:
+    """The output of a program with the view on a pseudo-terminal of this width, ``resized`` after its first lines."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     unset = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "TTY_COMPATIBLE", "CI")
@@ -216,6 +216,9 @@ def on_terminal(columns: int, **environment: str) -> str:
         if not block:
             break
         received += block
+        if resized and b"n_embed" in received:
+            fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 40, resized, 0, 0))
+            resized = 0
     os.close(ours)
     assert program.wait() == 0, received.decode()
     return received.decode()
@@ -242,6 +245,15 @@ def test_on_a_real_terminal(columns: int) -> None:
     assert max(map(len, lines)) <= columns
     assert received.endswith("THE ANSWER\r\n")
     assert "\x1b[?25h" in received, "the cursor must come back"
+
+
+def test_a_resize_leaves_one_table() -> None:
+    """A terminal reflows its lines, so that rich alone would leave the top of the old table."""
+    received = on_terminal(100, resized=64)
+    lines = screen(received[received.index("\x1b[2J") :], 64)
+    assert sum(line.startswith("add+prod  ") for line in lines) == 1
+    assert max(map(len, lines)) <= 64
+    assert [line for line in lines if line][-1] == "THE ANSWER"
 
 
 def test_on_a_dumb_terminal_plain_lines() -> None:
