@@ -170,8 +170,8 @@ def draw_rows(axes: Axes, shown: Sequence[Row], answer: Answer, span: tuple[floa
     axes.set_xlabel(
         answer.size_label
         if narrow
-        else f"{answer.size_label}   (transition at {LEVEL:.0%} of the asymptote with its {answer.confidence:.0%} "
-        "interval; shade: posterior)"
+        else f"{answer.size_label}: transition at {LEVEL:.0%} of the asymptote with its {answer.confidence:.0%} "
+        "interval (shade: posterior)"
     )
     style.dress(axes, spines=("bottom",))
     axes.tick_params(axis="y", length=0, labelsize=style.TEXT)

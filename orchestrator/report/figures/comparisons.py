@@ -54,7 +54,7 @@ def recipes_figure(spec: SweepSpec, answer: Answer, *, title: str | None = None)
     for axes, recipe in zip(panels, answer.recipes, strict=True):
         _draw_recipe(axes, answer.under(recipe.name), recipe.name, size_span(answer))
     label_sizes(panels[-1], labelled_sizes(answer))
-    panels[-1].set_xlabel(f"{answer.size_label}   (bars: transition, {answer.confidence:.0%} interval)")
+    panels[-1].set_xlabel(f"{answer.size_label} (bars: transition, {answer.confidence:.0%} interval)")
     figure.supylabel(f"{answer.words.final_score} of {answer.target}", fontsize=style.TEXT, color=style.INK)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower left", ncols=6, frameon=False, fontsize=style.TEXT)

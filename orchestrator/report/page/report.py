@@ -62,7 +62,7 @@ def page(content: PageContent) -> str:
         figures=_figures(content),
         held_words=structure_words(content.answer, content.runs, spec.make_family()),
         explorer=explorer_data(content.answer, content.runs),
-        compared=any(mix.synergy_total is not None for mix in content.answer.mixes),
+        decided=any(mix.synergy_total is not None and mix.synergy_total.decided for mix in content.answer.mixes),
         races=[
             (found.mix, str(found.size), str(found.pairs), _speed_up(found.spent), _speed_up(found.seconds))
             for found in speed_ups(spec, content.runs)
