@@ -157,17 +157,17 @@ def test_a_sweep_without_runs_and_one_with_bad_ones_have_pages(tmp_path: Path) -
 
 
 def test_an_arrow_is_explained_where_one_is_drawn(tmp_path: Path, whole: tuple[PageContent, str]) -> None:
-    assert "The last arrow leads" in outline(whole[1]).text
+    assert "In the last row an arrow leads" in outline(whole[1]).text
     few = page(content(Home(tmp_path), runs=runs_of(spec())[:3]))
     assert "Undecided" in few
-    assert "The last arrow leads" not in few
+    assert "In the last row an arrow leads" not in few
 
 
 def test_one_mix_compares_nothing(tmp_path: Path) -> None:
     asked = spec(mixes=["add"])
     text = outline(page(content(Home(tmp_path), asked))).text
     assert "add is learned from units" in text
-    assert "The last arrow leads" not in text
+    assert "In the last row an arrow leads" not in text
 
 
 def told_by(html: str) -> dict[str, Any]:

@@ -91,11 +91,10 @@ def scale_warning(init: InitSettings, sizes: Sequence[int]) -> str:
     far = [size for size in sizes if not 1 / FAR <= init.scale * math.sqrt(size) <= FAR]
     if not far:
         return ""
-    fitting = (1 / math.sqrt(max(far)), 1 / math.sqrt(min(far)))
+    others = f" and {len(far) - 1} more" if len(far) > 1 else ""
     return (
-        f"Weights start as N(0, {init.scale:g}), more than {FAR:g} times away from the 1/sqrt(n_embed) that "
-        f"{'width' if len(far) == 1 else f'{len(far)} of the widths, such as'} {far[0]} asks for "
-        f"({fitting[0]:.2g} to {fitting[1]:.2g}): what fails may be the start and not the size. Compare with "
+        f"First weights: N(0, {init.scale:g}), at n_embed {far[0]}{others} more than {FAR:g} times off 1/sqrt(n_embed) "
+        f"({1 / math.sqrt(far[0]):.2g} at {far[0]}). What fails may be the start and not the size: compare with "
         "settings.model.init={kind: scaled}."
     )
 

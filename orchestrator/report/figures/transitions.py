@@ -145,8 +145,8 @@ def curve_of(answer: Answer, found: Transition) -> PosteriorCurve | None:
 
 
 def _name_curves(axes: Axes, series: Sequence[Series]) -> None:
-    """Each name to the right of the panel with its marker, at the height of its runs at the largest size, pushed
-    apart: a legend inside would look like data."""
+    """The names with their markers to the right of the panel, in the order of the runs at the largest size: a legend
+    inside would look like data."""
     ends = []
     for each in series:
         if points := each.transition.points:
@@ -154,11 +154,10 @@ def _name_curves(axes: Axes, series: Sequence[Series]) -> None:
             ends.append((float(np.mean(last)), each))
     free = 1.03 - LABEL_GAP / 2
     outside = axes.get_yaxis_transform()
-    for end, each in sorted(ends, key=lambda pair: -pair[0]):
+    for _, each in sorted(ends, key=lambda pair: -pair[0]):
         name = textwrap.fill(each.label, bars.NAME)
         half = LABEL_GAP / 2 * (name.count("\n") + 1)
-        height = min(end, free - half)
-        free = height - half
+        height, free = free - half, free - 2 * half
         at: dict[str, Any] = {"transform": outside, "va": "center", "fontsize": style.TEXT, "color": style.INK}
         axes.plot(bars.OUTSIDE, height, each.marker, color=each.colour, markersize=5, transform=outside, clip_on=False)
         axes.text(bars.OUTSIDE + 0.02, height, name, **at)

@@ -6,15 +6,15 @@ import json
 from dataclasses import dataclass, replace
 
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.words.numbers import counted, exact, listed, number
+from orchestrator.report.words.numbers import counted, exact, listed
 from orchestrator.report.words.verdicts import (
     budget_words,
     called,
     caveats,
+    certainty,
     never,
     nothing_learned,
     sentences,
-    size_words,
     verdict_line,
 )
 from orchestrator.search.base import BY_HAND
@@ -86,7 +86,7 @@ def _was(mixes: list[MixAnswer]) -> str:
 
 def _longer(spec: SweepSpec, because: str) -> NextStep:
     """The same mixes with twice their budget, if the settings can say so."""
-    why = f"Train longer: {because}."
+    why = f"Train twice as long: {because}."
     if spec.budget != "total" or any(len(arm.phases) > 1 or arm.label for arm in spec.mixes):
         return NextStep(why)
     longer = dict.fromkeys(replace(arm, budget=MORE * arm.budget, recipe="").name for arm in spec.mixes)
@@ -114,7 +114,7 @@ def _more_seeds(spec: SweepSpec, answer: Answer, because: str) -> NextStep:
         overrides.append(f"search.max_runs={MORE * most_runs}")
     if (most_cost := settings.get("max_cost")) is not None:
         overrides.append(f"search.max_cost={most_cost * MORE**2:g}")
-    return NextStep(f"Add seeds: {because}.", tuple(overrides))
+    return NextStep(f"Add seeds, for narrower intervals: {because}.", tuple(overrides))
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,8 @@ def judged(spec: SweepSpec, answer: Answer) -> tuple[Paragraph, ...]:
     """Certainty and next step: two paragraphs, none before a run has ended."""
     if not any(mix.runs for mix in answer.mixes):
         return ()
-    done = "No run is needed" + (" at these settings; the caveat on the data stays." if answer.cautions else ".")
+    flaws = [said.partition(":")[0].lower() for said in answer.cautions]
+    done = f"No run is needed at these settings; to mind: {listed(flaws)}." if flaws else "No run is needed."
     return Paragraph("How sure", _how_sure(answer)), Paragraph("Next", str(next_step(spec, answer) or done))
 
 
@@ -170,18 +171,17 @@ def _state(state: str) -> str:
 
 
 def _how_sure(answer: Answer) -> str:
-    known = [
-        f"{called(mix)} {_span(answer, mix)} ({counted(mix.runs, 'run')}{f', {BY_HAND}' if mix.stopped else ''})"
+    """What the ratios' intervals exclude, and the runs that each mix rests on."""
+    known: dict[str, list[str]] = {}
+    for mix in answer.mixes:
+        if mix.synergy_total is not None:
+            known.setdefault(certainty(mix.synergy_total), []).append(called(mix))
+    one = sum(map(len, known.values())) == 1
+    ratios = [f"{said}{'' if one else f' for {listed(mixes)}'}" for said, mixes in known.items()]
+    runs = [
+        f"{mix.runs} of {called(mix)}{f' ({BY_HAND})' if mix.stopped else ''}"
         for mix in answer.mixes
         if mix.runs or mix.stopped
     ]
-    return f"{answer.confidence:.0%} intervals in {answer.size_axis}: {listed(known)}."
-
-
-def _span(answer: Answer, mix: MixAnswer) -> str:
-    """The interval alone: ``10.8 to 15.4``; without one the verdict."""
-    found = mix.target.transition
-    low, high = found.relative.low, found.relative.high
-    if found.verdict is Verdict.FOUND and low is not None and high is not None:
-        return f"{number(low)} to {number(high)}"
-    return size_words(answer, found)
+    head = f"The ratio's {answer.confidence:.0%} interval {'; '.join(ratios)}. " if ratios else ""
+    return f"{head}Runs: {listed(runs)}."

@@ -256,6 +256,16 @@ def _doubt(found: Synergy) -> str:
     return str(found.doubt or Doubt.CRITERION) if one_sided and found.doubt is not Doubt.INTERVAL else ""
 
 
+def certainty(found: Synergy) -> str:
+    """``excludes 1``, ``holds 1``, ``is open on both sides``: the interval of a ratio, in words."""
+    if found.decided:
+        return "excludes 1"
+    if found.low is None and found.high is None:
+        return "is open on both sides"
+    doubt = _doubt(found)
+    return f"excludes 1, but {doubt}" if doubt else "holds 1"
+
+
 def _is(mix: MixAnswer, *verdicts: Verdict) -> bool:
     return bool(mix.runs) and mix.target.transition.verdict in verdicts
 
@@ -289,21 +299,17 @@ def budget_words(answer: Answer, mix: MixAnswer) -> str:
 
 def disagreement(answer: Answer, mix: MixAnswer) -> str:
     """Sizes at which some seeds learned and others did not, or at which none did although a smaller size was learned:
-    ``n_embed 12 (3 of 5 learned), 13 (0 of 1)``."""
-    shares, learned_below = mix.target.transition.shares, False
-    split = []
-    for place, share in enumerate(shares):
-        mixed = 0 < share.learned < share.tried
-        alone = bool(share.learned) and any(not after.learned for after in shares[place + 1 :])
-        if mixed or alone or (learned_below and not share.learned):
-            split.append(share)
-        learned_below = learned_below or bool(share.learned)
-    if not split:
-        return ""
-    said = [f"{exact(share.size)} ({share.learned} of {share.tried})" for share in split[:MOST_LISTED]]
-    said[0] = said[0].replace(")", f" {answer.words.learned})")
-    rest = len(split) - MOST_LISTED
-    return f"{answer.size_axis} {', '.join(said)}" + (f" and {counted(rest, 'more size')}" if rest > 0 else "")
+    ``n_embed 12 (3 of 5 learned), 14 (0 of 1, unlike 13)``."""
+    split, below = list[str](), 0.0
+    for share in mix.target.transition.shares:
+        fails = below > 0 and not share.learned
+        if fails or 0 < share.learned < share.tried:
+            unlike = f", unlike {exact(below)}" if fails else ""
+            split.append(f"{exact(share.size)} ({share.learned} of {share.tried} {answer.words.learned}{unlike})")
+        below = share.size if share.learned else below
+    rest = counted(len(split) - MOST_LISTED, "smaller size")
+    said = f"{answer.size_axis} {', '.join(split[-MOST_LISTED:])}" if split else ""
+    return f"{said} and {rest}" if len(split) > MOST_LISTED else said
 
 
 def confounded(answer: Answer, mix: MixAnswer) -> str:
