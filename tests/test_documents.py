@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,14 @@ def test_links_lead_somewhere(document: Path) -> None:
         if not there.exists() or (anchor and anchor not in anchors(there)):
             broken.append(target)
     assert broken == []
+
+
+def test_the_training_without_a_sweep_runs(tmp_path: Path) -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    [program] = re.findall(r"```python\n(.+?)```", text, re.S)
+    assert program.count('Path("/tmp/data")') == 1
+    program = program.replace("/tmp/data", str(tmp_path)) + "assert learner.advance()\n"
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=120)
 
 
 @pytest.mark.parametrize(("name", "words", "lines"), [("README.md", 1400, 150), ("CONTRIBUTING.md", 1400, 150)])

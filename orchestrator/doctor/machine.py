@@ -43,7 +43,7 @@ FLUSHES, SLOW_FLUSH_S = 20, 0.05
 """Journals are flushed to disk at every outcome; a laptop's disk takes some milliseconds for it."""
 WITHIN_S = 300.0
 """A small training that takes longer has failed; on two busy cores it takes ten seconds."""
-LEARNED = 0.8
+FALLS_TO = 0.8
 """The training loss falls below this share of its first value."""
 HOLD = """
 import sys
@@ -221,7 +221,7 @@ def resumed_stack(home: Path, device: str, overrides: Sequence[str] = ()) -> Fin
         whole = apart(trained, aside, device, overrides=overrides)
         resumed = apart(trained, aside, device, overrides=overrides, resumed=True)
     said = f"a small stack's loss falls from {whole.losses[0]:.2f} to {whole.losses[-1]:.2f} nats"
-    if not whole.losses[-1] < LEARNED * whole.losses[0]:
+    if not whole.losses[-1] < FALLS_TO * whole.losses[0]:
         todo = "this build of torch computes something else here: install another one"
         return wrong(said, todo)
     if resumed.digest != whole.digest:
