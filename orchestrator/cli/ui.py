@@ -28,7 +28,7 @@ def ui_command(
     """
     from orchestrator.home.files import Home
     from orchestrator.record import store
-    from orchestrator.record.mlflow_page import address, serve
+    from orchestrator.record.mlflow_server import address, serve
     from orchestrator.site.pages import SweepPages, record_links
     from orchestrator.site.server import free_port, serving
 

@@ -16,7 +16,7 @@ from orchestrator.home.files import Home
 from orchestrator.home.lifecycle import is_driven
 from orchestrator.home.stop_requests import asked_to_stop
 from orchestrator.home.sweeps import Unreadable
-from orchestrator.record.mlflow_page import places
+from orchestrator.record.mlflow_server import places
 from orchestrator.record.store import Store, StoreError
 from orchestrator.report.answer import CONFIDENCE
 from orchestrator.report.figures.comparisons import main_figure

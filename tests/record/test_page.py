@@ -11,12 +11,12 @@ from pathlib import Path
 
 import psutil
 
-from orchestrator.record.mlflow_page import END_S
+from orchestrator.record.mlflow_server import END_S
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = """
 import sys
-from orchestrator.record.mlflow_page import serve
+from orchestrator.record.mlflow_server import serve
 from orchestrator.record.store import Store
 sys.exit(serve(Store(sys.argv[1], None), int(sys.argv[2])))
 """
