@@ -139,12 +139,13 @@ def _telling(shares: Sequence[SizeShare]) -> Sequence[SizeShare]:
 
 
 def saving(found: Synergy) -> str:
-    """A comparison whose mixes are named elsewhere: ``2.9x fewer [2.0, 4.9]``, ``undecided: 0.5x to 1.9x``."""
+    """A comparison whose mixes are named elsewhere: ``2.9x fewer [2.0, 4.9]``, ``undecided: between 2.0x fewer
+    and 1.9x more``."""
     times_so, interval = _decided(found)
     if times_so:
         return f"{times_so}{interval}"
-    doubt = _doubt(found)
-    return f"undecided{_range(found, ': ')}{f'; {doubt}' if doubt else ''}"
+    span, doubt = _span(found), _doubt(found)
+    return f"undecided{f': {span}' if span else ''}{f'; {doubt}' if doubt else ''}"
 
 
 def sentence(answer: Answer, mix: MixAnswer) -> str:
@@ -158,9 +159,9 @@ def sentence(answer: Answer, mix: MixAnswer) -> str:
     if times_so:
         said = f", {answer.confidence:.0%} interval{interval}" if interval else ""
         return f"{here} needs {times_so} {kind} than {there}{said}."
-    if span := _range(synergy, " "):
+    if span := _span(synergy):
         doubt = _doubt(synergy)
-        return f"Undecided: {here} needs{span} the {kind} of {there}{f', but {doubt}' if doubt else ''}."
+        return f"Undecided: {here} needs {span} {kind} than {there}{f', but {doubt}' if doubt else ''}."
     if synergy.value is not None:
         return f"Undecided: the runs do not bound what {here} needs against {there}."
     both = (baseline, mix)
@@ -239,15 +240,19 @@ def _decided(found: Synergy) -> tuple[str, str]:
     return "", ""
 
 
-def _range(found: Synergy, before: str) -> str:
-    """The mix's parameters as a share of the baseline's: ``0.5x to 1.9x``; ``""`` if no side is bounded."""
-    least = None if found.high is None else times(1 / found.high)
-    most = None if found.low is None else times(1 / found.low)
-    if least and most:
-        return f"{before}{least} to {most}"
-    if least or most:
-        return f"{before}at {'least' if least else 'most'} {least or most}"
-    return ""
+def _span(found: Synergy) -> str:
+    """What an interval that decides nothing leaves open: ``between 2.0x fewer and 1.9x more``; ``""`` if no side is
+    bounded."""
+    low, high = found.low, found.high
+    if low is not None and high is not None:
+        return f"between {_side(high)} and {_side(low)}"
+    if high is not None:
+        return f"at {'most' if high >= 1 else 'least'} {_side(high)}"
+    return "" if low is None else f"at {'least' if low >= 1 else 'most'} {_side(low)}"
+
+
+def _side(bound: float) -> str:
+    return f"{times(bound)} fewer" if bound >= 1 else f"{times(1 / bound)} more"
 
 
 def _doubt(found: Synergy) -> str:
