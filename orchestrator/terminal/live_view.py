@@ -115,6 +115,13 @@ class LiveView:
 class _ResizableLive(Live):
     """Starts on a clear screen after a resize: the terminal has reflowed the old lines, and rich would miss some."""
 
+    def refresh(self) -> None:
+        """One refresh, which terminals that know synchronised output (private mode 2026) show at once."""
+        self.console.file.write("\x1b[?2026h")
+        super().refresh()
+        self.console.file.write("\x1b[?2026l")
+        self.console.file.flush()
+
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
         """The output of one refresh."""
         size, known = self.console.size, getattr(self, "_known_size", None)

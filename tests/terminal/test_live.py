@@ -236,6 +236,7 @@ def test_on_a_real_terminal(columns: int) -> None:
     received = on_terminal(columns)
     lines = screen(received, columns)
     assert received.count("n_embed 8 to 96") >= 2, "the view was not redrawn"
+    assert received.count("\x1b[?2026h") == received.count("\x1b[?2026l") >= 2
     assert "\x1b[33m" in received
     assert sum(line.startswith("add+prod  ") for line in lines) == 1, "redraws must replace each other"
     assert any("····▁▆█▃▂▁>" in line and "24-48" in line for line in lines)
