@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -132,9 +133,14 @@ def is_held(path: Path) -> bool:
 
 
 def check_home(root: Path) -> None:
-    """Raise :class:`UserError` for a home that is no directory."""
+    """Raise :class:`UserError` for a home that is a file or behind links that lead in a circle."""
     if root.exists() and not root.is_dir():
         raise UserError(f"{root} is a file: give a directory as --home, or s3://BUCKET/PREFIX")
+    try:
+        root.stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise UserError(f"{root} is a link that leads in a circle: give another directory as --home") from None
 
 
 def make_home(root: Path) -> None:

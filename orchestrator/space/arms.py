@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from orchestrator.errors import unknown
-from orchestrator.space.mistakes import STRICT, parse
+from orchestrator.space.mistakes import ONE_LINE, STRICT, parse
 from trainables.contract.arms import ALL, Arm, Mix, Phase
 from trainables.contract.settings import SettingsError
 
@@ -38,7 +38,7 @@ class WrittenArm(BaseModel):
 
     model_config = STRICT | {"frozen": True}
 
-    name: str = Field(max_length=200, pattern="^.+$")
+    name: str = Field(max_length=200, pattern=ONE_LINE)
     """On one line."""
     mix: Any = None
     """Of an arm of one phase, in place of ``phases``."""

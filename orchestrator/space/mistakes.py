@@ -31,7 +31,11 @@ STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """Names of search spaces, profiles and variants: they become directories and names of experiments."""
 
+ONE_LINE = "^.+$"
+"""Pattern of text that stands in a line of a table."""
+
 YAML_WORDS = (
+    (f"match pattern '{ONE_LINE}'", "be text on one line"),
     ("Input should be", "must be"),
     ("String should", "must"),
     ("a valid array", "a list"),

@@ -195,9 +195,9 @@ def _in_variant(values: Values, asked: str | None) -> Values:
 
 
 def _describe(values: Values, mistake: Mistake) -> str:
-    """One line: where, what, and for an incomplete path after ``--set`` the whole one."""
+    """One line: where, what, and for an incomplete path the whole one."""
     text = f"{values.place(mistake.key)}: {mistake.message}"
-    if not mistake.unknown_key or not values.overridden(mistake.key):
+    if not mistake.unknown_key:
         return text
     known = [path for path in leaf_paths(SweepSpec) if path not in ("settings", "search.settings")]
     with suppress(SettingsError):  # A wrong family is another line of the message.

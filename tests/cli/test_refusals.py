@@ -69,11 +69,18 @@ def test_a_sweep_that_is_being_run_is_refused_by_the_beginning_of_its_id(run: Pr
 
 
 @pytest.mark.parametrize("command", [["run", "units.yaml"], ["sweeps"]])
-def test_a_home_that_is_a_file_is_said_so(run: Program, tmp_path: Path, command: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("home", "said"),
+    [("file", "file"), ("/dev/null", "file"), ("loop", "link that leads in a circle"), ("loop/home", "link")],
+)
+def test_a_home_that_is_no_directory_is_said_so(
+    run: Program, tmp_path: Path, command: list[str], home: str, said: str
+) -> None:
     (tmp_path / "file").write_text("")
-    ended = run(*command, "--home", "file")
+    (tmp_path / "loop").symlink_to("loop")
+    ended = run(*command, "--home", home)
     assert ended.code == 2
-    assert "Invalid value for '--home': file is a file" in ended.err
+    assert ended.err.startswith(f"error: Invalid value for '--home': {home} is a {said}")
 
 
 def test_a_port_that_is_taken_is_said_with_one_that_is_free(run: Program, tmp_path: Path) -> None:

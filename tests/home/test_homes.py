@@ -58,6 +58,8 @@ def test_a_home_that_can_only_be_read_is_read(frozen: tuple[Path, str], tmp_path
     for words in (
         ("sweeps",),
         ("status", sweep_id),
+        ("explain", sweep_id),
+        ("compare", sweep_id),
         ("report", sweep_id, "--output", tmp_path / "report.html"),
         ("export", sweep_id, "--output", tmp_path / "tables"),
     ):

@@ -42,7 +42,7 @@ seeds: 1
         ("resources.max_stack=1000000000", "must be a whole number from 1 to 4096, or auto"),
         ('resources.scratch=""', "must have at least 1 character"),
         (f"mixes=[add, {{name: {'a' * 300}, mix: add+prod}}]", "mixes[1].name: must have at most 200 characters"),
-        ('mixes=[add, {name: "a\\nb", mix: add+prod}]', "mixes[1].name: must match pattern"),
+        ('mixes=[add, {name: "a\\nb", mix: add+prod}]', "mixes[1].name: must be text on one line; got"),
         (
             "mixes=[add, {name: p, phases: [{mix: prod, share: 0}, {mix: add}]}]",
             "phases[0].share: must be greater than 0",
@@ -78,11 +78,19 @@ def test_what_was_chosen_is_no_setting(override: str, option: str) -> None:
         load_space("add_vs_add_prod", "smoke", [override], LAPTOP)
 
 
-def test_the_keys_of_a_file_are_named_as_a_file_has_them(tmp_path: Path) -> None:
-    (tmp_path / "units.yaml").write_text(f"{UNITS}profils: {{smoke: {{seeds: 1}}}}\n")
-    with pytest.raises(UserError, match=r"Did you mean 'profiles'\?") as refused:
+@pytest.mark.parametrize(
+    ("written", "guess"),
+    [
+        ("profils: {smoke: {seeds: 1}}", "Did you mean 'profiles'?"),
+        ("vary: {slow: {seeds: 1}}", "Did you mean 'variants'?"),
+        ("gpus: 1", "The whole path would be resources.gpu_per_stack"),
+    ],
+)
+def test_the_keys_of_a_file_are_named_as_a_file_has_them(tmp_path: Path, written: str, guess: str) -> None:
+    (tmp_path / "units.yaml").write_text(f"{UNITS}{written}\n")
+    with pytest.raises(UserError, match=re.escape(guess)) as refused:
         load_space(str(tmp_path / "units.yaml"), hardware=LAPTOP)
-    allowed = str(refused.value).partition("Allowed: ")[2].split(", ")
+    allowed = re.split("[,.] ", str(refused.value).partition("Allowed: ")[2])
     assert {"like", "profiles", "variants", "expects", "seeds"} <= set(allowed)
     assert not {"profile", "profile_reason", "variant"} & set(allowed)
 
