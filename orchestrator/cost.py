@@ -242,5 +242,6 @@ def cost_of(spec: SweepSpec, runs: Iterable[RunRecord]) -> Cost:
 
         grid_s = spec.seeds * sum(expected(mix.name, size) for mix, size in spec.cells)
     # Counted as in the table; the seconds are those of first phases and audits, too.
-    count, in_all = (sum(is_evidence(run.config) for run in runs) for runs in (trained, ended))
-    return Cost(spent_s, grid_s, count, spec.seeds * len(spec.cells), all_s - spent_s, in_all - count)
+    counted = [run for run in ended if is_evidence(run.config) and run.config.label in spec.mix_named]
+    count = sum(not run.found_in for run in counted)
+    return Cost(spent_s, grid_s, count, spec.seeds * len(spec.cells), all_s - spent_s, len(counted) - count)

@@ -192,7 +192,7 @@ class MazeFamily(LogisticFamily):
     """The logistic in other clothes: tasks with spaces in their names, words, measures, arrays and weights."""
 
     name: ClassVar[str] = "mazes"
-    words: ClassVar[Words] = Words(task="puzzle", item="room")
+    words: ClassVar[Words] = Words(task="puzzle", item="room", run="creature", held="what creatures hold")
 
     def tasks(self) -> tuple[str, ...]:
         return ("find exit", "map + rooms")

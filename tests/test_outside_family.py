@@ -88,6 +88,8 @@ def test_it_is_told_in_the_familys_words(told: Told) -> None:
     for name, text in told.said.items():
         assert text.strip(), name
         assert not FOREIGN.search(text), (name, FOREIGN.findall(text))
+    assert "creatures" in told.said["report.html"]
+    assert not re.search(r"\bmodels?\b", told.said["report.html"], re.IGNORECASE)
     mistaken = command("plan", "mazes.yaml", "--set", "target=fly")
     assert mistaken.code == 2
     assert "unknown puzzle 'fly'. Allowed: find exit, map + rooms" in mistaken.err

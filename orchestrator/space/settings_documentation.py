@@ -68,15 +68,15 @@ class Entry:
 
 def entries(family: str = DEFAULT_FAMILY) -> list[Entry]:
     """Every setting of a search space with models of this family. Raises ``SettingsError`` for an unknown family."""
-    settings = load_family(family).Settings
+    kind = load_family(family)
     found = [Entry(name, "see search_spaces/README.md", "", text) for name, text in FILE_KEYS.items()]
     for name in SweepSpec.model_fields:
         if name == "settings":
-            found += _fields_of(settings, "settings.", _defaults(settings))
+            found += _fields_of(kind.Settings, "settings.", _defaults(kind.Settings))
         elif name == "search":
             found += _search()
         elif name in SweepSpec.keys_in_a_file():
-            found += _field(SweepSpec, name, "", {})
+            found += _field(SweepSpec, name, "", {"probes": ", ".join(kind.probes) or "none"})
         if name == "mixes":
             found += [*_fields_of(WrittenArm, "mixes.", {}), *_fields_of(WrittenPhase, "mixes.phases.", {})]
     return found

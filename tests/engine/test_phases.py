@@ -81,6 +81,19 @@ def test_a_later_phase_goes_on_from_the_weights_of_the_one_before(engine: list[s
     assert "max first, phase 1" not in out.partition(": size at")[2]
 
 
+def test_every_command_counts_whole_runs_alone(tmp_path: Path) -> None:
+    run(write(tmp_path / "one.yaml", ["add", MAX_FIRST]), "--local-debug")
+    status = json.loads(command("status", "--json", "--home", tmp_path).out)
+    assert status["cost"]["runs"] == sum(mix["done"] for mix in status["mixes"]) == 8
+    assert len(scores(tmp_path, "one")) == 12
+    for words, said in (
+        (("status",), " of training in 8 runs"),
+        (("sweeps",), " finished 8 add "),
+        (("explain", "one"), "Found, from 8 runs: "),
+    ):
+        assert said in " ".join(command(*words, "--home", tmp_path).out.split()), words
+
+
 def test_first_phases_that_are_alike_are_trained_once(tmp_path: Path) -> None:
     run(write(tmp_path / "one.yaml", ["add", MAX_FIRST]), "--local-debug")
     both_then = {"name": "both then", "phases": [{"mix": "max"}, {"mix": "add+max"}]}

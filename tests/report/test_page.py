@@ -16,6 +16,7 @@ from orchestrator.report import table
 from orchestrator.report.page.report import PageContent, page
 from orchestrator.report.run_table import page_table
 from orchestrator.report.words.next_step import judged
+from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from tests.catalogue.fabricated import diverged, failed, runs_of, write_sweep
 from tests.sweep.sweeps import spec
@@ -129,6 +130,9 @@ def test_every_part_is_there(whole: tuple[PageContent, str]) -> None:
         assert head in found.text
         assert all(cell in found.text for cell in cells)
     assert all(run.key in found.text for run in told.runs)
+    assert re.search(r"\bnav \{[^}]*position: sticky", html)
+    assert '<nav aria-label="Contents"><a href="#' in html
+    assert '<link rel="icon" href="data:' in html, "a browser would ask the server for one"
     assert "prefers-color-scheme: dark" in html
     assert "@media print" in html
 
@@ -204,3 +208,6 @@ def test_what_to_mind_is_in_the_answer(tmp_path: Path, whole: tuple[PageContent,
     runs = runs_of(spec())
     bad = page(content(Home(tmp_path), outcomes={0: failed(), 1: diverged(runs[1])}))
     assert bad.index(">What to mind<") < bad.index("<div>1 run failed") < bad.index('<section id="curves">')
+    begun = page(content(Home(tmp_path / "begun"), load_space("add_vs_add_prod", "smoke"), runs=[], answered=False))
+    few = begun.index("<div>Few test cases")
+    assert begun.index(">What to mind<") < few < begun.index('<section id="curves">')

@@ -95,6 +95,17 @@ def test_the_times_survive_a_low_terminal() -> None:
     assert lines[0].endswith("3 min 20 s gone, about 6 min left"), "rich cuts the end of what is too high"
 
 
+def test_a_low_and_narrow_terminal_shows_the_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    file = io.StringIO()
+    console = Console(width=60, height=12, file=file, force_terminal=True)
+    with LiveView(console, lambda: FORECAST):
+        drawn = file.getvalue().replace("\n", "\r\n")
+    lines = screen(drawn, 60, 12)
+    assert lines[0].endswith("3 min 20 s gone, about 6 min left")
+    assert lines[11].strip() == "...", "there is more than it has room for"
+
+
 @pytest.mark.parametrize(
     ("low", "high", "bar"),
     [(None, None, "░" * 18), (None, 8, "━" * 18), (53, None, "·" * 18), (20, 34, "·····░░░░░░━━━━━━━")],
@@ -224,9 +235,9 @@ def on_terminal(columns: int, resized: int = 0, **environment: str) -> str:
     return received.decode()
 
 
-def screen(received: str, columns: int) -> list[str]:
+def screen(received: str, columns: int, rows: int = 40) -> list[str]:
     """The lines left on a terminal's screen."""
-    terminal = pyte.Screen(columns, 40)
+    terminal = pyte.Screen(columns, rows)
     pyte.Stream(terminal).feed(received)
     return [line.rstrip() for line in terminal.display]
 
