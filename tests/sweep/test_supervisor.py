@@ -16,10 +16,12 @@ import psutil
 import pytest
 from ray.cluster_utils import Cluster
 
+from orchestrator import supervisor
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
 from orchestrator.supervisor import STARTS
 from orchestrator.sweep.interruption import AT_ONCE_S
+from orchestrator.sweep.run_options import RunOptions
 from tests.chaos.paced import RUNS, write_space
 from tests.chaos.program import ROOT, Program, journalled, wait_until_gone
 
@@ -110,6 +112,13 @@ def rest(running: subprocess.Popen[str]) -> str:
     """All output from now on, to the end."""
     assert running.stdout is not None
     return running.stdout.read()
+
+
+def test_a_driver_started_again_resumes_and_neither_extends_nor_begins_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "_resumed", "ID")
+    for given in (RunOptions(extend="old"), RunOptions(fresh=True)):
+        again = given.started()
+        assert (again.resume, again.extend, again.fresh) == ("ID", None, False)
 
 
 def test_a_sweep_that_was_asked_to_stop_and_died_is_not_started_again(tmp_path: Path) -> None:
