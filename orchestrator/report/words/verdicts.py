@@ -262,13 +262,13 @@ def _doubt(found: Synergy) -> str:
 
 
 def certainty(found: Synergy) -> str:
-    """``excludes 1``, ``holds 1``, ``is open on both sides``: the interval of a ratio, in words."""
+    """``holds 1 (no difference)``, ``is open on both sides`` and the like: the interval of a ratio, in words."""
     if found.decided:
-        return "excludes 1"
+        return "excludes 1 (no difference)"
     if found.low is None and found.high is None:
         return "is open on both sides"
     doubt = _doubt(found)
-    return f"excludes 1, but {doubt}" if doubt else "holds 1"
+    return f"excludes 1, but {doubt}" if doubt else "holds 1 (no difference)"
 
 
 def _is(mix: MixAnswer, *verdicts: Verdict) -> bool:
