@@ -128,7 +128,7 @@ def read_known(home: Home, sweep_id: str) -> StoredSweep | Unreadable:
     runs = tuple(lifecycle.record_of(sweep, files, entry) for entry in memory.ended)
     damage = list(memory.damaged)
     if damage:
-        damage.append(f"`run ... --resume {sweep_id}` trains again what is left out")
+        damage.append(f"`run ... --resume {sweep_id}` finds or trains again what is left out")
     ended = frozenset(run.key for run in runs)
     training = () if memory.answered else in_training(sweep.spec, files, ended, damage.append)
     changed = datetime.fromisoformat(memory.changed or sweep.created)

@@ -24,6 +24,8 @@ def _home(given: str | Path) -> Path:
     from orchestrator.home.files import check_home
 
     try:
+        if not str(given).strip():
+            raise UserError("it is empty: leave it out, or name a directory")
         root = local_directory(given)
         check_home(root)
     except UserError as error:

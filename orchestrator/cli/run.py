@@ -43,7 +43,14 @@ def run_command(space: SpaceName, options: RunOptions, debug: Debug = False) -> 
 
       run my_space.yaml --resume
     """
-    options = options.started(space)
+    try:
+        _run(space, options.started(space))
+    except SystemExit:  # rich's.
+        typer.echo("error: whoever read the output is gone; --resume continues a sweep that had begun", err=True)
+        raise
+
+
+def _run(space: str, options: RunOptions) -> None:
     hardware = hardware_at(options.address)
     specs = load_variants(space, options, hardware)
     options = replace(options, hardware=hardware, several=len(specs) > 1)

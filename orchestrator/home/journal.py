@@ -238,4 +238,4 @@ def _from_json(data: Mapping[str, Any]) -> Line:
             return Stopped(**values)
         case "answered":
             return Answered(**values)
-    raise ValueError(f"unknown kind {data['kind']!r}")
+    raise ValueError(f"unknown kind {data['kind']!r}, perhaps a later version's")

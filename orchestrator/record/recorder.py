@@ -95,7 +95,7 @@ class Recorder:
     def warning(self) -> str:
         """Why records wait; ``""`` if the store works."""
         with self._changed:
-            return f"{self._failure}; {len(self._calls)} records wait, the sweep goes on" if self._failure else ""
+            return f"{self._failure}; records waiting: {len(self._calls)}" if self._failure else ""
 
     def close(self, timeout_s: float) -> int:
         """Write what waits, for at most ``timeout_s`` seconds; a failing store gets one more attempt. Returns the

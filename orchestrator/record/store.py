@@ -200,7 +200,8 @@ def _check_port(store: Store, port: int) -> None:
             return
     except OSError as error:
         raise StoreError(
-            f"the MLflow store {store.shown} cannot be reached at {address[0]}:{address[1]}: {error}"
+            f"the MLflow store {store.shown} cannot be reached at {address[0]}:{address[1]}: {error}. Start it, or "
+            f"unset {VARIABLE} to keep the record in the home."
         ) from error
 
 

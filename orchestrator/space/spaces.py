@@ -89,7 +89,7 @@ class Space:
         """A sentence if the mixes are this file's own and the question is another's, else ``""``."""
         here = self.files[0]
         asker = next((file for file in self.files if "question" in file.top.data), here)
-        if "mixes" not in here.top.data or asker is here:
+        if asker is here or here.top.data.get("mixes", asker.top.data.get("mixes")) == asker.top.data.get("mixes"):
             return ""
         return f"{self.source} compares mixes of its own and asks the question of {asker.source}: write `question:`"
 

@@ -99,7 +99,13 @@ def _lines(node: yaml.Node, key: Key, source: str) -> Iterator[tuple[Key, int]]:
         for name, value in node.value:
             line = name.start_mark.line + 1
             if not isinstance(name, yaml.ScalarNode) or name.tag != "tag:yaml.org,2002:str":
-                raise UserError(f"{source}, line {line}: a key must be text (put it in quotes)")
+                merge = isinstance(name, yaml.ScalarNode) and name.value == "<<"
+                why = (
+                    "merge keys (<<) are not read: `like:` inherits"
+                    if merge
+                    else "a key must be text (put it in quotes)"
+                )
+                raise UserError(f"{source}, line {line}: {why}")
             if name.value in first:
                 path = dotted((*key, name.value))
                 raise UserError(f"{source}, line {line}: {path} is written twice; first on line {first[name.value]}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
@@ -115,6 +116,8 @@ class _ConsoleHandler(logging.Handler):
         self._console = console
 
     def emit(self, record: logging.LogRecord) -> None:
+        if self._console.quiet and record.levelno >= logging.WARNING:
+            sys.stderr.write(f"{record.getMessage()}\n")
         self._console.print(record.getMessage(), markup=False, highlight=False, soft_wrap=True)
 
 
@@ -250,8 +253,9 @@ class _Drive(Observer):
         """Wait for the record; a clause about the records that are not in the store, ``""`` if all are."""
         left = self._recorder.close(timeout_s)
         if self._recorder.warning:
-            log.info(self._recorder.warning)
-        return f"; {left} records wait for `python -m orchestrator sync`" if left else ""
+            log.warning(self._recorder.warning)
+        sync = f"python -m orchestrator sync --home {home_words(self._files.home.root)}"
+        return f"; {counted(left, 'record')} not in MLflow yet: `{sync}`" if left else ""
 
 
 def ended_words(entry: Ended, target: str) -> str:

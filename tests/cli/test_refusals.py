@@ -119,4 +119,5 @@ def test_the_question_of_another_space_about_mixes_of_its_own_is_warned_of(run: 
     (tmp_path / "near.yaml").write_text("like: units.yaml\nmixes: [add, add+max]")
     said = "warning: near.yaml compares mixes of its own and asks the question of units.yaml: write `question:`"
     assert run("show", "near.yaml").err.strip() == said
-    assert run("show", "units.yaml").err == ""
+    (tmp_path / "same.yaml").write_text("like: units.yaml\nmixes: [add]")
+    assert run("show", "units.yaml").err == run("show", "same.yaml").err == ""

@@ -113,7 +113,7 @@ def test_an_outage_is_said_delays_records_and_loses_none(finished: Finished, err
     for _ in range(MOST_WAITING):
         recorder.begin(finished.sweep)
     wait_until(lambda: said in recorder.warning)
-    assert f"{len(expected) + MOST_WAITING} records wait, the sweep goes on" in recorder.warning
+    assert f"records waiting: {len(expected) + MOST_WAITING}" in recorder.warning
     assert not recorder.behind  # The sweep does not slow down for it.
     assert notebook.lines == []
     outage.lasts = False

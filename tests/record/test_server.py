@@ -37,7 +37,7 @@ def test_records_wait_for_a_stopped_server_and_arrive_once_each(
     for run in finished.runs[3:]:
         recorder.run_ended(finished.sweep, run)
     recorder.end(finished.sweep, finished.answer, Ending.FINISHED)
-    _until(lambda: "records wait" in recorder.warning)
+    _until(lambda: "records waiting" in recorder.warning)
     with pytest.raises(StoreError, match="refused"):
         check(store)
 

@@ -231,7 +231,7 @@ def test_a_sweep_is_recorded_whole_and_no_password_with_it(team: Team, tmp_path:
     said = done.stdout + done.stderr
     (tmp_path / "said").write_text(said)
     assert done.returncode == 0, said
-    assert "records wait" not in said
+    assert "not in MLflow yet" not in said
     assert "View run" not in said  # MLflow's own lines, two a run.
     [sweep_id] = Home(tmp_path).sweep_ids()
     trained = {entry.key: entry.outcome for entry in ended(tmp_path, sweep_id)}

@@ -327,6 +327,7 @@ def test_a_mix_is_what_its_name_says(weights: dict[str, float], budget: float) -
         ("seeds: 3", "seeds: &a 3\nseed: *a", ["aliases are not allowed"]),
         ("seeds: 3", "seeds: !!python/object:os.system 3", ["this is not readable as YAML"]),
         ("seeds: 3", "on: 3", ["line 9: a key must be text"]),
+        ("seeds: 3", "<<: {seeds: 3}", ["line 9: merge keys (<<) are not read"]),
         ("smoke:\n    seeds: 1", "smoke: 3", ["profiles.smoke: must map keys to values, such as settings: ...; got 3"]),
         ("needs: {gpu: true}", "needs: {gpus: 1}", ["profiles.paper.needs.gpus: there is no such key", "'gpu'"]),
         ("seed: 5", "profile: laptop", ["line 8, profile: remove it: write values under profiles:"]),

@@ -73,6 +73,19 @@ def test_ctrl_c_leaves_a_checkpoint_of_the_stack_in_this_process(tmp_path: Path)
     assert trained_once(log, 20)
 
 
+def test_a_sweep_whose_reader_is_gone_says_how_to_go_on(tmp_path: Path) -> None:
+    file, log = tmp_path / "asked.yaml", tmp_path / "log"
+    file.write_text(asked(log, steps=20, pace_s=0.05).to_yaml())
+    run = [sys.executable, "-m", "orchestrator", "run", str(file), "--local-debug", "--home", str(tmp_path)]
+    driver = subprocess.Popen(run, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert driver.stdout is not None
+    driver.stdout.readline()
+    driver.stdout.close()
+    assert driver.stderr is not None
+    assert "--resume continues a sweep" in driver.stderr.read()
+    assert driver.wait() == 1
+
+
 def test_ctrl_c_does_not_wait_for_data_in_this_process(tmp_path: Path) -> None:
     log = tmp_path / "log"
     interrupt_when(lambda: bool(begun(log)), os.getpid())

@@ -93,7 +93,7 @@ def scale_warning(init: InitSettings, sizes: Sequence[int]) -> str:
         return ""
     others = f" and {len(far) - 1} more" if len(far) > 1 else ""
     return (
-        f"First weights: N(0, {init.scale:g}), at n_embed {far[0]}{others} more than {FAR:g} times off 1/sqrt(n_embed) "
+        f"First weights: N(0, {init.scale:g}), at n_embed {far[0]}{others} over {FAR:g} times off 1/sqrt(n_embed) "
         f"({1 / math.sqrt(far[0]):.2g} at {far[0]}). What fails may be the start and not the size: compare with "
         "settings.model.init={kind: scaled}."
     )
