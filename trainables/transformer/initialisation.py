@@ -91,10 +91,9 @@ def scale_warning(init: InitSettings, sizes: Sequence[int]) -> str:
     far = [size for size in sizes if not 1 / FAR <= init.scale * math.sqrt(size) <= FAR]
     if not far:
         return ""
-    others = f" and {len(far) - 1} more" if len(far) > 1 else ""
     return (
-        f"First weights: N(0, {init.scale:g}), at n_embed {far[0]}{others} over {FAR:g} times off 1/sqrt(n_embed) "
-        f"({1 / math.sqrt(far[0]):.2g} at {far[0]}). What fails may be the start and not the size: compare with "
+        f"First weights: N(0, {init.scale:g}), over {FAR:g} times off 1/sqrt(n_embed) at {len(far)} of {len(sizes)} "
+        f"sizes ({1 / math.sqrt(far[0]):.2g} at {far[0]}). What fails may be the start and not the size: compare with "
         "settings.model.init={kind: scaled}."
     )
 
