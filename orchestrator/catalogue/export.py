@@ -16,7 +16,6 @@ Unknown values (a censored side, a failed run's accuracy) are missing.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -86,8 +85,12 @@ def export(stored: StoredSweep, directory: Path) -> list[Path]:
     files. Raises :class:`UserError` where the directory is there already."""
     if directory.exists():
         raise UserError(f"{str(directory)!r} is there already; name a new directory with --output, or remove it")
-    if not os.access(directory.parent, os.W_OK):
-        raise UserError(f"{str(directory)!r} cannot be made; name another directory with --output")
+    try:
+        directory.mkdir()
+        directory.rmdir()
+    except OSError as error:
+        why = f"{str(directory)!r} cannot be made ({error.strerror}); name another directory with --output"
+        raise UserError(why) from error
     tables = {
         "runs": runs_frame(stored),
         "curves": curves_frame(stored),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -45,36 +44,34 @@ def run_command(space: SpaceName, options: RunOptions, debug: Debug = False) -> 
       run my_space.yaml --resume
     """
     options = options.started(space)
-    with _reader_missed():
-        hardware = hardware_at(options.address)
-        specs = load_variants(space, options, hardware)
-        options = replace(options, hardware=hardware, several=len(specs) > 1)
-        _check_begin(specs, options, hardware)
-        console = Console(quiet=options.quiet)
-        if options.address is None and any(spec.resources.gpu_per_stack for spec in specs):
-            _ask_for_a_doctor(options.home, hardware, console)
-        if options.several:
-            _run_variants(specs, options, hardware, console)
-            return
-        _brief(specs[0], hardware, options.home, console)
-        from orchestrator.sweep.run import run_sweep
+    hardware = hardware_at(options.address)
+    specs = load_variants(space, options, hardware)
+    options = replace(options, hardware=hardware, several=len(specs) > 1)
+    _check_begin(specs, options, hardware)
+    console = _Output(quiet=options.quiet)
+    if options.address is None and any(spec.resources.gpu_per_stack for spec in specs):
+        _ask_for_a_doctor(options.home, hardware, console)
+    if options.several:
+        _run_variants(specs, options, hardware, console)
+        return
+    _brief(specs[0], hardware, options.home, console)
+    from orchestrator.sweep.run import run_sweep
 
-        found = run_sweep(specs[0], options, console)
-        if console.quiet:
-            from orchestrator.report import table
-            from orchestrator.report.words.next_step import next_step
+    found = run_sweep(specs[0], options, console)
+    if console.quiet:
+        from orchestrator.report import table
+        from orchestrator.report.words.next_step import next_step
 
-            typer.echo(table.plain(table.answer_table(found), next_step(specs[0], found)))
+        typer.echo(table.plain(table.answer_table(found), next_step(specs[0], found)))
 
 
-@contextmanager
-def _reader_missed() -> Iterator[None]:
-    """A block whose output somebody reads; rich ends the program where they are gone."""
-    try:
-        yield
-    except SystemExit:
+class _Output(Console):
+    """The output of a sweep. Where whoever read it is gone, the program ends, but not without a word."""
+
+    def on_broken_pipe(self) -> None:
+        """Called by rich; does not return."""
         typer.echo("error: whoever read the output is gone; --resume continues a sweep that had begun", err=True)
-        raise
+        super().on_broken_pipe()
 
 
 def _check_begin(specs: Sequence[SweepSpec], options: RunOptions, hardware: Hardware) -> None:

@@ -69,7 +69,7 @@ def test_tables_are_exported_into_a_new_directory(run: Program, home: Path, tmp_
     assert "is there already" in again.err
     nowhere = run("export", "logistic", "--home", home, "--output", tmp_path / "gone" / "tables")
     assert nowhere.code == 2
-    assert "cannot be made; name another directory with --output" in nowhere.err
+    assert "cannot be made (No such file or directory); name another directory with --output" in nowhere.err
     assert "Missing option '--output'" in run("export", "logistic", "--home", home).err
 
 

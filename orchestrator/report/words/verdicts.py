@@ -312,9 +312,9 @@ def disagreement(answer: Answer, mix: MixAnswer) -> str:
             unlike = f", unlike {exact(below)}" if fails else ""
             split.append(f"{exact(share.size)} ({share.learned} of {share.tried} {answer.words.learned}{unlike})")
         below = share.size if share.learned else below
-    rest = counted(len(split) - MOST_LISTED, "smaller size")
     said = f"{answer.size_axis} {', '.join(split[-MOST_LISTED:])}" if split else ""
-    return f"{said} and {rest}" if len(split) > MOST_LISTED else said
+    rest = len(split) - MOST_LISTED
+    return f"{said} and {counted(rest, 'smaller size')}" if rest > 0 else said
 
 
 def confounded(answer: Answer, mix: MixAnswer) -> str:
