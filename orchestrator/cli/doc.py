@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from orchestrator.cli.options import Debug
-from orchestrator.errors import UserError, unknown
+from orchestrator.errors import unknown
 
 WIDTH = 96
 FamilyOption = Annotated[
@@ -42,7 +42,7 @@ def doc_command(
     from orchestrator.space.settings_documentation import entries, said_of_probe
     from trainables.probes.base import BUILT_IN
 
-    every, probes = entries(_known(family)), {f"probes.{name}": name for name in BUILT_IN}
+    every, probes = entries(family), {f"probes.{name}": name for name in BUILT_IN}
     found = [entry for entry in every if _fits(entry.path, setting)]
     asked = {path: name for path, name in probes.items() if setting is not None and _fits(path, setting)}
     if setting is not None and not found and not asked:
@@ -54,17 +54,6 @@ def doc_command(
             typer.echo(textwrap.fill(entry.text, WIDTH, initial_indent="  ", subsequent_indent="  "))
     for path, name in asked.items():
         typer.echo(f"\n{path}: a probe\n" + textwrap.indent(said_of_probe(name), "  "))
-
-
-def _known(family: str) -> str:
-    from orchestrator.space.mistakes import explain
-    from trainables.base import SettingsError, load_family
-
-    try:
-        load_family(family)
-    except SettingsError as error:
-        raise UserError(explain(error)) from error
-    return family
 
 
 def _fits(path: str, asked: str | None) -> bool:

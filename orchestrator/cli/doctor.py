@@ -115,8 +115,8 @@ def check_family_command(
 
 def _family(name: str, options: SpaceOptions) -> Family:
     from orchestrator.space.files import is_path, names
-    from orchestrator.space.mistakes import InvalidDataError, dotted, explain, parse
-    from trainables.base import BUILT_IN, SettingsError, load_family
+    from orchestrator.space.mistakes import InvalidDataError, dotted, parse
+    from trainables.base import BUILT_IN, load_family
 
     if ":" not in name and name not in BUILT_IN:
         if not is_path(name) and name not in names():
@@ -124,10 +124,7 @@ def _family(name: str, options: SpaceOptions) -> Family:
         return resolve(name, options).make_family()
     if options.words():
         raise UserError("--profile, --variant and --set are about a search space: name one instead of the class")
-    try:
-        kind = load_family(name)
-    except SettingsError as error:
-        raise UserError(explain(error)) from error
+    kind = load_family(name)
     if missing := sorted(kind.__abstractmethods__):
         raise UserError(f"{name!r} is no complete family: it lacks {', '.join(missing)}")
     try:

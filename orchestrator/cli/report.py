@@ -171,12 +171,14 @@ def probe_command(
     debug: Debug = False,
 ) -> None:
     """Run probes on the trained models of a sweep."""
+    from trainables.probes.base import load_probe
+
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # As a stack has by default: small models are slower with more.
     stored = open_sweep(sweep, home)
     wanted = names or list(stored.spec.probes)
     if not wanted:
         raise UserError(f"{stored.id} names no probes, so there is none to run by default: name one")
-    probes = [_load(name) for name in wanted]
+    probes = [load_probe(name) for name in wanted]
     errors = [error for probe in probes for error in _run(probe, stored, again=again)]
     typer.echo(f"`report {stored.id}` shows them; `sync` brings them into MLflow")
     if errors:
@@ -190,14 +192,3 @@ def _run(probe: Probe, stored: StoredSweep, *, again: bool) -> list[str]:
     found = probe_runs(probe, stored.spec, stored.runs, again=again)
     typer.echo(f"{probe.name}: {found.words}")
     return found.errors
-
-
-def _load(name: str) -> Probe:
-    from orchestrator.space.mistakes import explain
-    from trainables.base import SettingsError
-    from trainables.probes.base import load_probe
-
-    try:
-        return load_probe(name)
-    except SettingsError as error:
-        raise UserError(explain(error)) from error

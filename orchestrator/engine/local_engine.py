@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import time
 import traceback
-from types import TracebackType
-from typing import Self
 
 from orchestrator.engine.base import Engine, StackJob
 from orchestrator.engine.campaign import Campaign
@@ -72,14 +70,6 @@ class LocalEngine(Engine):
         if worker:
             _close(worker)
         return ""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
 
 
 def _close(worker: StackWorker) -> None:

@@ -1,1 +1,1 @@
-"""The page that `ui` and `run --watch` serve: every sweep of a home, with links into MLflow's page."""
+"""The page that `ui` serves: every sweep of a home, with links into MLflow's page."""

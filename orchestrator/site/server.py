@@ -86,7 +86,7 @@ class _Handler(BaseHTTPRequestHandler):
         make, kind = asked
         try:
             body = make()
-        except (UserError, SweepError) as error:
+        except SweepError as error:
             self.send_error(HTTPStatus.NOT_FOUND, explain=str(error))
             return
         self._send(body, kind)

@@ -12,9 +12,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from orchestrator.errors import SweepError
+from orchestrator.errors import SweepError, UserError
 from orchestrator.home.machine_errors import REMOTE
 from orchestrator.supervisor import INTERRUPTED
+from trainables.contract.settings import SettingsError
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -41,6 +42,10 @@ def describe(error: Exception) -> tuple[str, int]:
     """The message for an error, and the exit code."""
     if isinstance(error, SweepError):
         return str(error), error.exit_code
+    if isinstance(error, SettingsError):
+        from orchestrator.space.mistakes import explain
+
+        return explain(error), UserError.exit_code
     if isinstance(error, typer.TyperException):
         return _usage(error), error.exit_code
     if isinstance(error, OSError) and error.errno is not None:

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console, ConsoleRenderable, Group, RenderableType
@@ -70,9 +69,7 @@ class LiveView:
             self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._stop.set()
         if self._live is not None:
             self._live.stop()

@@ -127,8 +127,7 @@ class Transition:
 
     ``shares`` says, size by size, how many seeds learned, which is accuracy ``level`` or more; ``half`` is the size at
     which half of all seeds learn, an estimate as ``relative`` is. ``bimodal`` says that runs learn or do not, with few
-    in between: then ``half`` and ``relative`` differ for that reason alone. (All as if unknown in answers written
-    before there were any.)
+    in between: then ``half`` and ``relative`` differ for that reason alone.
     """
 
     verdict: Verdict

@@ -33,8 +33,6 @@ TOKENS_A_PASS = 65_536
 GPU_FACTOR = 4
 """On a GPU so many times as much, or launching kernels would take longer than running them; some 3 GB at a width of
 256, by estimate."""
-MOST_TEXTS_A_PASS = 65_535
-"""Attention kernels count sequences along a grid dimension of CUDA, which ends here."""
 
 
 @dataclass
@@ -83,8 +81,7 @@ def _extend(forward: Forward, texts: _Texts, eos: int) -> None:
     stack, _, width = texts.tokens.shape
     unfinished = int((~texts.done).sum(dim=1).max())
     most_tokens = TOKENS_A_PASS * (GPU_FACTOR if texts.tokens.is_cuda else 1)
-    most_texts = min(most_tokens // width, MOST_TEXTS_A_PASS)
-    count = min(unfinished, max(1, most_texts // stack))
+    count = min(unfinished, max(1, most_tokens // width // stack))
     chosen_SK = texts.done.to(torch.uint8).argsort(dim=1, stable=True)[:, :count]
     draft_SKW = texts.tokens.gather(1, chosen_SK.unsqueeze(-1).expand(-1, -1, width))
     start_SK = texts.position.gather(1, chosen_SK)

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainables.contract.settings import ADDED_LATER, require
-
-if TYPE_CHECKING:
-    pass
-
 
 Schedule = Literal["cosine", "exponential", "constant"]
 Loss = Literal["all", "answer"]

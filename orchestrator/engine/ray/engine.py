@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shutil
 import time
-from types import TracebackType
 from typing import Self
 
 import ray
@@ -68,10 +67,8 @@ class RayEngine(Engine):
             raise UserError(f"{self._lacking()}; lower them or add machines")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._session.release(well=kind is None)
+    def __exit__(self, *raised: object) -> None:
+        self._session.release(well=raised[0] is None)
 
     def execute(self, campaign: Campaign) -> None:
         files = SweepFiles(campaign.sweep.directory)
