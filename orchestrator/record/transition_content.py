@@ -21,7 +21,7 @@ from orchestrator.report.words.verdicts import (
     size_words,
     verdict_lines,
 )
-from orchestrator.transition.types import LEVEL, Transition
+from orchestrator.transition.types import CONFIDENCE, LEVEL, Transition
 
 SIZES = ("transition", "low", "high")
 MAIN_METRICS = (
@@ -129,7 +129,7 @@ def _transition_note(about: Sweep, answer: Answer, mix: MixAnswer) -> str:
     runs = counted(mix.runs, "run")
     return f"""Transition of `{answer.target}` trained with `{mix.mix}`, from {runs} of `{about.id}`:
 {answer.size_axis} **{size_words(answer, mix.target.transition)}**, {words.parameters}
-**{count_words(answer, mix.target)}** ({answer.confidence:.0%} intervals; {LEVEL:.0%} of the asymptote).
+**{count_words(answer, mix.target)}** ({CONFIDENCE:.0%} intervals; {LEVEL:.0%} of the asymptote).
 
 {saves}
 

@@ -16,9 +16,6 @@ from orchestrator.transition.types import LEVEL, Estimate, Point, Synergy, Trans
 from orchestrator.tuning.words import found_text
 from trainables.base import Outcome, RunConfig, Status, Words
 
-CONFIDENCE = 0.9
-"""Nominal coverage of every interval in an answer."""
-
 
 @dataclass(frozen=True)
 class TaskAnswer:
@@ -104,7 +101,6 @@ class Answer:
     size_axis: str
     counts: tuple[Count, ...] = field(repr=False)
     baseline: str
-    confidence: float
     mixes: tuple[MixAnswer, ...] = field(repr=False)
     tuned: tuple[str, ...] = ()
     recipes: tuple[RecipeText, ...] = ()
@@ -159,7 +155,7 @@ def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]], stopp
 
     tasks = {
         mix.name: tuple(
-            _task(task, transition(_points(ended[mix.name], task), spec.sizes, CONFIDENCE), total, core)
+            _task(task, transition(_points(ended[mix.name], task), spec.sizes), total, core)
             for task in sorted(mix.tasks, key=lambda task: (task != spec.target, task))
         )
         for mix in spec.mixes
@@ -195,7 +191,6 @@ def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]], stopp
         size_axis=family.size_axis,
         counts=tuple(Count(size, total(size), core(size)) for size in sorted({*spec.sizes, *used})),
         baseline=spec.baseline.name,
-        confidence=CONFIDENCE,
         mixes=tuple(mixes),
         tuned=tuple(found_text(name, found, spec.tune) for name, found in spec.tuned.items()),
         recipes=tuple(

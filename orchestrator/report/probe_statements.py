@@ -20,6 +20,7 @@ from orchestrator.home.run_files import numbers_of
 from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.space.expected import Expectation
+from orchestrator.transition.types import QUANTILES
 
 PREFIX = "probe/"
 FEWEST = 4
@@ -104,23 +105,23 @@ def _compare(
         return f"too few {which} have {expected.number}: {counts}", Agreement.UNDECIDED
     one, two = [each.numbers[number] for each in own], [each.numbers[named] for each in other]
     if expected.than:
-        found, how = paired(one, two, answer.confidence), "difference"
+        found, how = paired(one, two), "difference"
     else:
         sizes = [[each.size for each in runs] for runs in (own, other)]
-        found, how = at_equal_size(one, two, sizes[0], sizes[1], answer.confidence), "at equal size"
+        found, how = at_equal_size(one, two, sizes[0], sizes[1]), "at equal size"
     said = (
         f"{expected.number} {np.mean(one):.2f} in {len(own)} {which}, against "
         f"{np.mean(two):.2f} in {where}; {how} {found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
     )
     wanted, other_way = (found.above, found.below) if expected.finds == "higher" else (found.below, found.above)
     said += f", permutation p {wanted:.2g}"
-    chance = (1 - answer.confidence) / 2 + 1e-9
+    chance = QUANTILES[0] + 1e-9
     if wanted <= chance:
         return said, Agreement.AGREES
     return said, Agreement.CONTRADICTED if other_way <= chance else Agreement.UNDECIDED
 
 
-def paired(own: Sequence[float], other: Sequence[float], confidence: float) -> Difference:
+def paired(own: Sequence[float], other: Sequence[float]) -> Difference:
     """The mean of own - other with Student's interval, and the probability that gaps of random signs make as much of
     it; both hold the same runs, at least two."""
     gaps = np.subtract(own, other)
@@ -130,7 +131,7 @@ def paired(own: Sequence[float], other: Sequence[float], confidence: float) -> D
     else:
         drawn = np.random.default_rng(0).choice((1, -1), size=(SHUFFLES, len(gaps)))
         signs = np.concatenate([np.ones((1, len(gaps)), dtype=drawn.dtype), drawn])
-    return _around(float(gaps.mean()), error, len(gaps) - 1, confidence, signs @ gaps / len(gaps))
+    return _around(float(gaps.mean()), error, len(gaps) - 1, signs @ gaps / len(gaps))
 
 
 def at_equal_size(
@@ -138,7 +139,6 @@ def at_equal_size(
     other: Sequence[float],
     own_sizes: Sequence[int],
     other_sizes: Sequence[int],
-    confidence: float,
 ) -> Difference:
     """The difference of a number between two groups of runs at equal size, with its interval.
 
@@ -161,13 +161,13 @@ def at_equal_size(
     rng = np.random.default_rng(0)
     shuffled = np.array([left_y, *(rng.permutation(left_y) for _ in range(SHUFFLES))])
     null = shuffled @ left_group / max(float(left_group @ left_group), 1e-30)
-    return _around(float(weights[1]), error, freedom, confidence, null)
+    return _around(float(weights[1]), error, freedom, null)
 
 
-def _around(value: float, error: float, freedom: int, confidence: float, null: NDArray[np.float64]) -> Difference:
+def _around(value: float, error: float, freedom: int, null: NDArray[np.float64]) -> Difference:
     """The difference with Student's interval and its place among those of permuted runs, itself counted in."""
     from scipy import stats
 
-    reach = float(stats.t.ppf(0.5 + confidence / 2, freedom)) * error
+    reach = float(stats.t.ppf(QUANTILES[-1], freedom)) * error
     above, below = float((null >= value - 1e-12).mean()), float((null <= value + 1e-12).mean())
     return Difference(value, value - reach, value + reach, above, below)

@@ -13,10 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.home.sweeps import RunRecord
-from orchestrator.report.answer import CONFIDENCE
 from orchestrator.space.evidence import stands_for_its_size
 from orchestrator.space.spec import SweepSpec
-from orchestrator.transition.types import Estimate
+from orchestrator.transition.types import QUANTILES, Estimate
 
 SPENT, SECONDS, ARRIVED = "spent_", "seconds_", "arrived_"
 
@@ -63,15 +62,15 @@ def speed_ups(spec: SweepSpec, runs: Sequence[RunRecord]) -> list[SpeedUp]:
             here = [run.outcome.measures for run in raced if (run.config.label, run.config.size) == cell]
             if here and rivals:
                 spent, seconds = (
-                    median([_ratio(measures, kind, spec.target, rivals) for measures in here], CONFIDENCE)
+                    median([_ratio(measures, kind, spec.target, rivals) for measures in here])
                     for kind in (SPENT, SECONDS)
                 )
                 found.append(SpeedUp(mix.name, size, len(here), spent, seconds))
     return found
 
 
-def median(ratios: Sequence[Bounds], confidence: float) -> Estimate:
-    """The median of bounded numbers, with an interval that holds it with ``confidence`` in (0, 1).
+def median(ratios: Sequence[Bounds]) -> Estimate:
+    """The median of bounded numbers, with an interval.
 
     ``value`` is None if the bounds leave it open, ``low`` or ``high`` if they or too few numbers leave that side open.
     """
@@ -80,8 +79,8 @@ def median(ratios: Sequence[Bounds], confidence: float) -> Estimate:
     from scipy.stats import binom
 
     # The largest k for which the k-th smallest and the k-th largest hold the median that often.
-    k = int(binom.ppf((1 - confidence) / 2, len(ratios), 0.5))
-    k = k if binom.cdf(k - 1, len(ratios), 0.5) <= (1 - confidence) / 2 else k - 1
+    k = int(binom.ppf(QUANTILES[0], len(ratios), 0.5))
+    k = k if binom.cdf(k - 1, len(ratios), 0.5) <= QUANTILES[0] else k - 1
     low, high = (lows[k - 1], highs[-k]) if k > 0 else (0.0, math.inf)
     return Estimate(
         least if math.isclose(least, most) else None, low if low > 0 else None, high if math.isfinite(high) else None

@@ -114,4 +114,4 @@ def _law(compared: Sequence[Compared], mix: str, rng: np.random.Generator) -> Sc
             return None
         largest, beyond = float(each.answer.counts[-1].size), found.verdict is Verdict.ABOVE
         places.append(Place(each.place, found.density, largest, beyond))
-    return scaling(places, compared[0].answer.confidence, rng)
+    return scaling(places, rng)

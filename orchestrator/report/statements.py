@@ -24,13 +24,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.home.sweeps import RunRecord
-from orchestrator.report.answer import CONFIDENCE, Answer, MixAnswer
+from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.probe_statements import Agreement, Judged, Seen, compare
 from orchestrator.report.side_by_side import Compared, mix_scalings
 from orchestrator.report.words.verdicts import saving, size_words
 from orchestrator.space.evidence import stands_for_its_size
 from orchestrator.space.expected import INSIDE, NO_FEWER, ORDER, Expectation
-from orchestrator.transition.types import Doubt, Synergy, Verdict
+from orchestrator.transition.types import CONFIDENCE, Doubt, Synergy, Verdict
 from trainables.base import Outcome
 
 HALFWAY = 0.5
@@ -209,11 +209,11 @@ def _orders(
     for mix in answer.mixes:
         several = [run for run in steps[mix.mix] if len(run) > 1]
         if expected.mix in ("*", mix.mix, mix.plain) and (several or expected.mix != "*"):
-            judged.append((mix.mix, *judge_order(several, entropy, answer.confidence)))
+            judged.append((mix.mix, *judge_order(several, entropy)))
     return judged
 
 
-def judge_order(runs: Sequence[Steps], entropy: Mapping[str, float], confidence: float) -> tuple[str, Agreement]:
+def judge_order(runs: Sequence[Steps], entropy: Mapping[str, float]) -> tuple[str, Agreement]:
     """The order in words, and its agreement: the share of runs with the peaked tasks first, against one half."""
     if not entropy:
         return "the family has no tables of its tasks", Agreement.UNDECIDED
@@ -223,7 +223,7 @@ def judge_order(runs: Sequence[Steps], entropy: Mapping[str, float], confidence:
     from scipy.stats import binomtest
 
     count = sum(order > 0 for order in orders)
-    interval = binomtest(count, len(orders)).proportion_ci(confidence)
+    interval = binomtest(count, len(orders)).proportion_ci(CONFIDENCE)
     tasks = sorted({task for run in runs for task in run}, key=lambda task: entropy[task])
     entropies = ", ".join(f"{task} {entropy[task]:.2f}" for task in tasks)
     said = (

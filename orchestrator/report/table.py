@@ -20,7 +20,7 @@ from orchestrator.report.side_by_side import (
 )
 from orchestrator.report.words.next_step import NextStep
 from orchestrator.report.words.verdicts import caveats, sentences, verdict_lines
-from orchestrator.transition.types import LEVEL
+from orchestrator.transition.types import CONFIDENCE, LEVEL
 
 PLAIN_WIDTH = 200
 """Columns of an answer in a file."""
@@ -53,7 +53,7 @@ def answer_table(answer: Answer) -> AnswerTable:
     recipes = recipes_of(answer)
     subject = f", {answer.subject}" if answer.subject else ""
     return AnswerTable(
-        head=f"{answer.target}{subject}: size at {LEVEL:.0%} of the asymptote, with {answer.confidence:.0%} intervals",
+        head=f"{answer.target}{subject}: size at {LEVEL:.0%} of the asymptote, with {CONFIDENCE:.0%} intervals",
         header=(*(["recipe"] if recipes else []), "mix", answer.size_axis, answer.words.parameters, "runs")
         + (("saving",) if recipes else ()),
         rows=tuple(_recipe_lines(recipes) if recipes else _lines(answer)),

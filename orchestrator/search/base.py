@@ -75,12 +75,6 @@ class Problem:
     sizes: tuple[int, ...]
     seeds: tuple[int, ...]
 
-    def __post_init__(self) -> None:
-        if not (self.mixes and self.sizes and self.seeds):
-            raise ValueError("a search needs at least one mix, one size and one seed")
-        if list(self.sizes) != sorted(set(self.sizes)):
-            raise ValueError(f"sizes must be ascending and distinct, got {self.sizes}")
-
 
 @dataclass(frozen=True)
 class MixProgress:

@@ -18,7 +18,6 @@ from orchestrator.home.stop_requests import asked_to_stop
 from orchestrator.home.sweeps import Unreadable
 from orchestrator.record.mlflow_server import places
 from orchestrator.record.store import Store, StoreError
-from orchestrator.report.answer import CONFIDENCE
 from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.page import render
@@ -26,7 +25,7 @@ from orchestrator.report.page.report import PageContent, page
 from orchestrator.report.probed import structure_words
 from orchestrator.report.words.next_step import Paragraph, judged
 from orchestrator.report.words.verdicts import caveats, sentences, verdict_lines
-from orchestrator.transition.types import LEVEL
+from orchestrator.transition.types import CONFIDENCE, LEVEL
 
 REFRESH_S = 30
 """Seconds between reloads of the page while a sweep runs."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from orchestrator.transition.curves import KINDS, LUCK, Curves, Evidence, curves_for
 from orchestrator.transition.scatter import BINS, Crossing, Floats
-from orchestrator.transition.types import LEVEL, Density, Point
+from orchestrator.transition.types import QUANTILES, Density, Point
 
 DENSITY_BINS = 96
 ACCURACY_BINS = 400
@@ -112,34 +112,21 @@ class Posterior:
 @dataclass(frozen=True)
 class PosteriorCurve:
     """Mean accuracy over seeds at each of ``sizes``: its posterior median and an interval, given that the task is
-    learned at some size. ``level`` is :data:`LEVEL` of the posterior mean asymptote: the bar of the transition."""
+    learned at some size."""
 
     sizes: tuple[float, ...]
     middle: tuple[float, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
-    level: float
-
-    def at(self, size: float) -> float:
-        """The posterior median at a size; between those given, linear in ln size."""
-        return float(np.interp(math.log(size), np.log(self.sizes), self.middle))
 
 
-def posterior_curve(
-    points: Sequence[Point], candidates: Sequence[int], at: Sequence[float], confidence: float = 0.9
-) -> PosteriorCurve:
-    """The curve that runs ``points`` of a search over the sizes ``candidates`` give at the sizes ``at``, ascending.
-
-    Raises ``ValueError`` without a run or a size.
-    """
-    if len(points) == 0 or len(at) == 0:
-        raise ValueError("a curve needs at least one run and one size")
+def posterior_curve(points: Sequence[Point], candidates: Sequence[int], at: Sequence[float]) -> PosteriorCurve:
+    """The curve that runs ``points`` of a search over the sizes ``candidates`` give at the sizes ``at``, ascending."""
     floor = float(np.mean([point.floor for point in points]))
     curves = curves_for([*candidates, *(point.size for point in points)], floor)
     posterior = posterior_of(points, curves)
-    tail = (1 - confidence) / 2
-    low, middle, high = zip(*(_quantiles(posterior, size, (tail, 0.5, 1 - tail)) for size in at), strict=True)
-    return PosteriorCurve(tuple(map(float, at)), middle, low, high, LEVEL * posterior.mean_top())
+    low, middle, high = zip(*(_quantiles(posterior, size, QUANTILES) for size in at), strict=True)
+    return PosteriorCurve(tuple(map(float, at)), middle, low, high)
 
 
 def _quantiles(posterior: Posterior, size: float, probabilities: Sequence[float]) -> tuple[float, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.transition.types import Density
+from orchestrator.transition.types import QUANTILES, Density
 
 Floats = NDArray[np.float64]
 
@@ -32,20 +32,18 @@ class Place:
 class Scaling:
     """transition ~ value ** exponent, over ``places`` values; ``low`` and ``high`` are the exponent's interval.
 
-    ``scatter`` is the standard deviation, in ln size, of transitions around the law beyond what their own intervals
-    explain; None for two places, which any law fits. ``bounded`` says that some transition lies beyond the sizes and
-    was counted at the largest: the true exponent may then be further from what is said.
+    ``bounded`` says that some transition lies beyond the sizes and was counted at the largest: the true exponent may
+    then be further from what is said.
     """
 
     exponent: float
     low: float
     high: float
     places: int
-    scatter: float | None
     bounded: bool
 
 
-def scaling(places: Sequence[Place], confidence: float, rng: np.random.Generator) -> Scaling | None:
+def scaling(places: Sequence[Place], rng: np.random.Generator) -> Scaling | None:
     """The exponent with its interval; None for fewer than two different values with a transition within the sizes.
 
     A random-effects regression of ln size on ln value (Thompson and Sharp 1999, section 2): each transition is drawn
@@ -61,10 +59,9 @@ def scaling(places: Sequence[Place], confidence: float, rng: np.random.Generator
     tau = _scatter(x, drawn_DP.mean(axis=0), variance_P)
     shifted = drawn_DP + rng.normal(size=drawn_DP.shape) * (tau or 0.0)
     slopes = shifted @ x / (x @ x)
-    tail = (1 - confidence) / 2
-    low, middle, high = (float(each) for each in np.quantile(slopes, (tail, 0.5, 1 - tail)))
+    low, middle, high = (float(each) for each in np.quantile(slopes, QUANTILES))
     bounded = any(place.beyond for place in places)
-    return Scaling(middle, low, high, len(places), tau, bounded)
+    return Scaling(middle, low, high, len(places), bounded)
 
 
 def _draws(place: Place, rng: np.random.Generator) -> Floats:

@@ -7,11 +7,12 @@ the bar only at the size that some 80 % of the seeds learn; half of them do at a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import betainc, betaincinv, expit, logit
+from scipy.special import betainc, expit, logit
 
 from orchestrator.transition.curves import LAPSES, SLOPES, Curves
 from orchestrator.transition.scatter import ASYMPTOTES, CONCENTRATION, LOGITS, TABLE, Crossing, Floats
@@ -26,21 +27,11 @@ BETWEEN = 0.25
 """of which at most this share may lie in between."""
 
 
-def size_shares(points: Sequence[Point], level: float, confidence: float) -> tuple[SizeShare, ...]:
-    """For each size tested, ascending, how many of the seeds tried reached ``level``, with a Jeffreys interval.
-
-    The interval (Brown, Cai and DasGupta 2001, Statistical Science 16, 101) starts at 0 where no run learned and ends
-    at 1 where all did.
-    """
-    tail = (1 - confidence) / 2
-    found = []
-    for size in sorted({point.size for point in points}):
-        learned = [point.accuracy >= level for point in points if point.size == size]
-        good, bad = sum(learned), len(learned) - sum(learned)
-        low = float(betaincinv(good + 0.5, bad + 0.5, tail)) if good else 0.0
-        high = float(betaincinv(good + 0.5, bad + 0.5, 1 - tail)) if bad else 1.0
-        found.append(SizeShare(size, good, len(learned), low, high))
-    return tuple(found)
+def size_shares(points: Sequence[Point], level: float) -> tuple[SizeShare, ...]:
+    """For each size tested, ascending, how many of the seeds tried reached ``level``."""
+    tried = Counter(point.size for point in points)
+    learned = Counter(point.size for point in points if point.accuracy >= level)
+    return tuple(SizeShare(size, learned[size], tried[size]) for size in sorted(tried))
 
 
 def is_bimodal(points: Sequence[Point], level: float, asymptote: float, floor: float) -> bool:
@@ -51,7 +42,7 @@ def is_bimodal(points: Sequence[Point], level: float, asymptote: float, floor: f
     """
     mixed = [
         point.accuracy
-        for share in size_shares(points, level, HALF)
+        for share in size_shares(points, level)
         if 0 < share.learned < share.tried
         for point in points
         if point.size == share.size

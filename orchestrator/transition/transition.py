@@ -16,6 +16,7 @@ from orchestrator.transition.shares import half_crossing, is_bimodal, size_share
 from orchestrator.transition.types import (
     LEVEL,
     NEAR_LEVEL,
+    QUANTILES,
     Estimate,
     Fit,
     Point,
@@ -31,40 +32,34 @@ LIKELY = 0.5
 UNKNOWN = Estimate(None, None, None)
 
 
-def transition(points: Sequence[Point], sizes: Sequence[int], confidence: float = 0.90) -> Transition:
+def transition(points: Sequence[Point], sizes: Sequence[int]) -> Transition:
     """The transition that ``points`` (runs of one mix) show.
 
-    ``sizes`` are the candidate sizes of the search: they set the range of the prior. ``confidence`` is the
-    probability an interval holds, in (0, 1). Raises ``ValueError`` for an impossible confidence or no sizes.
+    ``sizes`` are the candidate sizes of the search, at least one: they set the range of the prior.
     """
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie between 0 and 1, got {confidence}")
-    if not sizes:
-        raise ValueError("no candidate sizes")
     ordered = tuple(sorted(points))
     if not ordered:
-        return Transition(Verdict.UNDECIDED, UNKNOWN, UNKNOWN, None, (), confidence)
+        return Transition(Verdict.UNDECIDED, UNKNOWN, UNKNOWN, None, ())
     curves = curves_for([*sizes, *(point.size for point in ordered)], _floor(ordered))
     posterior = posterior_of(ordered, curves)
     fitted = fit(ordered)
     level = LEVEL * posterior.mean_top()
     if _floor(ordered) > level - NEAR_LEVEL:
-        return Transition(Verdict.NEAR_FLOOR, UNKNOWN, UNKNOWN, fitted, ordered, confidence, level=level)
-    verdict, relative, absolute = _judge(posterior, fitted, ordered, sizes, level, confidence)
-    shares = size_shares(ordered, level, confidence)
+        return Transition(Verdict.NEAR_FLOOR, UNKNOWN, UNKNOWN, fitted, ordered, level=level)
+    verdict, relative, absolute = _judge(posterior, fitted, ordered, sizes, level)
+    shares = size_shares(ordered, level)
     return Transition(
         verdict,
         relative,
         absolute,
         fitted,
         ordered,
-        confidence,
         posterior.probability_above(ordered[-1].size),
         posterior.probability_below(ordered[0].size),
         posterior.density(curves.relative),
         shares,
         level,
-        UNKNOWN if verdict in (Verdict.PLATEAU, Verdict.FALLS) else _half(posterior, shares, confidence),
+        UNKNOWN if verdict in (Verdict.PLATEAU, Verdict.FALLS) else _half(posterior, shares),
         is_bimodal(ordered, level, posterior.mean_top(), posterior.mean_floor()),
     )
 
@@ -75,14 +70,13 @@ def _judge(
     points: Sequence[Point],
     sizes: Sequence[int],
     level: float,
-    confidence: float,
 ) -> tuple[Verdict, Estimate, Estimate]:
     """The verdict, and the transition by its own asymptote and by absolute accuracy."""
     smallest, largest = points[0].size, points[-1].size
     above, below = posterior.probability_above(largest), posterior.probability_below(smallest)
     learned = learned_sizes(points, level)
-    relative = _estimate(posterior, posterior.curves.relative, learned, confidence)
-    absolute = _estimate(posterior, posterior.curves.absolute, learned_sizes(points, LEVEL), confidence)
+    relative = _estimate(posterior, posterior.curves.relative, learned)
+    absolute = _estimate(posterior, posterior.curves.absolute, learned_sizes(points, LEVEL))
     if falls(points, level):
         return Verdict.FALLS, relative, absolute
     level_off = plateau(fitted, points, sizes)
@@ -101,21 +95,20 @@ def _floor(points: Sequence[Point]) -> float:
     return float(np.mean([point.floor for point in points]))
 
 
-def _half(posterior: Posterior, shares: Sequence[SizeShare], confidence: float) -> Estimate:
+def _half(posterior: Posterior, shares: Sequence[SizeShare]) -> Estimate:
     """The size at which half of all seeds learn, by the sizes that at least half of the seeds tried learned."""
     most = {share.size: 2 * share.learned >= share.tried for share in shares}
-    return _estimate(posterior, half_crossing(posterior.curves), most, confidence)
+    return _estimate(posterior, half_crossing(posterior.curves), most)
 
 
-def _estimate(posterior: Posterior, crossing: Crossing, learned: Mapping[int, bool], confidence: float) -> Estimate:
+def _estimate(posterior: Posterior, crossing: Crossing, learned: Mapping[int, bool]) -> Estimate:
     """Median and interval of a crossing, kept within what the runs can say.
 
     The interval holds the tested sizes that bracket the median: the largest one not ``learned`` below it, the smallest
     one learned above it. A side whose quantile leaves the candidate sizes is censored, and so is the median; it also
     needs a size that learned and one that did not.
     """
-    tail = (1 - confidence) / 2
-    low, middle, high = (math.exp(place) for place in posterior.quantiles(crossing, (tail, 0.5, 1 - tail)))
+    low, middle, high = (math.exp(place) for place in posterior.quantiles(crossing, QUANTILES))
     smallest, largest = posterior.curves.smallest, posterior.curves.largest
     under = [size for size, good in learned.items() if not good and size <= middle]
     over = [size for size, good in learned.items() if good and size >= middle]

@@ -9,6 +9,11 @@ from enum import StrEnum
 LEVEL = 0.8
 """A transition lies where accuracy reaches this share of its asymptote (arXiv 2505.18369, section 2)."""
 
+CONFIDENCE = 0.9
+"""Nominal coverage of every interval."""
+QUANTILES = ((1 - CONFIDENCE) / 2, 0.5, (1 + CONFIDENCE) / 2)
+"""The lower end of an interval, the median and the upper end."""
+
 PLATEAU = 0.9
 """A fitted asymptote below this is a plateau to report, not a transition."""
 
@@ -68,18 +73,6 @@ class Fit:
         share = 1 / (1 + math.exp(-exponent)) if exponent >= 0 else math.exp(exponent) / (1 + math.exp(exponent))
         return self.floor + (self.asymptote - self.floor) * share
 
-    def size_at(self, accuracy: float) -> float | None:
-        """The size at which the curve passes ``accuracy``; None where it never does."""
-        if not self.floor < accuracy < self.asymptote:
-            return None
-        share = (accuracy - self.floor) / (self.asymptote - self.floor)
-        return math.exp(self.midpoint + math.log(share / (1 - share)) / self.slope)
-
-    @property
-    def transition(self) -> float | None:
-        """The size at :data:`LEVEL` of the asymptote; None where the floor is already above that."""
-        return self.size_at(LEVEL * self.asymptote)
-
 
 @dataclass(frozen=True)
 class Estimate:
@@ -93,13 +86,11 @@ class Estimate:
 
 @dataclass(frozen=True)
 class SizeShare:
-    """The runs ``tried`` at a size, those that ``learned``, and an interval for the share of all seeds that do."""
+    """The runs ``tried`` at a size and those that ``learned``."""
 
     size: int
     learned: int
     tried: int
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -120,7 +111,7 @@ class Transition:
     """The size at which a task becomes learnable in a mix.
 
     ``relative`` is the size at :data:`LEVEL` of the mix's own asymptote, ``absolute`` the size at accuracy 0.8; both
-    are posterior medians and carry a ``confidence`` interval, never narrower than the largest unlearned and smallest
+    are posterior medians with their intervals, never narrower than the largest unlearned and smallest
     learned size tested. ``fit`` is the paper's least-squares curve beside it (None where the points show no rise).
     ``p_above`` and ``p_below`` are the posterior probabilities that the relative transition lies outside the tested
     sizes; ``density`` is its posterior (None without points, and for :attr:`Verdict.NEAR_FLOOR`).
@@ -135,7 +126,6 @@ class Transition:
     absolute: Estimate
     fit: Fit | None
     points: tuple[Point, ...]
-    confidence: float
     p_above: float = 0.0
     p_below: float = 0.0
     density: Density | None = None

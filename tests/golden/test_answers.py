@@ -18,7 +18,7 @@ from orchestrator.transition.comparison import synergy as ratio
 from orchestrator.transition.types import Estimate, SizeShare, Synergy, Transition, Verdict
 from tests.report.samples import FOUND, NOWHERE, bracketed, called, make_answer, make_spec, train, transition
 
-SHARES = tuple(SizeShare(size, learned, 4, 0.0, 1.0) for size, learned in ((8, 0), (32, 1), (64, 4)))
+SHARES = tuple(SizeShare(size, learned, 4) for size, learned in ((8, 0), (32, 1), (64, 4)))
 NEVER = tuple(replace(share, learned=0) for share in SHARES)
 ALWAYS = tuple(replace(share, learned=4) for share in SHARES)
 LEARNED = replace(transition(Verdict.FOUND, FOUND), shares=SHARES)
@@ -77,8 +77,8 @@ def caveats() -> dict[str, Answer]:
     fewer = make_answer(LEARNED, SMALLER, SYNERGIES["fewer"])
     more = make_answer(SMALLER, LEARNED, SYNERGIES["more"])
     joint: MixAnswer = more.mixes[1]
-    lone = (SHARES[0], SizeShare(64, 1, 1, 0.0, 1.0))
-    jagged = tuple(SizeShare(size, learned, 1, 0.0, 1.0) for size, learned in ((11, 0), (12, 1), (13, 0), (64, 1)))
+    lone = (SHARES[0], SizeShare(64, 1, 1))
+    jagged = tuple(SizeShare(size, learned, 1) for size, learned in ((11, 0), (12, 1), (13, 0), (64, 1)))
     return {
         "no_runs": answer(make_spec(), []),
         "leak": replace(fewer, cautions=("Leak: a test example may be a training example in another order.",)),

@@ -103,7 +103,7 @@ def make_answer(first: Transition, second: Transition, synergy: Synergy) -> Answ
         called("add+prod", MixAnswer("", 11, 1, 2, (task("add", second), task("prod", second)), synergy, synergy)),
     )
     counts = tuple(Count(size, size * 10.0, size * 8.0) for size in (8, 16, 32, 64, 128))
-    return Answer("add", "modulus 6", LogisticFamily.size_axis, counts, "add", 0.9, mixes)
+    return Answer("add", "modulus 6", LogisticFamily.size_axis, counts, "add", mixes)
 
 
 def _times(estimate: Estimate, factor: float) -> Estimate:

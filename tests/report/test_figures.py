@@ -16,11 +16,12 @@ from matplotlib.text import Annotation
 
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.figures.bars import mix_styles, styles_of
-from orchestrator.report.figures.similarity import principal_components, similarity_figure
+from orchestrator.report.figures.similarity import similarity_figure
 from orchestrator.report.figures.style import save, save_both
 from orchestrator.report.figures.transitions import curve_figure, curve_of, transitions_figure
 from orchestrator.transition.types import Estimate, Point, Synergy, Verdict
 from tests.report.samples import NOWHERE, bracketed, make_answer, make_spec, transition
+from trainables.probes.embeddings import principal
 
 
 @pytest.fixture(scope="module", name="found")
@@ -94,7 +95,7 @@ def test_curve_and_transition_are_one_estimator(found: Answer) -> None:
         curve, value = curve_of(found, told), told.relative.value
         assert curve is not None
         assert value is not None
-        assert curve.at(value) == pytest.approx(curve.level, abs=0.02)
+        assert np.interp(np.log(value), np.log(curve.sizes), curve.middle) == pytest.approx(told.level, abs=0.02)
         assert all(low <= middle <= high for low, middle, high in zip(curve.low, curve.middle, curve.high, strict=True))
         assert [curve.sizes[0], curve.sizes[-1]] == pytest.approx([8, 128])
         drawn = [line for line in figure.axes[0].lines if len(np.asarray(line.get_xdata())) == len(curve.sizes)]
@@ -214,12 +215,12 @@ def test_principal_components_are_those_of_the_embeddings() -> None:
     rng = np.random.default_rng(0)
     embedding = rng.normal(size=(10, 4))
     embedding /= np.linalg.norm(embedding, axis=1, keepdims=True)
-    scores, shares = principal_components(embedding @ embedding.T)
+    variances, coordinates = principal(embedding @ embedding.T)
     centred = embedding - embedding.mean(axis=0)
     left, singular, _ = np.linalg.svd(centred)
-    expected = (left[:, :4] * singular)[:, :2].T
-    assert np.abs(scores) == pytest.approx(np.abs(expected))
-    assert shares == pytest.approx((singular**2 / (singular**2).sum())[:2])
+    assert np.abs(coordinates) == pytest.approx(np.abs((left[:, :4] * singular)[:, :3]))
+    assert variances[:4] == pytest.approx(singular**2)
+    assert not principal(np.ones((1, 1)))[1].any()  # One item lies at the origin of every plane.
 
 
 def test_long_names_leave_the_sizes_room(found: Answer) -> None:

@@ -22,16 +22,16 @@ def exactly(*ratios: float) -> list[Bounds]:
 
 
 def test_a_median_needs_no_more_of_the_extremes_than_their_sides() -> None:
-    known = median(exactly(1.0, 2.0, 3.0, 4.0, 5.0), 0.9)
-    cut = median([*exactly(1.0, 2.0, 3.0, 4.0), Bounds(4.5, math.inf)], 0.9)
+    known = median(exactly(1.0, 2.0, 3.0, 4.0, 5.0))
+    cut = median([*exactly(1.0, 2.0, 3.0, 4.0), Bounds(4.5, math.inf)])
     assert known == Estimate(3.0, 1.0, 5.0)
     assert cut == Estimate(3.0, 1.0, None)
-    assert median([*exactly(1.0, 2.0), *([Bounds(2.5, math.inf)] * 3)], 0.9) == Estimate(None, 1.0, None)
+    assert median([*exactly(1.0, 2.0), *([Bounds(2.5, math.inf)] * 3)]) == Estimate(None, 1.0, None)
 
 
 def test_too_few_pairs_have_no_interval() -> None:
     """With four, the least and the largest hold the median in 7 of 8 cases alone."""
-    assert median(exactly(1.0, 2.0, 2.0, 4.0), 0.9) == Estimate(2.0, None, None)
+    assert median(exactly(1.0, 2.0, 2.0, 4.0)) == Estimate(2.0, None, None)
 
 
 @pytest.mark.parametrize("pairs", [5, 9, 20])
@@ -40,7 +40,7 @@ def test_intervals_hold_what_they_promise(pairs: int) -> None:
     rng = np.random.default_rng(pairs)
     held = 0
     for _ in range(1000):
-        found = median(exactly(*np.exp(rng.exponential(size=pairs) - math.log(2))), 0.9)
+        found = median(exactly(*np.exp(rng.exponential(size=pairs) - math.log(2))))
         assert found.low is not None
         assert found.high is not None
         held += found.low <= 1 <= found.high

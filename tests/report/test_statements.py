@@ -160,18 +160,18 @@ def test_a_difference_that_size_explains_is_none() -> None:
     rng = np.random.default_rng(0)
     sizes = [8, 10, 12, 14], [24, 28, 32, 36]
     number = [(np.log(each) + rng.normal(0, 0.02, 4)).tolist() for each in sizes]
-    plain = at_equal_size(number[0], number[1], [1] * 4, [1] * 4, 0.9)
-    fair = at_equal_size(number[0], number[1], *sizes, 0.9)
+    plain = at_equal_size(number[0], number[1], [1] * 4, [1] * 4)
+    fair = at_equal_size(number[0], number[1], *sizes)
     assert plain.high < 0
     assert fair.low < 0 < fair.high
 
 
 def test_intervals_are_those_of_the_textbook() -> None:
     own, other = [1.0, 2.0, 4.0, 5.0], [0.5, 1.0, 3.5, 3.0]
-    found = paired(own, other, 0.9)
+    found = paired(own, other)
     known = stats.ttest_rel(own, other).confidence_interval(0.9)
     assert (found.low, found.high) == pytest.approx((known.low, known.high))
-    found = at_equal_size(own, other, [8] * 4, [8] * 4, 0.9)
+    found = at_equal_size(own, other, [8] * 4, [8] * 4)
     known = stats.ttest_ind(own, other).confidence_interval(0.9)
     assert (found.low, found.high) == pytest.approx((known.low, known.high))
 
@@ -194,7 +194,7 @@ def test_a_statement_that_compares_nothing_is_refused(wrong: dict[str, Any]) -> 
 
 
 def ordered(runs: list[Mapping[str, int | None]], entropy: Mapping[str, float] = ENTROPY) -> tuple[str, Agreement]:
-    return judge_order(runs, entropy, 0.9)
+    return judge_order(runs, entropy)
 
 
 def test_a_task_is_learned_halfway_between_its_constant_answer_and_one() -> None:

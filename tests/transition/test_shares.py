@@ -22,18 +22,12 @@ def points(accuracies: dict[int, list[float]]) -> list[Point]:
 
 
 def test_seeds_are_counted_size_by_size() -> None:
-    none, some, all_of_them = size_shares(points({8: [0.2, 0.3], 10: [0.2, 0.77, 0.4, 0.3], 14: [0.9] * 5}), 0.76, 0.9)
+    none, some, all_of_them = size_shares(points({8: [0.2, 0.3], 10: [0.2, 0.77, 0.4, 0.3], 14: [0.9] * 5}), 0.76)
     assert [(each.size, each.learned, each.tried) for each in (none, some, all_of_them)] == [
         (8, 0, 2),
         (10, 1, 4),
         (14, 5, 5),
     ]
-    assert none.low == 0
-    assert all_of_them.high == 1
-    assert some.low < 1 / 4 < some.high
-    # 0.025 of Beta(11/2, 1/2), as scipy.stats.beta.ppf gives it.
-    (five,) = size_shares(points({14: [0.9] * 5}), 0.76, 0.95)
-    assert five.low == pytest.approx(0.6206, abs=1e-3)
 
 
 @pytest.mark.parametrize("lapse", range(len(LAPSES)))

@@ -37,7 +37,7 @@ def found(value: float, low: float | None, high: float | None, absolute: float |
 
 def counted(value: float, tried: int = 4) -> tuple[SizeShare, ...]:
     """No run learned a little below ``value``, all did a little above."""
-    return tuple(SizeShare(round(value * by), tried * (by > 1), tried, 0.0, 1.0) for by in (0.8, 1.25))
+    return tuple(SizeShare(round(value * by), tried * (by > 1), tried) for by in (0.8, 1.25))
 
 
 def above(size: float) -> Transition:
@@ -68,13 +68,10 @@ def test_a_step_is_found_and_bracketed() -> None:
 @given(
     accuracies=st.lists(st.sampled_from([0.05, 0.2, 0.45, 0.8, 0.93, 1.0]), min_size=5, max_size=12),
     sizes=st.lists(st.sampled_from(SIZES), min_size=12, max_size=12),
-    confidence=st.sampled_from([0.5, 0.9, 0.98]),
 )
-def test_intervals_hold_the_sizes_that_bracket_the_estimate(
-    accuracies: list[float], sizes: list[int], confidence: float
-) -> None:
+def test_intervals_hold_the_sizes_that_bracket_the_estimate(accuracies: list[float], sizes: list[int]) -> None:
     points = [Point(size, seed, a, 0.2) for seed, (size, a) in enumerate(zip(sizes, accuracies, strict=False))]
-    result = transition(points, SIZES, confidence)
+    result = transition(points, SIZES)
     by_size = {size: [p.accuracy for p in points if p.size == size] for size in {p.size for p in points}}
     value, low, high = result.absolute.value, result.absolute.low, result.absolute.high
     if value is None:
@@ -202,22 +199,6 @@ def test_learning_earlier_never_raises_the_estimate() -> None:
         values.append(value)
     assert values == sorted(values)
     assert len(set(values)) == len(values)
-
-
-def test_more_confidence_is_wider() -> None:
-    rng = np.random.default_rng(0)
-    points = [Point(p.size, p.seed, float(np.clip(p.accuracy + 0.1 * rng.normal(), 0, 1)), 0.2) for p in step(32)]
-    narrow, wide = transition(points, SIZES, 0.5).relative, transition(points, SIZES, 0.98).relative
-    assert narrow.low is not None
-    assert narrow.high is not None
-    assert wide.low is None or wide.low <= narrow.low
-    assert wide.high is None or wide.high >= narrow.high
-
-
-@pytest.mark.parametrize("confidence", [0.0, 1.0, -1.0])
-def test_refuses_an_impossible_confidence(confidence: float) -> None:
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        transition(step(32), SIZES, confidence)
 
 
 def test_synergy_of_two_found() -> None:
@@ -349,7 +330,7 @@ def test_a_comparison_needs_four_runs_a_side_between_the_transitions() -> None:
 @pytest.mark.parametrize(("learned", "doubt"), [(0, Doubt.NONE), (1, Doubt.CHANCE), (3, Doubt.CHANCE)])
 def test_runs_in_between_have_to_say_the_same(learned: int, doubt: Doubt) -> None:
     # One of four against four of four: 4/56 by chance. The same for a found baseline and for one that is censored.
-    lucky = SizeShare(32, learned, 4, 0.0, 1.0)
+    lucky = SizeShare(32, learned, 4)
     assert synergy(replace(found(40, 36, 44), shares=(lucky,)), found(20, 18, 22), parameters).doubt is doubt
     assert synergy(replace(above(96), shares=(lucky,)), found(20, 18, 22), parameters).doubt is doubt
 

@@ -106,12 +106,14 @@ class Components(EmbeddingProbe):
 
 
 def principal(similarity: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Variances [n], descending, and coordinates [n, 3] of a similarity matrix [n, n]."""
-    count = len(similarity)
+    """Variances [n], descending, and coordinates [n, 3] of a similarity matrix [n, n]: classical scaling (Gower 1966,
+    Biometrika 53:325). An axis's sign is arbitrary: its largest coordinate is made positive."""
+    count, kept = len(similarity), min(KEPT, len(similarity))
     centring = np.eye(count) - 1 / count
     values, vectors = np.linalg.eigh(centring @ similarity @ centring)
     variances = np.maximum(values[::-1], 0)
-    coordinates = vectors[:, ::-1][:, :KEPT] * np.sqrt(variances[:KEPT])
+    coordinates = np.zeros((count, KEPT))
+    coordinates[:, :kept] = (vectors[:, ::-1] * np.sqrt(variances))[:, :kept]
     largest = np.abs(coordinates).argmax(axis=0)
     signs = np.where(coordinates[largest, np.arange(KEPT)] < 0, -1.0, 1.0)
     return variances, coordinates * signs

@@ -14,7 +14,7 @@ from orchestrator.report.answer import Answer, MixAnswer, TaskAnswer
 from orchestrator.report.figures import style
 from orchestrator.report.words import verdicts
 from orchestrator.report.words.verdicts import size_words
-from orchestrator.transition.types import LEVEL, Estimate, Synergy, Transition, Verdict
+from orchestrator.transition.types import CONFIDENCE, LEVEL, Estimate, Synergy, Transition, Verdict
 
 ROW_IN, NARROW_ROW_IN, EDGES_IN = 0.4, 0.46, 0.12
 """Inches: the height of a row, of one in a narrow figure (whose words stand over the bar), and what all rows need
@@ -170,7 +170,7 @@ def draw_rows(axes: Axes, shown: Sequence[Row], answer: Answer, span: tuple[floa
     axes.set_xlabel(
         answer.size_label
         if narrow
-        else f"{answer.size_label}: transition at {LEVEL:.0%} of the asymptote with its {answer.confidence:.0%} "
+        else f"{answer.size_label}: transition at {LEVEL:.0%} of the asymptote with its {CONFIDENCE:.0%} "
         "interval (shade: posterior)"
     )
     style.dress(axes, spines=("bottom",))

@@ -30,6 +30,7 @@ from orchestrator.report.side_by_side import Compared
 from orchestrator.report.words import numbers
 from orchestrator.report.words.verdicts import saving
 from orchestrator.space.spec import SweepSpec
+from orchestrator.transition.types import CONFIDENCE
 
 ROW_IN, EDGES_IN = 1.6, 1.2
 """Inches: the height of a recipe's panel, and what a figure needs besides."""
@@ -54,7 +55,7 @@ def recipes_figure(spec: SweepSpec, answer: Answer, *, title: str | None = None)
     for axes, recipe in zip(panels, answer.recipes, strict=True):
         _draw_recipe(axes, answer.under(recipe.name), recipe.name, size_span(answer))
     label_sizes(panels[-1], labelled_sizes(answer))
-    panels[-1].set_xlabel(f"{answer.size_label} (bars: transition, {answer.confidence:.0%} interval)")
+    panels[-1].set_xlabel(f"{answer.size_label} (bars: transition, {CONFIDENCE:.0%} interval)")
     figure.supylabel(f"{answer.words.final_score} of {answer.target}", fontsize=style.TEXT, color=style.INK)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower left", ncols=6, frameon=False, fontsize=style.TEXT)
@@ -110,8 +111,7 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
     axes.set_yticks(range(len(lines)), [name for name, _ in lines])
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: numbers.exact(value)))
     axes.xaxis.set_minor_formatter(NullFormatter())
-    confidence = compared[0].answer.confidence
-    axes.set_xlabel(f"trainable parameters at the transition ({confidence:.0%} interval; grey: sizes tested)")
+    axes.set_xlabel(f"trainable parameters at the transition ({CONFIDENCE:.0%} interval; grey: sizes tested)")
     style.dress(axes, spines=("bottom",))
     axes.tick_params(axis="y", length=0, labelsize=style.TEXT, pad=9)
     for tick, (_, row) in zip(axes.get_yticklabels(), lines, strict=True):

@@ -17,7 +17,7 @@ from orchestrator.report.figures.transitions import transitions_figure
 from orchestrator.report.words.numbers import counted
 from orchestrator.report.words.verdicts import sentences
 from orchestrator.space.spec import SweepSpec
-from orchestrator.transition.types import LEVEL
+from orchestrator.transition.types import CONFIDENCE, LEVEL
 
 
 def paper_figure(spec: SweepSpec, answer: Answer, width: float) -> Figure:
@@ -49,6 +49,6 @@ def caption(sweep: Sweep, answer: Answer) -> str:
     return (
         f"{sweep.spec.question} {score[:1].upper()}{score[1:]} of {answer.target}{subject} against {answer.size_axis}; "
         f"a point for each of {counted(runs, 'run')}. Curves: posterior median of mean {words.score} with its "
-        f"{answer.confidence:.0%} band. Below: transitions, at {LEVEL:.0%} of the asymptote, with "
-        f"{answer.confidence:.0%} intervals and posteriors. {found} Sweep {sweep.id}."
+        f"{CONFIDENCE:.0%} band. Below: transitions, at {LEVEL:.0%} of the asymptote, with "
+        f"{CONFIDENCE:.0%} intervals and posteriors. {found} Sweep {sweep.id}."
     ).replace("  ", " ")

@@ -24,6 +24,7 @@ from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.figures import style
 from orchestrator.space.evidence import stands_for_its_size
 from trainables.base import Words
+from trainables.probes.embeddings import principal
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +102,8 @@ def _dress_bar(bar: Colorbar) -> None:
 def _draw_plane(axes: Axes, matrix: NDArray[Any], *, small: bool = False, cyclic: bool = False) -> None:
     """Items as discs with their numbers at their first two principal components, both axes of one scale, joined in
     order. Discs are filled and hollow by turns where residues mean something and n is even."""
-    (x, y), shares = principal_components(matrix)
+    variances, coordinates = principal(np.asarray(matrix, dtype=np.float64))
+    shares, (x, y) = variances / max(variances.sum(), 1e-300), coordinates[:, :2].T
     axes.plot(x, y, color=style.FAINT, linewidth=0.8, zorder=1)
     hollow = [cyclic and len(matrix) % 2 == 0 and item % 2 == 1 for item in range(len(matrix))]
     fills = ["white" if each else style.INK for each in hollow]
@@ -117,24 +119,6 @@ def _draw_plane(axes: Axes, matrix: NDArray[Any], *, small: bool = False, cyclic
     word = "PC" if small else "principal component"
     axes.set_xlabel(f"{word} 1 ({shares[0]:.0%})")
     axes.set_ylabel(f"{word} 2 ({shares[1]:.0%})")
-
-
-def principal_components(similarity: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Scores [2, n] of the unit vectors on their first two principal axes, and the share of variance of each.
-
-    The similarities are these vectors' Gram matrix, so centring it on both sides and taking eigenvectors gives the
-    principal component scores without the vectors (classical scaling; Gower 1966, Biometrika 53:325).
-    """
-    gram = np.asarray(similarity, dtype=np.float64)
-    centred = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
-    values, vectors = np.linalg.eigh((centred + centred.T) / 2)
-    values, kept = np.clip(values[::-1], 0.0, None), min(2, len(gram))
-    scores, shares = np.zeros((2, len(gram))), np.zeros(2)
-    scores[:kept] = (vectors[:, ::-1] * np.sqrt(values)).T[:kept]
-    # An eigenvector's sign is arbitrary: the largest score of each axis is made positive.
-    scores *= np.where(scores[[0, 1], np.abs(scores).argmax(axis=1)] < 0, -1.0, 1.0)[:, None]
-    shares[:kept] = values[:kept] / max(values.sum(), 1e-300)
-    return scores, shares
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,7 @@ ink, never in the colour of a series, so that it can be read on light and dark g
 from __future__ import annotations
 
 import io
-import os
 import re
-import tempfile
 import textwrap
 from html import escape
 from pathlib import Path
@@ -19,6 +17,8 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from orchestrator.home.files import write_whole
 
 matplotlib.rcParams["svg.hashsalt"] = "transition-sweeps"
 """Set once, for all threads: without it ids inside an SVG are random and the same data give another file."""
@@ -107,18 +107,10 @@ def inline_svg(figure: Figure, name: str, label: str) -> str:
 def save(figure: Figure, path: Path) -> Path:
     """Write a figure, its format named by the suffix (``.png``, ``.svg``, ``.pdf``), in one rename."""
     settle(figure)
-    path.parent.mkdir(parents=True, exist_ok=True)
     # The same data give the same file, so dates stay out.
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix, {})
-    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
-    os.close(handle)
-    try:
-        figure.savefig(aside, format=path.suffix[1:], metadata=undated)
-        os.chmod(aside, 0o644)
-        os.replace(aside, path)
-    except BaseException:
-        os.unlink(aside)
-        raise
+    figure.savefig(drawn := io.BytesIO(), format=path.suffix[1:], metadata=undated)
+    write_whole(path, drawn.getvalue())
     return path
 
 

@@ -141,7 +141,7 @@ def curve_of(answer: Answer, found: Transition) -> PosteriorCurve | None:
         return None
     low, high = answer.tested(found)
     at = np.geomspace(low.size, high.size, CURVE_SIZES).tolist()
-    return posterior_curve(found.points, [count.size for count in answer.counts], sorted(set(at)), found.confidence)
+    return posterior_curve(found.points, [count.size for count in answer.counts], sorted(set(at)))
 
 
 def _name_curves(axes: Axes, series: Sequence[Series]) -> None:

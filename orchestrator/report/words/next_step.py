@@ -20,7 +20,7 @@ from orchestrator.report.words.verdicts import (
 from orchestrator.search.base import BY_HAND
 from orchestrator.search.stopping import LEAST_PRECISION
 from orchestrator.space.spec import SweepSpec
-from orchestrator.transition.types import LEVEL, Verdict
+from orchestrator.transition.types import CONFIDENCE, LEVEL, Verdict
 from trainables.base import SettingsError
 
 MORE = 2
@@ -183,5 +183,5 @@ def _how_sure(answer: Answer) -> str:
         for mix in answer.mixes
         if mix.runs or mix.stopped
     ]
-    head = f"The ratio's {answer.confidence:.0%} interval {'; '.join(ratios)}. " if ratios else ""
+    head = f"The ratio's {CONFIDENCE:.0%} interval {'; '.join(ratios)}. " if ratios else ""
     return f"{head}Runs: {listed(runs)}."

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from orchestrator.report.answer import Answer, MixAnswer, TaskAnswer
 from orchestrator.report.words.numbers import bare, counted, exact, listed, number, times
 from orchestrator.search.base import BY_HAND
-from orchestrator.transition.types import Doubt, Estimate, SizeShare, Synergy, Transition, Verdict
+from orchestrator.transition.types import CONFIDENCE, Doubt, Estimate, SizeShare, Synergy, Transition, Verdict
 from trainables.contract.runs import Words
 
 COMMON = Words()
@@ -157,7 +157,7 @@ def sentence(answer: Answer, mix: MixAnswer) -> str:
     here, there, kind = called(mix), called(baseline), answer.words.parameters
     times_so, interval = _decided(synergy)
     if times_so:
-        said = f", {answer.confidence:.0%} interval{interval}" if interval else ""
+        said = f", {CONFIDENCE:.0%} interval{interval}" if interval else ""
         return f"{here} needs {times_so} {kind} than {there}{said}."
     if span := _span(synergy):
         doubt = _doubt(synergy)
