@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.trainables.stacks import SETTINGS, TRAINING, config, make_learner
+from tests.trainables.stacks import SETTINGS, TRAINING, config, family_of, make_learner
 from trainables.base import Arm, Outcome, RunConfig, SettingsError, Status
 from trainables.tasks.listops import ListOps
 from trainables.transformer.learner import TransformerLearner, run_seed
@@ -65,6 +65,21 @@ def test_golden_loss_curve(data_cache: Path) -> None:
 def test_the_same_run_twice_is_the_same_bit_for_bit(data_cache: Path) -> None:
     first, second = (losses(make_learner(MIXED_STACK, data_cache)) for _ in range(2))
     assert first == second
+
+
+def test_runs_of_one_stack_train_on_the_examples_that_each_asks_for(data_cache: Path) -> None:
+    """Same mix and seed, same shape, other data: the same task with fewer examples."""
+    many = config()
+    few = replace(many, settings=replace(many.settings, task=replace(many.settings.task, train_examples=100)))
+    together = make_learner([many, few], data_cache)
+    family = family_of(many.settings)
+    assert family.shape(many) == family.shape(few)
+    ended = outcomes(together)
+    assert ended[0].data != ended[1].data
+    for place, run in enumerate([many, few]):
+        (alone,) = outcomes(make_learner([run], data_cache)).values()
+        assert ended[place].data == alone.data
+        np.testing.assert_allclose(ended[place].curve[-1].loss, alone.curve[-1].loss, rtol=2e-3)
 
 
 def test_part_of_a_stack_goes_on_from_the_checkpoint_of_the_whole(data_cache: Path, tmp_path: Path) -> None:

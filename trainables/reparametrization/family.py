@@ -152,10 +152,11 @@ class RaceFamily(Family):
 
         races = []
         for run in runs:
-            problem = self.problem(run.size, run.seed)
-            methods = {name: method_of(name, problem, run, self.price(name)) for name in run.mix.tasks}
-            races.append(Race(self.key(run), problem.digest(), methods))
-        return RaceLearner(races, self.settings.race)
+            own = type(self)(run.settings)  # A recipe or a longer budget differs from the family's settings.
+            problem = own.problem(run.size, run.seed)
+            methods = {name: method_of(name, problem, run, own.price(name)) for name in run.mix.tasks}
+            races.append(Race(own.key(run), problem.digest(), methods))
+        return RaceLearner(races, runs[0].settings.race)
 
     def price(self, method: str) -> Price:
         """A method's prices, in units of the race. On a quadratic loss conjugate gradients need no look: the product

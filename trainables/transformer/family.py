@@ -154,14 +154,15 @@ class TransformerFamily(Family):
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
         from trainables.transformer.learner import Job, TransformerLearner  # torch is for training, not for reading
 
-        data = {(run.mix, run.seed): self.data(run, cache) for run in runs}
+        # Runs of one stack may differ in their task: in how much they see of it, say.
+        data = {(run.settings.task, run.mix, run.seed): self.data(run, cache) for run in runs}
         jobs = []
         for run in runs:
             settings: TransformerSettings = run.settings
             names = parameter_shapes(settings.model, run.size, self._vocabulary_size)
             taken = frozenset(named(names, run.start.takes if run.start is not None else ()))
             frozen = frozenset(named(names, run.frozen))
-            dataset = data[run.mix, run.seed]
+            dataset = data[settings.task, run.mix, run.seed]
             jobs.append(Job(self.key(run), run, settings.model, settings.training, dataset, taken, frozen))
         return TransformerLearner(jobs, self.settings.task.vocabulary(), device)
 

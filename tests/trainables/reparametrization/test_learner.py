@@ -56,6 +56,15 @@ def test_a_stack_of_seeds_equals_each_alone(name: str) -> None:
         same(together[index], finish(learner(family, [config]))[0])
 
 
+@pytest.mark.parametrize("name", ["heat", "phases"])
+def test_a_run_of_a_longer_budget_races_for_it(name: str) -> None:
+    """A recipe, an arm or a budget audit gives a run settings of its own, and a key that says so."""
+    family = families()[name]
+    (run,) = runs(family, EVERY, 64, [0])
+    longer = replace(run, settings=replace(run.settings, race=replace(run.settings.race, steps=40, tolerance=1e-30)))
+    assert finish(learner(family, [longer]))[0].steps == 40
+
+
 SPENT = {  # In units of the race, by METHODS; with the hash of the problem. Other figures are another version.
     "heat": ("f4a3ab8908d1f42e", [269.071, 29.929, 483.143, 582.571, 223.571, 105.143, 51.714, 592.857]),
     "phases": ("d546934369c57794", [100.6, 38.1, 123.629, 119.171, 77.229, 88.743, 39.6, 131.057]),
