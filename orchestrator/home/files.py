@@ -167,11 +167,14 @@ def write_whole(path: Path, text: str | bytes) -> None:
 
 CONTENTS = "contents.json"
 """In the directory of a run and of a checkpoint: the checksum of every other file, written last."""
+PROBES = "probes"
+"""In the directory of a run: for every probe NAME.json and, where it gives arrays, NAME.npz. They are not sealed, for a
+later result of the same probe replaces them."""
 
 
 def seal(directory: Path) -> None:
     """Write down the checksum of every file in a directory."""
-    there = sorted(path for path in directory.rglob("*") if path.is_file())
+    there = sorted(path for path in directory.rglob("*") if path.is_file() and path.parent.name != PROBES)
     sums = {str(path.relative_to(directory)): _checksum(path) for path in there}
     (directory / CONTENTS).write_text(json.dumps(sums), encoding="utf-8")
 
@@ -181,7 +184,7 @@ def flaw_of(directory: Path, *names: str) -> str:
     are whole."""
     try:
         sums = json.loads((directory / CONTENTS).read_text(encoding="utf-8"))
-        for name in names or sums:
+        for name in names or (each for each in sums if not each.startswith(f"{PROBES}/")):
             if name not in sums:
                 return f"{CONTENTS} does not list {name}"
             if _checksum(directory / name) != sums[name]:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.home.files import SweepFiles, flaw_of, seal, whole_directory, write_whole
+from orchestrator.home.files import PROBES, SweepFiles, flaw_of, seal, whole_directory, write_whole
 from trainables.base import Outcome
 from trainables.probes.base import Probe
 
@@ -134,9 +134,6 @@ def kept_runs(files: SweepFiles) -> Storage:
     """The finished runs of a sweep's home by key: outcome, weights, arrays, and what probes found in them."""
     return Storage(files.home.runs)
 
-
-PROBES = "probes"
-"""In a run's directory: for every probe NAME.json and, where it gives arrays, NAME.npz."""
 
 DAMAGED_ARRAYS = (ValueError, OSError, EOFError, zipfile.BadZipFile)
 """Errors of numpy at a damaged file of arrays."""

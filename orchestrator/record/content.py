@@ -32,7 +32,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from orchestrator.home.run_files import PROBES, array_files
+from orchestrator.home.files import PROBES
+from orchestrator.home.run_files import array_files
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.report.run_table import MEASURE, run_values
 from orchestrator.report.words import numbers

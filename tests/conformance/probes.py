@@ -12,7 +12,8 @@ import pytest
 from safetensors.numpy import save_file
 
 from orchestrator.engine.probing import probe_kept_run
-from orchestrator.home.run_files import ARRAYS, PROBES, WEIGHTS, Storage, is_due, read_arrays, read_results
+from orchestrator.home.files import PROBES
+from orchestrator.home.run_files import ARRAYS, WEIGHTS, Storage, is_due, read_arrays, read_results
 from tests.trainables.stacks import PERMUTATIONS, config, family_of, make_learner
 from trainables.base import Mix, RunConfig
 from trainables.probes.base import NAME, Probe

@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from orchestrator.home.files import PROBES, flaw_of
 from orchestrator.home.run_files import (
     ARRAYS,
+    WEIGHTS,
     ProbeResult,
     Storage,
     is_due,
@@ -16,6 +18,7 @@ from orchestrator.home.run_files import (
     read_array,
     read_arrays,
     read_results,
+    result_files,
     write_result,
 )
 from tests.families import Firing
@@ -36,6 +39,20 @@ def test_a_later_result_replaces_an_older_one_with_its_arrays(tmp_path: Path) ->
     assert read_array(tmp_path, "by_room") is None
     assert read_results(tmp_path)["firing"].reason == "ValueError: no"
     assert numbers_of(tmp_path) == {}
+
+
+def test_a_later_result_leaves_the_run_whole(tmp_path: Path) -> None:
+    """A worker's result is kept with its run; `probe` may put another in its place."""
+    runs, files = Storage(tmp_path), result_files(ProbeResult("firing", 1, error="no"), {"by_room": np.arange(3.0)})
+    with runs.put("key") as directory:
+        (directory / PROBES).mkdir()
+        for name, content in files.items():
+            (directory / name).write_bytes(content)
+        (directory / WEIGHTS).write_bytes(b"weights")
+    write_result(runs, "key", ProbeResult("firing", 2, {"mean": 0.25}), {"by_room": np.arange(4.0)})
+    assert flaw_of(runs.get("key")) == ""
+    (runs.get("key") / WEIGHTS).write_bytes(b"wights")
+    assert "differs" in flaw_of(runs.get("key"))
 
 
 def test_arrays_are_the_familys_then_those_of_probes(tmp_path: Path) -> None:
