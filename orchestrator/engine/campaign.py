@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from orchestrator.engine.base import MachineError, StackJob, StackReport
 from orchestrator.engine.retries import Retries
 from orchestrator.engine.state import SweepState, Training
-from orchestrator.home.checkpoints import Underway
+from orchestrator.home.checkpoints import Checkpoints, Underway
 from orchestrator.home.files import SweepFiles
 from orchestrator.home.journal import Ended, Journal, Stopped
 from orchestrator.home.lifecycle import record_of
@@ -128,6 +128,7 @@ class Campaign:
             for key, ticket in list(waiting.items()):
                 if ticket.request.mix == mix and key not in needed:
                     del waiting[key]
+                    self._runs.free(key)
         dropped = [each.ticket for each in state.training.values() if each.ticket.request.mix == mix]
         for ticket in state.give_up(ticket for ticket in dropped if ticket.key not in needed):
             self._runs.free(ticket.key)
@@ -205,14 +206,14 @@ class Campaign:
             self.observer.changed()
 
     def ended(self, key: str, outcome: Outcome, files: Mapping[str, bytes] | None = None) -> None:
-        """A run in training ended, and left these files; one without any failed, and is not kept. A repeated report
-        changes nothing."""
+        """A run in training ended, and left these files. One that failed is not kept. A repeated report changes
+        nothing."""
         training = self.training.pop(key, None)
         if training is None:
             return
         with self._watched():
             trained_for = ""
-            if files is not None:
+            if files is not None and outcome.status is not Status.FAILED:
                 kept = self._runs.keep(key, outcome, files)
                 outcome, trained_for = kept.outcome, kept.trained_for
             self._take(training.ticket, outcome, trained_for)
@@ -223,6 +224,8 @@ class Campaign:
         stack = self.state.stacks.pop(stack_id, None)
         if stack is not None and not self.state.trains(stack):
             self._underway.end(stack_id)
+            if all(ticket.key in self.state.ended for ticket in stack.tickets):
+                Checkpoints(self._files.checkpoints).drop(stack_id)
         elif stack is not None and self.stopping:
             self.state.give_up(stack.tickets)
 
@@ -385,19 +388,19 @@ class Campaign:
         """True if a run of an interrupted stack is to be trained."""
         if ticket.key in self.state.ended:
             return False
-        stopped = ticket.request.mix in self.searcher.stopped
-        return (ticket.key in self.state.waiting or not stopped) and self._runs.claim(ticket.key)
+        wanted = ticket.key in self.state.waiting or ticket.request.mix not in self.searcher.stopped
+        return wanted and self._is_ours(ticket)
 
     def _is_ours(self, ticket: Ticket) -> bool:
-        """True if this sweep is to train a waiting run. Else it has ended, or another sweep trains it."""
+        """True if this sweep is to train a run. Else it has ended, or another sweep trains it."""
         if not self._runs.claim(ticket.key):
-            self.state.elsewhere[ticket.key] = self.state.waiting.pop(ticket.key)
-            return False
-        if self._found(ticket):  # It ended between the question and the claim.
+            self.state.elsewhere[ticket.key] = ticket
+        elif self._found(ticket):  # It ended before the claim.
             self._runs.free(ticket.key)
-            del self.state.waiting[ticket.key]
-            return False
-        return True
+        else:
+            return True
+        self.state.waiting.pop(ticket.key, None)
+        return False
 
     def _found(self, ticket: Ticket) -> bool:
         """Take a run from the home; False if there is none."""

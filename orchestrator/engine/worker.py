@@ -91,9 +91,7 @@ class StackWorker:
         """Train to the next evaluation and report it."""
         too_large, machine_error, broken = False, "", ""
         try:
-            learner = self._prepared()
-            begun = time.perf_counter()
-            report = self._reported(self._validator.check(learner.advance()), begun)
+            report = self._trained()
         except BrokenFamilyError as error:
             broken = str(error)
         except Exception as error:
@@ -102,7 +100,7 @@ class StackWorker:
             if not (too_large or machine_error):
                 self._learner = None  # It may stand anywhere: no checkpoint is made of it.
                 raise
-        if too_large:  # Out here nothing holds the failed step's tensors any more.
+        if too_large:  # Out here nothing holds the failed step's tensors any more, nor the learner but this object.
             try:
                 report = self._halve()
             except OSError as error:
@@ -115,11 +113,18 @@ class StackWorker:
         return replace(report, said=said)
 
     def close(self) -> None:
-        """Leave the stack: write a checkpoint, or remove those of a stack that needs none any more."""
-        if not self._open or self._halved:
+        """Leave the stack: write a checkpoint, or remove those of a stack that needs none any more. The driver removes
+        those in the sweep's directory once it has every run's end: its disk may be too full for one."""
+        if self._halved or not (self._open or self._checkpoints.beside_journal):
             self._checkpoints.drop(self._job.stack_id)
-        elif not self._failed:
+        elif self._open and not self._failed:
             self._save()
+
+    def _trained(self) -> StackReport:
+        """The report of the next evaluation."""
+        learner = self._prepared()
+        begun = time.perf_counter()
+        return self._reported(self._validator.check(learner.advance()), begun)
 
     @cached_property
     def _scratch(self) -> Path:

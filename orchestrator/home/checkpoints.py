@@ -33,6 +33,11 @@ class Checkpoints:
     def __init__(self, root: Path) -> None:
         self._root = root
 
+    @property
+    def beside_journal(self) -> bool:
+        """True for those in a sweep's own directory, which its driver can reach, and not in a node's scratch."""
+        return SweepFiles(self._root.parent).journal.is_file()
+
     def stacks(self) -> list[str]:
         """The stacks that have one."""
         return sorted({path.name.rpartition(".")[0] for path in self._there()})

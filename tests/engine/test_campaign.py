@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from orchestrator.engine.campaign import Campaign, Observer
-from orchestrator.home.checkpoints import read_members, read_progress
+from orchestrator.home.checkpoints import Checkpoints, read_members, read_progress
 from orchestrator.home.files import Home, SweepFiles
 from orchestrator.home.journal import Ended, EndedLine, Journal, Stopped, read_journal
 from orchestrator.home.lifecycle import recall
+from orchestrator.home.run_claims import SweepRuns
 from orchestrator.home.sweeps import Sweep
 from orchestrator.search.base import Request
 from orchestrator.space.evidence import searcher_of
@@ -267,6 +268,49 @@ def test_a_stack_that_was_stopped_goes_on_showing_its_evaluations(files: Path) -
     assert not campaign.training, "the live view's last word is that nothing trains"
     shown = Home(files.parents[2]).sweep("logistic-1").stack(stack.id)
     assert read_progress(shown) == {key: (Evaluation(1, 1.0, {"add": 0.1}),)}
+
+
+def test_a_stack_whose_runs_are_journalled_leaves_no_checkpoint(files: Path) -> None:
+    campaign, checkpoints = make(files), Checkpoints(SweepFiles(files.parent).checkpoints)
+    stack = campaign.next_stack()
+    assert stack is not None
+    with checkpoints.put(stack.id, [ticket.request for ticket in stack.tickets], 0):
+        pass
+    for ticket in stack.tickets:
+        campaign.ended(ticket.key, GOOD)
+    campaign.stack_ended(stack.id)
+    assert checkpoints.stacks() == []
+
+
+def test_a_run_that_its_family_says_has_failed_is_not_kept(files: Path) -> None:
+    campaign = make(files, slots=1, seeds=1, sizes=[8], mixes=["add"])
+    stack = campaign.next_stack()
+    assert stack is not None
+    campaign.ended(stack.tickets[0].key, Outcome(Status.FAILED, 1, {}, {}, error="no data"), {})
+    assert not list(Home(files.parents[2]).runs.glob("*"))
+
+
+def test_a_run_of_an_interrupted_stack_that_another_sweep_has_ended_is_taken(files: Path) -> None:
+    members = [Request("add", 16, 0), Request("add", 16, 1)]
+    campaign = make(files, slots=1, interrupted=[members], sizes=[16], seeds=2, mixes=["add"])
+    other = Home(files.parents[2]).sweep("logistic-0")
+    other.directory.mkdir(parents=True)
+    there = campaign.ticket(members[1]).key
+    SweepRuns(other).keep(there, GOOD, {})
+    assert campaign.next_stack() is not None
+    assert list(campaign.training) == [campaign.ticket(members[0]).key]
+    assert campaign.state.ended[there] == GOOD
+
+
+def test_a_mix_that_is_stopped_leaves_its_waiting_runs_to_others(files: Path) -> None:
+    campaign = make(files, slots=1, sizes=[16], seeds=1, mixes=["add", "add+prod"])
+    stack = campaign.next_stack()
+    assert stack is not None
+    campaign.stack_failed(stack.id, "no", retries=1)
+    assert list(Home(files.parents[2]).claims.glob("*"))
+    for mix in ("add", "add+prod"):
+        campaign.stop_mix(mix)
+    assert not list(Home(files.parents[2]).claims.glob("*"))
 
 
 def test_a_mix_that_is_stopped_is_given_up_and_its_ended_runs_stay(files: Path) -> None:

@@ -60,7 +60,7 @@ def test_a_stack_left_in_the_middle_continues_from_its_checkpoint(place: str, tm
     assert resumed.done
     assert checkpoints.stacks() == ["stack-1"]  # The driver may not have taken the last report yet.
     resumed.close()
-    assert checkpoints.stacks() == []
+    assert checkpoints.stacks() == (["stack-1"] if place == "home" else [])  # The driver removes what it can reach.
     assert all(run.outcome is not None for run in last.runs)
     assert not list(tmp_path.rglob("outcome.json"))
 

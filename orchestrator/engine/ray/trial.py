@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import ray
@@ -12,6 +11,7 @@ from ray import tune
 from ray._raylet import setproctitle  # type: ignore[attr-defined] # its stub lacks it
 
 from orchestrator.engine.base import StackJob
+from orchestrator.home.machine_errors import trouble_in
 from orchestrator.space.spec import SweepSpec
 
 if TYPE_CHECKING:
@@ -59,8 +59,11 @@ class StackTrial(tune.Trainable):
         """Called between two evaluations, once the driver has taken the last report: the trial ended, or is stopped."""
         worker, self._worker = self._worker, None
         if worker is not None:
-            with suppress(OSError):  # The next stack meets the full disk as well, and says so.
+            try:
                 worker.close()
+            except Exception as error:
+                if trouble_in(error) is None:  # Else the next stack meets the full disk as well, and says so.
+                    raise
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Ray keeps none; see the class."""
