@@ -292,7 +292,8 @@ def test_a_run_that_its_family_says_has_failed_is_not_kept(files: Path) -> None:
 
 def test_a_run_of_an_interrupted_stack_that_another_sweep_has_ended_is_taken(files: Path) -> None:
     members = [Request("add", 16, 0), Request("add", 16, 1)]
-    campaign = make(files, slots=1, interrupted=[members], sizes=[16], seeds=2, mixes=["add"])
+    one_at_a_time = {"max_stack": 1}
+    campaign = make(files, slots=1, interrupted=[members], sizes=[16], resources=one_at_a_time, mixes=["add"])
     other = Home(files.parents[2]).sweep("logistic-0")
     other.directory.mkdir(parents=True)
     there = campaign.ticket(members[1]).key
