@@ -133,6 +133,15 @@ def resumed() -> str | None:
     return _resumed
 
 
+def age_s() -> float:
+    """Seconds since this driver's parent was started, 0 without one."""
+    if not has_parent():
+        return 0.0
+    import psutil  # Not above: most commands need none.
+
+    return time.time() - float(psutil.Process(os.getppid()).create_time())
+
+
 def tell(word: str, rest: str = "") -> None:
     """Tell the parent, if there is one: ``sweep ID`` (the one that is driven; no id for all of a space), ``ended``."""
     if _pipe is not None:

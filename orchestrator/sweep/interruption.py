@@ -47,15 +47,16 @@ def stop_on_interrupt(stop: Callable[[], None], limit: TimeLimit) -> Iterator[No
         if stopping:
             os._exit(INTERRUPTED)
         stopping = True
+        timer.cancel()  # The end of the time is no second signal.
         stop()
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     timer = limit.timer()
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    timer.start()
     try:
         yield
     finally:
-        if timer is not None:
-            timer.cancel()
+        timer.cancel()
         for number, handler in before.items():
             signal.signal(number, handler)
 

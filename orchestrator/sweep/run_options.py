@@ -40,11 +40,12 @@ def seconds_of(option: str, text: str) -> float:
 
 
 class TimeLimit:
-    """The time that a sweep may take from now on: ``seconds``, or None without a limit."""
+    """The time that a sweep may take: ``seconds``, or None without a limit. It runs since this process began, or the
+    parent that has started it again."""
 
     def __init__(self, seconds: float | None = None) -> None:
         self._seconds = seconds
-        self._end = None if seconds is None else time.monotonic() + seconds
+        self._end = None if seconds is None else time.monotonic() + seconds - supervisor.age_s()
         self.reached = False
 
     @property
@@ -54,18 +55,17 @@ class TimeLimit:
 
         return f"the {duration(self._seconds)} that it was given are over" if self.reached and self._seconds else ""
 
-    def timer(self) -> threading.Timer | None:
-        """A timer that sends this process SIGTERM, for the main thread to handle, when the time is over."""
-        if self._end is None:
-            return None
+    def timer(self) -> threading.Timer:
+        """A timer, not started, that sends this process SIGTERM, for the main thread to handle, when the time is over:
+        without a limit, never."""
 
         def over() -> None:
             self.reached = True
             os.kill(os.getpid(), signal.SIGTERM)
 
-        timer = threading.Timer(max(0.0, self._end - time.monotonic()), over)
+        left = threading.TIMEOUT_MAX if self._end is None else max(0.0, self._end - time.monotonic())
+        timer = threading.Timer(left, over)
         timer.daemon = True
-        timer.start()
         return timer
 
 

@@ -17,6 +17,7 @@ import pytest
 from orchestrator.errors import SweepError
 from orchestrator.home.files import Home
 from orchestrator.space.spec import SweepSpec
+from orchestrator.sweep.interruption import AT_ONCE_S, stop_on_interrupt
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions, TimeLimit
 from tests.scripted import FAMILY, begun, events
@@ -105,6 +106,15 @@ def test_at_the_end_of_its_time_a_sweep_stops_and_goes_on_later(tmp_path: Path) 
     assert 1 <= len(events(log)) < 29
     run_sweep(sweep, RunOptions(home=tmp_path, local_debug=True, resume="", limit=TimeLimit(600)), quiet())
     assert trained_once(log, 20)
+
+
+def test_the_end_of_its_time_is_no_second_ctrl_c() -> None:
+    """A second one would end this very process."""
+    stopped: list[float] = []
+    with stop_on_interrupt(lambda: stopped.append(time.monotonic()), TimeLimit(AT_ONCE_S + 0.3)):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(AT_ONCE_S + 0.8)
+    assert len(stopped) == 1
 
 
 def command(space: Path, home: Path, *words: str) -> list[str]:

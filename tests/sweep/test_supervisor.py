@@ -48,6 +48,15 @@ if now == "drives":
         os.write(1, b"driver %d\\n" % os.getpid())
         while True:
             time.sleep(0.02)
+if now == "late":
+    time.sleep(1.0)
+    os.kill(os.getpid(), signal.SIGKILL)
+if now == "limited":
+    from orchestrator.sweep.run_options import TimeLimit
+    from orchestrator.sweep.interruption import stop_on_interrupt
+    with stop_on_interrupt(lambda: print("over", flush=True), TimeLimit(1.0)):
+        time.sleep(0.5)
+    now = "ends"
 if now == "waits":
     print("waiting", flush=True)
     signal.pause()
@@ -119,6 +128,11 @@ def test_a_driver_started_again_resumes_and_neither_extends_nor_begins_afresh(mo
     for given in (RunOptions(extend="old"), RunOptions(fresh=True)):
         again = given.started()
         assert (again.resume, again.extend, again.fresh) == ("ID", None, False)
+
+
+def test_the_time_of_a_sweep_runs_on_when_its_driver_is_started_again(tmp_path: Path) -> None:
+    with begin(tmp_path, "late limited") as running:
+        assert "over" in rest(running).splitlines()
 
 
 def test_a_sweep_that_was_asked_to_stop_and_died_is_not_started_again(tmp_path: Path) -> None:
