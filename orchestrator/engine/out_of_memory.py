@@ -14,6 +14,14 @@ from orchestrator.space.resources import Resources
 from orchestrator.stacks import stack_bytes
 from trainables.transformer.gpu_step import lacking
 
+EXHAUSTED = (
+    "out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUBLAS_STATUS_NOT_INITIALIZED",  # There was no room for its handle.
+    "can't allocate memory",
+)
+"""What libraries below torch say when memory is used up."""
+
 _SAID: set[tuple[str, ...]] = set()
 
 
@@ -58,8 +66,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 def _says_out_of_memory(error: BaseException) -> bool:
     said = str(error)
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
-        isinstance(error, RuntimeError)
-        and any(words in said for words in ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "can't allocate memory"))
+        isinstance(error, RuntimeError) and any(words in said for words in EXHAUSTED)
     )
 
 

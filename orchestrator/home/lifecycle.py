@@ -23,7 +23,7 @@ from orchestrator.home.driver_lock import is_driven as is_driven
 from orchestrator.home.files import Home, SweepFiles, write_whole
 from orchestrator.home.journal import Begun, Ended, Journal, Memory
 from orchestrator.home.journal import recall as recall
-from orchestrator.home.run_claims import take
+from orchestrator.home.run_claims import removal_lock, take
 from orchestrator.home.run_files import kept_runs, read_origin
 from orchestrator.home.sweeps import RunRecord, Sweep, Unreadable, UnreadableError, sweep_in
 from orchestrator.search.base import Request
@@ -159,9 +159,10 @@ def reuse_runs(older: Sweep, home: Home, sweep: Sweep, journal: Journal) -> list
     """
     usable = _usable(sweep.spec)
     reused = []
-    for entry in _reusable(sweep.spec, older, home, usable):
-        reused.append(replace(entry, request=usable[entry.key], reused_from=entry.reused_from or older.id))
-        journal.append(reused[-1])
+    with removal_lock(home):
+        for entry in _reusable(sweep.spec, older, home, usable):
+            reused.append(replace(entry, request=usable[entry.key], reused_from=entry.reused_from or older.id))
+            journal.append(reused[-1])
     return reused
 
 

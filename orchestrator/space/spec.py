@@ -84,10 +84,10 @@ class SweepSpec(BaseModel):
     salt: str = ""
     """Part of every run's key, so that no other sweep's run is taken (``--fresh``); ``""`` shares runs."""
 
-    @field_validator("name")
+    @field_validator("name", "variant")
     @classmethod
-    def _safe_name(cls, value: str) -> str:
-        if not NAME.fullmatch(value):
+    def _safe_name(cls, value: str, field: ValidationInfo) -> str:
+        if not NAME.fullmatch(value) and (value or field.field_name == "name"):
             raise ValueError(
                 f"a name is a letter followed by lower-case letters, digits and underscores, 64 at most; got {value!r}"
             )

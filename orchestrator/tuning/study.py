@@ -199,9 +199,8 @@ def propose(asked: Tune, trials: Sequence[TuningTrial], wanted: int) -> list[dic
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     # Another stream for every wave, or the first suggestions would come again.
-    sampler = optuna.samplers.TPESampler(
-        seed=asked.seed + len(trials), n_startup_trials=ENOUGH, constant_liar=True, multivariate=True
-    )
+    seed = (asked.seed + len(trials)) % 2**32  # Beyond it numpy's RandomState, which Optuna uses, refuses one.
+    sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=ENOUGH, constant_liar=True, multivariate=True)
     spans: dict[str, optuna.distributions.BaseDistribution] = {
         path: optuna.distributions.FloatDistribution(span.low, span.high, log=span.scale == "log")
         for path, span in asked.settings.items()

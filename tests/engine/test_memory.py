@@ -108,6 +108,7 @@ def test_a_single_run_that_does_not_fit_stops_the_sweep_and_is_no_outcome(
         (MemoryError(), True),
         (RuntimeError("CUDA error: out of memory"), True),
         (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"), True),
         (RuntimeError("[enforce fail at alloc_cpu.cpp:121] . DefaultCPUAllocator: can't allocate memory"), True),
         (RuntimeError("shapes do not match"), False),
         (ValueError("out of memory"), False),

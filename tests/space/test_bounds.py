@@ -11,6 +11,7 @@ import pytest
 from orchestrator.errors import UserError
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.spaces import load_space
+from orchestrator.space.spec import SweepSpec
 from tests.sweep.sweeps import spec
 
 LAPTOP = Hardware(cpus=2, memory_gb=16)
@@ -110,3 +111,10 @@ def test_a_space_of_thousands_of_variants_is_refused(tmp_path: Path) -> None:
     (tmp_path / "units.yaml").write_text(f"{UNITS}variants: {{{', '.join(f'v{each}: {{}}' for each in range(101))}}}\n")
     with pytest.raises(UserError, match="variants: there are 101; a search space has 100 at most"):
         load_space(str(tmp_path / "units.yaml"), hardware=LAPTOP)
+
+
+@pytest.mark.parametrize("variant", ["../../escaped", "a/b", "A"])
+def test_a_variant_in_a_resolved_space_becomes_no_path(variant: str) -> None:
+    resolved = load_space("add_vs_add_prod", "smoke", hardware=LAPTOP).to_dict() | {"variant": variant}
+    with pytest.raises(ValueError, match="a name is a letter followed by"):
+        SweepSpec.model_validate(resolved)

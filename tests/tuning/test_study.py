@@ -10,6 +10,7 @@ import pytest
 
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
+from orchestrator.space.tuning import LARGEST_SEED
 from orchestrator.tuning.objective import LEARNED, Learning, TuningRun
 from orchestrator.tuning.study import Study, Tuner, TuningTrial, propose
 from tests.families import LogisticLearner
@@ -178,4 +179,8 @@ def test_the_same_trials_give_the_same_values_and_another_seed_others() -> None:
     assert tune is not None
     known = [trial(50.0, None)]  # Outside the range, as the settings as written may be.
     assert propose(tune, known, 3) == propose(tune, known, 3)
-    assert propose(tune, known, 3) != propose(tune.model_copy(update={"seed": 5}), known, 3)
+    several = [*known, trial(40.0, None)]
+    for seed in (5, LARGEST_SEED):
+        other = tune.model_copy(update={"seed": seed})
+        assert propose(tune, known, 3) != propose(other, known, 3)
+        assert propose(tune, several, 3) != propose(other, several, 3)
