@@ -46,7 +46,7 @@ def status_view(status: SweepStatus, *, runs: bool = False, width: int = WIDE) -
     for mix in status.mixes:
         bar = posterior_bar(status.sizes, mix.posterior, mix.low, mix.high)
         found = Text(mix.transition, style="green" if mix.verdict == "found" else "")
-        cells = (found, mix.parameters, str(mix.done), str(mix.learned), str(mix.training))
+        cells = (found, Text(mix.parameters), str(mix.done), str(mix.learned), str(mix.training))
         table.add_row(Text(mix.mix), *([bar] if bars else []), *cells)
     parts: list[RenderableType] = [
         Text(f"{status.id}: {status.question}", style="bold"),

@@ -45,13 +45,16 @@ def explain_command(sweep: OneSweep, home: HomeOption = HOME, debug: Debug = Fal
     """
     from rich.text import Text
 
+    from orchestrator.catalogue.reading import State
     from orchestrator.report.words.next_step import explain, next_step
 
     stored, console = open_sweep(sweep, home), wide_console()
     for paragraph in explain(stored.spec, stored.answer, stored.state.value):
         console.print(Text(str(paragraph)))
     step = next_step(stored.spec, stored.answer)
-    if step is not None and step.overrides:
+    if stored.state is State.INTERRUPTED:
+        console.print(Text(f"  {stored.resumed}"), soft_wrap=True)
+    elif stored.state is not State.RUNNING and step is not None and step.overrides:
         console.print(Text(f"  {stored.command(step)}"), soft_wrap=True)
 
 

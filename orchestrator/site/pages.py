@@ -213,7 +213,7 @@ class SweepPages:
 
 def _told_of(found: StoredSweep) -> tuple[Paragraph, ...]:
     """Certainty, caveats, and, once the sweep has ended, structure inside its models."""
-    sure, mind = judged(found.spec, found.answer)[:1], " ".join(caveats(found.answer))
+    sure, mind = judged(found.spec, found.answer, found.state.value)[:1], " ".join(caveats(found.answer))
     held = () if found.state is State.RUNNING else structure_words(found.answer, found.runs, found.spec.make_family())
     return (*sure, *([Paragraph("What to mind", mind)] if mind else []), *held)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,8 @@ def test_a_finished_sweep_says_what_it_found_and_what_it_saved(tmp_path: Path) -
     assert "▁ to █ how probable the transition is there" in text
     assert "units where accuracy of add is 80% of its asymptote, with 90% intervals; learned: runs with as much" in text
     assert "how probable" not in shown(status_view(status, width=80)), "there is no bar to read"
+    censored = replace(status, mixes=(replace(add, parameters="11.7 [below 9, 17.5]"), mixed))
+    assert "11.7 [below 9, 17.5]" in shown(status_view(censored)), "no markup of rich's"
     assert sum(add.posterior) == pytest.approx(1)
     assert len(add.posterior) == len(status.sizes) + 1
     assert "1 min 01 s of training in 16 runs; the whole grid: about 2 min 00 s in 32 runs, 2.0 times as much" in text

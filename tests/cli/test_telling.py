@@ -85,6 +85,15 @@ def test_explain_wraps_at_the_terminal_s_width(run: Program, tmp_path: Path, mon
     assert " ".join(ended.out.split()) == " ".join(paragraphs)
 
 
+def test_an_interrupted_sweep_is_to_be_resumed_before_anything_else(run: Program, tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    sweep_id = write_sweep(home, answered=False).id
+    *_, then, command = run("explain", "logistic", "--home", tmp_path).out.splitlines()
+    assert then == "Next: Resume the sweep: it was interrupted."
+    assert f"--resume {sweep_id}" in command
+    assert "extend" not in command
+
+
 def test_a_sweep_is_not_compared_with_itself(run: Program, home: Path) -> None:
     ended = run("compare", "logistic", Home(home).sweep_ids()[1], "logistic", "--home", home)
     assert ended.code == 2

@@ -104,7 +104,7 @@ def test_the_answer_comes_first_in_words(whole: tuple[PageContent, str]) -> None
         *said.learned,
         *said.sentences,
         *said.caveats,
-        *(each.text for each in judged(told.sweep.spec, told.answer)),
+        *(each.text for each in judged(told.sweep.spec, told.answer, told.state)),
         *said.notes,
     ):
         assert " ".join(line.split()) in text

@@ -57,7 +57,7 @@ def page(content: PageContent) -> str:
         begun=f"{datetime.fromisoformat(content.sweep.created).astimezone(UTC):%Y-%m-%d %H:%M} UTC",
         index=content.index,
         said=said,
-        judged=judged(spec, content.answer),
+        judged=judged(spec, content.answer, content.state),
         words=content.answer.words,
         figures=_figures(content),
         held_words=structure_words(content.answer, content.runs, spec.make_family()),

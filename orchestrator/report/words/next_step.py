@@ -69,8 +69,9 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
     if unclear := [mix for mix in runs if mix.synergy_total is not None and not mix.synergy_total.decided]:
         if at[Verdict.NEAR_FLOOR]:
             return NextStep("No further run can tell: use test data whose commonest answer is rarer.")
-        against = called(answer.mix(answer.baseline_of(unclear[0])))
-        return _more_seeds(spec, answer, f"the comparison of {_names(unclear)} with {against} is undecided")
+        against = dict.fromkeys(called(answer.mix(answer.baseline_of(mix))) for mix in unclear)
+        with_ = next(iter(against)) if len(against) == 1 else "their baselines"
+        return _more_seeds(spec, answer, f"the comparison of {_names(unclear)} with {with_} is undecided")
     if at[Verdict.NEAR_FLOOR]:
         return NextStep("No further run can tell: use test data whose commonest answer is rarer.")
     return None
@@ -135,18 +136,23 @@ def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...
         return (_asked(spec, answer), Paragraph("Found", f"nothing yet: no run has ended; {_state(state)}."))
     asked = [] if answer.recipes else ["This was asked under one training recipe."]
     audits = [said for mix in answer.mixes if not mix.budget_limited and (said := budget_words(answer, mix))]
-    sure, then = judged(spec, answer)
+    sure, then = judged(spec, answer, state)
     mind = " ".join([*caveats(answer), *audits, *asked])
     return (_asked(spec, answer), _found(answer, state), sure, *([Paragraph("Mind", mind)] if mind else []), then)
 
 
-def judged(spec: SweepSpec, answer: Answer) -> tuple[Paragraph, ...]:
+WAITING = {"interrupted": "Resume the sweep: it was interrupted.", "running": "Let the sweep end."}
+"""The next step of a sweep that has not ended."""
+
+
+def judged(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...]:
     """Certainty and next step: two paragraphs, none before a run has ended."""
     if not any(mix.runs for mix in answer.mixes):
         return ()
     flaws = [said.partition(":")[0].lower() for said in answer.cautions]
     done = f"No run is needed at these settings; to mind: {listed(flaws)}." if flaws else "No run is needed."
-    return Paragraph("How sure", _how_sure(answer)), Paragraph("Next", str(next_step(spec, answer) or done))
+    then = WAITING.get(state) or str(next_step(spec, answer) or done)
+    return Paragraph("How sure", _how_sure(answer)), Paragraph("Next", then)
 
 
 def _asked(spec: SweepSpec, answer: Answer) -> Paragraph:
