@@ -160,11 +160,15 @@ class LogisticFamily(Family):
 class UnfinishedFamily(LogisticFamily):
     """A family that was begun: its ``flops`` are missing."""
 
+    name = "unfinished"
+
     flops = Family.flops
 
 
 class BrokenFamily(LogisticFamily):
     """A family with a bug in it."""
+
+    name = "broken"
 
     def tasks(self) -> tuple[str, ...]:
         return (str(1 // (self.settings.steps - self.settings.steps)),)
@@ -244,5 +248,7 @@ class Later(Probe):
 
 class RivalFamily(LogisticFamily):
     """Each of its mixes is a question of its own, measured by no other one."""
+
+    name = "rival"
 
     compares_mixes: ClassVar[bool] = False

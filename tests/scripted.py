@@ -127,6 +127,8 @@ class ScriptedLearner(LogisticLearner):
 class ScriptedFamily(LogisticFamily):
     """The logistic family, scripted."""
 
+    name = "scripted"
+
     Settings: ClassVar[type] = ScriptedSettings
 
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:

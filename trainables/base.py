@@ -83,6 +83,7 @@ class Family(ABC):
     """
 
     name: ClassVar[str]
+    """Part of every run key, so that no other family may have it."""
     version: ClassVar[int]
     """Part of every run key: raise it when a change alters what the same settings compute."""
     size_axis: ClassVar[str]
@@ -267,10 +268,10 @@ def _replaced(settings: Any, path: Sequence[str], value: float) -> Any:
 
 
 def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> object:
-    """The object that ``name`` stands for, directly or through ``built_in``; None if its module has no such name.
+    """The object that ``name`` stands for, directly or through ``built_in``.
 
-    ``kind`` is what is looked for, in a word. Raises :class:`SettingsError` (with ``key``) for a name of neither form
-    and for a module that cannot be imported.
+    ``kind`` is what is looked for, in a word. Raises :class:`SettingsError` (with ``key``) for a name of neither form,
+    for a module that cannot be imported, and for one that has no such name.
     """
     module_name, colon, class_name = built_in.get(name, name).partition(":")
     if not colon:
@@ -281,10 +282,16 @@ def find(name: str, built_in: Mapping[str, str], *, kind: str, key: str) -> obje
             allowed=tuple(built_in),
         )
     try:
-        return getattr(importlib.import_module(module_name), class_name, None)
+        module = importlib.import_module(module_name)
     except Exception as error:  # A module of anybody's, which may raise anything as it is imported.
-        why = f"{type(error).__name__}: {error}"
+        why = f"{type(error).__name__}: {error}; where modules of your own are found, PYTHONPATH says"
         raise SettingsError(f"{kind} {name!r} cannot be imported: {why}", key=key, given=name) from error
+    if not hasattr(module, class_name):
+        own = [each for each, value in vars(module).items() if getattr(value, "__module__", "") == module_name]
+        there = tuple(f"{module_name}:{each}" for each in own if isinstance(getattr(module, each), type))
+        raise SettingsError(f"{module_name} has no {class_name!r}", key=key, given=name, allowed=there)
+    found: object = getattr(module, class_name)
+    return found
 
 
 BUILT_IN = {
@@ -300,9 +307,12 @@ BUILT_IN = {
 def load_family(name: str) -> type[Family]:
     """The class a search space names: a built-in family or ``package.module:Class``.
 
-    Raises :class:`SettingsError` (key ``family``) for anything that is no :class:`Family`.
+    Raises :class:`SettingsError` (key ``family``) for anything that is no :class:`Family`, and for one without a name
+    of its own: keys would take its runs for those of the class that it inherits the name from.
     """
     found = find(name, BUILT_IN, kind="family", key="family")
     if not (isinstance(found, type) and issubclass(found, Family)):
         raise SettingsError(f"{name!r} is not a subclass of trainables.base.Family", key="family", given=name)
+    if "name" not in vars(found):
+        raise SettingsError(f"{name!r} needs a `name` of its own: runs are kept by it", key="family", given=name)
     return found

@@ -20,7 +20,7 @@ from orchestrator.report.words import numbers
 from orchestrator.report.words.numbers import moment, size_on_disk
 from orchestrator.space.settings import flatten, plain_settings
 from orchestrator.terminal.snapshot import bad_runs, legend, posterior_bar
-from trainables.base import Evaluation, Outcome
+from trainables.base import Evaluation, Outcome, Words
 
 STATE_STYLES = {State.RUNNING: "yellow", State.FINISHED: "green", State.INTERRUPTED: "", State.FAILED: "red"}
 WIDE, WITH_BARS = 120, 100
@@ -134,7 +134,7 @@ def run_view(place: RunPlace) -> RenderableType:
         "status": _status_words(stored, ended),
     }
     if ended is not None:
-        facts |= _outcome_facts(ended.outcome)
+        facts |= _outcome_facts(ended.outcome, spec.family_class.words)
         facts |= {name: f"{value:.3g}" for name, value in numbers_of(ended.directory).items()}
         facts["files"] = str(ended.directory) if ended.directory.is_dir() else "none"
     facts |= {key: str(value) for key, value in flatten(plain_settings(config.settings)).items()}
@@ -175,8 +175,8 @@ def _status_words(stored: StoredSweep, ended: RunRecord | None) -> str:
     return f"{ended.outcome.status}" + (f", trained in {reused}" if reused else "")
 
 
-def _outcome_facts(outcome: Outcome) -> dict[str, str]:
+def _outcome_facts(outcome: Outcome, words: Words) -> dict[str, str]:
     facts = {"steps": str(outcome.steps)}
     for task, accuracy in outcome.accuracy.items():
-        facts[f"test accuracy of {task}"] = f"{accuracy:.3f} (best constant answer {outcome.floor[task]:.3f})"
+        facts[f"{words.final_score} of {task}"] = f"{accuracy:.3f} (best constant answer {outcome.floor[task]:.3f})"
     return facts | {name: f"{value:.6g}" for name, value in outcome.measures.items()}

@@ -37,11 +37,14 @@ def doc_command(
 
       doc probes                  every probe: its numbers with their formulas, ranges and sources
 
-      doc probes.separation       one of them
+      doc probes.separation       one of them; of your own: doc package.module:Class
     """
     from orchestrator.space.settings_documentation import entries, said_of_probe
     from trainables.probes.base import BUILT_IN
 
+    if setting is not None and ":" in setting:
+        typer.echo(said_of_probe(setting))
+        return
     every, probes = entries(family), {f"probes.{name}": name for name in BUILT_IN}
     found = [entry for entry in every if _fits(entry.path, setting)]
     asked = {path: name for path, name in probes.items() if setting is not None and _fits(path, setting)}

@@ -74,7 +74,8 @@ class Unreadable:
     why: str
 
     def __str__(self) -> str:
-        return f"{self.id} cannot be read: {self.why}. Restore it from a copy, or remove the sweep with `rm`."
+        todo = "" if "cannot be imported" in self.why else " Restore it from a copy, or remove the sweep with `rm`."
+        return f"{self.id} cannot be read: {self.why}.{todo}"
 
 
 class UnreadableError(SweepError):

@@ -12,7 +12,7 @@ def test_a_family_that_keeps_its_contract(run: Program) -> None:
     ended = run("check-family", "tests.families:LogisticFamily")
     assert ended.code == 0, ended.out
     assert "logistic: add, add+max at units 8, 16" in ended.out
-    assert ended.out.count("ok      ") == 8
+    assert ended.out.count("ok      ") == 9
 
 
 def test_tasks_may_have_any_names(run: Program) -> None:
@@ -27,6 +27,7 @@ def test_tasks_may_have_any_names(run: Program) -> None:
         ("PercentFamily", "a run trains to its end, and reports what it must", "divide per cent by 100"),
         ("EndlessFamily", "a run trains to its end, and reports what it must", "so that the sweep would never end"),
         ("ForgetfulFamily", "a run goes on from its checkpoint", "it went on with 1, 2, 3, and"),
+        ("WordyFamily", "what it says of itself are words", "warnings() must be text, or a list of texts; it is 'no'"),
     ],
 )
 def test_what_is_wrong_is_said_part_by_part(run: Program, family: str, part: str, said: str) -> None:
@@ -34,7 +35,7 @@ def test_what_is_wrong_is_said_part_by_part(run: Program, family: str, part: str
     assert ended.code == 1
     assert f"wrong   {part}" in ended.out
     assert said in ended.out
-    assert "the family 'logistic' does not keep its contract" in ended.err
+    assert f"the family {family.removesuffix('Family').lower()!r} does not keep its contract" in ended.err
 
 
 def test_a_search_space_gives_the_settings(run: Program) -> None:
@@ -49,7 +50,8 @@ def test_a_search_space_gives_the_settings(run: Program) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["tests.families:Nothing"], "Nothing"),
+        (["tests.families:LogisticFamly"], "has no 'LogisticFamly'. Did you mean 'tests.families:LogisticFamily'?"),
+        (["tests.sweep.broken:NamelessFamily"], "needs a `name` of its own: runs are kept by it"),
         (["tests.families:UnfinishedFamily"], "is no complete family: it lacks flops"),
         (["tests.families:LogisticFamily", "--set", "seed=1"], "name one instead of the class"),
         (["lsitops"], "Did you mean"),

@@ -30,12 +30,16 @@ class EndlessLearner(LogisticLearner):
 class PercentFamily(LogisticFamily):
     """Its accuracies are 0 to 100."""
 
+    name = "percent"
+
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
         return PercentLearner(runs)
 
 
 class EndlessFamily(LogisticFamily):
     """Its runs never end."""
+
+    name = "endless"
 
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
         return EndlessLearner(runs)
@@ -51,12 +55,29 @@ class ForgetfulLearner(LogisticLearner):
 class ForgetfulFamily(LogisticFamily):
     """A run of it that is interrupted begins again from nothing."""
 
+    name = "forgetful"
+
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
         return ForgetfulLearner(runs)
 
 
+class WordyFamily(LogisticFamily):
+    """Its warnings are one text, which would be shown letter by letter."""
+
+    name = "wordy"
+
+    def warnings(self, sizes: Sequence[int]) -> list[str]:
+        return "no"  # type: ignore[return-value]
+
+
+class NamelessFamily(LogisticFamily):
+    """Its runs would be taken for those of the family that it inherits its name from."""
+
+
 class RestlessFamily(LogisticFamily):
     """It leaves a thread at work that nothing ends, most of the time deep inside torch."""
+
+    name = "restless"
 
     def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
         threading.Thread(target=_multiply_for_ever, daemon=True).start()

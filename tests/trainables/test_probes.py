@@ -69,7 +69,7 @@ def test_probes_are_found_by_name() -> None:
         ("similarty", "there is no probe 'similarty'"),
         ("no.such.module:Probe", "cannot be imported"),
         ("tests.families:LogisticFamily", "is not a subclass of trainables.probes.base.Probe"),
-        ("tests.families:Nothing", "is not a subclass of trainables.probes.base.Probe"),
+        ("tests.families:Nothing", "tests.families has no 'Nothing'"),
         ("trainables.probes.base:Probe", "is no complete probe: it lacks run"),
     ],
 )

@@ -21,8 +21,10 @@ from trainables.base import (
     Parameters,
     RunConfig,
     SettingsError,
+    Words,
 )
 from trainables.contract.report_validator import BrokenFamilyError, ReportValidator, finite
+from trainables.probes.base import load_probe
 
 SIZES = (8, 16, 32, 64, 128, 4, 2, 1)
 """Tried in this order where nobody names sizes."""
@@ -114,6 +116,19 @@ def _settings(case: Case) -> None:
     _must(run == case.run(), "a run must be the same after pickle, which carries it to workers: give Settings equality")
 
 
+def _sayings(case: Case) -> None:
+    family = case.family
+    _must(isinstance(family.words, Words), f"words must be Words; they are {family.words!r}")
+    _must(isinstance(family.version, int), f"version must be a whole number; it is {family.version!r}")
+    told = {"subject()": [family.subject()], "warnings()": family.warnings(case.sizes)}
+    lists = {"tunable": family.tunable, "parts": family.parts, "probes": family.probes}
+    for name, said in (told | lists).items():
+        texts = isinstance(said, list | tuple) and all(isinstance(each, str) for each in said)
+        _must(texts, f"{name} must be text, or a list of texts; it is {said!r}")
+    for name in family.probes:
+        load_probe(name)
+
+
 def _numbers(case: Case) -> None:
     for size in case.sizes:
         run, count = case.run(size=size), case.family.parameters(size)
@@ -173,7 +188,7 @@ def _stacked(case: Case) -> None:
     together = _first_losses(case, runs)
     for seed, (one, other) in enumerate(zip(alone, together, strict=True)):
         _must(
-            abs(one - other) <= CLOSE * max(1.0, abs(one)),
+            (one != one and other != other) or abs(one - other) <= CLOSE * max(1.0, abs(one)),
             f"seed {seed} has the loss {one:g} alone and {other:g} in a stack; a run's neighbours must not matter",
         )
 
@@ -247,6 +262,7 @@ def _must(holds: bool, otherwise: str) -> None:
 
 CHECKS: dict[str, Callable[[Case], None]] = {
     "settings are a frozen dataclass, and runs can be sent to workers": _settings,
+    "what it says of itself are words": _sayings,
     "parameters, steps, operations and memory are numbers, and grow": _numbers,
     "keys and shapes tell runs apart": _keys,
     "budgets scale": _budget,
