@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -36,8 +38,10 @@ ROW_IN, EDGES_IN = 1.6, 1.2
 """Inches: the height of a recipe's panel, and what a figure needs besides."""
 BAR_DROP = 0.09
 """Distance between the bars of transitions under the curves, in accuracy."""
-FOREST_ROW_IN, FOREST_HEAD_IN, FOREST_EDGE = 0.27, 1.1, 1.25
+FOREST_ROW_IN, FOREST_HEAD_IN, FOREST_EDGE = 0.3, 1.1, 1.25
 """Inches of a row and of all besides; room outside the smallest and largest number, as a factor."""
+FOREST_CHARACTERS, WIDE_CHARACTERS = 26, 72
+"""Characters on a line beside the bars, and across them."""
 
 
 def main_figure(spec: SweepSpec, answer: Answer, *, title: str | None = None) -> Figure:
@@ -101,21 +105,25 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
                 lines.append((f"{mix.mix} vs {each.answer.baseline_of(mix)}", saving(mix.synergy_total)))
     figure = style.new_figure(FOREST_ROW_IN * len(lines) + FOREST_HEAD_IN)
     axes = figure.subplots()
-    for place, (_, row) in enumerate(lines):
-        said = row if isinstance(row, str) else _draw_forest_row(axes, row, place, known[row.mix].colour, span)
-        outside = axes.get_yaxis_transform()
-        axes.text(1.04, place, said, transform=outside, va="center", fontsize=style.SMALL + 0.5, color=style.INK)
+    for place, (name, row) in enumerate(lines):
+        look: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "color": style.INK}
+        if row == "":  # A sweep's name, and a ratio's words, have the row to themselves.
+            axes.text(0, place, name, fontsize=style.TEXT, fontweight="bold", **look)
+        elif isinstance(row, str):
+            axes.text(0, place, textwrap.fill(row, WIDE_CHARACTERS), fontsize=style.SMALL + 0.5, **look)
+        else:
+            said = _draw_forest_row(axes, row, place, known[row.mix].colour, span)
+            axes.text(1.04, place, textwrap.fill(said, FOREST_CHARACTERS), fontsize=style.SMALL + 0.5, **look)
     axes.set_xscale("log")
     axes.set_xlim(*span)
     axes.set_ylim(len(lines) - 0.4, -0.7)
-    axes.set_yticks(range(len(lines)), [name for name, _ in lines])
+    names = [textwrap.fill(name, FOREST_CHARACTERS) if row else "" for name, row in lines]
+    axes.set_yticks(range(len(lines)), names)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: numbers.exact(value)))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel(f"trainable parameters at the transition ({CONFIDENCE:.0%} interval; grey: sizes tested)")
     style.dress(axes, spines=("bottom",))
     axes.tick_params(axis="y", length=0, labelsize=style.TEXT, pad=9)
-    for tick, (_, row) in zip(axes.get_yticklabels(), lines, strict=True):
-        tick.set_fontweight("bold" if row == "" else "normal")
     if title:
         style.title(figure, title)
     return figure
