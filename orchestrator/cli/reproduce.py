@@ -14,6 +14,10 @@ from orchestrator.errors import UserError, unknown
 from orchestrator.sweep.run_options import HOME, RunOptions, SpaceOptions, seconds_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from orchestrator.space.expected import Expectation
+    from orchestrator.space.spec import SweepSpec
     from orchestrator.sweep.reproduce import Experiment, Reproduction
 
 
@@ -76,16 +80,35 @@ def _experiment(name: str, profile: str, address: str | None) -> Experiment:
     from orchestrator.space.spaces import open_space
     from orchestrator.sweep.reproduce import Experiment
 
-    file = open_space(name).files[0]
+    space = open_space(name)
+    file = space.files[0]
     expected = expectations_of(file)
     if not expected:
         raise UserError(f"{file.source} expects nothing (`expects:`), so there is nothing to set its answer beside")
-    specs = load_variants(name, SpaceOptions(profile=profile), hardware_at(address))
-    for each in expected:
-        mixes = specs[0].plain_mixes
-        if each.mix != "*" and not any(each.mix in spec.plain_mixes for spec in specs):
-            raise unknown("mix", each.mix, mixes, where=f"{file.source}, expects")
-    return Experiment(specs[0].name, tuple(specs), expected)
+    specs = load_variants(name, SpaceOptions(profile=profile if space.profiles else None), hardware_at(address))
+    where = f"{file.source}, expects"
+    return Experiment(specs[0].name, tuple(specs), tuple(_asked(each, specs, where) for each in expected))
+
+
+def _asked(expected: Expectation, specs: Sequence[SweepSpec], where: str) -> Expectation:
+    """A statement with its mixes as these sweeps name them. Raises ``UserError`` for one that no sweep can answer."""
+    from trainables.contract.arms import as_named
+    from trainables.probes.base import BUILT_IN, load_probe
+
+    mixes = tuple(dict.fromkeys(name for spec in specs for name in spec.plain_mixes))
+    mix, control = (as_named(name, mixes) for name in (expected.mix, expected.control))
+    for name in (mix, control):
+        if name not in ("*", "", *mixes):
+            raise unknown("mix", name, mixes, where=where)
+    if mix == mixes[0] and not expected.than and expected.finds in ("fewer", "no fewer", "higher", "lower"):
+        raise UserError(f"{where}: {mix} is the baseline, with which others are compared: name another mix")
+    if not any(expected.is_about(spec.variant) for spec in specs):
+        raise unknown("variant", expected.variant, [spec.variant for spec in specs], where=where)
+    probes = dict.fromkeys([*BUILT_IN, *(load_probe(name).name for spec in specs for name in spec.probes)])
+    for name in expected.probes:
+        if name not in probes:
+            raise unknown("probe", name, probes, where=where)
+    return expected.model_copy(update={"mix": mix, "control": control})
 
 
 def _show(found: Reproduction) -> None:

@@ -112,7 +112,7 @@ def check_same(spec: SweepSpec, sweep: Sweep) -> None:
     if different:
         raise UserError(
             f"{sweep.id} cannot be resumed with these settings: they differ in {_listed(different)}. "
-            f"Repeat the settings it was started with, or use --extend {sweep.id} for a new sweep that reuses its runs."
+            "Repeat the settings it was started with, or leave --resume out: a new sweep finds the runs that both want."
         )
 
 

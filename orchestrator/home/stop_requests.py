@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from orchestrator.errors import UserError, unknown
 from orchestrator.home.driver_lock import is_driven
 from orchestrator.home.files import SweepFiles, is_held
 from orchestrator.home.sweeps import Sweep
+from trainables.contract.arms import as_named
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ def ask_to_stop(sweep: Sweep, request: StopRequest) -> None:
     """Ask the driver of a sweep to stop something; it does at the next evaluation of a stack. Raises
     :class:`UserError` if no process drives the sweep, or it has no such mix."""
     files, mixes = SweepFiles(sweep.directory), [mix.name for mix in sweep.spec.mixes]
+    request = replace(request, mix=as_named(request.mix, mixes))
     if request.mix and request.mix not in mixes:
         raise unknown("mix", request.mix, mixes, where=sweep.id)
     if not is_held(files.lock):

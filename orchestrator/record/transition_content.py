@@ -107,7 +107,9 @@ def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
 
 def _seeds(found: Transition) -> str:
     """Seeds that learned of those tried, by size: ``0/2 at 12, 4/4 at 36``."""
-    return ", ".join(f"{share.learned}/{share.tried} at {share.size}" for share in found.shares) or "none tried"
+    return ", ".join(f"{share.learned}/{share.tried} at {share.size}" for share in found.shares) or (
+        "not measurable" if found.points else "none tried"
+    )
 
 
 def _metrics(row: Row, names: Sequence[str], behind: str = "") -> dict[str, float]:

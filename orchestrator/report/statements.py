@@ -27,6 +27,7 @@ from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.probe_statements import Agreement, Judged, Seen, compare
 from orchestrator.report.side_by_side import Compared, mix_scalings
+from orchestrator.report.words.numbers import counted
 from orchestrator.report.words.verdicts import saving, size_words
 from orchestrator.space.evidence import stands_for_its_size
 from orchestrator.space.expected import INSIDE, NO_FEWER, ORDER, Expectation
@@ -243,7 +244,7 @@ def summary(rows: Sequence[Row]) -> str:
     said = ", ".join(f"{counts[each]} {words[each]}" for each in Agreement if counts[each])
     asked = len(rows) - counts[Agreement.NOT_RUN]
     chance = f"; at {CONFIDENCE:.0%} chance would make up to {(1 - CONFIDENCE) * asked:.1f} of the {asked} verdicts"
-    return f"{len(rows)} rows: {said}{chance if asked else ''}"
+    return f"{counted(len(rows), 'row')}: {said}{chance if asked else ''}"
 
 
 def markdown(rows: Sequence[Row], cost: str) -> str:

@@ -24,6 +24,7 @@ from pydantic_core import PydanticUndefined
 
 from orchestrator.search.registry import METHODS, settings_type
 from orchestrator.space.arms import WrittenArm, WrittenPhase
+from orchestrator.space.expected import Expectation
 from orchestrator.space.search import DEFAULT_METHOD
 from orchestrator.space.settings import plain_settings
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
@@ -50,7 +51,7 @@ FILE_KEYS = {
     "like": "A search space, by name or path, whose keys hold where this file does not say otherwise.",
     "profiles": "Scales of the same question, from the largest to the smallest: names, with the keys they change.",
     "variants": "Sweeps of the same question on several tasks, models or budgets: names, with the keys they change.",
-    "expects": "What the space is expected to show, and by whom.",
+    "expects": " ".join((Expectation.__doc__ or "").replace("One statement.", "Statements, a list.").split()),
 }
 """What a file may hold besides a specification's fields."""
 
@@ -69,7 +70,7 @@ class Entry:
 def entries(family: str = DEFAULT_FAMILY) -> list[Entry]:
     """Every setting of a search space with models of this family. Raises ``SettingsError`` for an unknown family."""
     kind = load_family(family)
-    found = [Entry(name, "see search_spaces/README.md", "", text) for name, text in FILE_KEYS.items()]
+    found = [Entry(name, "in a file", "", text) for name, text in FILE_KEYS.items()]
     for name in SweepSpec.model_fields:
         if name == "settings":
             found += _fields_of(kind.Settings, "settings.", _defaults(kind.Settings))

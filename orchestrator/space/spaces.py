@@ -16,6 +16,7 @@ from typing import Any
 
 from orchestrator.errors import UserError, nearest, unknown
 from orchestrator.space import hardware as machine
+from orchestrator.space.expected import expectations_of
 from orchestrator.space.files import SpaceFile, read_space, source_of
 from orchestrator.space.hardware import Hardware, Needs
 from orchestrator.space.mistakes import InvalidDataError, Mistake, leaf_paths, parse
@@ -162,6 +163,7 @@ def load_space(
     the overrides, each with its place.
     """
     space = open_space(name_or_path)
+    expectations_of(space.files[0])  # What is wrong there is said at once.
     values = _in_variant(space.in_profile(profile, hardware), variant).under_options(overrides)
     for key, option in CHOSEN_BY.items():
         if values.overridden((key,)):  # A label without its values.
@@ -180,7 +182,7 @@ def _in_variant(values: Values, asked: str | None) -> Values:
     """The values with one variant laid over them. Of several, one must be asked for. Raises ``UserError``."""
     names, source = _variants(values), str(values.origins[()])
     if not names and asked in (None, values.data.get("variant")):
-        return values
+        return values.without("variants")
     if not names:
         raise UserError(f"{source} has no variants, so {asked!r} cannot be chosen")
     if asked is None:
@@ -204,5 +206,6 @@ def _describe(values: Values, mistake: Mistake) -> str:
         known += leaf_paths(load_family(str(values.data.get("family", DEFAULT_FAMILY))).Settings, "settings.")
     given, lasts = str(mistake.key[-1]), [path.rpartition(".")[2] for path in known]
     meant = nearest(given, lasts) if "Did you mean" not in text else None
-    whole = [path for path in known if path.endswith((f".{given}", f".{meant}"))]
+    inside = f"{mistake.key[0]}." if len(mistake.key) > 1 else ""
+    whole = [path for path in known if path.startswith(inside) and path.endswith((f".{given}", f".{meant}"))]
     return f"{text}. The whole path would be {' or '.join(whole)}" if whole else text

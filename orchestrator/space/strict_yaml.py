@@ -27,12 +27,14 @@ class Document:
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader without aliases and dates, and with exponents as in 1e-3."""
+    """The safe loader without aliases and dates, with whole numbers in tens and exponents as in 1e-3."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             event = self.peek_event()  # type: ignore[no-untyped-call]
-            raise yaml.constructor.ConstructorError(None, None, "aliases are not allowed here", event.start_mark)
+            raise yaml.constructor.ConstructorError(
+                None, None, "aliases are not allowed here: `like:` inherits", event.start_mark
+            )
         return super().compose_node(parent, index)
 
 
@@ -45,9 +47,12 @@ def _finite(loader: _Loader, node: yaml.ScalarNode) -> float:
 
 _Loader.add_constructor("tag:yaml.org,2002:float", _finite)
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    first: [each for each in resolvers if each[0] not in ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int")]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
+_Loader.add_implicit_resolver(  # In YAML 1.1 010 is 8, and 1:30 is 90.
+    "tag:yaml.org,2002:int", re.compile(r"[-+]?(0|[1-9][0-9_]*)$"), list("-+0123456789")
+)
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
 )

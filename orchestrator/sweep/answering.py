@@ -52,8 +52,8 @@ def remarks(
     if failed := sum(entry.outcome.status is Status.FAILED for entry in ended):
         yield f"retry   {counted(failed, 'run')} that failed\n  {options.resumed(sweep.id)} --retry-failed"
     if (step := next_step(sweep.spec, found)) is not None:
-        yield f"next    {step.why}"
-        if step.overrides:
+        yield f"next    {step.why if options.space else step}"
+        if step.overrides and options.space:
             extended = sweep.id if step.extends else ""
             yield f"  {options.asking(sweep.spec.variant, step.overrides, extended)}"
     yield from probe_notes(sweep.spec, runs)

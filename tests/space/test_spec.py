@@ -404,12 +404,15 @@ def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     assert "link.yaml is a link to gone.yaml, which is not there" in refused(str(tmp_path / "link.yaml"))
 
 
-def test_yaml_keeps_dates_as_text_and_reads_exponents() -> None:
-    assert strict_yaml.read("a: 2020-01-01\nb: 1e-3\nc: -5E2\nd: 1e5x", "x").data == {
+def test_yaml_reads_numbers_as_people_do() -> None:
+    assert strict_yaml.read("a: 2020-01-01\nb: 1e-3\nc: -5E2\nd: 1e5x\ne: 010\nf: 1:30\ng: 1_000", "x").data == {
         "a": "2020-01-01",
         "b": 0.001,
         "c": -500.0,
         "d": "1e5x",
+        "e": "010",
+        "f": "1:30",
+        "g": 1000,
     }
 
 

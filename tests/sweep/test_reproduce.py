@@ -28,7 +28,7 @@ seeds: 3
 search: {method: grid}
 expects:
   - {claim: PROD helps, source: the family's docstring, finds: fewer}
-  - {claim: PROD does not help, source: nobody, mix: add+prod, finds: no fewer}
+  - {claim: PROD does not help, source: nobody, mix: prod+add, finds: no fewer}
 profiles: {tiny: {}}
 """
 GROWS = (
@@ -100,12 +100,17 @@ def test_a_budget_is_a_time(there: Path) -> None:
         ("expects: 3", "expects: must be a list"),
         ("expects: [{claim: A, source: B, finds: more}]", "expects[0].finds"),
         ("expects: [{claim: A, finds: fewer}]", "expects[0].source"),
-        ("expects: [{claim: A, source: B, finds: fewer, mix: add+max}]", "add+max"),
+        ("expects: [{claim: A, source: B, finds: fewer, mix: add+max}]", "unknown mix 'add+max'"),
+        ("expects: [{claim: A, source: B, finds: fewer, control: max}]", "unknown mix 'max'"),
+        ("expects: [{claim: A, source: B, finds: fewer, mix: add}]", "add is the baseline"),
+        ("expects: [{claim: A, source: B, finds: fewer, variant: prime_*}]", "unknown variant 'prime_*'"),
+        ("expects: [{claim: A, source: B, finds: higher, number: separatoin/mod2}]", "unknown probe 'separatoin'"),
     ],
 )
 def test_statements_that_cannot_be_read_are_named(there: Path, wrong: str, said: str) -> None:
-    (there / "wrong.yaml").write_text(HELPS.split("expects:")[0] + wrong + "\nprofiles: {tiny: {}}\n")
-    refused = command("reproduce", "wrong.yaml", "--profile", "tiny")
+    """Also in a space without profiles, which needs none."""
+    (there / "wrong.yaml").write_text(HELPS.split("expects:")[0] + wrong + "\n")
+    refused = command("reproduce", "wrong.yaml")
     assert refused.code == 2
     assert "wrong.yaml" in refused.err
     assert said in refused.err

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -182,3 +182,11 @@ class Arm:
 
     def __str__(self) -> str:
         return self.name
+
+
+def as_named(text: str, names: Collection[str]) -> str:
+    """The one of these mixes' names that a person may write so: ``max+add`` is ``add+max``. Other text as it is."""
+    try:
+        return text if text in names else Arm.parse(text).name
+    except SettingsError:
+        return text

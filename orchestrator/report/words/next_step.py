@@ -134,7 +134,8 @@ def explain(spec: SweepSpec, answer: Answer, state: str) -> tuple[Paragraph, ...
     """A sweep in plain words: asked, found, how sure, caveats, what next."""
     if not any(mix.runs for mix in answer.mixes):
         return (_asked(spec, answer), Paragraph("Found", f"nothing yet: no run has ended; {_state(state)}."))
-    asked = [] if answer.recipes else ["This was asked under one training recipe."]
+    one = "This was asked under one training recipe."
+    asked = [] if answer.recipes else ["Settings were tuned for each mix." if answer.tuned else one]
     audits = [said for mix in answer.mixes if not mix.budget_limited and (said := budget_words(answer, mix))]
     sure, then = judged(spec, answer, state)
     mind = " ".join([*caveats(answer), *audits, *asked])

@@ -167,7 +167,7 @@ def sentence(answer: Answer, mix: MixAnswer) -> str:
     both = (baseline, mix)
     if unmeasurable := [_verdict(answer, each) for each in both if _is(each, Verdict.NEAR_FLOOR)]:
         return f"{unmeasurable[0]}."
-    if all(_is(each, Verdict.ABOVE) for each in both):
+    if all(_is(each, Verdict.ABOVE) for each in both) and len({never(answer, (each,)) for each in both}) == 1:
         return f"{there} and {here} were {never(answer, both)} up to {_largest(answer, both)}."
     open_ones = [called(each) for each in both if not each.runs or _is(each, Verdict.UNDECIDED)]
     if open_ones:
@@ -298,7 +298,9 @@ def budget_words(answer: Answer, mix: MixAnswer) -> str:
     if mix.budget_limited is None:
         return ""
     if mix.budget_limited:
-        return f"{called(mix)} is limited by its budget: a smaller size {answer.words.learned} with twice the steps."
+        return (
+            f"{called(mix)} is limited by its budget: a size that failed {answer.words.learned} with twice the steps."
+        )
     return f"{called(mix)}: twice the steps did not help the largest size that failed."
 
 
