@@ -79,7 +79,7 @@ class Monitor:
         ]
         counts: dict[str, Counter[Status]] = {mix.name: Counter() for mix in spec.mixes}
         for entry in campaign.state.entries:
-            if not entry.request.phase and entry.request.steps_factor == 1:
+            if not entry.request.phase:
                 counts[entry.request.mix][entry.outcome.status] += 1
         here = [run.outcome for run in self._ended if not run.found_in]
         self._latest = Snapshot(

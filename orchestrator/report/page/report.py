@@ -128,8 +128,7 @@ def _verdicts(words: Words) -> dict[Verdict, str]:
         Verdict.FOUND: f"sizes below fail, sizes above {words.learn}, and the interval says how sharply that is known",
         Verdict.ABOVE: f"censored: nothing up to the largest size tested {learned} it, so it is above, if anywhere",
         Verdict.BELOW: f"censored: already the smallest size tested {learned} it",
-        Verdict.PLATEAU: f"{words.score} levels off under {PLATEAU:g}: more size did not help, so there is none at "
-        "this budget",
+        Verdict.PLATEAU: f"{words.score} stays under {PLATEAU:g} at the largest sizes: there is none at this budget",
         Verdict.FALLS: f"larger sizes fail again where smaller ones {learned} it, beyond chance: nothing is compared "
         "with it",
         Verdict.NEAR_FLOOR: f"the best constant answer is nearly as good as {so_good}: too near to tell",
