@@ -169,7 +169,7 @@ def _tried(
     errors, held = [], []
     for trace, truths in zip(traces, drawn, strict=True):
         for mix, truth in truths.items():
-            found = transition(points(problem, trace.results, mix), problem.sizes).relative
+            found = transition(points(trace.results, mix), problem.sizes).relative
             if found.value is not None:
                 errors.append(abs(math.log(found.value / truth.transition)))
             known = found.low is not None or found.high is not None

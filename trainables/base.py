@@ -230,13 +230,6 @@ class Family(ABC):
         assert run is not None, "an arm's last phase has steps"
         return run
 
-    def described(self, settings: Any) -> dict[str, Any]:
-        """Everything in the settings that changes the mathematics, as plain values: what run keys are made of.
-
-        Fields with the metadata ``ADDED_LATER`` (contract/settings.py) are left out at their default.
-        """
-        return described_fields(settings)
-
     def key(self, run: RunConfig) -> str:
         """The run's identity: a hash of the family, its version and everything that changes the mathematics."""
         described: dict[str, Any] = {
@@ -245,7 +238,7 @@ class Family(ABC):
             "mix": {task: round(share, 12) for task, share in zip(run.mix.tasks, run.mix.shares, strict=True)},
             "size": run.size,
             "seed": run.seed,
-            "settings": self.described(run.settings),
+            "settings": described_fields(run.settings),
         }
         if run.start is not None:
             described["start"] = {"donor": self.key(run.start.donor), "takes": sorted(run.start.takes)}

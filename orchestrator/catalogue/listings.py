@@ -60,8 +60,6 @@ def status_view(status: SweepStatus, *, runs: bool = False, width: int = WIDE) -
     parts += [Text(mix.words) for mix in status.mixes if mix.done]
     bad = {mix.mix: bad_runs(mix.diverged, mix.failed) for mix in status.mixes}
     parts += [Text(f"{mix}: {said}", style="yellow") for mix, said in bad.items() if said]
-    notes = dict.fromkeys(mix.note for mix in status.mixes if mix.left is None and mix.note)
-    parts += [Text(note, style="yellow") for note in notes]
     training = [run for run in status.runs if run.status in ("training", "interrupted")]
     parts += [Text(_training_line(run)) for run in training]
     parts.append(Text(numbers.cost(status.cost), style="dim"))

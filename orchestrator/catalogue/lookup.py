@@ -85,7 +85,7 @@ def in_training(
     found: dict[str, Unfinished] = {}
     for directory in sorted(files.stacks.iterdir()):
         try:
-            members, curves = read_members(directory), read_progress(directory)
+            members, curves = read_members(directory).requests, read_progress(directory)
             configs = [spec.config(request) for request in members if request.until is None]
         except (FileNotFoundError, NotADirectoryError):
             continue  # It ended while we looked, or is just being made.

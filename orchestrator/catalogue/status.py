@@ -35,7 +35,7 @@ class RunStatus:
 @dataclass(frozen=True)
 class MixStatus:
     """One mix. ``done`` counts the runs that its transition rests on; ``learned`` ones reached 80 % of the asymptote;
-    ``left`` is the most that may still come (None if the searcher was not asked); ``transition``, ``parameters`` and
+    ``left`` is the most that may still come (None once the sweep has ended); ``transition``, ``parameters`` and
     ``words`` are text; ``posterior`` is the probability of the transition at each size (above the one before it) and,
     last, beyond all; empty before any run."""
 
@@ -87,7 +87,7 @@ class SweepStatus:
 def status_of(stored: StoredSweep) -> SweepStatus:
     """The progress of a sweep."""
     spec, found = stored.spec, stored.answer
-    progress, unsearched = _progress(stored)
+    progress = _progress(stored)
     return SweepStatus(
         id=stored.id,
         question=spec.question,
@@ -100,8 +100,7 @@ def status_of(stored: StoredSweep) -> SweepStatus:
         target=spec.target,
         words=found.words,
         mixes=tuple(
-            _mix(stored, mix, row, progress.get(mix.mix), unsearched)
-            for mix, row in zip(found.mixes, targets(found), strict=True)
+            _mix(stored, mix, row, progress.get(mix.mix)) for mix, row in zip(found.mixes, targets(found), strict=True)
         ),
         runs=tuple(_runs(stored)),
         cost=cost_of(spec, stored.runs),
@@ -114,7 +113,7 @@ def unreadable_json(found: Unreadable) -> dict[str, Any]:
     return {"id": found.id, "state": "unreadable", "why": found.why}
 
 
-def _mix(stored: StoredSweep, mix: MixAnswer, row: Row, progress: MixProgress | None, unsearched: str) -> MixStatus:
+def _mix(stored: StoredSweep, mix: MixAnswer, row: Row, progress: MixProgress | None) -> MixStatus:
     density = mix.target.transition.density
     running = stored.state is State.RUNNING
     return MixStatus(
@@ -125,7 +124,7 @@ def _mix(stored: StoredSweep, mix: MixAnswer, row: Row, progress: MixProgress | 
         failed=row.failed,
         training=sum(run.config.label == mix.mix for run in stored.training) if running else 0,
         left=None if progress is None else progress.runs_left,
-        note=unsearched if progress is None else progress.note,
+        note="" if progress is None else progress.note,
         verdict=row.verdict.value,
         transition=row.size_words,
         parameters=row.count_words,
@@ -152,20 +151,17 @@ def _runs(stored: StoredSweep) -> list[RunStatus]:
     ]
 
 
-def _progress(stored: StoredSweep) -> tuple[dict[str, MixProgress], str]:
-    """The searcher's progress by mix, none for a finished sweep; and the reason if the searcher no longer exists."""
+def _progress(stored: StoredSweep) -> dict[str, MixProgress]:
+    """The searcher's progress by mix, none for a finished sweep."""
     if stored.state is State.FINISHED:
-        return {}, ""
+        return {}
     spec = stored.spec
     ended = [
         (Request(run.config.label, run.config.size, run.config.seed, run.config.steps_factor), run.outcome)
         for run in stored.runs
         if run.config.label in spec.mix_named  # The others are phases that they go on from.
     ]
-    try:
-        searcher = searcher_of(spec, ended)
-    except ValueError as error:
-        return {}, f"how many are left is not known: {error}"
+    searcher = searcher_of(spec, ended)
     for mix in stored.stopped:
         searcher.stop(mix)
-    return {each.mix: each for each in searcher.progress()}, ""
+    return {each.mix: each for each in searcher.progress()}

@@ -21,7 +21,7 @@ from orchestrator.cli.options import (
     with_options,
 )
 from orchestrator.errors import UserError
-from orchestrator.sweep.run_options import HOME, RunOptions, SizedOptions
+from orchestrator.sweep.run_options import RunOptions, SizedOptions
 
 if TYPE_CHECKING:
     from orchestrator.cost import Plan
@@ -54,7 +54,7 @@ def run_command(space: SpaceName, options: RunOptions, debug: Debug = False) -> 
     if options.several:
         _run_variants(specs, options, hardware, console)
         return
-    _brief(specs[0], hardware, options.home, console)
+    _brief(specs[0], hardware, console)
     from orchestrator.sweep.run import run_sweep
 
     found = run_sweep(specs[0], options, console)
@@ -114,7 +114,7 @@ def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Har
                 say(f"{spec.variant}: answered by {newest.id}")
                 ended.append(newest.id)
                 continue
-            _brief(spec, hardware, options.home, console)
+            _brief(spec, hardware, console)
             run_sweep(spec, replace(shared, resume=None if newest is None else newest.id), console)
     stored = [open_sweep(each, options.home) for each in ended]
     print_comparison(stored, stored[-1].sweep.directory / "variants.png")
@@ -136,7 +136,7 @@ def show_command(space: SpaceName, options: SizedOptions, debug: Debug = False) 
 
 
 @with_options(SizedOptions)
-def plan_command(space: SpaceName, options: SizedOptions, home: HomeOption = HOME, debug: Debug = False) -> None:
+def plan_command(space: SpaceName, options: SizedOptions, debug: Debug = False) -> None:
     """Print what a sweep would cost, without starting it.
 
     Example:
@@ -147,10 +147,10 @@ def plan_command(space: SpaceName, options: SizedOptions, home: HomeOption = HOM
 
     hardware, console = hardware_at(None), Console()
     for spec in load_variants(space, options, hardware):
-        print_plan(spec, _brief(spec, hardware, home, console), console)
+        print_plan(spec, _brief(spec, hardware, console), console)
 
 
-def _brief(spec: SweepSpec, hardware: Hardware, home: Path, console: Console) -> Plan:
+def _brief(spec: SweepSpec, hardware: Hardware, console: Console) -> Plan:
     """Print what is about to be done; returns the plan that was shown."""
     from orchestrator.cost import make_plan
     from orchestrator.stacks import settled

@@ -27,8 +27,7 @@ from orchestrator.home.checkpoints import (
     PROGRESS,
     Checkpoints,
     note_progress,
-    read_ended,
-    read_halvings,
+    read_members,
     read_progress,
 )
 from orchestrator.home.files import SweepFiles, scratch
@@ -227,11 +226,12 @@ class StackWorker:
         left = self._checkpoints.newest(self._job.stack_id)
         if left is None or not self._checkpoints.is_whole(self._job.stack_id, self._said.append):
             return None
-        if gone := read_ended(left).intersection(self._open):
+        members = read_members(left)
+        if gone := members.ended.intersection(self._open):
             lacks = f"it holds no state of {', '.join(self._keys[place] for place in sorted(gone))}"
             self._checkpoints.drop_damaged(self._job.stack_id, lacks, self._said.append)
             return None
-        self._halvings = read_halvings(left)
+        self._halvings = members.halvings
         return left / CHECKPOINT if (left / CHECKPOINT).is_dir() else None
 
     def _restored(self, left: Path) -> Learner | None:

@@ -7,9 +7,8 @@ import os
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from orchestrator.home.files import SweepFiles, flaw_of, seal, whole_directory, write_whole
 from orchestrator.search.base import Request
@@ -119,19 +118,20 @@ class Underway:
         shutil.rmtree(self._files.stack(stack_id), ignore_errors=True)
 
 
-def read_members(directory: Path) -> Sequence[Request]:
-    """The requests of a stack that left a checkpoint."""
-    return [Request.from_json(request) for request in _read_stack(directory)["requests"]]
+@dataclass(frozen=True)
+class Members:
+    """A stack's ``requests``, times that a larger stack was halved to make it, and the places of the requests whose
+    runs had ``ended`` at a checkpoint: it cannot continue them."""
+
+    requests: tuple[Request, ...]
+    halvings: int
+    ended: frozenset[int]
 
 
-def read_halvings(directory: Path) -> int:
-    """Times that a larger stack was halved to make this one; 0 for a stack that has not begun."""
-    return int(_read_stack(directory)["halvings"]) if (directory / MEMBERS).is_file() else 0
-
-
-def read_ended(directory: Path) -> frozenset[int]:
-    """The places of the stack's requests whose runs had ended at this checkpoint: it cannot continue them."""
-    return frozenset(_read_stack(directory)["ended"])
+def read_members(directory: Path) -> Members:
+    """The members noted in a stack's directory."""
+    said = json.loads((directory / MEMBERS).read_text(encoding="utf-8"))
+    return Members(tuple(map(Request.from_json, said["requests"])), int(said["halvings"]), frozenset(said["ended"]))
 
 
 def write_members(directory: Path, requests: Sequence[Request], halvings: int = 0, ended: Collection[int] = ()) -> None:
@@ -165,8 +165,3 @@ def read_progress(directory: Path) -> dict[str, tuple[Evaluation, ...]]:
             key = data.pop("key")
             curves.setdefault(key, {})[data["step"]] = Evaluation(**data)
     return {key: tuple(curve[step] for step in sorted(curve)) for key, curve in curves.items()}
-
-
-def _read_stack(directory: Path) -> dict[str, Any]:
-    said: dict[str, Any] = json.loads((directory / MEMBERS).read_text(encoding="utf-8"))
-    return said

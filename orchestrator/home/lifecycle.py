@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from orchestrator.errors import UserError, unknown
+from orchestrator.errors import UserError
 from orchestrator.home.bucket_home import home_words
 from orchestrator.home.checkpoints import CHECKPOINT, Checkpoints, read_members
 from orchestrator.home.driver_lock import check_free as check_free
@@ -57,12 +57,7 @@ def _new_directory(home: Home, name: str) -> tuple[SweepFiles, datetime]:
 
 
 def load(home: Home, sweep_id: str) -> Sweep:
-    """A sweep by its id. Raises :class:`UserError` for an unknown id, :class:`UnreadableError` if it cannot be read."""
-    ids = home.sweep_ids()
-    if sweep_id not in ids:
-        if not ids:
-            raise UserError(f"there is no sweep {sweep_id!r}: {home_words(home.root)} holds none yet")
-        raise unknown("sweep", sweep_id, ids, where=home_words(home.root))
+    """A sweep by its id. Raises :class:`UnreadableError` if it cannot be read."""
     found = sweep_in(home, sweep_id)
     if isinstance(found, Unreadable):
         raise UnreadableError(found)
@@ -185,7 +180,7 @@ def interrupted_stacks(files: SweepFiles, say: Callable[[str], object] = warning
     checkpoints = Checkpoints(files.checkpoints)
     whole = [stack_id for stack_id in checkpoints.stacks() if checkpoints.is_whole(stack_id, say)]
     left = [path for path in map(checkpoints.newest, whole) if path is not None and (path / CHECKPOINT).is_dir()]
-    return [list(read_members(path)) for path in left]
+    return [list(read_members(path).requests) for path in left]
 
 
 def record_of(sweep: Sweep, files: SweepFiles, entry: Ended) -> RunRecord:

@@ -46,9 +46,9 @@ def read_origin(directory: Path) -> Origin | None:
         return None
 
 
-def write_origin(directory: Path, sweep_id: str, ended: datetime | None = None) -> None:
-    """Note that a run was trained for this sweep and ended then, or now."""
-    origin = Origin(sweep_id, (ended or datetime.now(UTC)).isoformat(timespec="seconds"))
+def write_origin(directory: Path, sweep_id: str) -> None:
+    """Note that a run was trained for this sweep and ended now."""
+    origin = Origin(sweep_id, datetime.now(UTC).isoformat(timespec="seconds"))
     (directory / ORIGIN).write_text(json.dumps(asdict(origin)), encoding="utf-8")
 
 

@@ -86,9 +86,9 @@ class Row:
         }
 
 
-def rows(answer: Answer, label: str = "") -> tuple[Row, ...]:
+def rows(answer: Answer) -> tuple[Row, ...]:
     """Every task of every mix, the target of each mix first."""
-    return tuple(_row(answer, mix, task, label) for mix in answer.mixes for task in mix.tasks)
+    return tuple(_row(answer, mix, task, "") for mix in answer.mixes for task in mix.tasks)
 
 
 def targets(answer: Answer, label: str = "") -> tuple[Row, ...]:

@@ -88,7 +88,7 @@ def missing_runs(
     return free_runs(problem, results, taken, mix, size)[: count - have] if have < count else []
 
 
-def points(problem: Problem, results: Results, mix: str) -> list[Point]:
+def points(results: Results, mix: str) -> list[Point]:
     """The runs of one mix that are evidence, sorted. Runs with more steps than the others are left out."""
     return points_of(item for item in results.items() if item[0].mix == mix)
 

@@ -4,7 +4,6 @@ machine that may have a GPU."""
 from __future__ import annotations
 
 import os
-import platform
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +27,7 @@ class Machine:
 @dataclass(frozen=True)
 class Hardware:
     """Cores that this process may use, memory in GB (0: unknown) and GPUs that torch can compute on, with the name of
-    the first one and its memory (``gpu_memory_gb``, 0: unknown). ``cpu_name`` is the processor's name as the system
-    gives it.
+    the first one and its memory (``gpu_memory_gb``, 0: unknown).
 
     Of a cluster ``machines`` are its nodes, and ``grows`` says whether it adds some where they are missed: nobody
     knows then what there will be.
@@ -39,7 +37,6 @@ class Hardware:
     memory_gb: float
     gpus: int = 0
     gpu_name: str = ""
-    cpu_name: str = ""
     gpu_memory_gb: float = 0.0
     machines: tuple[Machine, ...] = ()
     grows: bool = False
@@ -77,20 +74,13 @@ def detect() -> Hardware:
     """The hardware of this machine."""
     gpus, name, gpu_memory_gb = _gpus()
     memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    return Hardware(_cpus(), memory_gb, gpus, name, _cpu_name(), gpu_memory_gb)
+    return Hardware(_cpus(), memory_gb, gpus, name, gpu_memory_gb)
 
 
 def _cpus() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _cpu_name() -> str:
-    listed = Path("/proc/cpuinfo")
-    lines = listed.read_text(encoding="utf-8").splitlines() if listed.is_file() else []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, platform.processor() or platform.machine())
 
 
 def _gpus() -> tuple[int, str, float]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.space.mistakes import InvalidDataError, Mistake, parse
 from orchestrator.space.overlays import merge
 from trainables.base import Family
+from trainables.contract.settings import described_fields
 
 if TYPE_CHECKING:
     from orchestrator.space.spec import SweepSpec
@@ -89,7 +90,7 @@ def resolve(recipes: Mapping[str, Any], family: Family, sizes: tuple[int, ...]) 
             continue
         mistakes += _changed(name, family, type(family)(settings), sizes)
         # Equal run keys, not equal words: a default written out is the same recipe.
-        same = [other for other, theirs in resolved.items() if family.described(theirs) == family.described(settings)]
+        same = [other for other, theirs in resolved.items() if described_fields(theirs) == described_fields(settings)]
         if same:
             mistakes.append(Mistake((name,), f"has the same settings as recipe {same[0]!r}"))
         resolved[name] = settings

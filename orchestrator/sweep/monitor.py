@@ -138,7 +138,7 @@ class Monitor:
         """Posterior of a mix's transition, and its verdict in the words of the answer; None before a run has ended.
         Computed on demand, at most once after each run that ended."""
         spec, searcher = self._campaign.sweep.spec, self._searcher
-        ended = points(searcher.problem, searcher.results, mix)
+        ended = points(searcher.results, mix)
         if not ended:
             return None
         if mix not in self._judged or self._judged[mix][0] != len(ended):

@@ -37,7 +37,7 @@ def _transitions(searcher: Searcher) -> dict[str, float]:
     """Each mix's transition, or the end of the sizes that it lies beyond; the middle size if nothing is known."""
     problem, found = searcher.problem, {}
     for mix in problem.mixes:
-        known = transition(points(problem, searcher.results, mix), problem.sizes).relative
+        known = transition(points(searcher.results, mix), problem.sizes).relative
         if known.low is not None:
             beyond = known.high or math.inf
         else:

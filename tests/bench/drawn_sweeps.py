@@ -126,7 +126,7 @@ def draw(cell: Cell, method: str, overrides: tuple[str, ...], key: int) -> Drawn
         return SHAPES[cell.shape](world(request), request.size, noise)
 
     trace = simulate(searcher, shaped, WORKERS)
-    found = {mix: transition(points(problem, trace.results, mix), problem.sizes) for mix in problem.mixes}
+    found = {mix: transition(points(trace.results, mix), problem.sizes) for mix in problem.mixes}
     family, (baseline, mix) = spec.make_family(), problem.mixes
     doubt = synergy(found[baseline], found[mix], lambda size: family.parameters(size).total).doubt
     intervals = {mix: (each.relative.low, each.relative.high) for mix, each in found.items()}

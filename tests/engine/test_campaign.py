@@ -245,7 +245,7 @@ def test_a_stack_shows_its_evaluations_until_its_runs_have_ended(files: Path) ->
     stack = campaign.next_stack()
     assert stack is not None
     shown = Home(files.parents[2]).sweep("logistic-1").stack(stack.id)
-    assert read_members(shown) == [ticket.request for ticket in stack.tickets]
+    assert list(read_members(shown).requests) == [ticket.request for ticket in stack.tickets]
     curve = tuple(Evaluation(step, 1 / step, {"add": step / 10}) for step in (1, 2, 3))
     key = stack.tickets[0].key
     for evaluation in curve:

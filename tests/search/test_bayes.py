@@ -32,7 +32,7 @@ def belief(runs: list[tuple[int, float]]) -> Belief:
 def test_finds_a_step_cheaply_and_narrowly(at: int) -> None:
     searcher = Bayes(ONE, worth=0.02)
     results = drive(searcher, step(at))
-    found = transition(points(ONE, results, "add"), FINE)
+    found = transition(points(results, "add"), FINE)
     assert found.verdict is Verdict.FOUND
     estimate = found.relative
     assert estimate.value is not None
@@ -51,7 +51,7 @@ def test_declares_what_never_learns_after_two_runs_at_the_largest_size() -> None
     assert len(results) <= 8
     (progress,) = searcher.progress()
     assert "above 256" in progress.note
-    assert transition(points(ONE, results, "add"), FINE).verdict is Verdict.ABOVE
+    assert transition(points(results, "add"), FINE).verdict is Verdict.ABOVE
     tried = sorted({request.size for request in results})
     assert all(high <= STRETCH * low for low, high in pairwise(tried))
 
@@ -67,7 +67,7 @@ def test_the_way_to_the_largest_size_is_taken_in_steps() -> None:
 @pytest.mark.parametrize("at", [12, 40, 120])
 def test_no_interval_is_left_open_to_save_a_run(at: int) -> None:
     results = drive(Bayes(ONE, worth=10.0), step(at))
-    assert transition(points(ONE, results, "add"), FINE).verdict is Verdict.FOUND
+    assert transition(points(results, "add"), FINE).verdict is Verdict.FOUND
     assert len(results) <= 13
 
 
@@ -109,7 +109,7 @@ def test_declares_what_every_size_learns() -> None:
     searcher = Bayes(ONE)
     results = drive(searcher, flat(0.97))
     assert sum(request.size == FINE[0] for request in results) >= 2
-    assert transition(points(ONE, results, "add"), FINE).verdict is Verdict.BELOW
+    assert transition(points(results, "add"), FINE).verdict is Verdict.BELOW
 
 
 def test_flags_a_task_that_is_lost_again_at_larger_sizes() -> None:
@@ -139,7 +139,7 @@ def test_a_plateau_is_told_from_lucky_seeds() -> None:
         searcher.tell(Request("add", size, 0), world(Request("add", size, 0)))
     results = drive(searcher, world)
     assert sum(request.size == 24 for request in results) >= 2
-    found = transition(points(ONE, results, "add"), FINE)
+    found = transition(points(results, "add"), FINE)
     assert found.verdict in (Verdict.PLATEAU, Verdict.ABOVE)
     assert found.relative == Estimate(None, 256.0, None)
 
@@ -170,7 +170,7 @@ def test_what_levels_off_low_is_seen_to_before_it_passes_for_learned(level: floa
     results = drive(searcher, lambda run: Observation(level if run.size >= 30 else 0.2, 0.2, 1.0))
     assert sum(run.size == FINE[-1] for run in results) == CONFIRMATIONS
     assert "levels off" in searcher.progress()[0].note
-    assert transition(points(ONE, results, "add"), FINE).verdict is Verdict.PLATEAU
+    assert transition(points(results, "add"), FINE).verdict is Verdict.PLATEAU
 
 
 def test_the_climb_ends_where_a_larger_size_is_learned_well() -> None:

@@ -35,7 +35,7 @@ def sweep(method: str, kind: TruthKind, count: int) -> tuple[float, float]:
         while not searcher.done:
             for request in searcher.ask(4):
                 searcher.tell(request, truth.run(request.size, request.seed, 1.0))
-        found = transition(points(PROBLEM, searcher.results, "mix"), SIZES)
+        found = transition(points(searcher.results, "mix"), SIZES)
         size = truth.transition
         assert size is not None
         estimate = found.relative

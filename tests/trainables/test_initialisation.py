@@ -15,6 +15,7 @@ from orchestrator.space.spaces import load_space
 from tests.trainables.stacks import SETTINGS, config, make_learner
 from tests.trainables.trainers import VOCABULARY
 from trainables.base import Arm, RunConfig, SettingsError
+from trainables.contract.settings import described_fields
 from trainables.tasks.listops import ListOps
 from trainables.transformer.architecture import ModelSettings, layout
 from trainables.transformer.initialisation import InitSettings, scale_warning
@@ -117,9 +118,9 @@ def test_settings_added_later_change_keys_and_stacks_only_where_they_change_some
     assert families[other].key(runs[other]) != families[default].key(runs[default])
     assert families[other].shape(runs[other]) != families[default].shape(runs[default])
     part, name = setting.split(".")
-    described = families[other].described(runs[other].settings)
+    described = described_fields(runs[other].settings)
     assert str(described[part][name]).lower() == other
-    assert name not in families[default].described(runs[default].settings)[part]
+    assert name not in described_fields(runs[default].settings)[part]
 
 
 def test_another_kind_leaves_the_old_ones_numbers_behind() -> None:

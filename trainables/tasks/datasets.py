@@ -10,7 +10,8 @@ import json
 import os
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,7 @@ class Dataset:
     tokens, ascending. ``validation`` and ``test`` hold, for every task of the mix, expressions of that task alone;
     ``mixed`` holds test expressions drawn from the mix, None for a mix of one. ``nodes`` counts the operation nodes
     of each task in the training text, ``cases`` the different held-out tuples (multisets where order does not count)
-    that the test expressions of each task rest on. ``digest`` is a hash of all arrays, for the record.
+    that the test expressions of each task rest on.
     """
 
     tokens: NDArray[np.unsignedinteger]
@@ -64,7 +65,15 @@ class Dataset:
     mixed: Examples | None
     nodes: Mapping[str, int]
     cases: Mapping[str, int] = field(default_factory=dict)
-    digest: str = ""
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of every array, for the record: equal for equal data, wherever and whenever they were made."""
+        content = hashlib.sha256()
+        for name, array in sorted(_arrays(self).items()):
+            content.update(f"{name} {array.dtype} {array.shape}".encode())
+            content.update(np.ascontiguousarray(array).tobytes())
+        return content.hexdigest()[:32]
 
 
 LAYOUT_VERSION = 4
@@ -85,15 +94,6 @@ def load_dataset(task: ExpressionTask, mix: Mix, seed: int, cache: Path) -> Data
         cache.mkdir(parents=True, exist_ok=True)
         _write(dataset, path)
     return _read(path, mix)
-
-
-def digest(dataset: Dataset) -> str:
-    """A hash of every array: equal for equal data, wherever and whenever they were made."""
-    content = hashlib.sha256()
-    for name, array in sorted(_arrays(dataset).items()):
-        content.update(f"{name} {array.dtype} {array.shape}".encode())
-        content.update(np.ascontiguousarray(array).tobytes())
-    return content.hexdigest()[:32]
 
 
 def _name(task: ExpressionTask, mix: Mix, seed: int) -> str:
@@ -147,7 +147,7 @@ def _read(path: Path, mix: Mix) -> Dataset:
     def examples(name: str) -> Examples:
         return Examples(**{field.name: arrays[f"{name}-{field.name}"] for field in fields(Examples)})
 
-    dataset = Dataset(
+    return Dataset(
         tokens=arrays["tokens"],
         answer=arrays["answer"],
         starts=arrays["starts"],
@@ -157,4 +157,3 @@ def _read(path: Path, mix: Mix) -> Dataset:
         nodes=dict(zip(mix.tasks, arrays["nodes"].tolist(), strict=True)),
         cases=dict(zip(mix.tasks, arrays[CASES].tolist(), strict=True)),
     )
-    return replace(dataset, digest=digest(dataset))

@@ -10,7 +10,7 @@ text, T the most reduction steps of an expression.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from trainables.base import Mix, SettingsError
 from trainables.tasks import stream
-from trainables.tasks.datasets import Dataset, Examples, digest
+from trainables.tasks.datasets import Dataset, Examples
 from trainables.tasks.held_out_tuples import RAREST_HELD_OUT, HeldOut, Part
 from trainables.tasks.trees import Draw, Trees, count_operations, evaluate, flat, grow, part_of, select
 from trainables.tasks.vocabulary import ExpressionVocabulary, Tokens
@@ -204,7 +204,7 @@ def make_dataset(settings: ExpressionTask, mix: Mix, seed: int) -> Dataset:
         mixed = _examples(drawn, expressions.vocabulary)
     alone = {task: Expressions(settings, Mix.of({task: 1.0}), seed) for task in mix.tasks}
     test = {task: _held_out(alone[task], Part.TEST, seed) for task in mix.tasks}
-    dataset = Dataset(
+    return Dataset(
         tokens=texts.tokens,
         answer=place >= np.repeat(texts.prompt_lengths, texts.lengths),
         starts=starts,
@@ -214,7 +214,6 @@ def make_dataset(settings: ExpressionTask, mix: Mix, seed: int) -> Dataset:
         nodes=nodes,
         cases={task: _cases(alone[task], test[task]) for task in mix.tasks},
     )
-    return replace(dataset, digest=digest(dataset))
 
 
 def _held_out(expressions: Expressions, part: Part, seed: int) -> Examples:

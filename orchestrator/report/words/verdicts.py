@@ -13,7 +13,6 @@ from orchestrator.search.base import BY_HAND
 from orchestrator.transition.types import CONFIDENCE, Doubt, Estimate, SizeShare, Synergy, Transition, Verdict
 from trainables.contract.runs import Words
 
-COMMON = Words()
 NO_SIZE = (Verdict.PLATEAU, Verdict.NEAR_FLOOR)
 """Verdicts that name no size, and so no count of parameters."""
 SAME = 1e-4
@@ -92,22 +91,18 @@ def count_words(answer: Answer, task: TaskAnswer) -> str:
 
 
 def verdict_line(answer: Answer, mix: MixAnswer) -> str:
-    """A mix's verdict on the target with the seeds that learned."""
-    found = mix.target.transition
-    said = line(mix.mix, answer.size_axis, size_words(answer, found), found, answer.words)
-    return f"{said}; {BY_HAND}" if mix.stopped else said
+    """A mix's verdict on the target with the seeds that learned: ``add: n_embed 34.4 [29.5, 44]; learned by 0/1 at 32,
+    4/4 at 36; half of all seeds learn at 34 [28.9, 41.5]``."""
+    found, where = mix.target.transition, size_words(answer, mix.target.transition)
+    if found.verdict in (Verdict.FOUND, Verdict.ABOVE, Verdict.BELOW, Verdict.FALLS):
+        where = f"{answer.size_axis} {where}"
+    by_hand = [BY_HAND] if mix.stopped else []
+    return "; ".join([f"{mix.mix}: {where}", *_seeds(found, answer.words), *by_hand])
 
 
 def verdict_lines(answer: Answer) -> tuple[str, ...]:
     """The verdicts of all mixes with runs at some size."""
     return tuple(verdict_line(answer, mix) for mix in answer.mixes if mix.target.transition.shares)
-
-
-def line(name: str, size_axis: str, where: str, found: Transition, words: Words = COMMON) -> str:
-    """``add: n_embed 34.4 [29.5, 44]; learned by 0/1 at 32, 4/4 at 36; half of all seeds learn at 34 [28.9, 41.5]``."""
-    if found.verdict in (Verdict.FOUND, Verdict.ABOVE, Verdict.BELOW, Verdict.FALLS):
-        where = f"{size_axis} {where}"
-    return "; ".join([f"{name}: {where}", *_seeds(found, words)])
 
 
 def _seeds(found: Transition, words: Words) -> list[str]:

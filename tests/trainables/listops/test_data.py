@@ -16,7 +16,6 @@ import trainables.tasks.texts as data
 from tests.trainables.listops import naive
 from tests.trainables.spelling import spelt
 from trainables.base import Arm, Mix, SettingsError
-from trainables.tasks import datasets
 from trainables.tasks.datasets import Dataset, Examples, load_dataset
 from trainables.tasks.held_out_tuples import HeldOut, Part
 from trainables.tasks.listops import TaskSettings, Vocabulary
@@ -33,13 +32,6 @@ def equal(left: Examples, right: Examples) -> bool:
 
 def lines(examples: Examples, vocabulary: Vocabulary) -> list[str]:
     return [spelt(vocabulary, row[:length]) for row, length in zip(examples.tokens, examples.lengths, strict=True)]
-
-
-def digest(dataset: Dataset) -> str:
-    """Computed again from the arrays, which may have been read from files."""
-    again = datasets.digest(dataset)
-    assert dataset.digest == again
-    return again
 
 
 # Of ordered data, before multisets were counted (numpy 2's streams): to change them is to change every run key.
@@ -166,14 +158,14 @@ def test_floor_is_that_of_the_set_itself() -> None:
 def test_made_once_then_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = tmp_path / "not" / "yet"
     first = load_dataset(SMALL, PAIR, 0, cache)
-    assert digest(first) == digest(make_dataset(SMALL, PAIR, 0))
+    assert first.digest == make_dataset(SMALL, PAIR, 0).digest
 
     def made_again(*_: object) -> Dataset:
         raise AssertionError("the dataset was made a second time")
 
     monkeypatch.setattr(TaskSettings, "make_dataset", made_again)
     again = load_dataset(SMALL, Mix.parse("prod+add"), 0, cache)
-    assert digest(first) == digest(again)
+    assert first.digest == again.digest
     assert first.nodes == again.nodes
     assert [path.name[:8] for path in cache.iterdir()] == ["listops-"]
     for settings, mix, seed in ((SMALL, PAIR, 1), (SMALL, Mix.parse("add"), 0), (FLAT, PAIR, 0)):
@@ -184,11 +176,11 @@ def test_made_once_then_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 MAKE = """
 import sys
 from pathlib import Path
-from tests.trainables.listops.test_data import PAIR, SMALL, digest
+from tests.trainables.listops.test_data import PAIR, SMALL
 from trainables.tasks.datasets import load_dataset
 print("ready", flush=True)
 sys.stdin.readline()
-print(digest(load_dataset(SMALL, PAIR, 0, Path(sys.argv[1]))))
+print(load_dataset(SMALL, PAIR, 0, Path(sys.argv[1])).digest)
 """
 
 
@@ -212,7 +204,7 @@ def test_processes_that_race_agree_with_each_other_and_with_this_one(tmp_path: P
         process.stdin.flush()
     results = [process.communicate(timeout=60)[0].strip() for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0]
-    assert results == [digest(make_dataset(SMALL, PAIR, 0))] * 3
+    assert results == [make_dataset(SMALL, PAIR, 0).digest] * 3
     assert len(list(tmp_path.iterdir())) == 1, "nothing is left beside the dataset"
 
 
