@@ -90,7 +90,10 @@ class StackWorker:
         """Train to the next evaluation and report it."""
         too_large, machine_error, broken = False, "", ""
         try:
-            report = self._trained()
+            self._prepare()
+            assert self._learner is not None
+            begun = time.perf_counter()
+            report = self._reported(self._validator.check(self._learner.advance()), begun)
         except BrokenFamilyError as error:
             broken = str(error)
         except Exception as error:
@@ -119,12 +122,6 @@ class StackWorker:
         elif self._open and not self._failed:
             self._save()
 
-    def _trained(self) -> StackReport:
-        """The report of the next evaluation."""
-        learner = self._prepared()
-        begun = time.perf_counter()
-        return self._reported(self._validator.check(learner.advance()), begun)
-
     @cached_property
     def _scratch(self) -> Path:
         return scratch(self._spec.resources.scratch)
@@ -138,14 +135,13 @@ class StackWorker:
             return f"a run at {where} needs more memory than there is, alone: give it more"
         return ""
 
-    def _prepared(self) -> Learner:
-        """The learner of the runs that have not ended. A checkpoint is written if one is due."""
+    def _prepare(self) -> None:
+        """Have a learner of the runs that have not ended. A checkpoint is written if one is due."""
         if self._shrinks or time.monotonic() - self._saved_at >= self._spec.resources.checkpoint_every_s:
             self._save()
         if self._shrinks:
             self._learner, self._shrinks = None, False
         self._learner = self._learner or self._begin()
-        return self._learner
 
     def _reported(self, checked: Sequence[Report], begun: float) -> StackReport:
         """A learner's reports since a time, for the driver. Runs that ended are not wanted any more."""
@@ -167,8 +163,9 @@ class StackWorker:
     def _run_report(self, place: int, report: Report) -> RunReport:
         """A run's report for the driver. A run that is not wanted to its end leaves its outcome alone."""
         outcome, files = self._outcome(place, report), dict[str, bytes]()
-        if outcome is not None and self._halvings:
-            outcome = replace(outcome, measures={**outcome.measures, "stack_halvings": float(self._halvings)})
+        if outcome is not None:
+            halvings = {"stack_halvings": float(self._halvings)} if self._halvings else {}
+            outcome = replace(outcome, measures={"seconds": self._seconds[place], **outcome.measures, **halvings})
         if outcome is not None and self._configs[place].until is None:
             if report.arrays:
                 files[ARRAYS] = packed_arrays(report.arrays)
@@ -199,7 +196,7 @@ class StackWorker:
             return report.outcome
         curve = self._curves[place]
         so_far = tuple(curve[step] for step in sorted(curve))
-        return Outcome(Status.FINISHED, end.step, {}, {}, so_far, {"seconds": self._seconds[place]})
+        return Outcome(Status.FINISHED, end.step, {}, {}, so_far)
 
     def _begin(self) -> Learner:
         """A learner of the runs that have not ended, at its checkpoint or at step 0. Raises ``MemoryError`` if it
