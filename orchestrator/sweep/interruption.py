@@ -47,7 +47,7 @@ def stop_on_interrupt(stop: Callable[[], None], limit: TimeLimit) -> Iterator[No
         if stopping:
             os._exit(INTERRUPTED)
         stopping = True
-        timer.cancel()  # The end of the time is no second signal.
+        limit.stopping = True
         stop()
 
     timer = limit.timer()

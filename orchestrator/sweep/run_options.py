@@ -47,6 +47,8 @@ class TimeLimit:
         self._seconds = seconds
         self._end = None if seconds is None else time.monotonic() + seconds - supervisor.age_s()
         self.reached = False
+        self.stopping = False
+        """True once the sweep is stopping anyway: the end of its time is no second signal."""
 
     @property
     def said(self) -> str:
@@ -60,6 +62,8 @@ class TimeLimit:
         without a limit, never."""
 
         def over() -> None:
+            if self.stopping:
+                return
             self.reached = True
             os.kill(os.getpid(), signal.SIGTERM)
 
