@@ -139,6 +139,7 @@ def test_a_family_that_raises_is_retried_alone_and_named(tmp_path: Path) -> None
         "            raise RuntimeError('seed 1 is cursed')\n"
         "        return super().advance()\n"
         "class Brittle(LogisticFamily):\n"
+        "    name = 'brittle'\n"
         "    def learner(self, runs, *, device, cache):\n"
         "        return Learner(runs)\n"
     )

@@ -163,9 +163,8 @@ class StackWorker:
     def _run_report(self, place: int, report: Report) -> RunReport:
         """A run's report for the driver. A run that is not wanted to its end leaves its outcome alone."""
         outcome, files = self._outcome(place, report), dict[str, bytes]()
-        if outcome is not None:
-            halvings = {"stack_halvings": float(self._halvings)} if self._halvings else {}
-            outcome = replace(outcome, measures={"seconds": self._seconds[place], **outcome.measures, **halvings})
+        if outcome is not None and self._halvings:
+            outcome = replace(outcome, measures={**outcome.measures, "stack_halvings": float(self._halvings)})
         if outcome is not None and self._configs[place].until is None:
             if report.arrays:
                 files[ARRAYS] = packed_arrays(report.arrays)
@@ -196,7 +195,7 @@ class StackWorker:
             return report.outcome
         curve = self._curves[place]
         so_far = tuple(curve[step] for step in sorted(curve))
-        return Outcome(Status.FINISHED, end.step, {}, {}, so_far)
+        return Outcome(Status.FINISHED, end.step, {}, {}, so_far, {"seconds": self._seconds[place]})
 
     def _begin(self) -> Learner:
         """A learner of the runs that have not ended, at its checkpoint or at step 0. Raises ``MemoryError`` if it

@@ -133,7 +133,7 @@ class Outcome:
 
     ``accuracy`` maps each task of the mix to its score on the test part of the held-out data, in [0, 1]; for a
     diverged run it equals ``floor``, the score of the best constant answer on the same test set. ``measures`` are
-    further numbers worth recording (``seconds`` of training, without which its worker gives what it measured;
+    further numbers worth recording (``seconds`` of training, by which a search and its estimates weigh sizes;
     ``test_examples_add``, ``test_cases_add``, ...). ``error`` is the traceback of a failed run, whose ``accuracy`` is
     empty. ``data`` is a hash (at most 36 characters) of the content of everything the run was trained and scored on,
     ``""`` where its family has none.
