@@ -74,8 +74,7 @@ class Unreadable:
     why: str
 
     def __str__(self) -> str:
-        todo = "" if "cannot be imported" in self.why else " Restore it from a copy, or remove the sweep with `rm`."
-        return f"{self.id} cannot be read: {self.why}.{todo}"
+        return f"{self.id} cannot be read: {self.why}. Mend that, or restore it from a copy; `rm` removes it for good."
 
 
 class UnreadableError(SweepError):

@@ -27,7 +27,7 @@ NO_FEWER = 1.3
 
 
 class Expectation(BaseModel):
-    """One statement.
+    """What a space is expected to show: ``expects`` is a list of such statements.
 
     ``claim`` says it in words, ``source`` where it is from. ``finds`` is what a sweep must find for it to hold: that a
     mix needs ``fewer`` parameters than the baseline, or ``no fewer``; that it has a ``transition`` at or below the

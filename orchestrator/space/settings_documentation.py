@@ -51,7 +51,7 @@ FILE_KEYS = {
     "like": "A search space, by name or path, whose keys hold where this file does not say otherwise.",
     "profiles": "Scales of the same question, from the largest to the smallest: names, with the keys they change.",
     "variants": "Sweeps of the same question on several tasks, models or budgets: names, with the keys they change.",
-    "expects": " ".join((Expectation.__doc__ or "").replace("One statement.", "Statements, a list.").split()),
+    "expects": " ".join((Expectation.__doc__ or "").split()),
 }
 """What a file may hold besides a specification's fields."""
 

@@ -6,7 +6,8 @@ import errno
 import os
 import resource
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from orchestrator.engine import retries
+from orchestrator.engine.ray.trial import StackTrial
 from orchestrator.engine.worker import StackWorker
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home import lifecycle
@@ -228,3 +230,24 @@ def test_a_full_disk_is_known_in_every_dress(small_disk: Path) -> None:
 def test_what_the_user_can_mend_is_no_trouble_of_the_machine(number: int) -> None:
     assert trouble_in(OSError(number, os.strerror(number))) is None
     assert trouble_in(ValueError("No space left on device (os error 28)")) is None
+
+
+def test_a_full_disk_as_a_trial_is_wound_up_is_left_to_the_next_stack(small_disk: Path) -> None:
+    """What a family's own bug raises there is not."""
+
+    class Closing:
+        def __init__(self, close: Callable[[], None]) -> None:
+            self.close = close
+
+    def save() -> None:
+        save_file({"weights": np.zeros(1 << 20)}, small_disk / "weights")
+
+    def divide() -> None:
+        raise ZeroDivisionError
+
+    fill(small_disk / "ballast")
+    trial = StackTrial.__new__(StackTrial)
+    for close, raises in ((save, nullcontext()), (divide, pytest.raises(ZeroDivisionError))):
+        trial._worker = Closing(close)  # type: ignore[assignment]
+        with raises:
+            trial.cleanup()
