@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from orchestrator.errors import SettingError
 from orchestrator.search.audit import CONFIRMATIONS, audits, climb, longer_run, unseen
@@ -91,6 +92,11 @@ class BayesSettings(SearchSettings):
             if given is not None and not least <= given <= most:
                 rule = f"be at least {least:g}" if most == math.inf else f"lie between {least:g} and {most:g}"
                 raise SettingError(f"search.{name} is {given!r}; it must {rule}.", name)
+
+
+def gap_around(sizes: Sequence[int], size: float) -> tuple[int, int] | None:
+    """The candidate sizes on either side of a ``size``, which may be the smaller one; None beyond their ends."""
+    return next(((low, high) for low, high in pairwise(sizes) if low <= size < high), None)
 
 
 def spent_on(view: MixView) -> float:
@@ -246,10 +252,8 @@ class Stopping:
 
     def _wanted_width(self, belief: Belief) -> float:
         """The width of the interval at which to stop, in ln size: ``precision``, or what the candidate sizes allow."""
-        smaller = [size for size in self.problem.sizes if math.log(size) <= belief.median]
-        larger = [size for size in self.problem.sizes if math.log(size) > belief.median]
-        gap = math.log(larger[0] / smaller[-1]) if smaller and larger else 0.0
-        return max(self.settings.precision, COARSE * gap)
+        gap = gap_around(self.problem.sizes, math.exp(belief.median))
+        return max(self.settings.precision, COARSE * math.log(gap[1] / gap[0]) if gap else 0.0)
 
 
 def _confirming(view: MixView, sizes: Sequence[int]) -> Checks:

@@ -67,6 +67,17 @@ def test_the_next_step_trains_what_it_says(
     assert trained(home) > 0
 
 
+def test_the_next_step_can_be_followed_again_and_again(run: Program, tmp_path: Path) -> None:
+    """Where the sizes are coarse, more seeds alone train nothing new."""
+    home = tmp_path / "home"
+    alike = {"curve": {"help": 0.0, "slope": 6.0}}
+    done = begin(run, tmp_path, sizes=[16, 32, 64, 128], seeds=4, search={"method": "bayes"}, settings=alike)
+    for _ in range(2):
+        done = run(*printed_command(done.out, "next"))
+        assert done.code == 0, done.err
+        assert trained(home) > 0
+
+
 def test_explain_prints_the_same_step_as_a_command_of_its_own(run: Program, tmp_path: Path) -> None:
     home = tmp_path / "home"
     first = begin(run, tmp_path, search={"method": "bayes", "max_runs": 2})

@@ -127,12 +127,22 @@ OPEN_QUESTION = with_verdicts(Verdict.FOUND, Verdict.FOUND, decided=False)
         (with_verdicts(Verdict.PLATEAU, Verdict.FOUND), SPEC, ("mixes=[add x2, add+prod x2]",)),
         (with_verdicts(Verdict.PLATEAU, Verdict.FOUND), make_spec(budget="target"), ()),
         (with_verdicts(Verdict.NEAR_FLOOR, Verdict.FOUND), SPEC, ()),
-        (with_verdicts(Verdict.UNDECIDED, Verdict.FOUND), SPEC, ("seeds=6", "search.precision=0.165")),
+        (
+            with_verdicts(Verdict.UNDECIDED, Verdict.FOUND),
+            SPEC,
+            ("seeds=6", "search.precision=0.165", "sizes=[8, 12, 16, 20, 24, 32, 40, 44, 48, 64, 96, 128]"),
+        ),
         (OPEN_QUESTION, make_spec(search={"method": "grid"}), ("seeds=6",)),
         (
             OPEN_QUESTION,
             make_spec(search={"method": "bayes", "max_cost": 420, "precision": 0.06, "max_runs": 22}),
-            ("seeds=6", "search.precision=0.05", "search.max_runs=44", "search.max_cost=1680"),
+            (
+                "seeds=6",
+                "search.precision=0.05",
+                "sizes=[8, 12, 16, 20, 22, 24, 32, 40, 44, 48, 64, 96, 128]",
+                "search.max_runs=44",
+                "search.max_cost=1680",
+            ),
         ),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, replace
 
 from orchestrator.report.answer import Answer, MixAnswer
@@ -18,7 +19,7 @@ from orchestrator.report.words.verdicts import (
     verdict_line,
 )
 from orchestrator.search.base import BY_HAND
-from orchestrator.search.stopping import LEAST_PRECISION
+from orchestrator.search.stopping import COARSE, LEAST_PRECISION, gap_around
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import CONFIDENCE, LEVEL, Verdict
 from trainables.base import SettingsError
@@ -65,13 +66,14 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
     if level := at[Verdict.PLATEAU]:
         return _longer(spec, f"{_names(level)} levelled off short of what counts as {learned}")
     if undecided := at[Verdict.UNDECIDED]:
-        return _more_seeds(spec, answer, f"the transition of {_names(undecided)} is undecided")
+        return _narrower(spec, undecided, f"the transition of {_names(undecided)} is undecided")
     if unclear := [mix for mix in runs if mix.synergy_total is not None and not mix.synergy_total.decided]:
         if at[Verdict.NEAR_FLOOR]:
             return NextStep("No further run can tell: use test data whose commonest answer is rarer.")
-        against = dict.fromkeys(called(answer.mix(answer.baseline_of(mix))) for mix in unclear)
-        with_ = next(iter(against)) if len(against) == 1 else "their baselines"
-        return _more_seeds(spec, answer, f"the comparison of {_names(unclear)} with {with_} is undecided")
+        baselines = [answer.mix(answer.baseline_of(mix)) for mix in unclear]
+        with_ = called(baselines[0]) if len({called(mix) for mix in baselines}) == 1 else "their baselines"
+        because = f"the comparison of {_names(unclear)} with {with_} is undecided"
+        return _narrower(spec, [*baselines, *unclear], because)
     if at[Verdict.NEAR_FLOOR]:
         return NextStep("No further run can tell: use test data whose commonest answer is rarer.")
     return None
@@ -96,26 +98,53 @@ def _longer(spec: SweepSpec, because: str) -> NextStep:
 
 
 def _other_size(spec: SweepSpec, size: int, because: str) -> NextStep:
+    if not _can_train(spec, size):
+        return NextStep(f"No further size can be trained: {because}.")
+    return NextStep(f"Try {spec.size_axis} {exact(size)}: {because}.", (_with_sizes(spec, {size}),))
+
+
+def _can_train(spec: SweepSpec, size: int) -> bool:
     try:
         for arm in spec.mixes:
             spec.family_of(arm).check(arm.mix, size)
     except SettingsError:
-        return NextStep(f"No further size can be trained: {because}.")
-    sizes = ", ".join(map(str, sorted({*spec.sizes, size})))
-    return NextStep(f"Try {spec.size_axis} {exact(size)}: {because}.", (f"sizes=[{sizes}]",))
+        return False
+    return True
 
 
-def _more_seeds(spec: SweepSpec, answer: Answer, because: str) -> NextStep:
-    """Twice the seeds, and every limit raised that would keep a searcher from using them."""
-    settings, overrides = spec.search.settings, [f"seeds={MORE * spec.seeds}"]
+def _with_sizes(spec: SweepSpec, sizes: set[int]) -> str:
+    return f"sizes=[{', '.join(map(str, sorted({*spec.sizes, *sizes})))}]"
+
+
+def _narrower(spec: SweepSpec, mixes: list[MixAnswer], because: str) -> NextStep:
+    """Twice the seeds, sizes in between where those there are too coarse, and every limit raised that would keep a
+    searcher from using them."""
+    settings, overrides, between = spec.search.settings, [f"seeds={MORE * spec.seeds}"], set[int]()
     if (precision := settings.get("precision")) is not None:
-        overrides.append(f"search.precision={max(precision / MORE, LEAST_PRECISION):.3g}")
-    most_runs, used = settings.get("max_runs"), max(mix.runs for mix in answer.mixes)
+        narrower = max(precision / MORE, LEAST_PRECISION)
+        between = _sizes_between(spec, mixes, narrower)
+        overrides.append(f"search.precision={narrower:.3g}")
+    if between:
+        overrides.append(_with_sizes(spec, between))
+    most_runs, used = settings.get("max_runs"), max(mix.runs for mix in mixes)
     if most_runs is not None and MORE * used > most_runs:
         overrides.append(f"search.max_runs={MORE * most_runs}")
     if (most_cost := settings.get("max_cost")) is not None:
         overrides.append(f"search.max_cost={most_cost * MORE**2:g}")
-    return NextStep(f"Add seeds, for narrower intervals: {because}.", tuple(overrides))
+    return NextStep(f"Add seeds{' and sizes' if between else ''}, for narrower intervals: {because}.", tuple(overrides))
+
+
+def _sizes_between(spec: SweepSpec, mixes: list[MixAnswer], precision: float) -> set[int]:
+    """The middle of each gap between sizes, around the transitions of ``mixes``, that keeps a searcher from such a
+    ``precision``."""
+    values = [mix.target.transition.relative.value for mix in mixes]
+    gaps = {gap_around(spec.sizes, value) for value in values if value is not None}
+    middles = set()
+    for low, high in gaps - {None}:
+        inside = [size for size in range(low + 1, high) if _can_train(spec, size)]
+        if inside and COARSE * math.log(high / low) > precision:
+            middles.add(min(inside, key=lambda size: abs(size * size - low * high)))
+    return middles
 
 
 @dataclass(frozen=True)
