@@ -50,15 +50,12 @@ def naive(model: generation.Forward, row: int, examples: Examples, width: int) -
 
 
 @pytest.mark.parametrize("tokens_a_pass", [65_536, 200])
-def test_drafts_change_nothing(
-    questions: list[list[Examples]], tokens_a_pass: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(generation, "TOKENS_A_PASS", tokens_a_pass)
+def test_drafts_change_nothing(questions: list[list[Examples]], tokens_a_pass: int) -> None:
     model = untrained(0)
     with torch.no_grad():
         texts = generation._lay_out(questions, WORDS.eos, torch.device("cpu"))
         while not bool(texts.done.all()):
-            generation._extend(model, texts, WORDS.eos)
+            generation._extend(model, texts, WORDS.eos, tokens_a_pass)
         width = texts.tokens.shape[2]
         for row, sets in enumerate(questions):
             first = 0
@@ -103,6 +100,23 @@ def test_a_perfect_model_needs_one_pass(questions: list[list[Examples]]) -> None
     scores = generation.accuracies(model, [[solutions]], WORDS, torch.device("cpu"))
     assert scores == [[1.0]]
     assert passes == 1
+
+
+def test_a_pass_has_as_many_tokens_as_a_training_step(questions: list[list[Examples]]) -> None:
+    passes: list[int] = []
+    solutions = questions[1][0]
+    copies = -(-generation.TOKENS_A_PASS // solutions.tokens[:, 1:].size) + 1
+
+    def model(tokens: torch.Tensor) -> torch.Tensor:
+        passes.append(tokens.numel())
+        return torch.nn.functional.one_hot(tokens.roll(-1, dims=2), len(WORDS)).float()
+
+    def widest(training_tokens: int) -> int:
+        passes.clear()
+        generation.accuracies(model, [[solutions] * copies], WORDS, torch.device("cpu"), training_tokens)
+        return max(passes)
+
+    assert widest(0) <= generation.TOKENS_A_PASS < widest(2 * generation.TOKENS_A_PASS)
 
 
 def _same_prompt(text: torch.Tensor, solution: np.ndarray, prompt: int) -> bool:

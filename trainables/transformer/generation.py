@@ -29,10 +29,7 @@ Forward = Callable[[Tensor], Tensor]
 """``tokens [S, M, T] -> logits [S, M, T, V]``: every model of the stack on its own expressions."""
 
 TOKENS_A_PASS = 65_536
-"""Upper bound on tokens in one forward pass on a CPU: without a backward pass they need less memory than training."""
-GPU_FACTOR = 4
-"""On a GPU so many times as much, or launching kernels would take longer than running them; some 3 GB at a width of
-256, by estimate."""
+"""Tokens in one forward pass, at most, unless a training step has more: some 0.8 GB at a width of 256, by estimate."""
 
 
 @dataclass
@@ -45,16 +42,22 @@ class _Texts:
 
 
 def accuracies(
-    forward: Forward, questions: Sequence[Sequence[Examples]], vocabulary: ExpressionVocabulary, device: torch.device
+    forward: Forward,
+    questions: Sequence[Sequence[Examples]],
+    vocabulary: ExpressionVocabulary,
+    device: torch.device,
+    training_tokens: int = 0,
 ) -> list[list[float]]:
     """The share of right answers of every model of the stack on each of its sets of expressions.
 
     ``questions[s]`` are the sets of stack row s; rows may have different numbers of them. An expression is right when
     '=', its answer and the first ``<eos>`` end its text; one still going at the longest solution's length is wrong.
+    A forward pass has up to ``training_tokens``, those of the stack's training step: without a backward pass they need
+    less memory, whatever the device has.
     """
     texts = _lay_out(questions, vocabulary.eos, device)
     while not bool(texts.done.all()):
-        _extend(forward, texts, vocabulary.eos)
+        _extend(forward, texts, vocabulary.eos, max(TOKENS_A_PASS, training_tokens))
     written_SMW = texts.tokens.cpu().numpy()
     return [_score(written_SMW[row], sets, vocabulary) for row, sets in enumerate(questions)]
 
@@ -76,11 +79,10 @@ def _lay_out(questions: Sequence[Sequence[Examples]], eos: int, device: torch.de
     return _Texts(*(torch.from_numpy(array).to(device) for array in (tokens, position, done)))
 
 
-def _extend(forward: Forward, texts: _Texts, eos: int) -> None:
+def _extend(forward: Forward, texts: _Texts, eos: int, most_tokens: int) -> None:
     """One forward pass over texts that are not done: accept drafts up to the first disagreement, correct that one."""
     stack, _, width = texts.tokens.shape
     unfinished = int((~texts.done).sum(dim=1).max())
-    most_tokens = TOKENS_A_PASS * (GPU_FACTOR if texts.tokens.is_cuda else 1)
     count = min(unfinished, max(1, most_tokens // width // stack))
     chosen_SK = texts.done.to(torch.uint8).argsort(dim=1, stable=True)[:, :count]
     draft_SKW = texts.tokens.gather(1, chosen_SK.unsqueeze(-1).expand(-1, -1, width))

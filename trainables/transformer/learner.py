@@ -188,7 +188,8 @@ class TransformerLearner(Learner):
         return [float(loss) for loss in losses]
 
     def _accuracies(self, questions: Sequence[Sequence[Examples]]) -> list[list[float]]:
-        return accuracies(self._trainer.logits, questions, self._vocabulary, self._device)
+        tokens = len(self._active) * self._jobs[0].training.batch * self._model.block
+        return accuracies(self._trainer.logits, questions, self._vocabulary, self._device, tokens)
 
     def _note(self, index: int, evaluation: Evaluation | None) -> None:
         if evaluation is not None:
