@@ -138,9 +138,9 @@ def _sizes_between(spec: SweepSpec, mixes: list[MixAnswer], precision: float) ->
     """The middle of each gap between sizes, around the transitions of ``mixes``, that keeps a searcher from such a
     ``precision``."""
     values = [mix.target.transition.relative.value for mix in mixes]
-    gaps = {gap_around(spec.sizes, value) for value in values if value is not None}
+    gaps = [gap_around(spec.sizes, value) for value in values if value is not None]
     middles = set()
-    for low, high in gaps - {None}:
+    for low, high in filter(None, gaps):
         inside = [size for size in range(low + 1, high) if _can_train(spec, size)]
         if inside and COARSE * math.log(high / low) > precision:
             middles.add(min(inside, key=lambda size: abs(size * size - low * high)))
