@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -28,8 +29,8 @@ def ui_command(
     """
     from orchestrator.home.files import Home
     from orchestrator.record import store
-    from orchestrator.record.mlflow_server import address, serve
-    from orchestrator.site.pages import SweepPages, record_links
+    from orchestrator.record.mlflow_server import address, places, serve
+    from orchestrator.site.pages import SweepPages
     from orchestrator.site.server import free_port, serving
 
     chosen = store.choose(home)
@@ -40,7 +41,7 @@ def ui_command(
         raise UserError(f"there is no record in {str(home)!r} yet: run a sweep first, or name its --home")
     store.check(chosen)
     beside = mlflow_port or free_port(port + 1)
-    pages = SweepPages(Home(home.resolve()), record_links(chosen, beside))
+    pages = SweepPages(Home(home.resolve()), partial(places, chosen, beside))
     with serving(pages, port) as shown:
         typer.echo(f"All sweeps with their answers: {shown} until you press Ctrl-C.")
         typer.echo(f"MLflow's page on the record, in some seconds: {address(beside)}")

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 from types import FrameType
 
 from mlflow import MlflowClient
@@ -25,25 +24,14 @@ END_S = 5.0
 """Time for MLflow's server to end: on a busy machine it took more than a minute."""
 
 
-@dataclass(frozen=True)
-class Places:
-    """Addresses of a sweep on MLflow's page: its ``record``, the views of ``transitions`` and ``runs`` of its
-    experiment, and the charts of both (``""`` for a view that a person deleted)."""
-
-    record: str
-    transitions: str
-    runs: str
-    transition_charts: str
-    run_charts: str
-
-
 def address(port: int) -> str:
     """The page with the list of experiments."""
     return f"http://{HOST}:{port}/#/experiments?{TRAINING}"
 
 
-def places(store: Store, port: int) -> dict[str, Places]:
-    """Addresses of each sweep of the store on MLflow's page at ``port``, by the sweep's id.
+def places(store: Store, port: int) -> dict[str, dict[str, str]]:
+    """Addresses of each sweep of the store on MLflow's page at ``port``, by the sweep's id and by what they show: the
+    views of its experiment, but for those that a person deleted, and its record.
 
     Raises :class:`StoreError` if the store fails."""
     with store_errors(store):
@@ -53,15 +41,13 @@ def places(store: Store, port: int) -> dict[str, Places]:
     return {run.data.tags["sweep"]: _places(known[run.info.experiment_id], run, port) for run in runs}
 
 
-def _places(experiment: Experiment, run: Run, port: int) -> Places:
-    base = f"http://{HOST}:{port}/#/experiments/{experiment.experiment_id}/runs"
-    views = {
-        key: f"{base}?{TRAINING}&{PARAMETER}={key}" if TAG + key in experiment.tags else ""
-        for key in (TRANSITIONS, RUNS)
-    }
-    charts = {key: f"{view}&{CHARTS}" if view else "" for key, view in views.items()}
-    record = f"{base}/{run.info.run_id}?{TRAINING}"
-    return Places(record, views[TRANSITIONS], views[RUNS], charts[TRANSITIONS], charts[RUNS])
+def _places(experiment: Experiment, run: Run, port: int) -> dict[str, str]:
+    base, found = f"http://{HOST}:{port}/#/experiments/{experiment.experiment_id}/runs", dict[str, str]()
+    for key in (TRANSITIONS, RUNS):
+        if TAG + key in experiment.tags:
+            view = f"{base}?{TRAINING}&{PARAMETER}={key}"
+            found |= {f"{key.capitalize()} in MLflow": view, f"{key.capitalize()} as charts": f"{view}&{CHARTS}"}
+    return found | {"Its record in MLflow": f"{base}/{run.info.run_id}?{TRAINING}"}
 
 
 def serve(store: Store, port: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -16,8 +16,7 @@ from orchestrator.home.files import Home
 from orchestrator.home.lifecycle import is_driven
 from orchestrator.home.stop_requests import asked_to_stop
 from orchestrator.home.sweeps import Unreadable
-from orchestrator.record.mlflow_server import places
-from orchestrator.record.store import Store, StoreError
+from orchestrator.record.store import StoreError
 from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.page import render
@@ -40,16 +39,9 @@ SHOWN = 30
 
 
 @dataclass(frozen=True)
-class Link:
-    """An address with more about a sweep."""
-
-    name: str
-    address: str
-
-
-@dataclass(frozen=True)
 class Entry:
-    """One sweep on the page: addresses are ``""`` if there is none, ``why`` is the reason it cannot be read."""
+    """One sweep on the page: addresses are ``""`` if there is none, ``why`` is the reason it cannot be read. ``links``
+    are addresses in the record, by name."""
 
     id: str
     state: str = "unreadable"
@@ -65,7 +57,7 @@ class Entry:
     told: tuple[Paragraph, ...] = ()
     report: str = ""
     figure: str = ""
-    links: tuple[Link, ...] = ()
+    links: Mapping[str, str] = field(default_factory=dict)
     training: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
     """Requests to stop."""
@@ -73,45 +65,15 @@ class Entry:
     """The command that resumes it."""
 
 
-Links = Callable[[], tuple[Mapping[str, tuple[Link, ...]], str]]
-"""Each sweep's addresses in the record, by its id, and an error (``""`` for none)."""
-
-
-def no_links() -> tuple[Mapping[str, tuple[Link, ...]], str]:
-    """Of a home without a record."""
-    return {}, ""
-
-
-def record_links(store: Store, port: int) -> Links:
-    """Each sweep's addresses in MLflow's page at ``port``."""
-
-    def links() -> tuple[Mapping[str, tuple[Link, ...]], str]:
-        try:
-            found = places(store, port)
-        except StoreError as error:
-            return {}, str(error)
-        named = {
-            sweep: (
-                ("Transitions in MLflow", each.transitions),
-                ("Transitions as charts", each.transition_charts),
-                ("Runs in MLflow", each.runs),
-                ("Runs as charts", each.run_charts),
-                ("Its record in MLflow", each.record),
-            )
-            for sweep, each in found.items()
-        }
-        return {sweep: tuple(Link(*pair) for pair in pairs if pair[1]) for sweep, pairs in named.items()}, ""
-
-    return links
-
-
+Links = Callable[[], Mapping[str, Mapping[str, str]]]
+"""Each sweep's addresses in the record, by its id and by name. Raises :class:`StoreError`."""
 Made = TypeVar("Made")
 
 
 class SweepPages:
     """Reads a home for its pages. Threads may call it; one at a time is answered."""
 
-    def __init__(self, home: Home, links: Links = no_links) -> None:
+    def __init__(self, home: Home, links: Links = dict) -> None:
         self._home = home
         self._links = links
         self._lock = threading.Lock()
@@ -121,9 +83,9 @@ class SweepPages:
     def index(self) -> str:
         """The page of all sweeps."""
         with self._lock:
-            links, out = self._links()
+            links, notes = self._record()
             entries = [
-                self._entry(sweep_id, links.get(sweep_id, ()), place < SHOWN)
+                self._entry(sweep_id, links.get(sweep_id, {}), place < SHOWN)
                 for place, sweep_id in enumerate(self._home.sweep_ids())
             ]
         running = any(entry.state == "running" for entry in entries)
@@ -132,11 +94,18 @@ class SweepPages:
             "index.html.j2",
             entries=entries,
             home=self._home.root,
-            notes=[f"MLflow's record does not answer: {out}"] if out else [],
+            notes=notes,
             told=HOW_TO_READ if any(entry.verdicts for entry in entries) else "",
             refresh=REFRESH_S if running else None,
             age=lambda when: age(now, when),
         )
+
+    def _record(self) -> tuple[Mapping[str, Mapping[str, str]], list[str]]:
+        """The addresses in the record, and what is wrong with it."""
+        try:
+            return self._links(), []
+        except StoreError as error:
+            return {}, [f"MLflow's record does not answer: {error}"]
 
     def report(self, sweep_id: str) -> str:
         """The report of one sweep. Raises :class:`UserError` for one that is not there or cannot be read."""
@@ -173,7 +142,7 @@ class SweepPages:
         """A sweep as read last."""
         return self._once("read", sweep_id, self._signature(sweep_id), lambda: read_known(self._home, sweep_id))
 
-    def _entry(self, sweep_id: str, links: tuple[Link, ...], shown: bool) -> Entry:
+    def _entry(self, sweep_id: str, links: Mapping[str, str], shown: bool) -> Entry:
         found = self._known(sweep_id)
         if isinstance(found, Unreadable):
             return Entry(sweep_id, why=str(found))

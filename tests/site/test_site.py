@@ -16,8 +16,9 @@ from orchestrator.home.files import Home
 from orchestrator.home.journal import Answered, Journal
 from orchestrator.home.lifecycle import driving
 from orchestrator.home.stop_requests import StopRequest, ask_to_stop
+from orchestrator.record.store import StoreError
 from orchestrator.report.table import answer_table
-from orchestrator.site.pages import Link, SweepPages, age
+from orchestrator.site.pages import SweepPages, age
 from orchestrator.site.server import free_port, serving
 from tests.catalogue.fabricated import leave_stack, runs_of, write_sweep
 from tests.sweep.sweeps import spec
@@ -89,9 +90,13 @@ def test_what_changed_is_read_again(served: tuple[str, Home]) -> None:
 
 def test_links_lead_on_and_an_outage_is_said(home: Home) -> None:
     sweep = write_sweep(home, runs=runs_of(spec())[:2])
-    linked = SweepPages(home, lambda: ({sweep.id: (Link("Runs in MLflow", "http://127.0.0.1:1/#/x?a=1&b=2"),)}, ""))
+    linked = SweepPages(home, lambda: {sweep.id: {"Runs in MLflow": "http://127.0.0.1:1/#/x?a=1&b=2"}})
     assert '<a href="http://127.0.0.1:1/#/x?a=1&amp;b=2">Runs in MLflow</a>' in linked.index()
-    out = SweepPages(home, lambda: ({}, "no answer")).index()
+
+    def fails() -> dict[str, dict[str, str]]:
+        raise StoreError("no answer")
+
+    out = SweepPages(home, fails).index()
     assert "MLflow&#39;s record does not answer: no answer" in out
     assert sweep.id in out
 
