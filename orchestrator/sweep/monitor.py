@@ -13,9 +13,9 @@ from orchestrator.engine.state import Training
 from orchestrator.report.words import verdicts
 from orchestrator.search.results import points
 from orchestrator.sweep.time_left import time_left
-from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot, Verdict, by_size
-from orchestrator.transition import types as transition_types
+from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot, SoFar, by_size
 from orchestrator.transition.transition import transition
+from orchestrator.transition.types import Verdict
 from trainables.base import Status
 
 SNAPSHOT_EVERY_S, SHARE = 0.2, 0.05
@@ -37,7 +37,7 @@ class Monitor:
         self._begun = time.monotonic()
         self._family = campaign.sweep.spec.make_family()
         self._progressed: deque[tuple[float, int]] = deque()
-        self._judged: dict[str, tuple[int, tuple[float, ...], Verdict]] = {}
+        self._judged: dict[str, tuple[int, SoFar]] = {}
         self._grid: tuple[int, float | None] = (-1, None)
         self._left: tuple[int, float, float] | None = None
         """Runs that had ended, the time, and the seconds left then."""
@@ -47,16 +47,13 @@ class Monitor:
 
     def snapshot(self) -> Snapshot:
         """The sweep at its last event, with the time passed by now and the verdicts of its runs."""
-        latest, mixes = self._latest, [mix.name for mix in self._campaign.sweep.spec.mixes]
-        judged = {mix: found for mix in mixes if (found := self._judge(mix)) is not None}
-        said = self._warning()
+        latest, said, mixes = self._latest, self._warning(), [mix.name for mix in self._campaign.sweep.spec.mixes]
         return replace(
             latest,
             elapsed_s=time.monotonic() - self._begun,
             left_s=self._left_s(),
             grid_s=self._grid_s(),
-            posteriors={mix: posterior for mix, (posterior, _) in judged.items() if posterior},
-            verdicts={mix: verdict for mix, (_, verdict) in judged.items()},
+            so_far={mix: found for mix in mixes if (found := self._judge(mix)) is not None},
             warnings=(said, *latest.warnings) if said else latest.warnings,
         )
 
@@ -134,9 +131,9 @@ class Monitor:
             self._grid = (len(ended), cost_of(self._campaign.sweep.spec, ended).grid_s)
         return self._grid[1]
 
-    def _judge(self, mix: str) -> tuple[tuple[float, ...], Verdict] | None:
-        """Posterior of a mix's transition, and its verdict in the words of the answer; None before a run has ended.
-        Computed on demand, at most once after each run that ended."""
+    def _judge(self, mix: str) -> SoFar | None:
+        """A mix's transition; None before a run has ended. Computed on demand, at most once after each run that
+        ended."""
         spec, searcher = self._campaign.sweep.spec, self._searcher
         ended = points(searcher.results, mix)
         if not ended:
@@ -146,9 +143,8 @@ class Monitor:
             tested = [point.size for point in ended]
             words = verdicts.between(told, min(tested), max(tested))
             posterior = () if told.density is None else by_size(told.density, spec.sizes)
-            verdict = Verdict(words, told.verdict is transition_types.Verdict.FOUND)
-            self._judged[mix] = (len(ended), posterior, verdict)
-        return self._judged[mix][1:]
+            self._judged[mix] = (len(ended), SoFar(words, told.verdict is Verdict.FOUND, posterior))
+        return self._judged[mix][1]
 
 
 def _counts(counted: Counter[Status]) -> Counts:

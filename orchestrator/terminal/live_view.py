@@ -155,13 +155,12 @@ def _mixes(snapshot: Snapshot, width: int) -> Table:
     for column in table.columns[len(axis) + 2 :]:
         column.no_wrap = True
     for mix in snapshot.mixes:
-        verdict = snapshot.verdicts.get(mix.mix)
-        posterior = snapshot.posteriors.get(mix.mix, ())
-        bar = [posterior_bar(snapshot.sizes, posterior, mix.low, mix.high)] if bars else []
+        found = snapshot.so_far.get(mix.mix)
+        bar = [posterior_bar(snapshot.sizes, found.posterior if found else (), mix.low, mix.high)] if bars else []
         table.add_row(
             Text(mix.mix),
             *bar,
-            Text(transition_words(snapshot, mix), "green" if mix.done and verdict and verdict.found else ""),
+            Text(transition_words(snapshot, mix), "green" if mix.done and found and found.found else ""),
             str(snapshot.counts.get(mix.mix, Counts()).total),
             str(sum(run.mix == mix.mix for run in snapshot.in_flight)),
             *([Text(mix.note, "dim")] if notes else []),
@@ -231,8 +230,8 @@ def status_line(snapshot: Snapshot) -> str:
 
 def transition_words(snapshot: Snapshot, mix: MixProgress) -> str:
     """The verdict so far; before any run the range still open: ``24-40``, ``above 24``, ``up to 40``, ``not yet``."""
-    if mix.mix in snapshot.verdicts:
-        return snapshot.verdicts[mix.mix].words
+    if mix.mix in snapshot.so_far:
+        return snapshot.so_far[mix.mix].words
     if mix.low is not None and mix.high is not None:
         return f"{mix.low}-{mix.high}"
     if mix.low is not None:

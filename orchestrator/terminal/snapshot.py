@@ -50,22 +50,23 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """A mix's transition so far, in the ``words`` of the answer's table; ``found`` if it is one."""
+class SoFar:
+    """A mix's transition so far, in the ``words`` of the answer's table; ``found`` if it is one. ``posterior`` is what
+    :func:`by_size` gives, empty if there is none."""
 
     words: str
     found: bool
+    posterior: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
 class Snapshot:
     """A sweep at one moment.
 
-    ``posteriors`` holds, for a mix with runs, the probability of its transition at each of the sizes (above the
-    one before it) and, last, beyond all of them, ``verdicts`` its transition in words. ``left_s`` is the time left,
-    None before it is known; at 0 it has run out, and no run has ended since. ``trained_s`` is the training time so
-    far, summed over runs, ``grid_s`` that of every size with every seed, None while unknown; ``steps_per_s`` counts
-    optimizer steps of all runs together over the last minute.
+    ``so_far`` holds the mixes with runs. ``left_s`` is the time left, None before it is known; at 0 it has run out, and
+    no run has ended since. ``trained_s`` is the training time so far, summed over runs, ``grid_s`` that of every size
+    with every seed, None while unknown; ``steps_per_s`` counts optimizer steps of all runs together over the last
+    minute.
     """
 
     size_axis: str
@@ -78,8 +79,7 @@ class Snapshot:
     trained_s: float = 0.0
     grid_s: float | None = None
     steps_per_s: float | None = None
-    posteriors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    so_far: Mapping[str, SoFar] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
 

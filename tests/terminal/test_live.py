@@ -22,7 +22,7 @@ from rich.console import Console
 
 from orchestrator.search.base import MixProgress
 from orchestrator.terminal.live_view import LiveView, render, status_line
-from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot, Verdict
+from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot, SoFar
 
 ROOT = Path(__file__).resolve().parents[2]
 SNAPSHOT = Snapshot(
@@ -45,9 +45,9 @@ SNAPSHOT = Snapshot(
     trained_s=3930,
     grid_s=19650,
     steps_per_s=12345,
-    posteriors={
-        "add": (0, 0, 0, 0.01, 0.02, 0.3, 0.4, 0.15, 0.06, 0.04, 0.02),
-        "add+prod": (0.3, 0.2, 0.4, 0.1, 0, 0, 0, 0, 0, 0, 0),
+    so_far={
+        "add": SoFar("24-48", False, (0, 0, 0, 0.01, 0.02, 0.3, 0.4, 0.15, 0.06, 0.04, 0.02)),
+        "add+prod": SoFar("up to 16", False, (0.3, 0.2, 0.4, 0.1, 0, 0, 0, 0, 0, 0, 0)),
     },
     warnings=("the MLflow store sqlite:////home/mlflow.db is out (locked); the sweep goes on, 3 records wait",),
 )
@@ -62,7 +62,11 @@ def shown(width: int, snapshot: Snapshot = SNAPSHOT) -> list[str]:
 FORECAST = replace(
     SNAPSHOT,
     left_s=360,
-    verdicts={"add": Verdict("34.4 [29.5, 44]", found=True), "add+max": Verdict("plateau at 0.71", found=False)},
+    so_far={
+        "add": replace(SNAPSHOT.so_far["add"], words="34.4 [29.5, 44]", found=True),
+        "add+prod": SNAPSHOT.so_far["add+prod"],
+        "add+max": SoFar("plateau at 0.71", found=False),
+    },
 )
 
 
@@ -71,7 +75,7 @@ def test_it_is_green_only_for_a_transition_of_a_finished_mix() -> None:
     console.print(render(FORECAST, "", 100))
     assert isinstance(console.file, io.StringIO)
     assert not re.search(r"\x1b\[32m(plateau|34)", console.file.getvalue())
-    console.print(render(replace(FORECAST, verdicts={"add+max": Verdict("14 [12, 16]", found=True)}), "", 100))
+    console.print(render(replace(FORECAST, so_far={"add+max": SoFar("14 [12, 16]", found=True)}), "", 100))
     assert "\x1b[32m14 [12, 16]" in console.file.getvalue()
 
 
@@ -80,7 +84,7 @@ def test_it_is_green_only_for_a_transition_of_a_finished_mix() -> None:
 @pytest.mark.parametrize("words", ["undecided, at least 1,234", "2,700 [below 1,800, above 14,000]"])
 def test_no_word_of_a_verdict_is_cut_beside_a_long_name(words: str, mix: str, width: int) -> None:
     named = MixProgress(mix, 8, 96, 3, done=False, note="one side still open")
-    snapshot = replace(SNAPSHOT, mixes=(named,), verdicts={mix: Verdict(words, found=False)}, counts={}, in_flight=())
+    snapshot = replace(SNAPSHOT, mixes=(named,), so_far={mix: SoFar(words, found=False)}, counts={}, in_flight=())
     text = "".join("".join(shown(width, snapshot)).split())
     assert max(map(len, shown(width, snapshot))) <= width
     for word in (*words.split(), *mix.split()):
