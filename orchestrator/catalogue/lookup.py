@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from orchestrator.errors import UserError, did_you_mean
 from orchestrator.home.checkpoints import read_members, read_progress
-from orchestrator.home.files import Home, SweepFiles
-from orchestrator.space.spec import SweepSpec
+from orchestrator.home.files import Home
+from orchestrator.home.sweeps import Sweep
 from trainables.base import Evaluation, RunConfig
 
 SHOWN = 6
@@ -75,18 +75,18 @@ class Unfinished:
 
 
 def in_training(
-    spec: SweepSpec, files: SweepFiles, ended: Collection[str], say: Callable[[str], object] = warnings.warn
+    sweep: Sweep, ended: Collection[str], say: Callable[[str], object] = warnings.warn
 ) -> tuple[Unfinished, ...]:
     """The runs of all stacks on disk, without those whose keys are in ``ended`` and those of the sweep's tuning.
     ``say`` gets a sentence for each stack whose files cannot be read."""
+    files, family = sweep.files, sweep.spec.make_family()
     if not files.stacks.is_dir():
         return ()
-    family = spec.make_family()
     found: dict[str, Unfinished] = {}
     for directory in sorted(files.stacks.iterdir()):
         try:
             members, curves = read_members(directory).requests, read_progress(directory)
-            configs = [spec.config(request) for request in members if request.until is None]
+            configs = [sweep.spec.config(request) for request in members if request.until is None]
         except (FileNotFoundError, NotADirectoryError):
             continue  # It ended while we looked, or is just being made.
         except (ValueError, KeyError, TypeError) as error:

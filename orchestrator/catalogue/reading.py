@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from orchestrator.catalogue.lookup import Unfinished, find_sweep, in_training, listed
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home import lifecycle
-from orchestrator.home.files import Home, SweepFiles
+from orchestrator.home.files import Home
 from orchestrator.home.journal import Memory
 from orchestrator.home.run_files import DAMAGED_ARRAYS, directory_bytes
 from orchestrator.home.run_files import read_arrays as arrays_of
@@ -75,7 +75,7 @@ class StoredSweep:
     def disk_bytes(self) -> int:
         """Bytes of its directory and of its runs, which other sweeps may share; the record in MLflow and the training
         data are elsewhere."""
-        return directory_bytes(self.sweep.directory) + sum(run.runs.size(run.key) for run in self.runs)
+        return directory_bytes(self.sweep.files.directory) + sum(run.runs.size(run.key) for run in self.runs)
 
     @property
     def resumed(self) -> str:
@@ -88,7 +88,7 @@ class StoredSweep:
         return self._run(*sets, *(["--extend", self.id] if step.extends else []))
 
     def _run(self, *words: str) -> str:
-        files = SweepFiles(self.sweep.directory)
+        files = self.sweep.files
         begun = ("python", "-m", "orchestrator", "run", str(files.spec))
         return shlex.join([*begun, *words, "--home", str(files.home.root)])
 
@@ -123,14 +123,13 @@ def read_known(home: Home, sweep_id: str) -> StoredSweep | Unreadable:
     sweep = sweep_in(home, sweep_id)
     if isinstance(sweep, Unreadable):
         return sweep
-    files = home.sweep(sweep_id)
-    driven, memory = lifecycle.is_driven(files), lifecycle.recall(files)
-    runs = tuple(lifecycle.record_of(sweep, files, entry) for entry in memory.ended)
+    driven, memory = lifecycle.is_driven(sweep.files), lifecycle.recall(sweep.files)
+    runs = tuple(lifecycle.record_of(sweep, entry) for entry in memory.ended)
     damage = list(memory.damaged)
     if damage:
         damage.append(f"`run ... --resume {sweep_id}` finds or trains again what is left out")
     ended = frozenset(run.key for run in runs)
-    training = () if memory.answered else in_training(sweep.spec, files, ended, damage.append)
+    training = () if memory.answered else in_training(sweep, ended, damage.append)
     changed = datetime.fromisoformat(memory.changed or sweep.created)
     return StoredSweep(sweep, _state(driven, memory), runs, training, tuple(damage), memory.stopped, changed)
 

@@ -35,7 +35,7 @@ def report_command(
     from orchestrator.home.sweeps import REPORT
 
     stored = open_sweep(sweep, home)
-    typer.echo(f"report  {write_report(stored, output or stored.sweep.directory / REPORT)}")
+    typer.echo(f"report  {write_report(stored, output or stored.sweep.files.directory / REPORT)}")
 
 
 def explain_command(sweep: OneSweep, home: HomeOption = HOME, debug: Debug = False) -> None:
@@ -85,7 +85,7 @@ def figure_command(
 
     _check_picture(output)
     stored = open_sweep(sweep, home)
-    path = output or stored.sweep.directory / "figure.pdf"
+    path = output or stored.sweep.files.directory / "figure.pdf"
     with paper.embedded():
         typer.echo(f"figure  {save(paper.paper_figure(stored.spec, stored.answer, width), path)}")
     typer.echo(f"\n{paper.caption(stored.sweep, stored.answer)}")

@@ -110,14 +110,14 @@ def _run_variants(specs: Sequence[SweepSpec], options: RunOptions, hardware: Har
     with one_ray(replace(options, begun=lambda sweep: ended.append(sweep.id))) as shared:
         for spec in specs:
             newest = None if options.resume is None else lifecycle.newest(spec, home, say)
-            if newest is not None and lifecycle.recall(home.sweep(newest.id), runs=False).answered:
+            if newest is not None and lifecycle.recall(newest.files, runs=False).answered:
                 say(f"{spec.variant}: answered by {newest.id}")
                 ended.append(newest.id)
                 continue
             _brief(spec, hardware, console)
             run_sweep(spec, replace(shared, resume=None if newest is None else newest.id), console)
     stored = [open_sweep(each, options.home) for each in ended]
-    print_comparison(stored, stored[-1].sweep.directory / "variants.png")
+    print_comparison(stored, stored[-1].sweep.files.directory / "variants.png")
 
 
 def list_command(debug: Debug = False) -> None:

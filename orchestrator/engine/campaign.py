@@ -17,7 +17,6 @@ from orchestrator.engine.base import MachineError, StackJob, StackReport
 from orchestrator.engine.retries import Retries
 from orchestrator.engine.state import SweepState, Training
 from orchestrator.home.checkpoints import Checkpoints, Underway
-from orchestrator.home.files import SweepFiles
 from orchestrator.home.journal import Ended, Journal, Stopped
 from orchestrator.home.lifecycle import record_of
 from orchestrator.home.machine_errors import trouble_words
@@ -84,14 +83,14 @@ class Campaign:
         self._family: Family = sweep.spec.make_family()
         self._journal = journal
         self._seen = seen
-        self._files = SweepFiles(sweep.directory)
+        self._files = sweep.files
         self._runs = SweepRuns(self._files, log.warning)
         self._underway = Underway(self._files)
         self._alone: set[str] = set()
         self._retries = Retries()
         self.state.interrupted = [Stack(tuple(map(self.ticket, requests))) for requests in interrupted]
         for entry in known:
-            self.state.end(entry, record_of(sweep, self._files, entry))
+            self.state.end(entry, record_of(sweep, entry))
 
     @property
     def done(self) -> bool:
@@ -154,7 +153,7 @@ class Campaign:
             tuple(wanted),
             self.sweep.id,
             stack.id,
-            str(self.sweep.directory),
+            str(self._files.directory),
             {key: path.read_bytes() for key, path in donors.items() if path is not None},
         )
 
@@ -287,7 +286,7 @@ class Campaign:
         try:
             yield
         except Exception as error:
-            said = trouble_words(error, self.sweep.directory)
+            said = trouble_words(error, self._files.directory)
             if not said:
                 raise
             self._stop(said)
@@ -416,7 +415,7 @@ class Campaign:
         """Journal, searcher, observer, in this order."""
         entry = Ended(ticket.key, ticket.request, outcome, trained_for)
         self._journal.append(entry)
-        self.state.end(entry, record_of(self.sweep, self._files, entry))
+        self.state.end(entry, record_of(self.sweep, entry))
         if not entry.request.phase:
             self.searcher.tell(entry.request, self._seen(outcome, self.sweep.spec.target))
         self.observer.ended(entry)

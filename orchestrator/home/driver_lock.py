@@ -47,10 +47,10 @@ def driving(files: SweepFiles) -> Iterator[None]:
     try:
         lock.acquire(timeout=GLANCE_S)
     except Timeout:
-        raise _driven(files.directory.name, "another process") from None
+        raise _driven(files.id, "another process") from None
     try:
         home = bucket_of(files.home.root)
-        with nullcontext() if home is None else _Copying(home, files.directory.name):
+        with nullcontext() if home is None else _Copying(home, files.id):
             yield
     finally:
         lock.release()
@@ -61,19 +61,19 @@ def is_driven(files: SweepFiles) -> bool:
     if is_held(files.lock):
         return True
     home = bucket_of(files.home.root)
-    lease = None if home is None else home.leases.get(files.directory.name)
+    lease = None if home is None else home.leases.get(files.id)
     return lease is not None and (datetime.now(UTC) - lease.changed).total_seconds() < LAPSE_S
 
 
 def check_free(files: SweepFiles) -> None:
     """Raise :class:`UserError` if a process of this machine drives a sweep."""
     if is_held(files.lock):
-        raise _driven(files.directory.name, "another process")
+        raise _driven(files.id, "another process")
 
 
 def check_held(files: SweepFiles) -> None:
     """Raise ``OSError`` (trouble) if another machine has taken over a sweep that this process drives."""
-    copying = _copying.get(files.directory.name)
+    copying = _copying.get(files.id)
     if copying is not None and copying.lost:
         raise remote_trouble(copying.home.address, copying.lost)
 

@@ -33,6 +33,11 @@ class SweepFiles:
     directory: Path
 
     @property
+    def id(self) -> str:
+        """The sweep's id."""
+        return self.directory.name
+
+    @property
     def spec(self) -> Path:
         """The resolved search space (YAML)."""
         return self.directory / "space.yaml"

@@ -37,12 +37,12 @@ def create(spec: SweepSpec, home: Home, *, fresh: bool = False) -> Sweep:
     """A new sweep, on disk. A ``fresh`` one has keys of its own, so that it takes no run of another sweep."""
     files, now = _new_directory(home, "-".join(filter(None, (spec.name, spec.variant))))
     if fresh:
-        spec = spec.model_copy(update={"salt": files.directory.name})
+        spec = spec.model_copy(update={"salt": files.id})
     begun = Begun(now.isoformat(timespec="seconds"), describe_environment())
     write_whole(files.spec, spec.to_yaml())
     with Journal(files.journal) as journal:
         journal.append(begun)
-    return Sweep(files.directory.name, spec, files.directory, begun.created, begun.environment)
+    return Sweep(files, spec, begun.created, begun.environment)
 
 
 def _new_directory(home: Home, name: str) -> tuple[SweepFiles, datetime]:
@@ -71,7 +71,7 @@ def find_unfinished(spec: SweepSpec, home: Home, say: Callable[[str], object] = 
     closest, answered = "", None
     for sweep in _of_space(spec, home, say):
         different = differences(spec, sweep.spec)
-        if recall(home.sweep(sweep.id), runs=False).answered:
+        if recall(sweep.files, runs=False).answered:
             answered = answered or (None if different else sweep)
             continue
         if not different:
@@ -121,7 +121,7 @@ def adopt_outcomes(
 ) -> list[Ended]:
     """Journal the runs of the sweep that a crash kept out of its journal; returns them. A damaged one is named and
     deleted, to be trained again."""
-    adopted, runs, found = set(known), kept_runs(SweepFiles(sweep.directory)), []
+    adopted, runs, found = set(known), kept_runs(sweep.files), []
     for key, request in _usable(sweep.spec).items():
         if key in adopted or not runs.has(key):
             continue
@@ -147,27 +147,27 @@ def whole_runs(files: SweepFiles, say: Callable[[str], object] = warnings.warn) 
     return replace(memory, ended=tuple(filter(is_whole, memory.ended)), trials=tuple(filter(is_whole, memory.trials)))
 
 
-def reuse_runs(older: Sweep, home: Home, sweep: Sweep, journal: Journal) -> list[Ended]:
+def reuse_runs(older: Sweep, sweep: Sweep, journal: Journal) -> list[Ended]:
     """Take over from another sweep every finished run that the new one may use; returns them.
 
     Raises :class:`UserError` if the two have no run in common.
     """
     usable = _usable(sweep.spec)
     reused = []
-    with removal_lock(home):
-        for entry in _reusable(sweep.spec, older, home, usable):
+    with removal_lock(older.files.home):
+        for entry in _reusable(sweep.spec, older, usable):
             reused.append(replace(entry, request=usable[entry.key], reused_from=entry.reused_from or older.id))
             journal.append(reused[-1])
     return reused
 
 
-def check_reusable(spec: SweepSpec, older: Sweep, home: Home) -> None:
+def check_reusable(spec: SweepSpec, older: Sweep) -> None:
     """Raise :class:`UserError` unless a sweep of ``spec`` may use a finished run of the other one."""
-    _reusable(spec, older, home, _usable(spec))
+    _reusable(spec, older, _usable(spec))
 
 
-def _reusable(spec: SweepSpec, older: Sweep, home: Home, usable: Mapping[str, Request]) -> list[Ended]:
-    found = [each for each in recall(home.sweep(older.id)).ended if each.key in usable and not each.outcome.error]
+def _reusable(spec: SweepSpec, older: Sweep, usable: Mapping[str, Request]) -> list[Ended]:
+    found = [each for each in recall(older.files).ended if each.key in usable and not each.outcome.error]
     if not found:
         different = _listed(differences(spec, older.spec)) or "nothing"
         raise UserError(f"{older.id} has no finished run that this sweep could reuse: they differ in {different}")
@@ -183,10 +183,10 @@ def interrupted_stacks(files: SweepFiles, say: Callable[[str], object] = warning
     return [list(read_members(path).requests) for path in left]
 
 
-def record_of(sweep: Sweep, files: SweepFiles, entry: Ended) -> RunRecord:
+def record_of(sweep: Sweep, entry: Ended) -> RunRecord:
     """A journal entry as trackers and reports know it."""
     config = sweep.spec.config(entry.request)
-    return RunRecord(entry.key, config, entry.outcome, kept_runs(files), entry.reused_from, entry.at)
+    return RunRecord(entry.key, config, entry.outcome, kept_runs(sweep.files), entry.reused_from, entry.at)
 
 
 def _usable(spec: SweepSpec) -> dict[str, Request]:

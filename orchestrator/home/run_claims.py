@@ -48,7 +48,7 @@ class SweepRuns:
     def __init__(self, files: SweepFiles, say: Callable[[str], object] = warnings.warn) -> None:
         self._files = files
         self._say = say
-        self.sweep_id = files.directory.name
+        self.sweep_id = files.id
         self._home = files.home
         self._runs = kept_runs(files)
 

@@ -31,7 +31,7 @@ class StopRequest:
 def ask_to_stop(sweep: Sweep, request: StopRequest) -> None:
     """Ask the driver of a sweep to stop something; it does at the next evaluation of a stack. Raises
     :class:`UserError` if no process drives the sweep, or it has no such mix."""
-    files, mixes = SweepFiles(sweep.directory), [mix.name for mix in sweep.spec.mixes]
+    files, mixes = sweep.files, [mix.name for mix in sweep.spec.mixes]
     request = replace(request, mix=as_named(request.mix, mixes))
     if request.mix and request.mix not in mixes:
         raise unknown("mix", request.mix, mixes, where=sweep.id)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import SweepError
-from orchestrator.home.files import Home
+from orchestrator.home.files import Home, SweepFiles
 from orchestrator.home.journal import SCHEMA, BadLine, Begun, read_journal
 from orchestrator.home.run_files import ProbeResult, Storage, read_results
 from orchestrator.space import strict_yaml
@@ -47,11 +47,15 @@ class RunRecord:
 class Sweep:
     """One asking of one question. ``environment`` states versions, git state and hardware as plain JSON values."""
 
-    id: str
+    files: SweepFiles
     spec: SweepSpec
-    directory: Path
     created: str
     environment: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        """By which it is found."""
+        return self.files.id
 
     @property
     def fresh(self) -> bool:
@@ -101,4 +105,4 @@ def sweep_in(home: Home, sweep_id: str) -> Sweep | Unreadable:
         return Unreadable(sweep_id, f"{error.filename}: {error.strerror}")
     except ValueError as error:  # No text, no YAML, or a family that refuses it.
         return Unreadable(sweep_id, f"{files.spec} cannot be used: {error}")
-    return Sweep(sweep_id, spec, files.directory, begun.created, begun.environment)
+    return Sweep(files, spec, begun.created, begun.environment)

@@ -52,7 +52,7 @@ def sync(root: Path, console: Console) -> None:
             unread.append(str(found))
             continue
         with lifecycle.driving(home.sweep(each)):
-            count = _replay(home, found, tracker, console)
+            count = _replay(found, tracker, console)
         _say(console, f"{each}: {counted(count, 'run')} in {store.shown}")
     if unread:
         lines = "\n  ".join([f"{len(unread)} of {len(home.sweep_ids())} sweeps cannot be read:", *unread])
@@ -95,20 +95,20 @@ def _say(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def _replay(home: Home, sweep: Sweep, tracker: Tracker, console: Console) -> int:
+def _replay(sweep: Sweep, tracker: Tracker, console: Console) -> int:
     """Hand a sweep to the tracker as far as its log goes; returns the number of its runs."""
-    files = home.sweep(sweep.id)
-    memory = lifecycle.recall(files)
+    memory = lifecycle.recall(sweep.files)
     for damaged in memory.damaged:
         _say(console, damaged)
-    runs = [lifecycle.record_of(sweep, files, entry) for entry in memory.ended]
+    runs = [lifecycle.record_of(sweep, entry) for entry in memory.ended]
     tracker.begin(sweep)
     for run in runs:
         tracker.run_ended(sweep, run)
     found = answer(sweep.spec, [(run.config, run.outcome) for run in runs], memory.stopped)
     failed = bool(runs) and all(run.outcome.status is Status.FAILED for run in runs)
     unanswered = Ending.FAILED if failed else Ending.INTERRUPTED
-    kept = [*sorted(files.directory.glob(f"{Path(FIGURE).stem}.*")), *files.directory.glob(REPORT)]
+    there = sweep.files.directory
+    kept = [*sorted(there.glob(f"{Path(FIGURE).stem}.*")), *there.glob(REPORT)]
     tracker.end(sweep, found, Ending.FINISHED if memory.answered else unanswered, kept)
     return len(runs)
 

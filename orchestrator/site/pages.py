@@ -170,13 +170,13 @@ class SweepPages:
 
     def _underway(self, entry: Entry, found: StoredSweep) -> Entry:
         """The same with runs in training and requests to stop."""
-        files, ended = self._home.sweep(found.id), frozenset(run.key for run in found.runs)
-        training = in_training(found.spec, files, ended, lambda said: None)  # Files being written: on the next page.
-        asked = [str(each) for each in asked_to_stop(files) if not (each.mix in found.stopped or each.key in ended)]
+        ended = frozenset(run.key for run in found.runs)
+        training = in_training(found.sweep, ended, lambda said: None)  # Files being written: on the next page.
+        asked = asked_to_stop(found.sweep.files)
         return replace(
             entry,
             training=tuple(_training_words(each, found.spec.size_axis, found.spec.target) for each in training),
-            asked=tuple(asked),
+            asked=tuple(str(each) for each in asked if not (each.mix in found.stopped or each.key in ended)),
         )
 
 

@@ -25,8 +25,8 @@ from trainables.base import Status
 
 def draw(sweep: Sweep, found: Answer, runs: Sequence[RunRecord]) -> list[Path]:
     """Put an answered sweep's figure and its page into its directory; their paths."""
-    figure = save_both(main_figure(sweep.spec, found), sweep.directory, Path(FIGURE).stem)
-    report = sweep.directory / REPORT
+    figure = save_both(main_figure(sweep.spec, found), sweep.files.directory, Path(FIGURE).stem)
+    report = sweep.files.directory / REPORT
     write_whole(report, page(PageContent(sweep, Ending.FINISHED.value, found, runs)))
     return [*figure, report]
 

@@ -62,7 +62,7 @@ def extended_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
     from orchestrator.catalogue.lookup import find_sweep
 
     older = lifecycle.load(home, find_sweep(home, sweep_id))
-    lifecycle.check_reusable(spec.model_copy(update={"salt": older.spec.salt}), older, home)
+    lifecycle.check_reusable(spec.model_copy(update={"salt": older.spec.salt}), older)
     return older
 
 
@@ -95,7 +95,7 @@ def check_begin(spec: SweepSpec, home: Home, hardware: Hardware, *, resume: str 
     make_home(home.root)
     if resume is not None:
         sweep = resumed_sweep(spec, home, resume)
-        lifecycle.check_free(home.sweep(sweep.id))
+        lifecycle.check_free(sweep.files)
     if extend is not None:
         extended_sweep(spec, home, extend)
 
@@ -107,19 +107,13 @@ def on_these_devices(sweep: Sweep, spec: SweepSpec) -> Sweep:
 
 
 def known_runs(
-    sweep: Sweep,
-    home: Home,
-    memory: Memory,
-    extended: Sweep | None,
-    journal: Journal,
-    *,
-    retry_failed: bool,
+    sweep: Sweep, memory: Memory, extended: Sweep | None, journal: Journal, *, retry_failed: bool
 ) -> list[Ended]:
     """The runs that need no training: those in ``memory``, left on disk by a crash, or reused from another sweep."""
     known = [entry for entry in memory.ended if not (retry_failed and entry.outcome.status is Status.FAILED)]
     known += lifecycle.adopt_outcomes(sweep, journal, [entry.key for entry in known], log.warning)
     if extended is not None:
-        for damaged in lifecycle.recall(home.sweep(extended.id)).damaged:
+        for damaged in lifecycle.recall(extended.files).damaged:
             log.warning(damaged)
-        known += lifecycle.reuse_runs(extended, home, sweep, journal)
+        known += lifecycle.reuse_runs(extended, sweep, journal)
     return known

@@ -89,12 +89,12 @@ def stop_on_machine_error(files: SweepFiles, options: RunOptions) -> Iterator[No
     try:
         yield
     except MachineError as error:
-        raise SweepError(stopped_words(files.directory.name, f"{error}. What finished is kept", options)) from error
+        raise SweepError(stopped_words(files.id, f"{error}. What finished is kept", options)) from error
     except OSError as error:
         said = trouble_words(error, files.directory)
         if not said:
             raise
-        raise SweepError(stopped_words(files.directory.name, f"{said}. What finished is kept", options)) from error
+        raise SweepError(stopped_words(files.id, f"{said}. What finished is kept", options)) from error
 
 
 def stopped_words(sweep_id: str, why: str, options: RunOptions) -> str:
@@ -115,7 +115,7 @@ class StopRequests:
 
     def __init__(self, campaign: Campaign, stop: Callable[[], None], *, whole: bool = False) -> None:
         self._campaign = campaign
-        self._files = SweepFiles(campaign.sweep.directory)
+        self._files = campaign.sweep.files
         self._stop = stop
         self._whole = whole
         self._done = 0

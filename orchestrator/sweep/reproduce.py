@@ -168,7 +168,7 @@ class Reproduction:
     def _look(self, spec: SweepSpec) -> None:
         """Take the newest answered sweep of this specification, if any."""
         newest = lifecycle.newest(spec, self._home, self._say)
-        if newest is not None and recall(self._home.sweep(newest.id), runs=False).answered:
+        if newest is not None and recall(newest.files, runs=False).answered:
             self._answered[self._place(spec)] = read_sweep(self._home, newest.id)
 
     def _expected_seconds(self, spec: SweepSpec) -> float:

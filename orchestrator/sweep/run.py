@@ -17,7 +17,7 @@ from orchestrator.errors import SweepError
 from orchestrator.home import lifecycle
 from orchestrator.home.bucket_home import home_words
 from orchestrator.home.checkpoints import Checkpoints
-from orchestrator.home.files import Home, SweepFiles
+from orchestrator.home.files import Home
 from orchestrator.home.journal import Answered, Ended, Journal, recall
 from orchestrator.home.stop_requests import forget_stop_requests
 from orchestrator.home.sweeps import FIGURE, REPORT, Sweep
@@ -89,7 +89,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
             sweep = on_these_devices(resumed, spec)
         options.sweep_begun(sweep)
         supervisor.tell("sweep", "" if options.several else sweep.id)
-        files = home.sweep(sweep.id)
+        files = sweep.files
         log.info(f"sweep {sweep.id}{', every run is trained' if sweep.fresh else ''}")
         with (
             stop_on_machine_error(files, options),
@@ -102,10 +102,10 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
                 from orchestrator.sweep.tuning import tuned  # Few sweeps tune: optuna takes a second.
 
                 sweep = tuned(sweep, memory, journal, engine, sizing, options)
-            known = known_runs(sweep, home, memory, extended, journal, retry_failed=options.retry_failed)
+            known = known_runs(sweep, memory, extended, journal, retry_failed=options.retry_failed)
             recorder = recorder_of(store)
             recorder.begin(sweep)
-            return _Drive(sweep, files, journal, recorder, sizing, console, options).run(engine, known)
+            return _Drive(sweep, journal, recorder, sizing, console, options).run(engine, known)
 
 
 class _ConsoleHandler(logging.Handler):
@@ -141,7 +141,6 @@ class _Drive(Observer):
     def __init__(
         self,
         sweep: Sweep,
-        files: SweepFiles,
         journal: Journal,
         recorder: Recorder,
         sizing: StackSizes,
@@ -150,7 +149,7 @@ class _Drive(Observer):
     ) -> None:
         self._options = options
         self._sweep = sweep
-        self._files = files
+        self._files = sweep.files
         self._journal = journal
         self._recorder = recorder
         self._sizing = sizing

@@ -13,7 +13,7 @@ from orchestrator.engine.base import Engine
 from orchestrator.engine.campaign import Campaign, Observer
 from orchestrator.errors import SweepError
 from orchestrator.home import lifecycle
-from orchestrator.home.files import SweepFiles, write_whole
+from orchestrator.home.files import write_whole
 from orchestrator.home.journal import Ended, Journal, Memory, Tuned
 from orchestrator.home.sweeps import Sweep
 from orchestrator.stacks import StackSizes
@@ -41,7 +41,7 @@ def tuned(
     Raises :class:`SweepError` if a run fails or the machine does, and ``KeyboardInterrupt`` after an
     interruption; finished runs are kept, and a resumed sweep goes on from there.
     """
-    files = SweepFiles(sweep.directory)
+    files = sweep.files
     untuned = replace(sweep, spec=sweep.spec.model_copy(update={"tune": None, "probes": ()}))
     tuner = Tuner(sweep.spec)
     known = [entry for entry in memory.trials if entry.outcome.status is not Status.FAILED]

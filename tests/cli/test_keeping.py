@@ -63,7 +63,7 @@ def test_a_sweep_that_was_never_recorded_is_deleted_too(run: Program, tmp_path: 
     ended = run("rm", "logistic", "--home", tmp_path, "--yes")
     assert ended.code == 0, ended.err
     assert "0 records in MLflow" in ended.out
-    assert not sweep.directory.exists()
+    assert not sweep.files.directory.exists()
 
 
 def test_a_sweep_that_is_being_run_is_left_alone(run: Program, tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_sweep_that_is_being_run_is_left_alone(run: Program, tmp_path: Path) -
         ended = run("rm", sweep.id, "--home", tmp_path, "--yes")
     assert ended.code == 2
     assert "is being run; stop it first" in ended.err
-    assert sweep.directory.is_dir()
+    assert sweep.files.directory.is_dir()
 
 
 def test_with_its_store_out_nothing_is_deleted(run: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,4 +81,4 @@ def test_with_its_store_out_nothing_is_deleted(run: Program, tmp_path: Path, mon
     ended = run("rm", sweep.id, "--home", tmp_path, "--yes")
     assert ended.code == 1
     assert "cannot be reached" in ended.err
-    assert sweep.directory.is_dir()
+    assert sweep.files.directory.is_dir()

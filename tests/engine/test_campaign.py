@@ -30,7 +30,7 @@ def files(tmp_path: Path) -> Path:
 
 def make(path: Path, *, slots: int = 2, interrupted: list[list[Request]] | None = None, **changes: object) -> Campaign:
     asked = spec(**({"search": {"method": "grid"}, "sizes": [8, 16]} | changes))
-    sweep = Sweep("logistic-1", asked, path.parent, "now", {})
+    sweep = Sweep(SweepFiles(path.parent), asked, "now", {})
     sizing = StackSizes(asked, Hardware(2, 16))
     journal = Journal(path)
     return Campaign(sweep, searcher_of(asked), journal, slots=slots, sizing=sizing, interrupted=interrupted or [])

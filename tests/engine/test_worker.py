@@ -28,7 +28,7 @@ PAIR = (Request("add", 16, 0), Request("add+prod", 16, 1))
 
 
 def job_for(sweep: Sweep, requests: tuple[Request, ...]) -> StackJob:
-    return StackJob(requests, tuple(range(len(requests))), sweep.id, "stack-1", str(sweep.directory))
+    return StackJob(requests, tuple(range(len(requests))), sweep.id, "stack-1", str(sweep.files.directory))
 
 
 def steps_of(report: StackReport) -> list[int]:
@@ -41,7 +41,7 @@ def test_a_stack_left_in_the_middle_continues_from_its_checkpoint(place: str, tm
     resources = {"checkpoint_every_s": 1e9, "scratch": str(tmp_path / "scratch")}
     asked = spec(settings={"steps": 4}, resources=resources)
     sweep = lifecycle.create(asked, Home(tmp_path))
-    files = SweepFiles(sweep.directory)
+    files = sweep.files
     job = job_for(sweep, PAIR)
     checkpoints = Checkpoints(files.checkpoints)
     if place == "scratch":
@@ -143,12 +143,12 @@ def mazes(home: Path, probes: Sequence[str]) -> tuple[SweepFiles, list[RunReport
     asked = spec(**MAZES, probes=list(probes))
     sweep = lifecycle.create(asked, Home(home))
     reports = work(asked, job_for(sweep, (Request("find exit", 16, 0), Request("find exit", 16, 1))))
-    runs = SweepRuns(SweepFiles(sweep.directory))
+    runs = SweepRuns(sweep.files)
     for key, run in reports.items():
         assert run.outcome is not None
         kept = runs.keep(key, run.outcome, run.files)
         assert (kept.outcome, kept.trained_for) == (run.outcome, "")
-    return SweepFiles(sweep.directory), list(reports.values())
+    return sweep.files, list(reports.values())
 
 
 def work(asked: SweepSpec, job: StackJob) -> dict[str, RunReport]:
@@ -182,7 +182,7 @@ def test_of_a_run_that_was_kept_first_that_one_holds(tmp_path: Path) -> None:
     files, (run, _) = mazes(tmp_path, [])
     assert run.outcome is not None
     later = SweepRuns(Home(tmp_path).sweep("later")).keep(run.key, replace(run.outcome, steps=99), {})
-    assert (later.outcome, later.trained_for) == (run.outcome, files.directory.name)
+    assert (later.outcome, later.trained_for) == (run.outcome, files.id)
 
 
 def test_probes_run_when_a_run_ends_and_a_broken_one_costs_no_run(tmp_path: Path) -> None:

@@ -234,16 +234,14 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
         record.unlink()
     found = Stopped(Home(root / "home"), root / "space.yaml", root / "log", table_of(done.out))
     lines = found.files.journal.read_bytes().splitlines(keepends=True)
-    late = ended(found.home.root, found.files.directory.name)[found.done :]
+    late = ended(found.home.root, found.files.id)[found.done :]
     found.files.journal.write_bytes(b"".join(lines[: 1 + found.done]))
     for entry in late:
         shutil.rmtree(found.home.runs / entry.key)
-    asked = lifecycle.load(found.home, found.files.directory.name).spec
+    asked = lifecycle.load(found.home, found.files.id).spec
     requests = tuple(entry.request for entry in late[:2] if entry.request.size == late[0].request.size)
     sized = asked.model_copy(update={"resources": asked.resources.model_copy(update={"checkpoint_every_s": 1e-9})})
-    job = StackJob(
-        requests, tuple(range(len(requests))), found.files.directory.name, "stack-1", str(found.files.directory)
-    )
+    job = StackJob(requests, tuple(range(len(requests))), found.files.id, "stack-1", str(found.files.directory))
     left = StackWorker(sized, job)
     left.advance()
     left.close()
@@ -259,7 +257,7 @@ def stopped(undisturbed: Stopped, tmp_path: Path) -> Stopped:
 
 
 def claim(stopped: Stopped) -> None:
-    asked = lifecycle.load(stopped.home, stopped.files.directory.name).spec
+    asked = lifecycle.load(stopped.home, stopped.files.id).spec
     key = asked.make_family().key(asked.config(Request("add+prod", 64, 1)))
     stopped.home.claims.mkdir(exist_ok=True)
     (stopped.home.claims / key).write_bytes(b"\xff\x00/..")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from orchestrator.home.files import SweepFiles
 from orchestrator.home.run_files import ARRAYS, Storage
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.report.answer import Answer, answer
@@ -30,12 +31,12 @@ class Finished:
 def finish(directory: Path, sweep_id: str = "add_vs_add_prod-20260102-030405-ab12") -> Finished:
     """Five finished runs, one diverged, one failed."""
     spec = make_spec()
-    sweep = Sweep(sweep_id, spec, directory / sweep_id, "2026-01-02T03:04:05+00:00", ENVIRONMENT)
+    sweep = Sweep(SweepFiles(directory / sweep_id), spec, "2026-01-02T03:04:05+00:00", ENVIRONMENT)
     cells = [("add", 24), ("add", 64), ("add+prod", 16), ("add+prod", 32), ("add+prod", 64)]
     ended = train(spec, cells, seeds=1)
     ended += [(config, diverged(config)) for config, _ in train(spec, [("add", 8)], seeds=1)]
     ended += [(config, failed()) for config, _ in train(spec, [("add+prod", 12)], seeds=1)]
-    runs = tuple(_leave(spec, sweep.directory, config, outcome) for config, outcome in ended)
+    runs = tuple(_leave(spec, sweep.files.directory, config, outcome) for config, outcome in ended)
     return Finished(sweep, runs, answer(spec, ended))
 
 

@@ -19,7 +19,6 @@ from orchestrator.engine.ray.cluster import Room, has_autoscaler, slots_on
 from orchestrator.engine.ray.session import RaySession
 from orchestrator.engine.ray.trial import trainable
 from orchestrator.errors import SweepError, UserError
-from orchestrator.home.files import SweepFiles
 from orchestrator.space.resources import Resources
 from orchestrator.supervisor import check_ray
 
@@ -71,14 +70,14 @@ class RayEngine(Engine):
         self._session.release(well=raised[0] is None)
 
     def execute(self, campaign: Campaign) -> None:
-        files = SweepFiles(campaign.sweep.directory)
-        self._fit(campaign, files)
+        files = campaign.sweep.files
+        self._fit(campaign)
         if not campaign.done:
             raise SweepError(f"Ray Tune ended before the sweep did; its files are in {files.tune}")
         shutil.rmtree(files.tune, ignore_errors=True)
         campaign.check_machine()
 
-    def _fit(self, campaign: Campaign, files: SweepFiles) -> None:
+    def _fit(self, campaign: Campaign) -> None:
         """Have Tune train whatever the campaign hands out."""
         adapter = CampaignSearcher(campaign, Room(self._resources))
         callback = CampaignCallback(campaign, self._resources.retries)
@@ -96,7 +95,7 @@ class RayEngine(Engine):
             ),
             run_config=tune.RunConfig(
                 name="tune",
-                storage_path=str(files.directory.resolve()),
+                storage_path=str(campaign.sweep.files.directory.resolve()),
                 verbose=0,
                 stop=CampaignStopper(campaign, callback, adapter),
                 callbacks=[callback],
