@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +43,14 @@ def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[s
         aside.unlink(missing_ok=True)
 
 
-def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors (on the CPU) and notes of a checkpoint. Raises ``FileNotFoundError`` where there is none."""
+def read_checkpoint(path: Path, keys: Iterable[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors (on the CPU) and notes of a checkpoint of the runs with these keys. Raises ``FileNotFoundError`` where
+    there is none, ``ValueError`` where it lacks one of the runs."""
     if not path.exists():
         raise FileNotFoundError(path)
     with safe_open(path, framework="pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
         notes: dict[str, Any] = json.loads(file.metadata()["notes"])
+    if not set(keys) <= set(notes["keys"]):
+        raise ValueError(f"the checkpoint in {path.parent} belongs to another stack")
     return tensors, notes

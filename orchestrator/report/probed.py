@@ -7,7 +7,6 @@ items scores as high.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +22,7 @@ from orchestrator.transition.types import Verdict
 from trainables.base import Family, Status
 from trainables.probes.base import load_probe
 from trainables.probes.embeddings import SHUFFLES
+from trainables.probes.nulls import grouping_count
 
 PREFIX, CHANCE = "probe/", ".p"
 """Beginning of the name of every number, and end of those that are probabilities of others."""
@@ -62,13 +62,6 @@ def _counted(what: str, sides: Mapping[str, Sequence[Mapping[str, bool]]]) -> st
     return f"{what} in {', '.join(told)}"
 
 
-def smallest_chance(labels: Sequence[int]) -> float:
-    """The share of all orders of the items that group them as ``labels`` [n] do: the least p of that grouping."""
-    sizes = Counter(labels).values()
-    alike = math.prod(map(math.factorial, Counter(sizes).values()))
-    return math.prod(map(math.factorial, sizes)) * alike / math.factorial(len(labels))
-
-
 def _sides(mix: MixAnswer, held: Sequence[tuple[int, dict[str, bool]]]) -> dict[str, list[dict[str, bool]]]:
     """The runs outside the transition's interval; all of them, on no side, if no transition was found."""
     found = mix.target.transition
@@ -89,7 +82,7 @@ def _found(run: RunRecord, family: Family) -> dict[str, bool] | None:
     found = {}
     for chance, name in known:
         labels = family.groupings().get(name)
-        least = 0.0 if labels is None else smallest_chance(labels)
+        least = 0.0 if labels is None else 1 / grouping_count(labels)
         if chance <= max(BEYOND_CHANCE, least + ERRORS * math.sqrt(least * (1 - least) / SHUFFLES)):
             what = "neighbours alike" if labels is None else f"{family.grouping_words().get(name, name)} apart"
             found[what] = chance > BEYOND_CHANCE

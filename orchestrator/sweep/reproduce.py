@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 
 from orchestrator.catalogue.export import compared
@@ -29,6 +27,7 @@ from orchestrator.stacks import settled
 from orchestrator.sweep.beginning import one_ray
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
+from trainables.contract.tables import entropy
 from trainables.probes.base import load_probe
 
 
@@ -185,12 +184,7 @@ def entropies(spec: SweepSpec) -> dict[str, float]:
     """Entropy of every task's values over tuples of items drawn evenly, in nats; empty if the family has no tables."""
     tasks = sorted({spec.target, *(task for arm in spec.mixes for phase in arm.phases for task in phase.mix.tasks)})
     tables = spec.make_family().tables(tasks, spec.seed)
-    return {} if tables is None else {task: _entropy(tables[task]) for task in tasks}
-
-
-def _entropy(table: NDArray[np.int64]) -> float:
-    shares = np.unique(table, return_counts=True)[1] / table.size
-    return float(-(shares * np.log(shares)).sum())
+    return {} if tables is None else {task: entropy(tables[task]) for task in tasks}
 
 
 def _named(spec: SweepSpec) -> str:

@@ -168,13 +168,13 @@ def _budget(case: Case) -> None:
 
 
 def _training(case: Case) -> None:
-    outcome, evaluations = _trained(case, [case.run()])[0]
+    points, outcome = _trained(case)
     _must(outcome.steps >= 1, f"a run must take a step; its outcome says {outcome.steps}")
-    _must(evaluations >= 1, "a run must report at least one evaluation, or it has no learning curve")
+    _must(len(points) >= 1, "a run must report at least one evaluation, or it has no learning curve")
 
 
 def _repeated(case: Case) -> None:
-    first, second = (_trained(case, [case.run()])[0][0] for _ in range(2))
+    first, second = (_trained(case)[1] for _ in range(2))
     _must(
         first.accuracy == second.accuracy,
         f"the same run must come to the same twice: a seed determines everything; {first.accuracy} and then "
@@ -213,17 +213,12 @@ def _resumed(case: Case) -> None:
         )
 
 
-def _trained(case: Case, runs: Sequence[RunConfig]) -> list[tuple[Outcome, int]]:
-    """Outcomes of runs trained as one stack, and how many evaluations each had."""
-    learner, validator = case.learner(runs), ReportValidator(case.family, runs)
-    counts, outcomes = [0] * len(runs), dict[int, Outcome]()
-    while len(outcomes) < len(runs):
-        for report in validator.check(learner.advance()):
-            counts[report.index] += report.evaluation is not None
-            if report.outcome is not None:
-                outcomes[report.index] = report.outcome
+def _trained(case: Case) -> tuple[list[Evaluation], Outcome]:
+    """The evaluations and the outcome of a run trained to its end."""
+    learner = case.learner([case.run()])
+    ended = _to_the_end(learner, ReportValidator(case.family, [case.run()]))
     _must(learner.advance() == [], "advance() must return [] once all runs have ended")
-    return [(outcomes[index], counts[index]) for index in range(len(runs))]
+    return ended[0]
 
 
 def _to_the_end(learner: Learner, validator: ReportValidator) -> dict[int, tuple[list[Evaluation], Outcome]]:

@@ -7,6 +7,8 @@ and stacks their ids.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -42,6 +44,11 @@ class Describes(Protocol):
     """Settings that say themselves what of them decides the mathematics."""
 
     def described(self) -> Mapping[str, Any]: ...
+
+
+def digest_of(described: Any) -> str:
+    """A hash of plain values, in hex digits."""
+    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
 
 def described_fields(settings: Any) -> dict[str, Any]:

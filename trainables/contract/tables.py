@@ -12,6 +12,12 @@ from numpy.typing import NDArray
 Integers = NDArray[np.int64]
 
 
+def entropy(values: Integers) -> float:
+    """Of the values in an array of any shape, in nats."""
+    shares = np.unique(values, return_counts=True)[1] / values.size
+    return float(-(shares * np.log(shares)).sum())
+
+
 def group_of(codes: Integers, labels: Integers, items: int) -> Integers:
     """The group of each code of an array of any shape: its label in ``labels`` [N], N = ``items``; what is no item is a
     group of its own."""

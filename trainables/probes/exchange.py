@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from trainables.base import Family, RunConfig
-from trainables.contract.tables import group_of, respects
+from trainables.contract.tables import Integers, group_of, respects
 from trainables.probes.base import Probed
 from trainables.probes.nulls import other_groupings, p_value
 from trainables.probes.transformer_probe import ASKED, LastSteps, TransformerProbe, answers, last_steps, traced
@@ -20,7 +20,6 @@ from trainables.tasks.trees import Function
 from trainables.transformer.generation import TrainedTransformer
 
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 FEWEST = 20
 """Exchanges below which nothing is said: a share of so many deviates by up to .11."""

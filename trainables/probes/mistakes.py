@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trainables.base import Family, RunConfig
+from trainables.contract.tables import Integers, entropy
 from trainables.probes.base import Probed
 from trainables.probes.nulls import other_groupings, p_value
 from trainables.probes.transformer_probe import TransformerProbe, answers, last_steps
 from trainables.tasks.datasets import Dataset
 from trainables.transformer.generation import TrainedTransformer
-
-Integers = NDArray[np.int64]
 
 FEWEST = 20
 """Wrong answers below which nothing is said of them: a share of so many deviates by .11."""
@@ -52,8 +50,8 @@ class Mistakes(TransformerProbe):
                 continue  # What comes of it is no item, but a sign or a point.
             given = answers(model, questions, items)
             numbers[f"{task}.right"] = float((given == questions.answers).mean())
-            if (spread := _entropy(questions.answers)) > 0:
-                numbers[f"{task}.entropy"] = _entropy(given) / spread
+            if (spread := entropy(questions.answers)) > 0:
+                numbers[f"{task}.entropy"] = entropy(given) / spread
             shares.append(np.bincount(given, minlength=items) / len(given))
             numbers |= {f"{task}.{name}": value for name, value in kept(given, questions.answers, groupings).items()}
         return Probed(numbers, {"answers": np.array(shares)} if shares else {})
@@ -84,9 +82,3 @@ def _kept(given: Integers, right: Integers, labels: Integers) -> tuple[float, fl
     possible = other > 0
     chance = (in_group[right] - shares[right])[possible] / other[possible]
     return float((labels[given] == labels[right]).mean()), float(chance.mean()) if possible.any() else 0.0
-
-
-def _entropy(values: Integers) -> float:
-    """In nats."""
-    shares = np.unique(values, return_counts=True)[1] / len(values)
-    return float(-(shares * np.log(shares)).sum())

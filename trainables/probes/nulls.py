@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
+from trainables.contract.tables import Integers
 
 OTHERS = 19
 """Other groupings that a grouping is compared with, at most: p is then .05 or more."""
@@ -21,20 +22,21 @@ def p_value(found: float, null: Sequence[float] | NDArray[np.float64]) -> float:
 
 def other_groupings(labels: Integers, rng: np.random.Generator, most: int = OTHERS) -> list[Integers]:
     """Groupings of the same items into groups of the same sizes as ``labels`` [n], a label an item, none of them the
-    same grouping: all there are, or ``most`` at random.
-
-    Of six items there are
-    nine other halvings and fourteen other ways to make three pairs. A :func:`p_value` among all there are is exact.
-    """
-    sizes = np.unique(labels, return_counts=True)[1]
-    alike = math.prod(math.factorial(count) for count in np.unique(sizes, return_counts=True)[1])
-    there_are = math.factorial(len(labels)) // math.prod(math.factorial(size) for size in sizes) // alike
-    wanted = min(most, there_are - 1)
+    same grouping: all there are, or ``most`` at random. A :func:`p_value` among all there are is exact."""
+    wanted = min(most, grouping_count(labels) - 1)
     found = {_names_of(labels): labels}
     while len(found) <= wanted:
         drawn = rng.permutation(labels)
         found.setdefault(_names_of(drawn), drawn)
     return list(found.values())[1:]
+
+
+def grouping_count(labels: Sequence[int] | Integers) -> int:
+    """The groupings of so many items into groups of the same sizes, this one counted in: ten halvings of six, fifteen
+    ways to make three pairs of them."""
+    sizes = np.unique(labels, return_counts=True)[1].tolist()
+    alike = math.prod(map(math.factorial, Counter(sizes).values()))
+    return math.factorial(len(labels)) // math.prod(map(math.factorial, sizes)) // alike
 
 
 def _names_of(labels: Integers) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from trainables.base import Family, RunConfig
+from trainables.contract.tables import Integers
 from trainables.probes.base import Probe, Probed
 from trainables.tasks.datasets import Dataset, Examples
 from trainables.transformer.architecture import ModelSettings
@@ -25,7 +26,6 @@ from trainables.transformer.generation import TrainedTransformer
 
 ASKED = 300
 """Expressions of each task that are asked, at most: their accuracy deviates by at most .03."""
-Integers = NDArray[np.int64]
 
 Sublayer = Literal["attention", "feed_forward"]
 Change = Callable[[Sublayer, int, Tensor], Tensor]

@@ -11,8 +11,6 @@ unless it has more features than numbers.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError, Words
-from trainables.contract.settings import described_fields
+from trainables.contract.settings import described_fields, digest_of
 from trainables.reparametrization.methods import Price, method_of
 from trainables.reparametrization.problems import CloudProblem, HeatProblem, PhaseProblem, Problem
 from trainables.reparametrization.settings import (
@@ -134,9 +132,7 @@ class RaceFamily(Family):
 
     def shape(self, run: RunConfig) -> str:
         shared = {name: value for name, value in described_fields(run.settings).items() if name != "rates"}
-        described = [run.mix.tasks, shared]
-        digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:8]
-        return f"{self.size_axis}-{run.size}-{digest}"
+        return f"{self.size_axis}-{run.size}-{digest_of([run.mix.tasks, shared])[:8]}"
 
     def memory(self, size: int) -> float:
         """Matrices three times over, pairs of L-BFGS, features of every layer and their gradients."""

@@ -109,7 +109,7 @@ def spanning_tree(points: Floats) -> Edges:
     if not np.isfinite(points).all():
         raise ValueError("a tree needs points whose coordinates are finite")
     candidates = _candidates(points)
-    far = points[candidates[:, 0]] - points[candidates[:, 1]]
+    far = across(candidates, points)
     # Ranks in place of lengths: scipy takes an edge of length 0 for none.
     rank = np.empty(len(candidates))
     rank[np.argsort(np.hypot(far[:, 0], far[:, 1]), kind="stable")] = np.arange(1, len(candidates) + 1)
@@ -121,8 +121,7 @@ def spanning_tree(points: Floats) -> Edges:
 
 def deaths(points: Floats) -> NDArray[np.float64]:
     """The scales at which the classes of H0 of a cloud die, ascending, [N - 1]; one class never does."""
-    tree = spanning_tree(points)
-    far = points[tree[:, 0]] - points[tree[:, 1]]
+    far = across(spanning_tree(points), points)
     return np.sort(np.hypot(far[:, 0], far[:, 1]))
 
 

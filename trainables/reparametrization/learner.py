@@ -132,9 +132,7 @@ class RaceLearner(Learner):
         write_checkpoint(directory / CHECKPOINT, {name: torch.tensor(array) for name, array in arrays.items()}, notes)
 
     def restore(self, directory: Path) -> None:
-        tensors, notes = read_checkpoint(directory / CHECKPOINT)
-        if not {race.key for race in self._races} <= set(notes["keys"]):
-            raise ValueError(f"the checkpoint in {directory} belongs to another stack")
+        tensors, notes = read_checkpoint(directory / CHECKPOINT, (race.key for race in self._races))
         self._spent = notes["spent"]
         self._active = [index for index, race in enumerate(self._races) if race.key in notes["going"]]
         for race in (self._races[index] for index in self._active):

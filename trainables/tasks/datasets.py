@@ -6,7 +6,6 @@ A dataset is a function of (task settings, mix, seed). It is written once and re
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import secrets
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
 from trainables.contract.arms import Mix
+from trainables.contract.settings import digest_of
 
 if TYPE_CHECKING:
     from trainables.tasks.expressions import ExpressionTask
@@ -107,8 +107,7 @@ def _name(task: ExpressionTask, mix: Mix, seed: int) -> str:
         "mix": {name: f"{share:.12f}" for name, share in zip(mix.tasks, mix.shares, strict=True)},
         "seed": seed,
     }
-    hashed = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
-    return f"{task.kind}-{hashed[:24]}"
+    return f"{task.kind}-{digest_of(described)[:24]}"
 
 
 def _write(dataset: Dataset, path: Path) -> None:

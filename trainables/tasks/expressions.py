@@ -171,28 +171,23 @@ class ExpressionTask(ABC):
         of = f"{self.value_count}^{self.max_arguments} tuples"
         if self.held_out == "unordered":
             of = f"{self.tuple_count} multisets of {self.max_arguments} {self.value_word}s"
-        described = f"task.held_out_fraction {self.held_out_fraction:g} of {of}"
-        key, given = "task.held_out_fraction", f"{self.held_out_fraction:g}"
         if self.held_out_tuples < FEWEST_HELD_OUT:
-            raise SettingsError(
-                f"{described} is {self.held_out_tuples}; at least {FEWEST_HELD_OUT} are needed for an accuracy that "
-                f"means something: raise the fraction, {self.values_setting} or task.max_arguments",
-                key=key,
-                given=given,
+            wrong = (
+                f"is {self.held_out_tuples}; at least {FEWEST_HELD_OUT} are needed for an accuracy that means "
+                f"something: raise the fraction, {self.values_setting} or task.max_arguments"
             )
-        if self.share_clean(self.held_out_fraction) < RAREST_TRAINED:
-            raise SettingsError(
-                f"{described} leaves under {RAREST_TRAINED:.0%} of all expressions for training: lower the fraction, "
-                "task.depth or task.nesting",
-                key=key,
-                given=given,
+        elif self.share_clean(self.held_out_fraction) < RAREST_TRAINED:
+            wrong = (
+                f"leaves under {RAREST_TRAINED:.0%} of all expressions for training: lower the fraction, task.depth or "
+                "task.nesting"
             )
-        if 1 - self.share_clean(self.held_out_fraction / 2) < RAREST_HELD_OUT:
-            raise SettingsError(
-                f"{described} are met by fewer than 1 in {1 / RAREST_HELD_OUT:.0f} expressions: raise the fraction",
-                key=key,
-                given=given,
-            )
+        elif 1 - self.share_clean(self.held_out_fraction / 2) < RAREST_HELD_OUT:
+            wrong = f"are met by fewer than 1 in {1 / RAREST_HELD_OUT:.0f} expressions: raise the fraction"
+        else:
+            return
+        given = f"{self.held_out_fraction:g}"
+        key = "task.held_out_fraction"
+        raise SettingsError(f"{key} {given} of {of} {wrong}", key=key, given=given)
 
     @abstractmethod
     def tasks(self) -> tuple[str, ...]:

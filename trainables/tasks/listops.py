@@ -105,9 +105,6 @@ class ListOps(TransformerFamily):
     )
     settings: ListOpsSettings
 
-    def groupings(self) -> dict[str, tuple[int, ...]]:
-        return self.settings.task.groupings()
-
     def grouping_words(self) -> dict[str, str]:
         moduli = {name: name.removeprefix("mod") for name in self.groupings()}
         of_remainders = {name: f"numbers of different remainders modulo {modulus}" for name, modulus in moduli.items()}

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trainables.contract.tables import Integers
 from trainables.tasks import stream
-from trainables.tasks.trees import Function, Integers
+from trainables.tasks.trees import Function, fold
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ def _plain(function: Callable[[Integers, int], Integers]) -> Callable[[int, np.r
 
 def _product(arguments: Integers, modulus: int) -> Integers:
     # Reduced after every factor: the plain product of many arguments overflows.
-    return _fold(lambda left, right: left * right % modulus, arguments)
+    return fold(lambda left, right: left * right % modulus, arguments)
 
 
 def _median(arguments: Integers, _: int) -> Integers:
@@ -53,20 +54,13 @@ def _shuffled_sum(modulus: int, rng: np.random.Generator) -> Function:
     numbers = np.arange(modulus)
     cells = ((numbers[:, None] + numbers) % modulus).reshape(-1)
     table = rng.permutation(cells).reshape(modulus, modulus)
-    return lambda arguments: _fold(lambda left, right: table[left, right], arguments)
+    return lambda arguments: fold(lambda left, right: table[left, right], arguments)
 
 
 def _relabelled_sum(modulus: int, rng: np.random.Generator) -> Function:
     """The sum of all arguments, its value replaced by means of a permutation of the numbers."""
     labels = rng.permutation(modulus)
     return lambda arguments: labels[arguments.sum(axis=-1) % modulus]
-
-
-def _fold(combine: Callable[[Integers, Integers], Integers], arguments: Integers) -> Integers:
-    value = arguments[..., 0]
-    for place in range(1, arguments.shape[-1]):
-        value = combine(value, arguments[..., place])
-    return value
 
 
 OPERATIONS: dict[str, Operation] = {

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainables.base import SettingsError
-
-Integers = NDArray[np.int64]
+from trainables.contract.tables import Integers
+from trainables.tasks.trees import fold
 
 LARGEST_ORDER = 1_000
 """A product table of N x N numbers is kept; S6 has 720 elements, S7 5040."""
@@ -187,7 +187,4 @@ def _product_table(images: Integers) -> Integers:
 
 def product(group: Group, arguments: Integers) -> Integers:
     """The products [...] of elements [..., k], the first acting first."""
-    value = arguments[..., 0]
-    for place in range(1, arguments.shape[-1]):
-        value = group.table[value, arguments[..., place]]
-    return value
+    return fold(lambda left, right: group.table[left, right], arguments)

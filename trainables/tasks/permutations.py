@@ -10,16 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from trainables.base import Mix, SettingsError, Words
+from trainables.contract.tables import Integers
 from trainables.tasks.expressions import ExpressionTask
-from trainables.tasks.permutation_groups import (
-    GIVE_ELEMENTS,
-    OPERATIONS,
-    SIGNS,
-    Group,
-    named_group,
-    product,
-)
-from trainables.tasks.trees import Function, Integers
+from trainables.tasks.permutation_groups import GIVE_ELEMENTS, OPERATIONS, SIGNS, Group, named_group, product
+from trainables.tasks.trees import Function
 from trainables.tasks.vocabulary import ExpressionVocabulary
 from trainables.transformer.family import TransformerFamily, TransformerSettings
 
@@ -82,7 +76,7 @@ class TaskSettings(ExpressionTask):
         return found
 
     def values_in_order(self) -> bool:
-        """True if the group is C<n>, rotations alone: its elements and points form a ring."""
+        """True if the group is C<n>: powers of one rotation stand in their order, and so do the points it turns."""
         return self.group.startswith("C")
 
     def tasks(self) -> tuple[str, ...]:
@@ -163,13 +157,5 @@ class Permutations(TransformerFamily):
     words = Words(size="model width", task="operation", item="element token", held="embeddings of the elements")
     settings: PermutationSettings
 
-    def groupings(self) -> dict[str, tuple[int, ...]]:
-        """Elements by their sign, their order and their coset of ``task.subgroup``, as far as these differ."""
-        return self.settings.task.groupings()
-
     def grouping_words(self) -> dict[str, str]:
         return {name: f"elements of different {name}" for name in self.groupings()}
-
-    def items_in_order(self) -> bool:
-        """Powers of one rotation stand in their order, and so do the points it turns."""
-        return self.settings.task.values_in_order()

@@ -10,7 +10,7 @@ text, T the most reduction steps of an expression.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -52,12 +52,7 @@ class Texts:
     @classmethod
     def join(cls, texts: Sequence[Texts]) -> Texts:
         """One batch of texts after the other."""
-        return cls(
-            np.concatenate([text.tokens for text in texts]),
-            np.concatenate([text.lengths for text in texts]),
-            np.concatenate([text.prompt_lengths for text in texts]),
-            np.concatenate([text.answers for text in texts]),
-        )
+        return cls(*(np.concatenate([getattr(text, one.name) for text in texts]) for one in fields(cls)))
 
 
 class Expressions:

@@ -17,15 +17,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from trainables.contract.tables import Integers
 from trainables.tasks.held_out_tuples import HeldOut
 
 if TYPE_CHECKING:
     from trainables.tasks.expressions import ExpressionTask
 
 
-Integers = NDArray[np.int64]
 Function = Callable[[Integers], Integers]
 """An operation as a function of values [..., k], k >= 2, to codes [...]."""
+
+
+def fold(combine: Callable[[Integers, Integers], Integers], arguments: Integers) -> Integers:
+    """Values [..., k] combined from the left, two at a time."""
+    value = arguments[..., 0]
+    for place in range(1, arguments.shape[-1]):
+        value = combine(value, arguments[..., place])
+    return value
 
 
 @dataclass(frozen=True)

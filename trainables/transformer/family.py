@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from numpy.typing import NDArray
 
 from trainables.base import Family, Learner, Mix, Parameters, RunConfig, SettingsError
-from trainables.contract.settings import described_fields
+from trainables.contract.settings import described_fields, digest_of
 from trainables.contract.tables import Integers
 from trainables.tasks.datasets import Dataset, load_dataset
 from trainables.tasks.expressions import ExpressionTask
@@ -104,6 +102,12 @@ class TransformerFamily(Family):
     def subject(self) -> str:
         return self.settings.task.subject()
 
+    def items_in_order(self) -> bool:
+        return self.settings.task.values_in_order()
+
+    def groupings(self) -> dict[str, tuple[int, ...]]:
+        return self.settings.task.groupings()
+
     def tables(self, tasks: Sequence[str], seed: int) -> dict[str, Integers] | None:
         return self.settings.task.tables(tasks, seed)
 
@@ -143,8 +147,7 @@ class TransformerFamily(Family):
             name: value for name, value in described_fields(settings.training).items() if name not in OWN_TRAINING
         }
         described = [run.size, settings.task.stackable(), settings.model.stackable(), shared]
-        digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:8]
-        return f"{self.size_axis}-{run.size}-{digest}"
+        return f"{self.size_axis}-{run.size}-{digest_of(described)[:8]}"
 
     def memory(self, size: int) -> float:
         model, training = self.settings.model, self.settings.training
@@ -158,12 +161,10 @@ class TransformerFamily(Family):
         data = {(run.settings.task, run.mix, run.seed): self.data(run, cache) for run in runs}
         jobs = []
         for run in runs:
-            settings: TransformerSettings = run.settings
-            names = parameter_shapes(settings.model, run.size, self._vocabulary_size)
+            names = parameter_shapes(run.settings.model, run.size, self._vocabulary_size)
             taken = frozenset(named(names, run.start.takes if run.start is not None else ()))
             frozen = frozenset(named(names, run.frozen))
-            dataset = data[settings.task, run.mix, run.seed]
-            jobs.append(Job(self.key(run), run, settings.model, settings.training, dataset, taken, frozen))
+            jobs.append(Job(self.key(run), run, data[run.settings.task, run.mix, run.seed], taken, frozen))
         return TransformerLearner(jobs, self.settings.task.vocabulary(), device)
 
     def load(self, run: RunConfig, weights: Mapping[str, NDArray[Any]]) -> TrainedTransformer:

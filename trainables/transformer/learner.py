@@ -31,14 +31,12 @@ CHECKPOINT = "stack.safetensors"
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a stack with what it is trained on. ``key`` is its run key; ``model`` may differ from its neighbours'
+    """One run of a stack with what it is trained on. ``key`` is its run key; its model may differ from its neighbours'
     in the first weights alone. ``taken`` are the names of the parameters that it goes on with from another run,
     ``frozen`` of those that keep their first values."""
 
     key: str
     config: RunConfig
-    model: ModelSettings
-    training: TrainingSettings
     dataset: Dataset
     taken: frozenset[str] = frozenset()
     frozen: frozenset[str] = frozenset()
@@ -72,14 +70,15 @@ class TransformerLearner(Learner):
 
     def __init__(self, jobs: Sequence[Job], vocabulary: ExpressionVocabulary, device: str) -> None:
         self._jobs = tuple(jobs)
-        self._model = jobs[0].model
+        self._model: ModelSettings = jobs[0].config.settings.model
+        self._training: Sequence[TrainingSettings] = [job.config.settings.training for job in jobs]
         self._vocabulary = vocabulary
         self._device = torch.device(device)
         self._where: Layout = layout(self._model, jobs[0].config.size, len(vocabulary))
         self._active = list(range(len(jobs)))
         self._progress = [_Progress() for _ in jobs]
         self._step = 0
-        self._prepare_gpu(jobs[0].training)
+        self._prepare_gpu()
         parameters = [self._initial_parameters(job) for job in jobs]
         self._trainer = self._make_trainer(StackState.start(torch.stack(parameters).to(self._device)))
 
@@ -87,7 +86,7 @@ class TransformerLearner(Learner):
         if not self._active:
             return []
         begun, begun_wall = computing_s(self._device), time.perf_counter()
-        settings = self._jobs[0].training
+        settings = self._training[0]
         last = min(settings.steps, (self._step // settings.evaluate_every + 1) * settings.evaluate_every)
         self._trainer.run(self._step, last)
         self._step = last
@@ -128,9 +127,7 @@ class TransformerLearner(Learner):
         write_checkpoint(directory / CHECKPOINT, self._trainer.state.tensors(), notes)
 
     def restore(self, directory: Path) -> None:
-        tensors, notes = read_checkpoint(directory / CHECKPOINT)
-        if not {job.key for job in self._jobs} <= set(notes["keys"]):
-            raise ValueError(f"the checkpoint in {directory} belongs to another stack")
+        tensors, notes = read_checkpoint(directory / CHECKPOINT, (job.key for job in self._jobs))
         places = [notes["keys"].index(job.key) for job in self._jobs]
         progress = [notes["progress"][place] for place in places]
         self._step = notes["step"]
@@ -144,25 +141,25 @@ class TransformerLearner(Learner):
 
     def _initial_parameters(self, job: Job) -> torch.Tensor:
         generator = torch.Generator().manual_seed(run_seed("initialisation", job.config))
-        return initialise(job.model, self._where, generator)
+        return initialise(job.config.settings.model, self._where, generator)
 
     def _make_trainer(self, state: StackState) -> StackTrainer:
         jobs = [self._jobs[index] for index in self._active]
-        settings = jobs[0].training
+        settings = [self._training[index] for index in self._active]
         sampler = WindowSampler(
             [job.dataset for job in jobs],
             [run_seed("data order", job.config) for job in jobs],
             block=self._model.block,
-            batch=settings.batch,
-            windows=settings.windows,
+            batch=settings[0].batch,
+            windows=settings[0].windows,
             device=self._device,
         )
         frozen = [job.frozen for job in jobs]
-        return StackTrainer(state, self._model, self._where, [job.training for job in jobs], sampler, frozen=frozen)
+        return StackTrainer(state, self._model, self._where, settings, sampler, frozen=frozen)
 
-    def _prepare_gpu(self, settings: TrainingSettings) -> None:
+    def _prepare_gpu(self) -> None:
         if self._device.type == "cuda":
-            torch.backends.cuda.matmul.allow_tf32 = settings.precision == "tf32"
+            torch.backends.cuda.matmul.allow_tf32 = self._training[0].precision == "tf32"
             # A weight's gradient sums thousands of tokens: in float32, also where several blocks share the sum.
             torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
             # cuDNN makes a plan for every new shape of attention, which in evaluation is nearly every pass.
@@ -188,7 +185,7 @@ class TransformerLearner(Learner):
         return [float(loss) for loss in losses]
 
     def _accuracies(self, questions: Sequence[Sequence[Examples]]) -> list[list[float]]:
-        tokens = len(self._active) * self._jobs[0].training.batch * self._model.block
+        tokens = len(self._active) * self._training[0].batch * self._model.block
         return accuracies(self._trainer.logits, questions, self._vocabulary, self._device, tokens)
 
     def _note(self, index: int, evaluation: Evaluation | None) -> None:
@@ -198,7 +195,7 @@ class TransformerLearner(Learner):
             progress.solved = progress.solved + 1 if min(evaluation.accuracy.values()) >= SOLVED else 0
 
     def _has_ended(self, index: int) -> bool:
-        settings = self._jobs[index].training
+        settings = self._training[index]
         solved = settings.stop_when_solved and self._progress[index].solved >= SOLVED_EVALUATIONS
         return solved or self._step >= settings.steps
 
@@ -221,11 +218,12 @@ class TransformerLearner(Learner):
         if dataset.mixed is not None:
             measures["accuracy_mixed"] = scores[-1]
         outcome = Outcome(Status.FINISHED, self._step, accuracy, floor, curve, measures, data=dataset.digest)
-        return Report(index, evaluation, outcome, self._item_embeddings(index), self._weights(index))
+        weights = self._weights(index)
+        return Report(index, evaluation, outcome, {"embedding": weights["token"][: self._vocabulary.items]}, weights)
 
     def _measures(self, index: int) -> dict[str, float]:
         """Numbers worth recording beside the accuracies."""
-        dataset, settings = self._jobs[index].dataset, self._jobs[index].training
+        dataset, settings = self._jobs[index].dataset, self._training[index]
         passes = self._step * settings.batch * self._model.block / len(dataset.tokens)
         progress = self._progress[index]
         measures = {"seconds": progress.seconds, "wall_seconds": progress.wall_seconds, "passes_over_data": passes}
@@ -240,10 +238,6 @@ class TransformerLearner(Learner):
         row = self._active.index(index)
         mine = self._where.views(self._trainer.state.parameters_SP[row : row + 1].cpu())
         return {name: view[0].numpy().copy() for name, view in mine.items()}
-
-    def _item_embeddings(self, index: int) -> dict[str, NDArray[Any]]:
-        """The items' embeddings [n, C]."""
-        return {"embedding": self._weights(index)["token"][: self._vocabulary.items]}
 
     def _keep(self, indices: Sequence[int]) -> None:
         """Go on with these runs alone, in a smaller stack."""
