@@ -17,9 +17,9 @@ from orchestrator.home.sweeps import RunRecord, Unreadable, failures
 from orchestrator.report.rows import targets
 from orchestrator.report.table import plain_table
 from orchestrator.report.words import numbers
-from orchestrator.report.words.numbers import moment, size_on_disk
+from orchestrator.report.words.numbers import bad_runs, moment, size_on_disk
 from orchestrator.space.settings import flatten, plain_settings
-from orchestrator.terminal.snapshot import bad_runs, legend, posterior_bar
+from orchestrator.terminal.snapshot import legend, posterior_bar
 from trainables.base import Evaluation, Outcome, Words
 
 STATE_STYLES = {State.RUNNING: "yellow", State.FINISHED: "green", State.INTERRUPTED: "", State.FAILED: "red"}

@@ -114,25 +114,25 @@ def unreadable_json(found: Unreadable) -> dict[str, Any]:
 
 
 def _mix(stored: StoredSweep, mix: MixAnswer, row: Row, progress: MixProgress | None) -> MixStatus:
-    density = mix.target.transition.density
+    found = mix.target.transition
     running = stored.state is State.RUNNING
     return MixStatus(
         mix=mix.mix,
-        done=row.runs,
-        learned=sum(share.learned for share in row.learned),
-        diverged=row.diverged,
-        failed=row.failed,
+        done=mix.runs,
+        learned=sum(share.learned for share in found.shares),
+        diverged=mix.diverged,
+        failed=mix.failed,
         training=sum(run.config.label == mix.mix for run in stored.training) if running else 0,
         left=None if progress is None else progress.runs_left,
         note="" if progress is None else progress.note,
-        verdict=row.verdict.value,
+        verdict=found.verdict.value,
         transition=row.size_words,
         parameters=row.count_words,
-        value=row.size.value,
-        low=row.size.low,
-        high=row.size.high,
-        budget_limited=row.budget_limited,
-        posterior=() if density is None else by_size(density, stored.spec.sizes),
+        value=found.relative.value,
+        low=found.relative.low,
+        high=found.relative.high,
+        budget_limited=mix.budget_limited,
+        posterior=() if found.density is None else by_size(found.density, stored.spec.sizes),
         words=verdict_line(stored.answer, mix),
     )
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from orchestrator.home.sweeps import Sweep
 from orchestrator.record.content import Content, Sample, finite, metric_name, sweep_note, with_settings
 from orchestrator.report.answer import Answer, MixAnswer
-from orchestrator.report.rows import Row, named, rows
+from orchestrator.report.rows import Row, rows
 from orchestrator.report.table import answer_table, plain
 from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.numbers import counted
@@ -39,13 +39,12 @@ ALL_METRICS = (
 def transition_content(sweep: Sweep, answer: Answer, mix: MixAnswer) -> Content:
     """The record of one mix's transition. Its figure is a file, which the tracker adds."""
     spec, found = sweep.spec, mix.target.transition
-    table = rows(answer)
-    metrics = _metrics(named(table, mix.mix), ALL_METRICS)
+    target, *others = (row for row in rows(answer) if row.mix == mix.mix)
+    metrics = _metrics(target, ALL_METRICS)
     if found.fit is not None:
         metrics |= {f"fit.{name}": value for name, value in asdict(found.fit).items()}
-    for row in table:
-        if row.mix == mix.mix and not row.is_target:
-            metrics |= _metrics(row, SIZES, f"/{metric_name(row.task)}")
+    for row in others:
+        metrics |= _metrics(row, SIZES, f"/{metric_name(row.found.task)}")
     identity = {
         "mix": mix.mix,
         "target": answer.target,

@@ -3,85 +3,75 @@ export, MLflow and Python."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.report.answer import Answer, Count, MixAnswer, TaskAnswer
+from orchestrator.report.words.numbers import bad_runs
 from orchestrator.report.words.verdicts import count_words, saving, size_words
-from orchestrator.transition.types import Estimate, SizeShare, Synergy, Verdict
+from orchestrator.transition.types import Estimate, Synergy
 
 
 @dataclass(frozen=True)
 class Row:
-    """One task in one mix. ``label`` tells the answers of a comparison apart, ``baseline`` is the mix compared with.
+    """One task of one mix. ``label`` tells the answers of a comparison apart.
 
-    ``size`` is the transition on the size axis, ``absolute`` the size at absolute accuracy 0.8, ``parameters`` and
-    ``core`` the transition in trainable parameters; their sides are None if unknown. ``size_words`` and ``count_words``
-    are size and parameters as text, ``saving`` the comparison with the baseline (``""`` without one). Synergies and
-    ``budget_limited`` are of the target alone.
+    ``smallest`` and ``largest`` are the ends of what was tested. ``size_words`` and ``count_words`` are the transition
+    as text, on the size axis and in parameters; ``saving`` is the target's comparison with the baseline (``""`` without
+    one).
     """
 
     label: str
-    mix: str
-    plain: str
-    recipe: str
-    baseline: str
-    task: str
-    is_target: bool
-    verdict: Verdict
-    size: Estimate
-    parameters: Estimate
-    core: Estimate
-    absolute: Estimate
-    p_above: float
-    p_below: float
+    answer: MixAnswer
+    found: TaskAnswer
     smallest: Count
     largest: Count
-    runs: int
-    diverged: int
-    failed: int
-    learned: tuple[SizeShare, ...]
-    synergy: Synergy | None
-    synergy_core: Synergy | None
-    budget_limited: bool | None
     size_words: str
     count_words: str
     saving: str
 
     @property
+    def mix(self) -> str:
+        return self.answer.mix
+
+    @property
+    def is_target(self) -> bool:
+        return self.found is self.answer.target
+
+    @property
     def name(self) -> str:
         """The mix; of a task that is not the target ``prod in add+prod``."""
-        return self.mix if self.is_target else f"{self.task} in {self.mix}"
+        return self.mix if self.is_target else f"{self.found.task} in {self.mix}"
 
     @property
     def runs_words(self) -> str:
         """``12 (1 diverged, 2 failed)``."""
-        bad = [f"{count} {word}" for count, word in ((self.diverged, "diverged"), (self.failed, "failed")) if count]
-        return f"{self.runs} ({', '.join(bad)})" if bad else str(self.runs)
+        bad = bad_runs(self.answer.diverged, self.answer.failed)
+        return f"{self.answer.runs} ({bad})" if bad else str(self.answer.runs)
 
     def columns(self) -> dict[str, Any]:
         """Plain values by the names of :mod:`orchestrator.catalogue.export`, the same in MLflow's metrics."""
+        mix, transition, target = self.answer, self.found.transition, self.is_target
         return {
-            "mix": self.mix,
-            "recipe": self.recipe,
-            "task": self.task,
-            "is_target": self.is_target,
-            "verdict": self.verdict.value,
-            **_estimate("", self.size),
-            **_estimate("_parameters", self.parameters),
-            **_estimate("_core_parameters", self.core),
-            **_estimate("_absolute", self.absolute),
-            "p_above": self.p_above,
-            "p_below": self.p_below,
+            "mix": mix.mix,
+            "recipe": mix.recipe,
+            "task": self.found.task,
+            "is_target": target,
+            "verdict": transition.verdict.value,
+            **_estimate("", transition.relative),
+            **_estimate("_parameters", self.found.total),
+            **_estimate("_core_parameters", self.found.core),
+            **_estimate("_absolute", transition.absolute),
+            "p_above": transition.p_above,
+            "p_below": transition.p_below,
             "tested_from": self.smallest.size,
             "tested_to": self.largest.size,
-            "runs": self.runs,
-            "diverged": self.diverged,
-            "failed": self.failed,
-            **_synergy("synergy", self.synergy),
-            **_synergy("synergy_core", self.synergy_core),
-            "budget_limited": self.budget_limited,
+            "runs": mix.runs,
+            "diverged": mix.diverged,
+            "failed": mix.failed,
+            **_synergy("synergy", mix.synergy_total if target else None),
+            **_synergy("synergy_core", mix.synergy_core if target else None),
+            "budget_limited": mix.budget_limited if target else None,
             "words": self.size_words,
         }
 
@@ -96,45 +86,16 @@ def targets(answer: Answer, label: str = "") -> tuple[Row, ...]:
     return tuple(_row(answer, mix, mix.target, label) for mix in answer.mixes)
 
 
-def named(found: Sequence[Row], mix: str) -> Row:
-    """The target's row of one mix. Raises ``KeyError``."""
-    for row in found:
-        if row.is_target and row.mix == mix:
-            return row
-    raise KeyError(mix)
-
-
 def _row(answer: Answer, mix: MixAnswer, task: TaskAnswer, label: str) -> Row:
-    found, is_target = task.transition, task is mix.target
-    smallest, largest = answer.tested(found)
-    synergy = mix.synergy_total if is_target else None
+    saved = mix.synergy_total if task is mix.target else None
     return Row(
-        label=label,
-        mix=mix.mix,
-        plain=mix.plain or mix.mix,
-        recipe=mix.recipe,
-        baseline=answer.baseline_of(mix),
-        task=task.task,
-        is_target=is_target,
-        verdict=found.verdict,
-        size=found.relative,
-        parameters=task.total,
-        core=task.core,
-        absolute=found.absolute,
-        p_above=found.p_above,
-        p_below=found.p_below,
-        smallest=smallest,
-        largest=largest,
-        runs=mix.runs,
-        diverged=mix.diverged,
-        failed=mix.failed,
-        learned=found.shares,
-        synergy=synergy,
-        synergy_core=mix.synergy_core if is_target else None,
-        budget_limited=mix.budget_limited if is_target else None,
-        size_words=size_words(answer, found),
+        label,
+        mix,
+        task,
+        *answer.tested(task.transition),
+        size_words=size_words(answer, task.transition),
         count_words=count_words(answer, task),
-        saving="" if synergy is None else saving(synergy),
+        saving="" if saved is None else saving(saved),
     )
 
 

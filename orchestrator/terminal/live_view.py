@@ -16,13 +16,12 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.report.table import plain_table
-from orchestrator.report.words.numbers import duration, number, rough_duration
+from orchestrator.report.words.numbers import bad_runs, duration, number, rough_duration
 from orchestrator.search.base import MixProgress
 from orchestrator.terminal.snapshot import (
     Counts,
     RunProgress,
     Snapshot,
-    bad_runs,
     posterior_bar,
 )
 

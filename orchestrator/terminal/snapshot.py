@@ -110,11 +110,6 @@ def posterior_bar(sizes: Sequence[int], posterior: Sequence[float], low: float |
     return bar
 
 
-def bad_runs(diverged: int, failed: int) -> str:
-    """``1 diverged, 2 failed``; ``""`` for none."""
-    return ", ".join(f"{count} {word}" for count, word in ((diverged, "diverged"), (failed, "failed")) if count)
-
-
 def legend(words: Words) -> str:
     """The signs of a bar, explained in a line."""
     high, learn = f"{HEIGHTS[0]} to {HEIGHTS[-1]}", words.learn

@@ -91,7 +91,9 @@ def test_json_holds_what_the_table_says(tmp_path: Path) -> None:
     assert (data["mixes"][0]["failed"], data["mixes"][0]["diverged"]) == (1, 1)
     stored = read_sweep(home, status.id)
     done = sum(mix["done"] for mix in data["mixes"])
-    assert done == stored.counted == sum(row.runs for row in targets(stored.answer)) == len(runs) - 1, "one count"
+    assert done == stored.counted == sum(row.answer.runs for row in targets(stored.answer)) == len(runs) - 1, (
+        "one count"
+    )
     assert len(data["runs"]) == len(runs)
     assert data["runs"][0]["accuracy"] is None
     assert data["cost"]["runs"] == len(runs)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -29,17 +30,14 @@ NAME, NARROW_NAME = 22, 14
 """Characters of a line of a row's name; the second in a narrow figure."""
 
 
-@dataclass(frozen=True)
-class SeriesStyle:
+class SeriesStyle(NamedTuple):
     """Colour and marker of a mix in every figure of a sweep."""
 
     colour: str
     marker: str
 
 
-GREYS = tuple(
-    SeriesStyle(colour, marker) for colour, marker in zip(("#6E6E6E", "#9A9A9A", "#4A4A4A"), "^Dv", strict=True)
-)
+GREYS = tuple(map(SeriesStyle, ("#6E6E6E", "#9A9A9A", "#4A4A4A"), "^Dv"))
 """Styles of tasks that are not the target: no mix has them."""
 
 
@@ -58,20 +56,21 @@ class Series:
         return self.answer.transition
 
 
-def series_of(label: str, answer: TaskAnswer, look: SeriesStyle, id: str = "") -> Series:
-    """The curve of one task in the style of its mix."""
-    return Series(label, answer, look.colour, look.marker, id)
+def mix_series(answer: Answer) -> list[Series]:
+    """The curve of the target in each mix, in the style of the mix."""
+    known = mix_styles(answer)
+    return [Series(mix.mix, mix.target, *known[mix.mix], points_id(mix)) for mix in answer.mixes]
 
 
 def points_id(mix: MixAnswer) -> str:
     """The id of a mix's points in an SVG."""
-    return f"runs-{mix.recipe}-{mix.plain or mix.mix}".replace(" ", "_")
+    return f"runs-{mix.recipe}-{mix.plain}".replace(" ", "_")
 
 
 def mix_styles(answer: Answer) -> dict[str, SeriesStyle]:
     """The style of each mix of an answer by its name, alike under every recipe."""
-    known = styles_of(mix.plain or mix.mix for mix in answer.mixes)
-    return {mix.mix: known[mix.plain or mix.mix] for mix in answer.mixes}
+    known = styles_of(mix.plain for mix in answer.mixes)
+    return {mix.mix: known[mix.plain] for mix in answer.mixes}
 
 
 def styles_of(names: Iterable[str]) -> dict[str, SeriesStyle]:

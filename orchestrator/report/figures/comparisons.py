@@ -15,9 +15,7 @@ from orchestrator.report.figures import style
 from orchestrator.report.figures.bars import (
     draw_interval,
     drawn_estimate,
-    mix_styles,
-    points_id,
-    series_of,
+    mix_series,
     styles_of,
 )
 from orchestrator.report.figures.transitions import (
@@ -70,8 +68,7 @@ def recipes_figure(spec: SweepSpec, answer: Answer, *, title: str | None = None)
 
 def _draw_recipe(axes: Axes, answer: Answer, name: str, span: tuple[float, float]) -> None:
     """Accuracy of the target against size for every mix, with a bar under the curves for each transition."""
-    known = mix_styles(answer)
-    series = [series_of(mix.mix, mix.target, known[mix.mix], points_id(mix)) for mix in answer.mixes]
+    series = mix_series(answer)
     draw_runs(axes, series, answer)
     for place, each in enumerate(series):
         found, (smallest, largest) = each.transition, answer.tested(each.transition)
@@ -132,7 +129,7 @@ def forest_figure(compared: Sequence[Compared], title: str = "") -> Figure:
 def _draw_forest_row(axes: Axes, row: Row, place: int, colour: str, span: tuple[float, float]) -> str:
     """Draw one transition; returns its words."""
     axes.plot([row.smallest.total, row.largest.total], [place, place], color=style.FAINT, linewidth=1, zorder=1)
-    bar = drawn_estimate(row.parameters, row.verdict, row.smallest.total, row.largest.total)
-    if bar is not None and row.runs:
+    bar = drawn_estimate(row.found.total, row.found.transition.verdict, row.smallest.total, row.largest.total)
+    if bar is not None and row.answer.runs:
         draw_interval(axes, bar, place, colour, span)
     return row.size_words if bar is None else row.count_words

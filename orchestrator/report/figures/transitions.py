@@ -17,7 +17,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from orchestrator.report.answer import Answer, Count
 from orchestrator.report.figures import bars, style
-from orchestrator.report.figures.bars import GREYS, Series, mix_styles, points_id, series_of
+from orchestrator.report.figures.bars import GREYS, Series, mix_series, mix_styles
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.posterior import PosteriorCurve, posterior_curve
 from orchestrator.transition.types import Point, Transition, Verdict
@@ -45,18 +45,16 @@ def transitions_figure(
 ) -> Figure:
     """Accuracy of the target against size for every mix, each in its own colour, under the question or another
     ``title``."""
-    known = mix_styles(answer)
-    series = [series_of(mix.mix, mix.target, known[mix.mix], points_id(mix)) for mix in answer.mixes]
     head = spec.question if title is None else title
     label = f"{answer.words.final_score} of {answer.target}"
-    return _figure(answer, series, head, label, ratios=True, width_in=width_in)
+    return _figure(answer, mix_series(answer), head, label, ratios=True, width_in=width_in)
 
 
 def curve_figure(spec: SweepSpec, answer: Answer, mix: str) -> Figure:
     """Accuracy of every task of one mix, the target in the mix's own colour. ``KeyError`` for an unknown mix."""
     found = answer.mix(mix)
     kept = [mix_styles(answer)[mix], *(GREYS[place % len(GREYS)] for place in range(len(found.tasks) - 1))]
-    series = [series_of(task.task, task, look) for task, look in zip(found.tasks, kept, strict=True)]
+    series = [Series(task.task, task, *look) for task, look in zip(found.tasks, kept, strict=True)]
     return _figure(answer, series, f"{spec.name}: every task of {mix}", answer.words.final_score)
 
 
