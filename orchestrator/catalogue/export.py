@@ -114,12 +114,16 @@ def output_path(path: Path) -> Path:
     return path
 
 
+def page_of(stored: StoredSweep, index: str = "") -> str:
+    """A sweep's report as HTML; ``index`` is the address of the page of all sweeps, if it is served."""
+    from orchestrator.report.page.report import page
+
+    return page(stored.sweep, stored.state.value, stored.answer, stored.runs, index)
+
+
 def write_report(stored: StoredSweep, path: Path) -> Path:
     """Write a sweep's report to a file, whole, over an older one. Raises :class:`UserError` as :func:`output_path`."""
-    from orchestrator.report.page.report import PageContent, page
-
-    content = PageContent(stored.sweep, stored.state.value, stored.answer, stored.runs)
-    write_whole(output_path(path), page(content))
+    write_whole(output_path(path), page_of(stored))
     return path
 
 

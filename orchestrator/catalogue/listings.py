@@ -10,8 +10,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.catalogue.reading import RunPlace, State, StoredSweep
+from orchestrator.catalogue.reading import StoredSweep
 from orchestrator.catalogue.status import RunStatus, SweepStatus
+from orchestrator.home.journal import State
 from orchestrator.home.run_files import numbers_of
 from orchestrator.home.sweeps import RunRecord, Unreadable, failures
 from orchestrator.report.rows import targets
@@ -115,17 +116,17 @@ def _training_line(run: RunStatus) -> str:
     return f"  {run.status} {run.key}: {run.mix} {run.size} seed {run.seed}: {accuracy}"
 
 
-def run_view(place: RunPlace) -> RenderableType:
-    """One run: settings, outcome, learning curve, traceback."""
-    stored, spec = place.sweeps[0], place.sweeps[0].spec
-    ended = {run.key: run for run in stored.runs}.get(place.key)
-    begun = {run.key: run for run in stored.training}.get(place.key)
+def run_view(key: str, sweeps: Sequence[StoredSweep]) -> RenderableType:
+    """One run of the sweeps that hold it: settings, outcome, learning curve, traceback."""
+    stored, spec = sweeps[0], sweeps[0].spec
+    ended = {run.key: run for run in stored.runs}.get(key)
+    begun = {run.key: run for run in stored.training}.get(key)
     run = ended or begun
-    assert run is not None, "the place of a run names sweeps that hold it"
+    assert run is not None, "the sweeps hold it"
     config = run.config
     facts = {
-        "run": place.key,
-        "sweep": ", ".join(each.id for each in place.sweeps),
+        "run": key,
+        "sweep": ", ".join(each.id for each in sweeps),
         "mix": config.label,
         spec.size_axis: str(config.size),
         "seed": str(config.seed),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +14,7 @@ from orchestrator.catalogue.lookup import Unfinished, find_sweep, in_training, l
 from orchestrator.errors import SweepError, UserError
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
-from orchestrator.home.journal import Memory
+from orchestrator.home.journal import State
 from orchestrator.home.run_files import DAMAGED_ARRAYS, directory_bytes
 from orchestrator.home.run_files import read_arrays as arrays_of
 from orchestrator.home.sweeps import RunRecord, Sweep, Unreadable, UnreadableError, sweep_in
@@ -23,15 +22,6 @@ from orchestrator.report.answer import Answer, answer
 from orchestrator.report.words.next_step import NextStep
 from orchestrator.space.spec import SweepSpec
 from trainables.base import Status
-
-
-class State(StrEnum):
-    """Running: a process holds its lock. Finished: it was answered. Failed: every run did. Else interrupted."""
-
-    RUNNING = "running"
-    FINISHED = "finished"
-    INTERRUPTED = "interrupted"
-    FAILED = "failed"
 
 
 @dataclass(frozen=True)
@@ -131,20 +121,13 @@ def read_known(home: Home, sweep_id: str) -> StoredSweep | Unreadable:
     ended = frozenset(run.key for run in runs)
     training = () if memory.answered else in_training(sweep, ended, damage.append)
     changed = datetime.fromisoformat(memory.changed or sweep.created)
-    return StoredSweep(sweep, _state(driven, memory), runs, training, tuple(damage), memory.stopped, changed)
+    state = State.RUNNING if driven else memory.state
+    return StoredSweep(sweep, state, runs, training, tuple(damage), memory.stopped, changed)
 
 
-@dataclass(frozen=True)
-class RunPlace:
-    """A run's key and every sweep that holds it, newest first."""
-
-    key: str
-    sweeps: tuple[StoredSweep, ...]
-
-
-def find_run(home: Home, given: str) -> RunPlace:
-    """A run of any sweep that can be read, ended or in training, by its key or a unique prefix of it. Raises
-    :class:`UserError`, which names what could not be read."""
+def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:
+    """The key of a run of any sweep that can be read, ended or in training, by the key or a unique prefix of it; and
+    every sweep that holds it, newest first. Raises :class:`UserError`, which names what could not be read."""
     holders: dict[str, list[StoredSweep]] = {}
     unread: list[str] = []
     for sweep in read_sweeps(home):
@@ -155,9 +138,8 @@ def find_run(home: Home, given: str) -> RunPlace:
         for key in [*(run.key for run in sweep.runs), *(run.key for run in sweep.training)]:
             if given and key.startswith(given):
                 holders.setdefault(key, []).append(sweep)
-    if given in holders or len(holders) == 1:
-        key = given if given in holders else next(iter(holders))
-        return RunPlace(key, tuple(holders[key]))
+    if len(holders) == 1:
+        return holders.popitem()
     if holders:
         raise UserError(f"{given!r} fits {len(holders)} runs: {listed(sorted(holders))}. Give more of the key.")
     said = f"there is no run {given!r} in {home.root}; `status SWEEP --runs` lists the keys of a sweep's runs"
@@ -176,13 +158,3 @@ def read_arrays(run: RunRecord) -> dict[str, NDArray[Any]]:
         why = f"it {run.outcome.status}" if run.outcome.status is not Status.FINISHED else "its family keeps none"
         raise UserError(f"run {run.key} ({run.config.label}, size {run.config.size}) left no arrays: {why}")
     return arrays
-
-
-def _state(driven: bool, memory: Memory) -> State:
-    if driven:
-        return State.RUNNING
-    if memory.answered:
-        return State.FINISHED
-    if memory.ended and all(entry.outcome.status is Status.FAILED for entry in memory.ended):
-        return State.FAILED
-    return State.INTERRUPTED

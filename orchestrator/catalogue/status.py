@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from orchestrator.catalogue.reading import State, StoredSweep
+from orchestrator.catalogue.reading import StoredSweep
 from orchestrator.cost import Cost, cost_of
+from orchestrator.home.journal import State
 from orchestrator.home.sweeps import Unreadable
 from orchestrator.report.answer import MixAnswer
 from orchestrator.report.rows import Row, targets

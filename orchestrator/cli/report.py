@@ -45,7 +45,7 @@ def explain_command(sweep: OneSweep, home: HomeOption = HOME, debug: Debug = Fal
     """
     from rich.text import Text
 
-    from orchestrator.catalogue.reading import State
+    from orchestrator.home.journal import State
     from orchestrator.report.words.next_step import explain, next_step
 
     stored, console = open_sweep(sweep, home), wide_console()

@@ -82,7 +82,7 @@ def logs_command(
     from orchestrator.catalogue.reading import find_run
     from orchestrator.home.files import Home
 
-    wide_console().print(run_view(find_run(Home(home.resolve()), run)))
+    wide_console().print(run_view(*find_run(Home(home.resolve()), run)))
 
 
 def open_sweep(sweep: str | None, home: Path) -> StoredSweep:

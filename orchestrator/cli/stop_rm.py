@@ -72,9 +72,9 @@ def rm_command(
     """
     from orchestrator.catalogue.listings import sweep_words
     from orchestrator.catalogue.lookup import space_of
-    from orchestrator.catalogue.reading import State
     from orchestrator.home import lifecycle
     from orchestrator.home.files import Home
+    from orchestrator.home.journal import State
     from orchestrator.home.run_files import directory_bytes
     from orchestrator.home.sweeps import UnreadableError
     from orchestrator.report.words.numbers import counted, size_on_disk

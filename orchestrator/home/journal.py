@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,15 @@ class BadLine:
     why: str
 
 
+class State(StrEnum):
+    """Running: a process holds its lock. Finished: it was answered. Failed: every run did. Else interrupted."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+
 @dataclass(frozen=True)
 class Memory:
     """The fold of a journal. ``ended`` are the runs of the sweep, each once, in the order they ended; ``trials`` those
@@ -115,6 +125,14 @@ class Memory:
     damaged: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     """Keys of the runs that are left out."""
+
+    @property
+    def state(self) -> State:
+        """The state of a sweep that no process drives."""
+        if self.answered:
+            return State.FINISHED
+        failed = bool(self.ended) and all(entry.outcome.status is Status.FAILED for entry in self.ended)
+        return State.FAILED if failed else State.INTERRUPTED
 
 
 class Journal:

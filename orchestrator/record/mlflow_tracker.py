@@ -23,11 +23,12 @@ from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
+from orchestrator.home.journal import State
 from orchestrator.home.run_files import read_origin
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.record import content, mlflow_views, transition_content
 from orchestrator.record.content import Content
-from orchestrator.record.recorder import Ending, Tracker
+from orchestrator.record.recorder import Tracker
 from orchestrator.record.store import (
     DATABASE,
     Store,
@@ -50,7 +51,7 @@ KIND = "mlflow.experimentKind"
 """The tag by which MLflow's page tells training runs from traces of language models."""
 DIGEST = "digest"
 CURVE = "curve.png"
-ENDINGS = {Ending.FINISHED: "FINISHED", Ending.INTERRUPTED: "KILLED", Ending.FAILED: "FAILED"}
+ENDINGS = {State.FINISHED: "FINISHED", State.INTERRUPTED: "KILLED", State.FAILED: "FAILED"}
 METRICS_A_CALL, PARAMS_A_CALL = 900, 100
 """MLflow takes 1000 metrics, parameters and tags in one call, at most 100 of them parameters and 100 tags."""
 LONGEST_PARAM, LONGEST_TAG = 6000, 5000
@@ -85,7 +86,7 @@ class MlflowTracker(Tracker):
             end_ms = _ms(origin.ended) if origin else at_ms
             self._keep(sweep, content.run_content(sweep, run), end_ms, partial(_picture, sweep, run), status)
 
-    def end(self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path] = ()) -> None:
+    def end(self, sweep: Sweep, answer: Answer, ending: State, files: Sequence[Path] = ()) -> None:
         with self._storing(sweep):
             run_id, end_ms = self._sweep_run(sweep), self._ended_ms.get(sweep.id, _ms(sweep.created))
             for mix in answer.mixes:

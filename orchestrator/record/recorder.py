@@ -6,9 +6,9 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from pathlib import Path
 
+from orchestrator.home.journal import State
 from orchestrator.home.sweeps import RunRecord, Sweep
 from orchestrator.record.store import Store, StoreError
 from orchestrator.report.answer import Answer
@@ -17,14 +17,6 @@ RETRY_S = 30.0
 """Pause after a record that could not be written."""
 MOST_WAITING = 200
 """Records waiting for a working store beyond which it is slower than the sweep: 10 to 30 s of writing."""
-
-
-class Ending(StrEnum):
-    """How a sweep ended."""
-
-    FINISHED = "finished"
-    INTERRUPTED = "interrupted"
-    FAILED = "failed"
 
 
 class Tracker(ABC):
@@ -44,7 +36,7 @@ class Tracker(ABC):
         """Record a run that ended, with the files in its directory."""
 
     @abstractmethod
-    def end(self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path] = ()) -> None:
+    def end(self, sweep: Sweep, answer: Answer, ending: State, files: Sequence[Path] = ()) -> None:
         """Record the answer of a sweep. A later call for the same sweep replaces it."""
 
 
@@ -75,7 +67,7 @@ class Recorder:
         """Queue :meth:`Tracker.run_ended`."""
         self._put(lambda tracker: tracker.run_ended(sweep, run))
 
-    def end(self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path] = ()) -> None:
+    def end(self, sweep: Sweep, answer: Answer, ending: State, files: Sequence[Path] = ()) -> None:
         """Queue :meth:`Tracker.end`."""
         self._put(lambda tracker: tracker.end(sweep, answer, ending, files))
 

@@ -14,7 +14,7 @@ from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
 from orchestrator.home.sweeps import FIGURE, REPORT, Sweep, Unreadable, sweep_in
 from orchestrator.record.mlflow_tracker import MlflowTracker
-from orchestrator.record.recorder import Ending, Tracker
+from orchestrator.record.recorder import Tracker
 from orchestrator.record.store import (
     ARTIFACTS,
     DATABASE,
@@ -27,7 +27,6 @@ from orchestrator.record.store import (
 )
 from orchestrator.report.answer import answer
 from orchestrator.report.words.numbers import counted
-from trainables.base import Status
 
 FORMER = "former-store-"
 """Prefix of the directory that receives a store that is made again."""
@@ -105,11 +104,9 @@ def _replay(sweep: Sweep, tracker: Tracker, console: Console) -> int:
     for run in runs:
         tracker.run_ended(sweep, run)
     found = answer(sweep.spec, [(run.config, run.outcome) for run in runs], memory.stopped)
-    failed = bool(runs) and all(run.outcome.status is Status.FAILED for run in runs)
-    unanswered = Ending.FAILED if failed else Ending.INTERRUPTED
     there = sweep.files.directory
     kept = [*sorted(there.glob(f"{Path(FIGURE).stem}.*")), *there.glob(REPORT)]
-    tracker.end(sweep, found, Ending.FINISHED if memory.answered else unanswered, kept)
+    tracker.end(sweep, found, memory.state, kept)
     return len(runs)
 
 

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from orchestrator.catalogue.export import page_of
 from orchestrator.catalogue.lookup import Unfinished, in_training
-from orchestrator.catalogue.reading import State, StoredSweep, read_known
+from orchestrator.catalogue.reading import StoredSweep, read_known
 from orchestrator.errors import UserError
 from orchestrator.home.files import Home
+from orchestrator.home.journal import State
 from orchestrator.home.lifecycle import is_driven
 from orchestrator.home.stop_requests import asked_to_stop
 from orchestrator.home.sweeps import Unreadable
@@ -20,7 +22,6 @@ from orchestrator.record.store import StoreError
 from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.page import render
-from orchestrator.report.page.report import PageContent, page
 from orchestrator.report.probed import structure_words
 from orchestrator.report.words.next_step import Paragraph, judged
 from orchestrator.report.words.verdicts import caveats, sentences, verdict_lines
@@ -109,7 +110,7 @@ class SweepPages:
 
     def report(self, sweep_id: str) -> str:
         """The report of one sweep. Raises :class:`UserError` for one that is not there or cannot be read."""
-        return self._made("report", sweep_id, _report)
+        return self._made("report", sweep_id, lambda stored: page_of(stored, index=f"../#{stored.id}"))
 
     def figure(self, sweep_id: str) -> str:
         """The figure of one sweep as SVG without its question. Raises :class:`UserError` as :meth:`report` does."""
@@ -190,11 +191,6 @@ def _told_of(found: StoredSweep) -> tuple[Paragraph, ...]:
 def _figure(stored: StoredSweep) -> str:
     svg = inline_svg(main_figure(stored.spec, stored.answer, title=""), "main", stored.spec.question)
     return svg.replace(">", f"><style>{render('palette.css.j2')} svg {{ font-family: sans-serif; }}</style>", 1)
-
-
-def _report(stored: StoredSweep) -> str:
-    """The page of a sweep, one folder below that of all sweeps."""
-    return page(PageContent(stored.sweep, stored.state.value, stored.answer, stored.runs, index=f"../#{stored.id}"))
 
 
 def _training_words(run: Unfinished, axis: str, target: str) -> str:

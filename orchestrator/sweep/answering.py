@@ -8,14 +8,13 @@ from pathlib import Path
 from rich.console import Console
 
 from orchestrator.home.files import write_whole
-from orchestrator.home.journal import Ended
+from orchestrator.home.journal import Ended, State
 from orchestrator.home.sweeps import FIGURE, REPORT, RunRecord, Sweep
-from orchestrator.record.recorder import Ending
 from orchestrator.report import table
 from orchestrator.report.answer import Answer
 from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.style import save_both
-from orchestrator.report.page.report import PageContent, page
+from orchestrator.report.page.report import page
 from orchestrator.report.probed import probe_notes
 from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.numbers import counted, found_runs
@@ -27,7 +26,7 @@ def draw(sweep: Sweep, found: Answer, runs: Sequence[RunRecord]) -> list[Path]:
     """Put an answered sweep's figure and its page into its directory; their paths."""
     figure = save_both(main_figure(sweep.spec, found), sweep.files.directory, Path(FIGURE).stem)
     report = sweep.files.directory / REPORT
-    write_whole(report, page(PageContent(sweep, Ending.FINISHED.value, found, runs)))
+    write_whole(report, page(sweep, State.FINISHED.value, found, runs))
     return [*figure, report]
 
 

@@ -18,10 +18,10 @@ from orchestrator.home import lifecycle
 from orchestrator.home.bucket_home import home_words
 from orchestrator.home.checkpoints import Checkpoints
 from orchestrator.home.files import Home
-from orchestrator.home.journal import Answered, Ended, Journal, recall
+from orchestrator.home.journal import Answered, Ended, Journal, State, recall
 from orchestrator.home.stop_requests import forget_stop_requests
 from orchestrator.home.sweeps import FIGURE, REPORT, Sweep
-from orchestrator.record.recorder import Ending, Recorder, recorder_of
+from orchestrator.record.recorder import Recorder, recorder_of
 from orchestrator.record.store import StoreError, check, choose
 from orchestrator.report.answer import Answer, answer
 from orchestrator.report.words.numbers import counted
@@ -48,7 +48,7 @@ from orchestrator.sweep.interruption import (
 from orchestrator.sweep.monitor import Monitor
 from orchestrator.sweep.run_options import RunOptions
 from orchestrator.terminal.live_view import LiveView
-from trainables.base import Outcome, RunConfig, Status
+from trainables.base import Status
 
 log = logging.getLogger(__name__)
 
@@ -208,7 +208,7 @@ class _Drive(Observer):
         )
 
     def _leave_resumable(self, why: str) -> None:
-        self._recorder.end(self._sweep, self._answer(), Ending.INTERRUPTED)
+        self._recorder.end(self._sweep, self._answer(), State.INTERRUPTED)
         left = self._close_record(INTERRUPTED_TIMEOUT_S)
         stacks = len(Checkpoints(self._files.checkpoints).stacks())
         checkpoints = f", and {counted(stacks, 'checkpoint')} of runs in training" if stacks else ""
@@ -223,13 +223,13 @@ class _Drive(Observer):
         failed = [entry.outcome.error for entry in self._state.entries if entry.outcome.status is Status.FAILED]
         found = self._answer()
         if failed and len(failed) == len(self._state.entries):
-            self._recorder.end(self._sweep, found, Ending.FAILED)
+            self._recorder.end(self._sweep, found, State.FAILED)
             self._close_record(RECORD_TIMEOUT_S)
             raise SweepError(f"every run failed; the first one with:\n{failed[0].strip()}")
         from orchestrator.sweep.answering import draw, print_answer, remarks  # Figures take a second to import.
 
         records = self._state.records
-        self._recorder.end(self._sweep, found, Ending.FINISHED, draw(self._sweep, found, records))
+        self._recorder.end(self._sweep, found, State.FINISHED, draw(self._sweep, found, records))
         self._journal.append(Answered())
         lifecycle.drop_checkpoints(self._files)
         print_answer(found, self._console)
@@ -243,10 +243,8 @@ class _Drive(Observer):
 
     def _answer(self) -> Answer:
         """The answer of the runs that have ended so far."""
-        return answer(self._sweep.spec, self._outcomes(), recall(self._files, runs=False).stopped)
-
-    def _outcomes(self) -> list[tuple[RunConfig, Outcome]]:
-        return [(record.config, record.outcome) for record in self._state.records]
+        outcomes = [(record.config, record.outcome) for record in self._state.records]
+        return answer(self._sweep.spec, outcomes, recall(self._files, runs=False).stopped)
 
     def _close_record(self, timeout_s: float) -> str:
         """Wait for the record; a clause about the records that are not in the store, ``""`` if all are."""

@@ -78,10 +78,10 @@ def test_a_run_is_found_in_every_sweep_that_holds_it_and_while_it_trains(tmp_pat
     sweeps = [write_sweep(home, asked, runs=[first]).id for _ in range(2)]
     (training,) = leave_stack(home, write_sweep(home, asked, runs=[], answered=False), [second], 2)
     key = asked.make_family().key(first)
-    found = find_run(home, key[:8])
-    assert found.key == key
-    assert {each.id for each in found.sweeps} == set(sweeps)
-    assert find_run(home, training).key == training
+    found, holding = find_run(home, key[:8])
+    assert found == key
+    assert {each.id for each in holding} == set(sweeps)
+    assert find_run(home, training)[0] == training
     with pytest.raises(UserError, match="there is no run 'zz'"):
         find_run(home, "zz")
     with pytest.raises(UserError, match="there is no run ''"):

@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.catalogue.reading import State, read_arrays, read_sweep
+from orchestrator.catalogue.reading import read_arrays, read_sweep
 from orchestrator.errors import UserError
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
+from orchestrator.home.journal import State
 from orchestrator.home.run_files import directory_bytes, read_origin
 from tests.catalogue.fabricated import failed, leave_stack, runs_of, write_sweep
 from tests.sweep.sweeps import spec

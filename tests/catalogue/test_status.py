@@ -69,8 +69,8 @@ def test_a_running_sweep_shows_what_trains_and_what_is_left(tmp_path: Path) -> N
         text = shown(status_view(status))
         assert "running, begun" in text
         assert f"training {key}: add 16 seed 0: step 3, 0.30" in text
-        assert "training" in shown(run_view(find_run(home, key)))
-    assert "`run --resume` goes on" in shown(run_view(find_run(home, key)))
+        assert "training" in shown(run_view(*find_run(home, key)))
+    assert "`run --resume` goes on" in shown(run_view(*find_run(home, key)))
 
 
 def test_nothing_ended_is_no_cost(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_every_row_fits_the_terminal(tmp_path: Path, width: int) -> None:
 def test_a_failed_run_shows_its_traceback(tmp_path: Path) -> None:
     home = Home(tmp_path)
     stored = read_sweep(home, write_sweep(home, runs=runs_of(spec())[:1], outcomes={0: failed()}, answered=False).id)
-    text = shown(run_view(find_run(home, stored.runs[0].key)))
+    text = shown(run_view(*find_run(home, stored.runs[0].key)))
     assert "ZeroDivisionError: by zero" in text
     assert "files" in text
     assert "none" in text
@@ -127,7 +127,7 @@ def test_a_failed_run_shows_its_traceback(tmp_path: Path) -> None:
 def test_a_run_shows_settings_and_curve_and_where_it_was_trained(tmp_path: Path) -> None:
     home = Home(tmp_path)
     stored = read_sweep(home, write_sweep(home, runs=runs_of(spec())[-1:]).id)
-    text = shown(run_view(find_run(home, stored.runs[0].key)))
+    text = shown(run_view(*find_run(home, stored.runs[0].key)))
     assert "curve.midpoint" in text
     assert text.isascii()
     assert "test accuracy of prod" in text

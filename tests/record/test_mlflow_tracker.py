@@ -16,9 +16,9 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 from pydantic import TypeAdapter
 
+from orchestrator.home.journal import State
 from orchestrator.home.run_files import ProbeResult, write_result
 from orchestrator.record.mlflow_tracker import MlflowTracker, remove_sweep
-from orchestrator.record.recorder import Ending
 from orchestrator.record.store import DATABASE, Store, choose
 from orchestrator.report.answer import Answer, answer
 from orchestrator.space.mistakes import parse
@@ -54,7 +54,7 @@ class Record:
         return Path(self.client.download_artifacts(run.info.run_id, name)).read_text(encoding="utf-8")
 
 
-def record(tracker: MlflowTracker, finished: Finished, ending: Ending = Ending.FINISHED) -> None:
+def record(tracker: MlflowTracker, finished: Finished, ending: State = State.FINISHED) -> None:
     tracker.begin(finished.sweep)
     for run in finished.runs:
         tracker.run_ended(finished.sweep, run)
@@ -283,7 +283,7 @@ def test_an_interrupted_sweep_goes_on_and_replaces_its_answer(kept: Record, tmp_
     tracker = MlflowTracker(kept.store)
     tracker.begin(sweep)
     tracker.run_ended(sweep, finished.runs[0])
-    tracker.end(sweep, early, Ending.INTERRUPTED)
+    tracker.end(sweep, early, State.INTERRUPTED)
     stopped = kept.one(sweep.id, kind="sweep")
     assert stopped.info.status == "KILLED"
     assert not any(name.startswith("transition") for name in stopped.data.metrics)
@@ -304,7 +304,7 @@ def test_files_given_are_kept(kept: Record, tmp_path: Path) -> None:
     finished = finish(tmp_path, "add_vs_add_prod-20260102-030405-file")
     figure = tmp_path / "transitions.png"
     figure.write_bytes(b"the engine's own figure")
-    MlflowTracker(kept.store).end(finished.sweep, finished.answer, Ending.FINISHED, [figure])
+    MlflowTracker(kept.store).end(finished.sweep, finished.answer, State.FINISHED, [figure])
     run = kept.one(finished.sweep.id, kind="sweep")
     assert kept.text(run, "transitions.png") == "the engine's own figure"
 

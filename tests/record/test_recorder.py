@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.home.journal import State
 from orchestrator.home.sweeps import RunRecord, Sweep
-from orchestrator.record.recorder import MOST_WAITING, Ending, Recorder, Tracker
+from orchestrator.record.recorder import MOST_WAITING, Recorder, Tracker
 from orchestrator.record.store import StoreError
 from orchestrator.report.answer import Answer
 from tests.record.samples import Finished, finish
@@ -29,7 +30,7 @@ class Notebook(Tracker):
     def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
         self._write(f"run {run.key}")
 
-    def end(self, sweep: Sweep, answer: Answer, ending: Ending, files: Sequence[Path] = ()) -> None:
+    def end(self, sweep: Sweep, answer: Answer, ending: State, files: Sequence[Path] = ()) -> None:
         self._write(f"end {ending}")
 
     def _write(self, line: str) -> None:
@@ -59,7 +60,7 @@ def queue(recorder: Recorder, finished: Finished) -> list[str]:
     recorder.begin(finished.sweep)
     for run in finished.runs:
         recorder.run_ended(finished.sweep, run)
-    recorder.end(finished.sweep, finished.answer, Ending.FINISHED)
+    recorder.end(finished.sweep, finished.answer, State.FINISHED)
     return [f"begin {finished.sweep.id}", *(f"run {run.key}" for run in finished.runs), "end finished"]
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
+from orchestrator.home.journal import State
 from orchestrator.record.mlflow_tracker import MlflowTracker, remove_sweep
-from orchestrator.record.recorder import Ending, Recorder
+from orchestrator.record.recorder import Recorder
 from orchestrator.record.store import StoreError, check
 from tests.record.samples import finish
 from tests.record.servers import free_port, serving
@@ -36,7 +37,7 @@ def test_records_wait_for_a_stopped_server_and_arrive_once_each(
         _until(lambda: recorder.waiting == 0)
     for run in finished.runs[3:]:
         recorder.run_ended(finished.sweep, run)
-    recorder.end(finished.sweep, finished.answer, Ending.FINISHED)
+    recorder.end(finished.sweep, finished.answer, State.FINISHED)
     _until(lambda: "records waiting" in recorder.warning)
     with pytest.raises(StoreError, match="refused"):
         check(store)
@@ -49,7 +50,7 @@ def test_records_wait_for_a_stopped_server_and_arrive_once_each(
         replay.begin(finished.sweep)
         for run in finished.runs:
             replay.run_ended(finished.sweep, run)
-        replay.end(finished.sweep, finished.answer, Ending.FINISHED)
+        replay.end(finished.sweep, finished.answer, State.FINISHED)
 
         client = MlflowClient(store.uri)
         experiment = client.get_experiment_by_name(finished.sweep.spec.name)

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from orchestrator.catalogue.reading import read_sweep
+from orchestrator.catalogue.export import page_of
+from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.home.files import Home
 from orchestrator.report import table
-from orchestrator.report.page.report import PageContent, page
 from orchestrator.report.run_table import page_table
 from orchestrator.report.words.next_step import judged
 from orchestrator.space.spaces import load_space
@@ -67,18 +67,17 @@ def outline(html: str) -> Outline:
     return found
 
 
-def content(home: Home, asked: SweepSpec | None = None, **kept: object) -> PageContent:
-    stored = read_sweep(home, write_sweep(home, asked, **kept).id)  # type: ignore[arg-type]  # passed through
-    return PageContent(stored.sweep, stored.state.value, stored.answer, stored.runs)
+def stored(home: Home, asked: SweepSpec | None = None, **kept: object) -> StoredSweep:
+    return read_sweep(home, write_sweep(home, asked, **kept).id)  # type: ignore[arg-type]  # passed through
 
 
 @pytest.fixture(scope="module", name="whole")
-def whole_page(tmp_path_factory: pytest.TempPathFactory) -> tuple[PageContent, str]:
-    told = content(Home(tmp_path_factory.mktemp("page")))
-    return told, page(told)
+def whole_page(tmp_path_factory: pytest.TempPathFactory) -> tuple[StoredSweep, str]:
+    told = stored(Home(tmp_path_factory.mktemp("page")))
+    return told, page_of(told)
 
 
-def test_the_page_needs_nothing_else(whole: tuple[PageContent, str]) -> None:
+def test_the_page_needs_nothing_else(whole: tuple[StoredSweep, str]) -> None:
     _, html = whole
     found = outline(html)
     assert not {"iframe", "img", "object"} & set(found.seen)
@@ -94,7 +93,7 @@ def test_the_page_needs_nothing_else(whole: tuple[PageContent, str]) -> None:
     assert set(re.findall(r"url\(#([^)]+)\)", html)) <= set(ids)
 
 
-def test_the_answer_comes_first_in_words(whole: tuple[PageContent, str]) -> None:
+def test_the_answer_comes_first_in_words(whole: tuple[StoredSweep, str]) -> None:
     told, html = whole
     said = table.answer_table(told.answer)
     text = outline(html).text
@@ -113,7 +112,7 @@ def test_the_answer_comes_first_in_words(whole: tuple[PageContent, str]) -> None
             assert cell.strip() in text
 
 
-def test_every_part_is_there(whole: tuple[PageContent, str]) -> None:
+def test_every_part_is_there(whole: tuple[StoredSweep, str]) -> None:
     told, html = whole
     found = outline(html)
     assert found.seen.count("svg") == 3
@@ -137,39 +136,39 @@ def test_every_part_is_there(whole: tuple[PageContent, str]) -> None:
     assert "@media print" in html
 
 
-def test_the_same_sweep_gives_the_same_page(whole: tuple[PageContent, str]) -> None:
+def test_the_same_sweep_gives_the_same_page(whole: tuple[StoredSweep, str]) -> None:
     told, html = whole
-    assert page(told) == html
+    assert page_of(told) == html
 
 
 def test_what_people_write_stays_text(tmp_path: Path) -> None:
     evil = "Does </script><script>alert(1)</script> & \"quoting\" 'help'?"
-    html = page(content(Home(tmp_path), spec(question=evil), runs=runs_of(spec())[:2]))
+    html = page_of(stored(Home(tmp_path), spec(question=evil), runs=runs_of(spec())[:2]))
     assert "<script>alert" not in html
     assert evil in outline(html).text
 
 
 def test_a_sweep_without_runs_and_one_with_bad_ones_have_pages(tmp_path: Path) -> None:
-    empty = outline(page(content(Home(tmp_path / "empty"), runs=[], answered=False)))
+    empty = outline(page_of(stored(Home(tmp_path / "empty"), runs=[], answered=False)))
     assert empty.seen.count("svg") == 1
     assert "interrupted" in empty.text
     runs = runs_of(spec())
-    bad = page(content(Home(tmp_path / "bad"), runs=runs[:3], outcomes={0: failed(), 1: diverged(runs[1])}))
+    bad = page_of(stored(Home(tmp_path / "bad"), runs=runs[:3], outcomes={0: failed(), 1: diverged(runs[1])}))
     text = outline(bad).text
     assert "1 run failed and counts as no evidence." in text
     assert "1 run diverged and counts as not learned." in text
 
 
-def test_an_arrow_is_explained_where_one_is_drawn(tmp_path: Path, whole: tuple[PageContent, str]) -> None:
+def test_an_arrow_is_explained_where_one_is_drawn(tmp_path: Path, whole: tuple[StoredSweep, str]) -> None:
     assert "In the last row an arrow leads" in outline(whole[1]).text
-    few = page(content(Home(tmp_path), runs=runs_of(spec())[:3]))
+    few = page_of(stored(Home(tmp_path), runs=runs_of(spec())[:3]))
     assert "Undecided" in few
     assert "In the last row an arrow leads" not in few
 
 
 def test_one_mix_compares_nothing(tmp_path: Path) -> None:
     asked = spec(mixes=["add"])
-    text = outline(page(content(Home(tmp_path), asked))).text
+    text = outline(page_of(stored(Home(tmp_path), asked))).text
     assert "add is learned from units" in text
     assert "In the last row an arrow leads" not in text
 
@@ -181,7 +180,7 @@ def told_by(html: str) -> dict[str, Any]:
     return told
 
 
-def test_the_script_is_told_every_run_with_its_point_and_line(whole: tuple[PageContent, str]) -> None:
+def test_the_script_is_told_every_run_with_its_point_and_line(whole: tuple[StoredSweep, str]) -> None:
     told, html = whole
     data = told_by(html)
     assert {run["key"] for run in data["runs"]} == {run.key for run in told.runs}
@@ -193,7 +192,7 @@ def test_the_script_is_told_every_run_with_its_point_and_line(whole: tuple[PageC
         assert sorted(run["line"] for run in mine) == list(range(len(mine)))
 
 
-def test_the_script_tells_learned_runs_as_the_page_counts_them(whole: tuple[PageContent, str]) -> None:
+def test_the_script_tells_learned_runs_as_the_page_counts_them(whole: tuple[StoredSweep, str]) -> None:
     told, html = whole
     runs = told_by(html)["runs"]
     assert {run["learned"] for run in runs} == {True, False}
@@ -203,11 +202,11 @@ def test_the_script_tells_learned_runs_as_the_page_counts_them(whole: tuple[Page
             assert (sum(here), len(here)) == (share.learned, share.tried)
 
 
-def test_what_to_mind_is_in_the_answer(tmp_path: Path, whole: tuple[PageContent, str]) -> None:
+def test_what_to_mind_is_in_the_answer(tmp_path: Path, whole: tuple[StoredSweep, str]) -> None:
     assert "What to mind" not in outline(whole[1]).text
     runs = runs_of(spec())
-    bad = page(content(Home(tmp_path), outcomes={0: failed(), 1: diverged(runs[1])}))
+    bad = page_of(stored(Home(tmp_path), outcomes={0: failed(), 1: diverged(runs[1])}))
     assert bad.index(">What to mind<") < bad.index("<div>1 run failed") < bad.index('<section id="curves">')
-    begun = page(content(Home(tmp_path / "begun"), load_space("add_vs_add_prod", "smoke"), runs=[], answered=False))
+    begun = page_of(stored(Home(tmp_path / "begun"), load_space("add_vs_add_prod", "smoke"), runs=[], answered=False))
     few = begun.index("<div>Few test cases")
     assert begun.index(">What to mind<") < few < begun.index('<section id="curves">')

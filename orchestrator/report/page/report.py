@@ -4,7 +4,6 @@ pointing, sliders and sorting, and nothing else."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,67 +26,56 @@ from orchestrator.report.words import numbers
 from orchestrator.report.words.next_step import judged
 from orchestrator.report.words.verdicts import sentences
 from orchestrator.space.settings import flatten
+from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import LEVEL, PLATEAU, Estimate, Verdict
 from trainables.base import Words
 
 TEMPLATE = "report.html.j2"
 
 
-@dataclass(frozen=True)
-class PageContent:
-    """Content of a page. ``state`` of the sweep in a word; ``index`` is the address of the page of all sweeps, if it is
-    served."""
-
-    sweep: Sweep
-    state: str
-    answer: Answer
-    runs: Sequence[RunRecord]
-    index: str = ""
-
-
-def page(content: PageContent) -> str:
-    """The HTML of a sweep's report. The same content gives the same text."""
-    spec = content.sweep.spec
-    said = table.answer_table(content.answer)
+def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], index: str = "") -> str:
+    """The HTML of a sweep's report; the same arguments give the same text. ``state`` of the sweep in a word; ``index``
+    is the address of the page of all sweeps, if it is served."""
+    spec = sweep.spec
+    said = table.answer_table(answer)
     return render(
         TEMPLATE,
-        sweep=content.sweep,
+        sweep=sweep,
         spec=spec,
-        state=content.state,
-        begun=f"{datetime.fromisoformat(content.sweep.created).astimezone(UTC):%Y-%m-%d %H:%M} UTC",
-        index=content.index,
+        state=state,
+        begun=f"{datetime.fromisoformat(sweep.created).astimezone(UTC):%Y-%m-%d %H:%M} UTC",
+        index=index,
         said=said,
-        judged=judged(spec, content.answer, content.state),
-        words=content.answer.words,
-        figures=_figures(content),
-        held_words=structure_words(content.answer, content.runs, spec.make_family()),
-        explorer=explorer_data(content.answer, content.runs),
-        decided=any(mix.synergy_total is not None and mix.synergy_total.decided for mix in content.answer.mixes),
+        judged=judged(spec, answer, state),
+        words=answer.words,
+        figures=_figures(spec, answer, runs),
+        held_words=structure_words(answer, runs, spec.make_family()),
+        explorer=explorer_data(answer, runs),
+        decided=any(mix.synergy_total is not None and mix.synergy_total.decided for mix in answer.mixes),
         races=[
             (found.mix, str(found.size), str(found.pairs), _speed_up(found.spent), _speed_up(found.seconds))
-            for found in speed_ups(spec, content.runs)
+            for found in speed_ups(spec, runs)
         ],
-        verdicts={verdict.value: text for verdict, text in _verdicts(content.answer.words).items()},
-        shown={mix.target.transition.verdict.value for mix in content.answer.mixes},
+        verdicts={verdict.value: text for verdict, text in _verdicts(answer.words).items()},
+        shown={mix.target.transition.verdict.value for mix in answer.mixes},
         level=LEVEL,
-        cost=numbers.cost(cost_of(spec, content.runs)),
-        fresh=content.sweep.fresh,
-        probes=probe_tables(spec.size_axis, content.runs),
-        warnings=[*said.caveats, *probe_notes(spec, content.runs)],
+        cost=numbers.cost(cost_of(spec, runs)),
+        fresh=sweep.fresh,
+        probes=probe_tables(spec.size_axis, runs),
+        warnings=[*said.caveats, *probe_notes(spec, runs)],
         asked=numbers.asked(spec)
         | {"probes": ", ".join(spec.probes) or "none", "family": spec.family, "profile": spec.profile or "none"},
         settings=flatten(spec.to_dict()["settings"]),
-        runs=page_table(content.sweep, content.runs),
-        versions=content.sweep.environment.get("versions", {}),
-        source=_source(content.sweep.environment),
-        hardware=content.sweep.environment.get("hardware", "unknown"),
+        runs=page_table(sweep, runs),
+        versions=sweep.environment.get("versions", {}),
+        source=_source(sweep.environment),
+        hardware=sweep.environment.get("hardware", "unknown"),
         space=spec.to_yaml(),
     )
 
 
-def _figures(content: PageContent) -> dict[str, Markup | None]:
+def _figures(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord]) -> dict[str, Markup | None]:
     """The figures as elements, None for those with nothing to draw."""
-    spec, answer, runs = content.sweep.spec, content.answer, content.runs
     first = sentences(answer)[0]
     axis, size = f"{answer.words.score} of {answer.target}", answer.size_axis
     drawn = {
