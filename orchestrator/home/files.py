@@ -156,16 +156,24 @@ def make_home(root: Path) -> None:
         raise UserError(f"{root} cannot be made: {error.strerror}; give another directory as --home") from None
 
 
+def _flush(path: Path) -> None:
+    """Have a file, or the names in a directory, on disk: a name can be lost with the power as content can."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def write_whole(path: Path, text: str | bytes) -> None:
     """Write a file so that it is either absent or whole: aside, flushed, renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with aside.open("wb") as file:
-            file.write(text if isinstance(text, bytes) else text.encode())
-            file.flush()
-            os.fsync(file.fileno())
+        aside.write_bytes(text if isinstance(text, bytes) else text.encode())
+        _flush(aside)
         os.replace(aside, path)
+        _flush(path.parent)
     finally:
         aside.unlink(missing_ok=True)
 
@@ -220,17 +228,14 @@ def whole_directory(path: Path) -> Iterator[Path]:
     aside = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     try:
         yield aside
-        for file in aside.rglob("*"):
-            descriptor = os.open(file, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        for file in (*aside.rglob("*"), aside):
+            _flush(file)
         try:
             aside.rename(path)
         except OSError as error:
             if not path.is_dir():
                 raise SweepError(f"cannot write {path}: {error.strerror}") from error
+        _flush(path.parent)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 

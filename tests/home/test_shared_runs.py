@@ -180,3 +180,20 @@ def test_what_a_sweep_is_training_is_not_removed_with_another(tmp_path: Path) ->
     with lifecycle.driving(other):
         assert SweepRuns(other).claim(keys[0])
         assert removable(home, there) == keys[1:]
+
+
+def test_the_name_of_a_run_is_on_disk_like_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rename that the directory's own flush does not follow can be lost with the power."""
+    flushed: list[tuple[Path, list[str]]] = []
+
+    def flush(descriptor: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        flushed.append((path, sorted(os.listdir(path)) if path.is_dir() else []))
+
+    monkeypatch.setattr(os, "fsync", flush)
+    runs = Storage(tmp_path / "runs")
+    with runs.put("key") as directory:
+        (directory / "outcome.json").write_text("{}")
+    assert flushed[-1] == (runs.root, ["key"])
+    runs.add("key", "probes/mine.json", b"{}")
+    assert flushed[-1] == (runs.root / "key" / "probes", ["mine.json"])
