@@ -14,7 +14,7 @@ from orchestrator.transition.comparison import synergy
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import LEVEL, Estimate, Point, Synergy, Transition, Verdict
 from orchestrator.tuning.words import found_text
-from trainables.base import Outcome, RunConfig, Status, Words
+from trainables.base import Family, Outcome, RunConfig, Status, Words
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,8 @@ class MixAnswer:
 
     ``finished`` runs include those that learned nothing; ``diverged`` runs count as the floor, ``failed`` ones are
     no evidence. ``budget_limited`` is True if a run below the target's transition (at any size, if no size learned)
-    learned when repeated with more steps, None if none was repeated; those runs are counted nowhere else.
+    learned when repeated with more steps, None if none was repeated; those runs are counted nowhere else. ``spent`` is
+    False if every run that did not learn ended before its budget did, as a race may that is lost.
     ``recipe`` names the settings the mix was trained with, ``""`` in a sweep of one recipe; ``plain`` is the mix's name
     without it, ``composition`` without its ``budget`` too. ``seen`` counts the examples of the target it saw, in units
     of what a mix of the target alone sees with the settings' own budget. ``stopped``: the search for it was stopped by
@@ -53,6 +54,7 @@ class MixAnswer:
     synergy_total: Synergy | None
     synergy_core: Synergy | None
     budget_limited: bool | None = None
+    spent: bool = True
     recipe: str = ""
     plain: str = ""
     composition: str = ""
@@ -177,6 +179,7 @@ def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]], stopp
                 synergy_total=synergy(reference, found, total) if compared else None,
                 synergy_core=synergy(reference, found, core) if compared else None,
                 budget_limited=_budget_limited(_points(longer[mix.name], spec.target), found),
+                spent=_spent(family, ended[mix.name], spec.target, found.level),
                 recipe=mix.recipe,
                 plain=mix.plain_name,
                 composition=mix.composition,
@@ -217,6 +220,15 @@ def _budget_limited(longer: Iterable[Point], found: Transition) -> bool | None:
         return None
     learned = [point.accuracy >= level for point in longer if point.size < below]
     return any(learned) if learned else None
+
+
+def _spent(family: Family, ended: Iterable[tuple[RunConfig, Outcome]], target: str, level: float | None) -> bool:
+    """True if a run that did not reach ``level`` used all of its steps."""
+    return any(
+        outcome.steps >= family.steps(config)
+        for config, outcome in ended
+        if level is None or outcome.accuracy.get(target, 0.0) < level
+    )
 
 
 def _task(task: str, found: Transition, total: Callable[[float], float], core: Callable[[float], float]) -> TaskAnswer:

@@ -22,12 +22,12 @@ from orchestrator.report.side_by_side import (
 from orchestrator.report.table import answer_table, plain
 from orchestrator.report.words import numbers
 from orchestrator.report.words.next_step import next_step
-from orchestrator.report.words.verdicts import caveats, saving, sentences, verdict_line
+from orchestrator.report.words.verdicts import caveats, saving, sentence, sentences, verdict_line
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
 from orchestrator.transition.comparison import synergy as ratio
-from orchestrator.transition.types import Doubt, Synergy, Verdict
+from orchestrator.transition.types import Doubt, Estimate, Synergy, Verdict
 from tests.golden.test_answers import LEARNED, SMALLER, SYNERGIES, VERDICTS
 from tests.report.samples import SIZES, bracketed, config, make_answer, make_spec
 from tests.sweep.sweeps import printed, quiet, spec
@@ -149,6 +149,26 @@ OPEN_QUESTION = with_verdicts(Verdict.FOUND, Verdict.FOUND, decided=False)
 def test_the_next_step(found: Answer, asked: SweepSpec, overrides: tuple[str, ...] | None) -> None:
     step = next_step(asked, found)
     assert (None if step is None else step.overrides) == overrides
+
+
+def test_a_lost_race_is_not_run_for_longer() -> None:
+    found = with_verdicts(Verdict.PLATEAU, Verdict.FOUND)
+    early = replace(found, mixes=tuple(replace(mix, spent=False) for mix in found.mixes))
+    step = next_step(SPEC, early)
+    assert step is not None
+    assert step.overrides == (f"sizes=[{LISTED}, 256]",)
+    runs = [("add", 8, 0, 0.1), ("add", 16, 0, 0.97), ("add", 16, 1, 0.1)]
+    for steps, spent in ((3, True), (2, False)):
+        ended = [(asked, replace(outcome, steps=steps)) for asked, outcome in outcomes(runs)]
+        assert answer(SPEC, ended).mixes[0].spent is spent
+
+
+def test_a_size_without_an_interval_is_none_to_learn_from_on() -> None:
+    found = with_verdicts(Verdict.FOUND, Verdict.FOUND)
+    target = found.mixes[0].target
+    bare = replace(target, transition=replace(target.transition, relative=Estimate(30.7, None, None)))
+    alone = replace(found.mixes[0], tasks=(bare,))
+    assert sentence(found, alone) == "add is undecided, about 30.7."
 
 
 def test_the_command_can_be_pasted() -> None:

@@ -50,7 +50,7 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
     at = {verdict: [mix for mix in runs if mix.target.transition.verdict is verdict] for verdict in Verdict}
     learned, axis = answer.words.learned, spec.size_axis
     largest, smallest = spec.sizes[-1], spec.sizes[0]
-    if nothing_learned(answer) and not all(mix.budget_limited is False for mix in answer.mixes):
+    if nothing_learned(answer) and not all(_is_long_enough(mix) for mix in answer.mixes):
         tried = max(answer.tested(mix.target.transition)[1].size for mix in answer.mixes)
         return _longer(spec, f"nothing was {learned} up to {axis} {exact(tried)}")
     if limited := [mix for mix in at[Verdict.ABOVE] if mix.budget_limited]:
@@ -64,7 +64,9 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
             spec, smallest // MORE, f"{_names(below)} {_was(below)} {learned} already at {exact(smallest)}"
         )
     if level := at[Verdict.PLATEAU]:
-        return _longer(spec, f"{_names(level)} levelled off short of what counts as {learned}")
+        because = f"{_names(level)} levelled off short of what counts as {learned}"
+        lost = all(map(_is_long_enough, level))
+        return _other_size(spec, MORE * largest, because) if lost else _longer(spec, because)
     if undecided := at[Verdict.UNDECIDED]:
         return _narrower(spec, undecided, f"the transition of {_names(undecided)} is undecided")
     if unclear := [mix for mix in runs if mix.synergy_total is not None and not mix.synergy_total.decided]:
@@ -77,6 +79,11 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
     if at[Verdict.NEAR_FLOOR]:
         return NextStep("No further run can tell: use test data whose commonest answer is rarer.")
     return None
+
+
+def _is_long_enough(mix: MixAnswer) -> bool:
+    """True if more steps do not help a mix: they were tried, or it has no use for those that it has."""
+    return mix.budget_limited is False or not mix.spent
 
 
 def _names(mixes: list[MixAnswer]) -> str:

@@ -205,7 +205,7 @@ def _verdict(answer: Answer, mix: MixAnswer) -> str:
     smallest, largest = answer.tested(found)
     if not mix.runs:
         return f"no run of {called(mix)} has ended"
-    if found.verdict is Verdict.FOUND:
+    if found.verdict is Verdict.FOUND and words[0].isdigit():
         return f"{called(mix)} is {won} from {axis} {words} on"
     if found.verdict is Verdict.ABOVE:
         return f"{called(mix)} was {never(answer, (mix,))} up to {axis} {exact(largest.size)}"
@@ -214,7 +214,7 @@ def _verdict(answer: Answer, mix: MixAnswer) -> str:
     if found.verdict is Verdict.PLATEAU:
         level = f" at {found.fit.asymptote:.2f}" if found.fit else ""
         return f"{called(mix)} levels off{level}, short of what counts as {won}"
-    if found.verdict is Verdict.FALLS:
+    if found.verdict is Verdict.FALLS and words[0].isdigit():
         return f"{called(mix)} is {won} from {axis} {words.removesuffix(', falls again')} on and fails again above"
     if found.verdict is Verdict.NEAR_FLOOR:
         floor = f" already scores {found.floor:.2f}" if found.floor is not None else " scores nearly enough"
