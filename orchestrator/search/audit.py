@@ -10,6 +10,7 @@ from itertools import pairwise
 from orchestrator.search.base import Problem, Request, Results
 from orchestrator.search.belief import LIKELY_ABOVE
 from orchestrator.search.results import CostModel, requests
+from orchestrator.transition.plateau import STRETCH as LEVEL_STRETCH
 from orchestrator.transition.types import PLATEAU, SCATTER, Point
 
 BEYOND = 1.4
@@ -64,14 +65,16 @@ def climb(points: Sequence[Point], sizes: Sequence[int]) -> tuple[tuple[int, int
     low to be called learned. Only larger sizes can say whether accuracy levels off there.
 
     The climb goes in steps of :data:`STRETCH`, since the largest size costs most and one good run ends the climb. The
-    largest size, where a plateau would be declared, needs two runs, and a third where these disagree.
+    largest size, where a plateau would be declared, needs two runs, and a third where these disagree; and two the next
+    one that shows whether accuracy still rises there.
     """
     top = max(point.size for point in points)
     low = [point.accuracy < PLATEAU - SCATTER for point in points if point.size == top]
     if 2 * sum(low) < len(low):
         return ()
     if top >= sizes[-1]:
-        return ((top, CONFIRMATIONS + (2 * sum(low) == len(low))),)
+        beside = [size for size in sizes if top >= LEVEL_STRETCH * size][-1:]
+        return (*((size, CONFIRMATIONS) for size in beside), (top, CONFIRMATIONS + (2 * sum(low) == len(low))))
     further = [size for size in sizes if size > top]
     within_reach = [size for size in further if size <= STRETCH * top] or further[:1]
     return ((within_reach[-1], 1),)

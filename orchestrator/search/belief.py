@@ -271,4 +271,4 @@ def _levels(seen: Sequence[Point], sizes: Sequence[int]) -> tuple[float | None, 
     if not last or float(np.mean(last)) >= PLATEAU - SCATTER:
         return None, False
     fitted = fit(seen)
-    return plateau(fitted, seen, sizes), levelling(fitted, seen)
+    return plateau(fitted, seen, sizes), levelling(fitted, seen, sizes)

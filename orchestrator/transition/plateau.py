@@ -35,30 +35,37 @@ STRETCH = 1.4
 def plateau(fitted: Fit | None, points: Sequence[Point], sizes: Sequence[int]) -> float | None:
     """The accuracy that ``points`` (ascending) level off at where that is under :data:`PLATEAU`, else None.
 
-    ``fitted`` is the curve through them. The largest of the candidate ``sizes`` has to be tested, and the mean at the
-    largest ones under the plateau; and either most runs there are, or failures there are beyond all chance.
+    ``fitted`` is the curve through them. The largest of the candidate ``sizes`` has to be tested, runs be levelled over
+    a factor :data:`STRETCH`, and the mean at the largest ones under the plateau; and either most runs there are, or
+    failures there are beyond all chance.
     """
     if not points or points[-1].size < max(sizes):
         return None
-    return _level(fitted, points)
+    levelled = _levelled(fitted, points)
+    return _level(fitted, points, levelled) if _stretches(levelled) else None
 
 
-def levelling(fitted: Fit | None, points: Sequence[Point]) -> bool:
-    """True if accuracy seems to level off too low as far as sizes were tested: larger ones are worth a look.
+def levelling(fitted: Fit | None, points: Sequence[Point], sizes: Sequence[int]) -> bool:
+    """True if accuracy seems to level off too low as far as sizes were tested: larger ones are worth a look, and beside
+    the largest of ``sizes`` the next one that would show a level.
 
     Most runs have to lie in between themselves: where some learn and some do not, their mean is no level.
     """
-    if not points or _level(fitted, points) is None:
+    levelled = _levelled(fitted, points) if points else []
+    if not levelled or _level(fitted, points, levelled) is None:
         return False
-    levelled = _levelled(fitted, points)
     between = [HALF_LEARNED <= point.accuracy < PLATEAU - SCATTER for point in levelled]
-    return float(np.mean(between)) > 0.5 and levelled[-1].size >= STRETCH * levelled[0].size
+    return float(np.mean(between)) > 0.5 and (_stretches(levelled) or points[-1].size >= max(sizes))
 
 
-def _level(fitted: Fit | None, points: Sequence[Point]) -> float | None:
+def _stretches(levelled: Sequence[Point]) -> bool:
+    """True if runs show a level: one size alone may be on its way up."""
+    return bool(levelled) and levelled[-1].size >= STRETCH * levelled[0].size
+
+
+def _level(fitted: Fit | None, points: Sequence[Point], levelled: Sequence[Point]) -> float | None:
     """The level, under :data:`PLATEAU`, of the runs at the largest sizes tested; None where they may be on their way up
     or above it but for chance."""
-    levelled = _levelled(fitted, points)
     if not levelled or levelled[-1].size < points[-1].size:
         return None
     level = float(np.mean([point.accuracy for point in levelled])) if fitted is None else fitted.asymptote

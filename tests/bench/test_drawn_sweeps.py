@@ -89,6 +89,6 @@ def test_both_mixes_may_be_drawn_from_one_and_reshaped() -> None:
     assert min(map(np.mean, ends.values())) > 0.6  # ADD alone fails there.
     assert ends["add"] != ends["add+prod"]
     cell = next(each for each in cells(same=True) if each.shape == "0.7 of the rise")
-    drawn = [draw(cell, "bisection", ("seeds=3",), key) for key in (0, 1)]
+    drawn = [draw(cell, "bayes", ("seeds=3",), key) for key in (0, 1)]
     assert all(each.doubt is Doubt.LEVELS_OFF for each in drawn)
-    assert "| 0.00 +- 0.00 | levels off 1.00 | plateau 1.00 |" in same_row(cell, "bisection", drawn)
+    assert "| 0.00 +- 0.00 | levels off 1.00 | plateau 1.00 |" in same_row(cell, "bayes", drawn)

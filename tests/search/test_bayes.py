@@ -13,6 +13,7 @@ from orchestrator.search.base import Observation, Problem, Request
 from orchestrator.search.bayes import Bayes
 from orchestrator.search.belief import Belief, Fantasy, view_of
 from orchestrator.search.results import CostModel, cost_model, points
+from orchestrator.simulation import simulate
 from orchestrator.transition.curves import Evidence, curves_for
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Estimate, Point, Verdict
@@ -179,8 +180,22 @@ def test_the_climb_ends_where_a_larger_size_is_learned_well() -> None:
     assert climb(low, sizes) == ((32, 1),)
     assert climb([*low, Point(32, 0, 0.97, 0.2)], sizes) == ()
     assert climb([*low, Point(32, 0, 0.85, 0.2)], sizes) == ((64, 1),)
-    assert climb([*low, Point(128, 0, 0.85, 0.2)], sizes) == ((128, CONFIRMATIONS),)
+    assert climb([*low, Point(128, 0, 0.85, 0.2)], sizes) == ((64, CONFIRMATIONS), (128, CONFIRMATIONS))
     assert climb(low, (8, 16, 128)) == ((128, 1),)
+
+
+@pytest.mark.parametrize("slope", [2.0, 4.0, 8.0])
+@pytest.mark.parametrize("midpoint", [14.0, 18.0, 22.0, 26.0])
+def test_a_curve_that_still_rises_at_the_largest_size_is_no_plateau(slope: float, midpoint: float) -> None:
+    problem = Problem(("mix",), (6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 20, 24, 28), (0, 1, 2, 3, 4))
+
+    def world(request: Request) -> Observation:
+        noise = float(np.random.default_rng([request.size, request.seed]).normal(0, 0.03))
+        learned = 1 / (1 + (midpoint / request.size) ** slope)
+        return Observation(min(max(0.1 + 0.87 * learned + noise, 0.0), 1.0), 0.1, request.size**1.75)
+
+    seen = points(simulate(Bayes(problem), world, workers=2).results, "mix")
+    assert transition(seen, problem.sizes).verdict is not Verdict.PLATEAU
 
 
 def test_neighbouring_sizes_are_tried_with_different_seeds() -> None:
