@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -18,7 +19,7 @@ from orchestrator.space.evidence import is_evidence, searcher_of
 from orchestrator.space.hardware import Hardware, Machine
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes
-from trainables.base import Family
+from trainables.base import Family, RunConfig
 
 LEARNED, UNLEARNED = 0.98, 0.2
 """Made-up accuracies of runs at and above, and of runs below, a made-up transition."""
@@ -59,7 +60,7 @@ class Plan:
     ``seconds_at_worst`` are those of the dearest rehearsal: the cost at the worst transitions if sizes either learn
     or do not. Where runs scatter it may cost more, but never more runs than ``runs_at_most``, the searcher's own
     bound. ``tuning_runs`` come before it; they take at most ``tuning_seconds``, and nothing where another sweep tuned
-    the same before."""
+    the same before. ``donor_flops`` and ``donor_seconds`` are those of phases that runs of all sizes go on from."""
 
     sizes: tuple[SizePlan, ...]
     runs_at_worst: int
@@ -68,6 +69,8 @@ class Plan:
     stacks_at_once: int
     tuning_runs: int = 0
     tuning_seconds: float = 0.0
+    donor_flops: float = 0.0
+    donor_seconds: float = 0.0
 
     @property
     def runs(self) -> float:
@@ -77,12 +80,13 @@ class Plan:
     @property
     def flops(self) -> float:
         """Floating-point operations expected."""
-        return sum(size.runs * size.flops for size in self.sizes)
+        return sum(size.runs * size.flops for size in self.sizes) + self.donor_flops
 
     @property
     def seconds(self) -> float:
         """Time expected, from start to answer."""
-        return _wall(sum(size.runs * size.seconds for size in self.sizes), self.stacks_at_once) + self.tuning_seconds
+        searched = _wall(sum(size.runs * size.seconds for size in self.sizes), self.stacks_at_once)
+        return searched + self.tuning_seconds + self.donor_seconds
 
     @property
     def disk_bytes(self) -> float:
@@ -112,10 +116,22 @@ def make_plan(spec: SweepSpec, hardware: Hardware) -> Plan:
     )
     dearest = max(sum(count * seconds[size] for size, count in runs.items()) for runs in rehearsals)
     tuning_runs, tuning_seconds = _tuning(spec, seconds, at_once)
-    at_worst = _wall(dearest, at_once) + tuning_seconds
+    donors = _donors(spec, family)
+    donor_seconds = sum(_seconds(spec, family.flops(run), family.parameters(run.size).total) for run in donors) / at_once
+    at_worst = _wall(dearest, at_once) + tuning_seconds + donor_seconds
     runs_at_worst = max(runs.total() for runs in rehearsals)
     runs_at_most = max(runs_at_worst, sum(mix.runs_left for mix in searcher_of(spec).progress()))
-    return Plan(sizes, runs_at_worst, runs_at_most, at_worst, at_once, tuning_runs, tuning_seconds)
+    return Plan(
+        sizes,
+        runs_at_worst,
+        runs_at_most,
+        at_worst,
+        at_once,
+        tuning_runs,
+        tuning_seconds,
+        sum(map(family.flops, donors)),
+        donor_seconds,
+    )
 
 
 def run_seconds(spec: SweepSpec) -> dict[int, float]:
@@ -155,7 +171,7 @@ def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]
     for transition in transitions:
         searcher = make_searcher(spec.search.method, problem, **spec.search.settings)
         once.append(played_to_the_end(searcher, dict.fromkeys(mixes, transition), seconds))
-    return [Counter({size: len(spec.mixes) // len(mixes) * runs for size, runs in each.items()}) for each in once]
+    return [Counter({size: round(runs * len(spec.mixes) / len(mixes)) for size, runs in each.items()}) for each in once]
 
 
 def stacks_at_once(spec: SweepSpec, hardware: Hardware) -> int:
@@ -185,8 +201,19 @@ def played_to_the_end(
 
 
 def _dearest(spec: SweepSpec, family: Family, size: int) -> float:
-    """Operations of the mix with the largest budget."""
-    return max(family.flops(spec.config(Request(mix.name, size, spec.seed))) for mix in spec.mixes)
+    """Operations of the mix with the largest budget, with its phases at this size."""
+    runs = [spec.config(Request(mix.name, size, spec.seed)) for mix in spec.mixes]
+    return max(sum(family.flops(phase) for phase in run.phases if phase.size == size) for run in runs)
+
+
+def _donors(spec: SweepSpec, family: Family) -> Collection[RunConfig]:
+    """The phases that runs of all sizes go on from: each is trained once a seed."""
+    found: dict[str, RunConfig] = {}
+    for mix, seed in itertools.product(spec.mix_named, spec.seed_list):
+        ends = (spec.config(Request(mix, size, seed)) for size in (spec.sizes[0], spec.sizes[-1]))
+        first, last = (run.phases[:-1] for run in ends)
+        found |= {family.key(phase): phase for phase in first if phase in last and len(spec.sizes) > 1}
+    return found.values()
 
 
 def _seconds(spec: SweepSpec, flops: float, parameters: float) -> float:
@@ -218,15 +245,18 @@ class Cost:
 
 
 def cost_of(spec: SweepSpec, runs: Iterable[RunRecord]) -> Cost:
-    """The cost of these runs of a sweep. A cell with measured runs is taken to cost their mean, another one of the size
-    the mean of that size; sizes without any follow the power law through the measured ones."""
-    ended = tuple(runs)
+    """The cost of these runs of a sweep. A cell with measured runs, earlier phases included, is taken to cost their
+    mean, another one of the size the mean of that size; sizes without any follow the power law through the measured
+    ones."""
+    ended, family = tuple(runs), spec.make_family()
+    took = {run.key: run.outcome.measures.get("seconds", 0.0) for run in ended}
     cells: dict[tuple[str, int], list[float]] = {}
     sizes: dict[int, list[float]] = {}
     seen: dict[Request, Observation | None] = {}
     for run in ended:
-        spent, config = run.outcome.measures.get("seconds", 0.0), run.config
-        if spent > 0 and is_evidence(config):
+        config = run.config
+        spent = took[run.key] + sum(took.get(family.key(phase), 0.0) for phase in config.phases[:-1])
+        if spent > 0 and is_evidence(config) and config.label in spec.mix_named:
             cells.setdefault((config.label, config.size), []).append(spent)
             sizes.setdefault(config.size, []).append(spent)
             seen[Request(config.label, config.size, config.seed)] = Observation(0.0, 0.0, spent)

@@ -68,7 +68,7 @@ class MlflowTracker(Tracker):
         self._experiments: dict[str, str] = {}
         """Ids of experiments by name."""
         self._sweeps: dict[str, str] = {}
-        self._nested: dict[str, dict[tuple[str, str], dict[str, str]]] = {}
+        self._nested: dict[str, dict[tuple[str, ...], dict[str, str]]] = {}
         """Records in each sweep, by kind and key or mix: their runs' ids and digests. The digest is ``""`` for one that
         a crash left half written. Read again after a failure."""
         self._ended_ms: dict[str, int] = {}
@@ -119,7 +119,7 @@ class MlflowTracker(Tracker):
         self._fill(run.info.run_id, replace(recorded, params=missing), run.info.start_time, run.info.start_time)
         if run.info.status != "RUNNING":
             self._client.update_run(run.info.run_id, status="RUNNING")
-        nested: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+        nested: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
         for other in there:
             digest = other.data.tags.get(DIGEST, "")
             whole = other.info.status in ENDINGS.values()
@@ -246,9 +246,9 @@ def remove_sweep(store: Store, experiment: str, sweep_id: str) -> int:
         return len(runs)
 
 
-def _identity(tags: Mapping[str, str]) -> tuple[str, str]:
-    """Kind of a nested record, and the key of its run or its mix."""
-    return tags["kind"], tags.get("run_key") or tags.get("mix", "")
+def _identity(tags: Mapping[str, str]) -> tuple[str, ...]:
+    """Kind of a nested record, the key of its run and its mix: two arms may have runs in common."""
+    return tags["kind"], tags.get("run_key", ""), tags.get("mix", "")
 
 
 def _curve(sweep: Sweep, answer: Answer, mix: MixAnswer, drawn: Path) -> dict[str, Path]:

@@ -12,7 +12,7 @@ from orchestrator.space.settings import difference
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.comparison import synergy
 from orchestrator.transition.transition import transition
-from orchestrator.transition.types import LEVEL, Estimate, Point, Synergy, Transition, Verdict
+from orchestrator.transition.types import Estimate, Point, Synergy, Transition, Verdict
 from orchestrator.tuning.words import found_text
 from trainables.base import Family, Outcome, RunConfig, Status, Words
 
@@ -212,13 +212,10 @@ def _points(ended: Iterable[tuple[RunConfig, Outcome]], task: str) -> tuple[Poin
 
 def _budget_limited(longer: Iterable[Point], found: Transition) -> bool | None:
     """True if a run with more steps learned below the transition; None without such a run."""
-    if found.verdict in (Verdict.ABOVE, Verdict.PLATEAU):
-        below, level = math.inf, LEVEL
-    elif found.relative.value is not None:
-        below, level = found.relative.value, LEVEL * (found.fit.asymptote if found.fit else 1.0)
-    else:
+    below = math.inf if found.verdict in (Verdict.ABOVE, Verdict.PLATEAU) else found.relative.value
+    if below is None or found.level is None:
         return None
-    learned = [point.accuracy >= level for point in longer if point.size < below]
+    learned = [point.accuracy >= found.level for point in longer if point.size < below]
     return any(learned) if learned else None
 
 

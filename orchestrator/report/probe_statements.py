@@ -27,6 +27,8 @@ FEWEST = 4
 """Runs on each side below which no verdict is given: three cannot reach .05."""
 SHUFFLES, ALL_SIGNS = 4999, 12
 """Random permutations behind a p; the gaps of up to so many runs have all their signs tried."""
+ROUNDING = 1e-9
+"""Differences that are equal but for this share of the largest count as equal."""
 
 
 class Agreement(StrEnum):
@@ -108,6 +110,9 @@ def _compare(
         found, how = paired(one, two), "difference"
     else:
         sizes = [[each.size for each in runs] for runs in (own, other)]
+        if len(set(sizes[0])) == len(set(sizes[1])) == 1 and sizes[0][0] != sizes[1][0]:
+            said = f"{expected.number} is known at size {sizes[0][0]} alone, of {baseline} at {sizes[1][0]} alone"
+            return said, Agreement.UNDECIDED
         found, how = at_equal_size(one, two, sizes[0], sizes[1]), "at equal size"
     said = (
         f"{expected.number} {np.mean(one):.2f} in {len(own)} {which}, against "
@@ -169,5 +174,6 @@ def _around(value: float, error: float, freedom: int, null: NDArray[np.float64])
     from scipy import stats
 
     reach = float(stats.t.ppf(QUANTILES[-1], freedom)) * error
-    above, below = float((null >= value - 1e-12).mean()), float((null <= value + 1e-12).mean())
+    slack = ROUNDING * float(np.abs(null).max())
+    above, below = float((null >= value - slack).mean()), float((null <= value + slack).mean())
     return Difference(value, value - reach, value + reach, above, below)

@@ -17,7 +17,7 @@ from orchestrator.space.evidence import stands_for_its_size
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import QUANTILES, Estimate
 
-SPENT, SECONDS, ARRIVED = "spent_", "seconds_", "arrived_"
+SPENT, SECONDS, ARRIVED, BROKEN = "spent_", "seconds_", "arrived_", "broken_"
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,9 @@ def _middle(ordered: Sequence[float]) -> float:
 
 
 def _ratio(measures: Mapping[str, float], kind: str, target: str, rivals: Sequence[str]) -> Bounds:
-    """The best rival's over the target's, in one race."""
-    theirs = [_bounds(measures, kind, rival) for rival in rivals]
+    """The best rival's over the target's, in one race. A rival that broke down would never have arrived."""
+    whole = [rival for rival in rivals if not measures.get(f"{BROKEN}{rival}")]
+    theirs = [_bounds(measures, kind, rival) for rival in whole or rivals]
     best = Bounds(min(one.low for one in theirs), min(one.high for one in theirs))
     return best.over(_bounds(measures, kind, target))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -54,10 +55,12 @@ def comparison_rows(compared: Sequence[Compared]) -> list[Row]:
 def comparison_sentences(compared: Sequence[Compared], what: str) -> list[str]:
     """One sentence a mix for answers to one question, such as ``what`` = ``recipe``; else each answer's own."""
     saved: dict[tuple[str, str], dict[str, Synergy]] = {}
+    names = Counter(each.name for each in compared)
     for each in compared:
+        name = each.name if names[each.name] == 1 else each.label
         for mix in each.answer.mixes:
             if mix.synergy_total is not None:
-                saved.setdefault((mix.mix, each.answer.baseline_of(mix)), {})[each.name] = mix.synergy_total
+                saved.setdefault((mix.mix, each.answer.baseline_of(mix)), {})[name] = mix.synergy_total
     same = len({(each.answer.target, each.answer.baseline) for each in compared}) == 1
     if same and len(compared) > 1 and saved:
         return [_sentence(mix, baseline, found, what) for (mix, baseline), found in saved.items()]

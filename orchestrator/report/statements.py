@@ -94,7 +94,7 @@ def judge_law(space: str, expected: Expectation, compared: Sequence[Compared]) -
     """A statement about an exponent over all variants, a row for each mix it is about."""
     rows = []
     for mix, law in mix_scalings(compared).items():
-        if expected.mix not in ("*", mix):
+        if expected.mix not in ("*", mix, compared[0].answer.mix(mix).plain):
             continue
         found, agreement = "too few transitions are within the sizes", Agreement.UNDECIDED
         if law is not None:
@@ -124,10 +124,13 @@ def _savings(expected: Expectation, answer: Answer) -> list[Judged]:
     """A statement about a transition or a saving."""
     judged = []
     is_size = expected.finds == "transition"
-    failed = _failed_control(expected, answer)
-    for mix in answer.mixes if is_size and expected.mix != "*" else answer.mixes[1:]:
-        if expected.mix not in ("*", mix.mix, mix.plain) or not (is_size or mix.synergy_total):
+    for mix in answer.mixes:
+        is_baseline = mix.mix == answer.baseline_of(mix)
+        if expected.mix not in (mix.mix, mix.plain) and (expected.mix != "*" or is_baseline):
             continue
+        if not (is_size or mix.synergy_total):
+            continue
+        failed = _failed_control(expected, answer.under(mix.recipe))
         transition = mix.target.transition
         if is_size:
             found, agreement = f"{answer.size_axis} {size_words(answer, transition)}", _within(transition.verdict)
@@ -141,7 +144,7 @@ def _savings(expected: Expectation, answer: Answer) -> list[Judged]:
 def _agreement(expected: Expectation, found: Synergy) -> Agreement:
     """The verdict on what a mix saves, by the rule above."""
     low, high = found.low or 0.0, math.inf if found.high is None else found.high
-    if found.doubt in (Doubt.LEVELS_OFF, Doubt.FALLS):
+    if found.doubt not in (Doubt.NONE, Doubt.INTERVAL):
         return Agreement.UNDECIDED
     if expected.finds == "no fewer":
         if high < NO_FEWER:
@@ -173,7 +176,7 @@ def _saving(answer: Answer, mix: MixAnswer, found: Synergy) -> str:
     baseline = answer.mix(answer.baseline_of(mix))
     here, there = (size_words(answer, each.target.transition) for each in (mix, baseline))
     said = saving(found)
-    if not found.decided and found.high is not None and found.high < NO_FEWER:
+    if found.doubt is Doubt.INTERVAL and found.high is not None and found.high < NO_FEWER:
         # It may need more; that it helps is excluded.
         said = said.replace("undecided", f"fewer by less than {NO_FEWER:g}x if at all")
     return f"{answer.size_axis} {here} against {there}: {said}"

@@ -76,9 +76,12 @@ class Space:
             chosen, reason = _choose(self.source, profiles, asked, hardware or machine.detect())
         values = Values({}, {(): Origin(self.source)})
         for file in reversed(self.files):
-            values = values.without(*(key for key in WHOLE if key in file.top.data)).under(file.top)
+            laid = [file.top]
             if chosen in file.profiles:
-                values = values.under(file.values.overlay("profile", chosen).without("needs"))
+                laid.append(file.values.overlay("profile", chosen).without("needs"))
+            values = values.without(*(key for key in WHOLE for each in laid if key in each.data))
+            for each in laid:
+                values = values.under(each)
         if not chosen:
             return values
         origin = Origin("chosen for the hardware found" if asked is None else f"--profile {chosen}")

@@ -38,7 +38,9 @@ class _Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-def _finite(loader: _Loader, node: yaml.ScalarNode) -> float:
+def _finite(loader: _Loader, node: yaml.ScalarNode) -> float | str:
+    if ":" in node.value:
+        return str(node.value)  # In YAML 1.1 1:30.5 is 90.5.
     value = float(loader.construct_yaml_float(node))
     if not math.isfinite(value):
         raise yaml.constructor.ConstructorError(None, None, f"{node.value} is no finite number", node.start_mark)

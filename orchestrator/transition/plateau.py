@@ -28,6 +28,8 @@ HALF_LEARNED = 0.45
 """An accuracy from which on it is worth looking whether more size helps; under it a task is as good as not learned."""
 FALL = 0.01
 """A curve falls again if as many failures beyond sizes that learn are less likely than this."""
+WIDEST = 12
+"""Sizes on either side of a fall, at most."""
 STRETCH = 1.4
 """Runs show a level where their sizes lie this factor apart."""
 
@@ -110,22 +112,27 @@ def contested(points: Sequence[Point], plateau: float | None = None) -> list[int
     return found
 
 
-def falls(points: Sequence[Point], level: float) -> bool:
-    """True if larger sizes fail where smaller ones learned (accuracy ``level``), beyond chance.
+def falls(points: Sequence[Point], level: float) -> int | None:
+    """The size from which on sizes fail where smaller ones learned (accuracy ``level``), beyond chance; None if none
+    do.
 
-    Any neighbouring sizes are held against any next ones above them: Fisher's exact test, one-sided, the smallest p of
-    all pairs at most :data:`FALL`.
+    Up to :data:`WIDEST` neighbouring sizes are held against as many next ones above them: Fisher's exact test,
+    one-sided, the smallest p of all pairs at most :data:`FALL`.
     """
     sizes = sorted({point.size for point in points})
     tried_S = np.array([sum(point.size == size for point in points) for size in sizes])
     good_S = np.array([sum(point.size == size and point.accuracy >= level for point in points) for size in sizes])
     tried, good = np.append(0, tried_S.cumsum()), np.append(0, good_S.cumsum())
-    i, j, k = (place.ravel() for place in np.meshgrid(*[np.arange(len(sizes) + 1)] * 3, indexing="ij"))
-    ordered = (i < j) & (j < k)
-    i, j, k = i[ordered], j[ordered], k[ordered]
-    if not len(i):
-        return False
+    windows = [
+        (i, j, k)
+        for j in range(1, len(sizes))
+        for i in range(max(0, j - WIDEST), j)
+        for k in range(j + 1, min(len(sizes), j + WIDEST) + 1)
+    ]
+    if not windows:
+        return None
+    i, j, k = np.array(windows).T
     from scipy.stats import hypergeom  # Takes .8 s to import.
 
     p = hypergeom.sf(good[j] - good[i] - 1, tried[k] - tried[i], good[k] - good[i], tried[j] - tried[i])
-    return bool(p.min() <= FALL)
+    return sizes[j[p.argmin()]] if p.min() <= FALL else None

@@ -32,8 +32,8 @@ class Place:
 class Scaling:
     """transition ~ value ** exponent, over ``places`` values; ``low`` and ``high`` are the exponent's interval.
 
-    ``bounded`` says that some transition lies beyond the sizes and was counted at the largest: the true exponent may
-    then be further from what is said.
+    ``bounded`` says that some transition lies beyond the sizes, or may at 90 %, and was counted at the largest: the
+    true exponent may then be further from what is said.
     """
 
     exponent: float
@@ -60,7 +60,8 @@ def scaling(places: Sequence[Place], rng: np.random.Generator) -> Scaling | None
     shifted = drawn_DP + rng.normal(size=drawn_DP.shape) * (tau or 0.0)
     slopes = shifted @ x / (x @ x)
     low, middle, high = (float(each) for each in np.quantile(slopes, QUANTILES))
-    bounded = any(place.beyond for place in places)
+    at_largest_P = (drawn_DP >= np.log([place.largest for place in places])).mean(axis=0)
+    bounded = bool((at_largest_P > QUANTILES[0]).any())
     return Scaling(middle, low, high, len(places), bounded)
 
 

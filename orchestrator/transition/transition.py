@@ -75,10 +75,10 @@ def _judge(
     smallest, largest = points[0].size, points[-1].size
     above, below = posterior.probability_above(largest), posterior.probability_below(smallest)
     learned = learned_sizes(points, level)
-    relative = _estimate(posterior, posterior.curves.relative, learned)
-    absolute = _estimate(posterior, posterior.curves.absolute, learned_sizes(points, LEVEL))
-    if falls(points, level):
-        return Verdict.FALLS, relative, absolute
+    relative, absolute = _estimates(points, posterior, level)
+    if (fall := falls(points, level)) is not None:  # The first rise is what is left to tell.
+        before = [point for point in points if point.size < fall]
+        return Verdict.FALLS, *_estimates(before, posterior_of(before, posterior.curves), level)
     level_off = plateau(fitted, points, sizes)
     if level_off is not None:
         # The posterior knows no low asymptotes: what is left is whether any size tested was learned at all.
@@ -99,6 +99,12 @@ def _half(posterior: Posterior, shares: Sequence[SizeShare]) -> Estimate:
     """The size at which half of all seeds learn, by the sizes that at least half of the seeds tried learned."""
     most = {share.size: 2 * share.learned >= share.tried for share in shares}
     return _estimate(posterior, half_crossing(posterior.curves), most)
+
+
+def _estimates(points: Sequence[Point], posterior: Posterior, level: float) -> tuple[Estimate, Estimate]:
+    """The transition by these runs, by their own asymptote and by absolute accuracy."""
+    relative = _estimate(posterior, posterior.curves.relative, learned_sizes(points, level))
+    return relative, _estimate(posterior, posterior.curves.absolute, learned_sizes(points, LEVEL))
 
 
 def _estimate(posterior: Posterior, crossing: Crossing, learned: Mapping[int, bool]) -> Estimate:

@@ -111,13 +111,15 @@ class RaceLearner(Learner):
         return Report(index, evaluation, outcome)
 
     def _measures(self, standings: Mapping[str, Standing]) -> dict[str, float]:
-        """Each method's spending, in units of the race, steps and seconds, and 1 if it arrived within the budget."""
+        """Each method's spending, in units of the race, steps and seconds, 1 if it arrived within the budget, and 1 if
+        it broke down."""
         measures = {"seconds": sum(one.seconds for one in standings.values())}
         for name, one in standings.items():
             measures[f"spent_{name}"] = one.spent
             measures[f"steps_{name}"] = one.steps
             measures[f"seconds_{name}"] = one.seconds
             measures[f"arrived_{name}"] = float(one.arrives_within(self._settings.steps))
+            measures[f"broken_{name}"] = float(one.broken)
         return measures
 
     def save(self, directory: Path) -> None:

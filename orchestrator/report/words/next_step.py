@@ -97,7 +97,7 @@ def _was(mixes: list[MixAnswer]) -> str:
 def _longer(spec: SweepSpec, because: str) -> NextStep:
     """The same mixes with twice their budget, if the settings can say so."""
     why = f"Train twice as long: {because}."
-    if spec.budget != "total" or any(len(arm.phases) > 1 or arm.label for arm in spec.mixes):
+    if spec.tuned or spec.budget != "total" or any(len(arm.phases) > 1 or arm.label for arm in spec.mixes):
         return NextStep(why)
     longer = dict.fromkeys(replace(arm, budget=MORE * arm.budget, recipe="").name for arm in spec.mixes)
     written = ", ".join(json.dumps(name) if ":" in name else name for name in longer)

@@ -210,7 +210,7 @@ def _verdict(answer: Answer, mix: MixAnswer) -> str:
     if found.verdict is Verdict.ABOVE:
         return f"{called(mix)} was {never(answer, (mix,))} up to {axis} {exact(largest.size)}"
     if found.verdict is Verdict.BELOW:
-        return f"{called(mix)} was {won} at every size down to {axis} {exact(smallest.size)}"
+        return f"{called(mix)} was {won} already at {axis} {exact(smallest.size)}"
     if found.verdict is Verdict.PLATEAU:
         level = f" at {found.fit.asymptote:.2f}" if found.fit else ""
         return f"{called(mix)} levels off{level}, short of what counts as {won}"
@@ -325,7 +325,8 @@ def confounded(answer: Answer, mix: MixAnswer) -> str:
         had = f"trained for {bare(mix.budget / baseline.budget)} times the steps of {called(baseline)}"
     else:
         had = f"saw {mix.seen / baseline.seen:.0%} as many examples of {answer.target} as {called(baseline)}"
-    both = sum(other.composition == mix.composition for other in answer.mixes) > 1
+    same = (mix.composition, mix.recipe)
+    both = sum((other.composition, other.recipe) == same for other in answer.mixes) > 1
     return had if both else f"{had}: budget=both would tell that apart"
 
 
