@@ -51,7 +51,7 @@ def test_a_profile_may_have_variants_of_its_own(space: str, tmp_path: Path) -> N
     near = tmp_path / "near.yaml"
     near.write_text("like: several.yaml\nprofiles: {smoke: {variants: {most: {seeds: 2}}}}")
     assert variant_names(str(near), "laptop", LAPTOP) == ("low", "high")
-    assert variant_names(str(near), "smoke", LAPTOP) == ("low", "high", "most")
+    assert variant_names(str(near), "smoke", LAPTOP) == ("most",)  # They replace those that the file inherits.
     assert load_space(str(near), "smoke", (), LAPTOP, "most").seeds == 2
 
 
