@@ -18,14 +18,6 @@ class UserError(SweepError, ValueError):
     exit_code = 2
 
 
-class SettingError(UserError):
-    """A setting that cannot be used; ``key`` is its name, inside what holds it."""
-
-    def __init__(self, message: str, key: str) -> None:
-        super().__init__(message)
-        self.key = key
-
-
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
     """A sentence, after a space, with the nearest allowed name; ``""`` if none is close."""
     found = nearest(given, allowed)

@@ -7,9 +7,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from orchestrator.search.base import Request
+from orchestrator.search.base import AUTO, Request
 from orchestrator.space.hardware import Hardware
-from orchestrator.space.resources import AUTO, Resources
+from orchestrator.space.resources import Resources
 from orchestrator.space.spec import SweepSpec
 from trainables.base import RunConfig
 

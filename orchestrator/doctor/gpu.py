@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from orchestrator.doctor.machine import GB, Check, Finding, apart, ok, resumed_stack, slow, trained, wrong
+from orchestrator.doctor.machine import GB, Check, Finding, apart, ok, slow, trained, training, wrong
 from orchestrator.engine.out_of_memory import is_out_of_memory
 from orchestrator.search.base import Request
 from orchestrator.space.spaces import load_space
@@ -29,7 +29,7 @@ def gpu_checks(home: Path) -> list[Check]:
     return [
         ("GPU", device),
         ("losses", partial(side_by_side, home)),
-        ("resuming", partial(resumed_stack, home, "cuda")),
+        ("resuming", partial(training, home, "cuda")),
         ("memory's end", partial(memory_end, home)),
         ("two processes", partial(two_processes, home)),
     ]

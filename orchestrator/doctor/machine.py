@@ -210,13 +210,8 @@ class Trained:
     digest: str
 
 
-def training(home: Path, overrides: Sequence[str] = ()) -> Finding:
+def training(home: Path, device: str = "cpu", overrides: Sequence[str] = ()) -> Finding:
     """A small stack learns; resumed from its checkpoint in another process, it ends in the same bits."""
-    return resumed_stack(home, "cpu", overrides)
-
-
-def resumed_stack(home: Path, device: str, overrides: Sequence[str] = ()) -> Finding:
-    """The check of :func:`training` on a device."""
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home) as aside:
         whole = apart(trained, aside, device, overrides=overrides)
         resumed = apart(trained, aside, device, overrides=overrides, resumed=True)

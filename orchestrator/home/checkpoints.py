@@ -96,9 +96,10 @@ class Underway:
         self._files = files
 
     def begin(self, stack_id: str, requests: Sequence[Request]) -> None:
-        """A stack is training, or goes on: after a line, perhaps, that a full disk has torn."""
+        """A stack is training, or goes on: after a line, perhaps, that a full disk has torn, and that is cut off."""
         write_members(self._files.stack(stack_id), requests)
-        mend_progress(self._files.stack(stack_id))
+        if (path := self._files.stack(stack_id) / PROGRESS).exists():
+            os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
 
     def evaluated(self, stack_id: str, key: str, evaluation: Evaluation) -> None:
         """One of its runs reached an evaluation."""
@@ -145,13 +146,6 @@ def note_progress(directory: Path, evaluations: Iterable[tuple[str, Evaluation]]
     lines = [json.dumps({"key": key, **asdict(evaluation)}) for key, evaluation in evaluations]
     with (directory / PROGRESS).open("a", encoding="utf-8") as file:
         file.write("".join(f"{line}\n" for line in lines))
-
-
-def mend_progress(directory: Path) -> None:
-    """Cut off a torn last line, so that others can follow."""
-    path = directory / PROGRESS
-    if path.exists():
-        os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
 
 
 def read_progress(directory: Path) -> dict[str, tuple[Evaluation, ...]]:

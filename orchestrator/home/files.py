@@ -108,13 +108,8 @@ class Home:
         directory = self.root / "sweeps"
         if not directory.is_dir():
             return []
-        names = [path.name for path in directory.iterdir() if _holds_a_sweep(path)]
+        names = [path.name for path in directory.glob("[!.]*") if SweepFiles(path).journal.is_file()]
         return sorted(names, key=_age, reverse=True)
-
-
-def _holds_a_sweep(path: Path) -> bool:
-    """True for the directory of a sweep that was begun, whole or not."""
-    return not path.name.startswith(".") and SweepFiles(path).journal.is_file()
 
 
 def _age(sweep_id: str) -> tuple[bool, list[str]]:

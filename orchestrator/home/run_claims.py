@@ -10,7 +10,7 @@ import json
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,11 +82,9 @@ class SweepRuns:
             (directory / OUTCOME).write_text(json.dumps(outcome.to_json()), encoding="utf-8")
         return Found(read_outcome(self._runs.get(key)), self.trained_for(key))
 
-    @contextmanager
-    def kept(self) -> Iterator[None]:
+    def kept(self) -> AbstractContextManager[None]:
         """A block during which no run is removed: a run found in it may be journalled."""
-        with removal_lock(self._home):
-            yield
+        return removal_lock(self._home)
 
     def claim(self, key: str) -> bool:
         """Claim a run for this sweep to train; False if another sweep that is driven has claimed it."""

@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal, Self
 
-from orchestrator.errors import SettingError
+from trainables.contract.settings import SettingsError
 
 AUTO: Final = "auto"
+"""For a value that a rule decides before the sweep (orchestrator/stacks.py)."""
 BY_HAND: Final = "stopped by hand"
 """Of a mix or run that a person stopped."""
 
@@ -106,7 +107,9 @@ class SearchSettings:
 
     def __post_init__(self) -> None:
         if self.stack != AUTO and not 1 <= self.stack <= 4096:
-            raise SettingError(f"search.stack is {self.stack!r}; it must lie between 1 and 4096, or be auto.", "stack")
+            raise SettingsError(
+                f"search.stack is {self.stack!r}; it must lie between 1 and 4096, or be auto.", key="stack"
+            )
 
 
 class Searcher(ABC):

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from orchestrator.errors import SettingError
 from orchestrator.search.audit import CONFIRMATIONS, audits, climb, longer_run, unseen
 from orchestrator.search.base import Problem, Request, Results, SearchSettings
 from orchestrator.search.belief import Belief, MixView, best_choice
@@ -15,6 +14,7 @@ from orchestrator.search.results import CostModel, has_free, missing_runs, stack
 from orchestrator.transition.comparison import FEWEST
 from orchestrator.transition.plateau import contested
 from orchestrator.transition.transition import SURE
+from trainables.contract.settings import SettingsError
 
 LEAST_PRECISION = 0.05
 MOST_RUNS = 1_000_000
@@ -91,7 +91,7 @@ class BayesSettings(SearchSettings):
             given = getattr(self, name)
             if given is not None and not least <= given <= most:
                 rule = f"be at least {least:g}" if most == math.inf else f"lie between {least:g} and {most:g}"
-                raise SettingError(f"search.{name} is {given!r}; it must {rule}.", name)
+                raise SettingsError(f"search.{name} is {given!r}; it must {rule}.", key=name)
 
 
 def gap_around(sizes: Sequence[int], size: float) -> tuple[int, int] | None:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from orchestrator.errors import SettingError, did_you_mean
+from orchestrator.errors import did_you_mean
 from trainables.base import SettingsError
 
 Key = tuple[str | int, ...]
@@ -99,8 +99,6 @@ def mistakes(error: ValidationError, kind: Any) -> Iterator[Mistake]:
             yield Mistake(key, _unknown_key(str(key[-1]), sorted(_keys(kind, key[:-1]))), unknown_key=True)
         elif found["type"] == "missing":
             yield Mistake(key, "is missing")
-        elif isinstance(cause, SettingError):
-            yield Mistake((*key, cause.key), str(cause))
         elif found["type"] == "value_error":
             yield Mistake(key, str(cause))
         else:

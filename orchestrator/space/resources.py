@@ -7,11 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, PlainValidator
 
+from orchestrator.search.base import AUTO
 from orchestrator.space.hardware import Machine
 from orchestrator.space.mistakes import STRICT
-
-AUTO: Literal["auto"] = "auto"
-"""For a value that a rule decides before the sweep (orchestrator/stacks.py)."""
 
 MOST_CORES, LARGEST_STACK, MOST_RETRIES, CENTURY_S = 4_096, 4_096, 100, 3.2e9
 """Far above what any machine has, any device holds, any trouble is worth and any training takes."""

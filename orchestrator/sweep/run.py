@@ -87,7 +87,7 @@ def run_sweep(spec: SweepSpec, options: RunOptions, console: Console) -> Answer:
             sweep = lifecycle.create(spec, home, fresh=options.fresh)
         else:
             sweep = on_these_devices(resumed, spec)
-        options.sweep_begun(sweep)
+        options.begun(sweep)
         supervisor.tell("sweep", "" if options.several else sweep.id)
         files = sweep.files
         log.info(f"sweep {sweep.id}{', every run is trained' if sweep.fresh else ''}")

@@ -229,10 +229,6 @@ class RunOptions(SizedOptions):
             raise UserError(f"--max-time {self.max_time!r}: no run ends in no time; leave it out, or write 2h, say")
         return replace(self, space=space, limit=TimeLimit(seconds))
 
-    def sweep_begun(self, sweep: Sweep) -> None:
-        """Called as soon as the sweep has its id and its directory."""
-        self.begun(sweep)
-
     @property
     def line(self) -> str:
         """The command that begins the same sweep, for a person to paste."""

@@ -114,7 +114,7 @@ def test_a_stack_that_does_not_learn_and_bits_that_differ_are_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     still = ("settings.training.learning_rate=1.0e-12", "settings.training.learning_rate_end=1.0e-13")
-    assert machine.training(tmp_path, still).verdict is Verdict.WRONG
+    assert machine.training(tmp_path, overrides=still).verdict is Verdict.WRONG
     apart = machine.apart
 
     def disturbed(*args: Any, **kwargs: Any) -> Any:

@@ -74,15 +74,11 @@ class RaySession:
         self.address = address
         self._with_dashboard = dashboard
         self._kept = kept
-        self._dashboard = ""
+        self.dashboard = ""
+        """Address of Ray's dashboard with the token it asks for; "" without one."""
         self._begun = False
         self._before = ExitStack()
         """Puts this process's environment back."""
-
-    @property
-    def dashboard(self) -> str:
-        """Address of Ray's dashboard with the token it asks for; "" without one."""
-        return self._dashboard
 
     def begin(self) -> None:
         """Start or join Ray, until :meth:`release`. Raises what :func:`start` does, and :class:`UserError` for a
@@ -103,10 +99,10 @@ class RaySession:
         if self.address is None:
             supervisor.watch_ray([each for each in psutil.Process().children() if each.name() in PARTS])
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # Failed trials are reported by the sweep.
-        self._dashboard = f"http://{context.dashboard_url}" if context.dashboard_url else ""
-        if self._dashboard and (token := token_asked()):
+        self.dashboard = f"http://{context.dashboard_url}" if context.dashboard_url else ""
+        if self.dashboard and (token := token_asked()):
             # Its page takes the token from nothing but what is typed into it: no address can carry it.
-            self._dashboard += f", which asks for this token, once a browser: {token}"
+            self.dashboard += f", which asks for this token, once a browser: {token}"
 
     def release(self, *, well: bool) -> None:
         """A sweep has ended, ``well`` or not: end Ray, unless it is kept."""

@@ -34,7 +34,7 @@ class StackTrial(tune.Trainable):
         hide_unasked_gpus()
         self._spec = SweepSpec.model_validate(shared["space"])
         self._worker: StackWorker | None = None
-        self._begin(config)
+        self._job: StackJob = config["job"]
 
     def __repr__(self) -> str:
         """The dashboard's name of this process. Ray asks once, as it begins; its title says what it trains now."""
@@ -42,7 +42,7 @@ class StackTrial(tune.Trainable):
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self.cleanup()
-        self._begin(new_config)
+        self._job = new_config["job"]
         return True
 
     def step(self) -> dict[str, Any]:
@@ -70,10 +70,6 @@ class StackTrial(tune.Trainable):
 
     def load_checkpoint(self, checkpoint: dict[str, Any] | None) -> None:
         """Ray keeps none; see the class."""
-
-    def _begin(self, config: dict[str, Any]) -> None:
-        self._job: StackJob = config["job"]
-        self._worker = None
 
 
 def trainable(shared: Mapping[str, Any], needs: Mapping[str, float]) -> type[StackTrial]:
