@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class SweepError(Exception):
@@ -16,6 +16,16 @@ class UserError(SweepError, ValueError):
     """A mistake of the user's: says what was given, what is allowed and where. Exit code 2."""
 
     exit_code = 2
+
+
+SHOWN = 6
+"""At most so many names are listed in a message."""
+
+
+def first_of(names: Sequence[str]) -> str:
+    """The first names, and the number of the others."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
 
 
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:

@@ -129,9 +129,7 @@ def write_report(stored: StoredSweep, path: Path) -> Path:
 
 def compared(sweeps: Sequence[StoredSweep]) -> list[Compared]:
     """Sweeps under names that tell them apart: space, variant and profile, and the id if that is not enough."""
-    short = {
-        each.id: ", ".join(filter(None, (each.spec.name, each.spec.variant, each.spec.profile))) for each in sweeps
-    }
+    short = {each.id: ", ".join(filter(None, (each.spec.title, each.spec.profile))) for each in sweeps}
     often = Counter(short.values())
     labels = (short[each.id] if often[short[each.id]] == 1 else f"{short[each.id]} ({each.id})" for each in sweeps)
     return [

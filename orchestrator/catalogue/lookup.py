@@ -6,14 +6,11 @@ import warnings
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from orchestrator.errors import UserError, did_you_mean
+from orchestrator.errors import UserError, did_you_mean, first_of
 from orchestrator.home.checkpoints import read_members, read_progress
 from orchestrator.home.files import Home
 from orchestrator.home.sweeps import Sweep
 from trainables.base import Evaluation, RunConfig
-
-SHOWN = 6
-"""At most so many candidates are named in an error."""
 
 
 def find_sweep(home: Home, given: str) -> str:
@@ -33,9 +30,9 @@ def find_sweep(home: Home, given: str) -> str:
     if len(begun) == 1:
         return begun[0]
     if begun:
-        raise UserError(f"{given!r} fits {len(begun)} sweeps: {listed(begun)}. Give more of the id.")
+        raise UserError(f"{given!r} fits {len(begun)} sweeps: {first_of(begun)}. Give more of the id.")
     hint = did_you_mean(given, [*ids, *map(space_of, ids)])
-    raise UserError(f"there is no sweep {given!r} in {home.root}.{hint} There are, newest first: {listed(ids)}.")
+    raise UserError(f"there is no sweep {given!r} in {home.root}.{hint} There are, newest first: {first_of(ids)}.")
 
 
 def space_of(sweep_id: str) -> str:
@@ -98,9 +95,3 @@ def in_training(
             if key not in ended:
                 found[key] = Unfinished(key, config, curves.get(key, ()))
     return tuple(found.values())
-
-
-def listed(names: list[str]) -> str:
-    """The first names, and the number of the others."""
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more

@@ -10,8 +10,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from orchestrator.catalogue.lookup import Unfinished, find_sweep, in_training, listed
-from orchestrator.errors import SweepError, UserError
+from orchestrator.catalogue.lookup import Unfinished, find_sweep, in_training
+from orchestrator.errors import SweepError, UserError, first_of
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
 from orchestrator.home.journal import State
@@ -141,7 +141,7 @@ def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:
     if len(holders) == 1:
         return holders.popitem()
     if holders:
-        raise UserError(f"{given!r} fits {len(holders)} runs: {listed(sorted(holders))}. Give more of the key.")
+        raise UserError(f"{given!r} fits {len(holders)} runs: {first_of(sorted(holders))}. Give more of the key.")
     said = f"there is no run {given!r} in {home.root}; `status SWEEP --runs` lists the keys of a sweep's runs"
     raise UserError("\n".join([said, *unread]))
 

@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from orchestrator.errors import UserError
+from orchestrator.errors import UserError, first_of
 from orchestrator.home.bucket_home import home_words
 from orchestrator.home.checkpoints import CHECKPOINT, Checkpoints, read_members
 from orchestrator.home.driver_lock import check_free as check_free
@@ -197,8 +197,7 @@ def _usable(spec: SweepSpec) -> dict[str, Request]:
 
 
 def _listed(different: dict[str, tuple[object, object]]) -> str:
-    shown = [f"{key} (now {mine!r}, then {theirs!r})" for key, (mine, theirs) in sorted(different.items())[:6]]
-    return ", ".join(shown) + (f" and {len(different) - 6} more" if len(different) > 6 else "")
+    return first_of([f"{key} (now {mine!r}, then {theirs!r})" for key, (mine, theirs) in sorted(different.items())])
 
 
 PACKAGES = ("torch", "ray", "mlflow", "optuna", "numpy", "scipy", "scikit-learn")

@@ -110,7 +110,7 @@ def _settings_key(kind: Any, key: Key, named: str) -> Key:
     if not (named and dataclasses.is_dataclass(kind)):
         return key
     parts = tuple(named.split("."))
-    return parts if parts[0] in _fields(kind) else (*key, *parts)
+    return parts if parts[0] in field_types(kind) else (*key, *parts)
 
 
 def explain(error: SettingsError) -> str:
@@ -134,22 +134,22 @@ def _keys(kind: Any, key: Key) -> list[str]:
         return list(kind.keys_in_a_file())
     for part in key:
         inside = typing.get_args(kind) if isinstance(part, int) else ()
-        kind = inside[0] if inside else _fields(kind).get(str(part))
-    return list(_fields(kind))
+        kind = inside[0] if inside else field_types(kind).get(str(part))
+    return list(field_types(kind))
 
 
 def leaf_paths(kind: Any, prefix: str = "") -> list[str]:
     """The dotted paths of everything inside ``kind`` that has no fields of its own."""
     paths: list[str] = []
-    for name, inner in _fields(kind).items():
-        paths += leaf_paths(inner, f"{prefix}{name}.") if _fields(inner) else [f"{prefix}{name}"]
+    for name, inner in field_types(kind).items():
+        paths += leaf_paths(inner, f"{prefix}{name}.") if field_types(inner) else [f"{prefix}{name}"]
     return paths
 
 
-def _fields(kind: Any) -> dict[str, Any]:
+def field_types(kind: Any) -> dict[str, Any]:
     """Field names, as written in a document, and their types."""
     if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
-        return {name: inner for member in typing.get_args(kind) for name, inner in _fields(member).items()}
+        return {name: inner for member in typing.get_args(kind) for name, inner in field_types(member).items()}
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return {field.alias or name: field.annotation for name, field in kind.model_fields.items()}
     if dataclasses.is_dataclass(kind):

@@ -13,18 +13,20 @@ import re
 import textwrap
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any
 
 import annotated_types
 from pydantic import BaseModel, TypeAdapter
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from orchestrator.search.registry import METHODS, settings_type
 from orchestrator.space.arms import WrittenArm, WrittenPhase
 from orchestrator.space.expected import Expectation
+from orchestrator.space.mistakes import field_types
 from orchestrator.space.search import DEFAULT_METHOD
 from orchestrator.space.settings import plain_settings
 from orchestrator.space.spec import DEFAULT_FAMILY, SweepSpec
@@ -96,15 +98,14 @@ def _search() -> Iterator[Entry]:
 
 
 def _fields_of(kind: Any, prefix: str, defaults: Mapping[str, Any]) -> Iterator[Entry]:
-    for name in _types(kind):
+    for name in field_types(kind):
         yield from _field(kind, name, prefix, defaults)
 
 
 def _field(kind: Any, name: str, prefix: str, defaults: Mapping[str, Any]) -> Iterator[Entry]:
     """A field's entry; where it holds fields of its own, theirs."""
-    annotation, rules = _types(kind)[name]
-    path, text = f"{prefix}{name}", said_of(kind, name)
-    inner = next((member for member in _members(annotation) if _types(member)), None)
+    annotation, path, text = field_types(kind)[name], f"{prefix}{name}", said_of(kind, name)
+    inner = next((member for member in _members(annotation) if field_types(member)), None)
     if inner is not None and name not in LISTS:
         own = defaults.get(name)
         own = own if isinstance(own, Mapping) else _defaults(inner)
@@ -112,20 +113,16 @@ def _field(kind: Any, name: str, prefix: str, defaults: Mapping[str, Any]) -> It
             yield Entry(path, "a mapping", "", text)
         yield from _fields_of(inner, f"{path}.", own)
         return
-    form = "a list" if name in LISTS else _words(_schema_of(annotation, rules))
+    field = _model_field(kind, name)
+    form = "a list" if name in LISTS else _words(_schema_of(annotation, field.metadata if field else ()))
     yield Entry(path, form, _default(kind, name, defaults), text)
 
 
-def _types(kind: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:
-    """The fields of a pydantic model or a dataclass as a file names them: their types and the bounds of each."""
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        return {
-            field.alias or name: (field.annotation, tuple(field.metadata)) for name, field in kind.model_fields.items()
-        }
-    if dataclasses.is_dataclass(kind):
-        hints = typing.get_type_hints(kind)
-        return {field.name: (hints[field.name], ()) for field in dataclasses.fields(kind) if field.init}
-    return {}
+def _model_field(kind: Any, name: str) -> FieldInfo | None:
+    """The field of a pydantic model that a file names so; None of other classes."""
+    if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+        return None
+    return next(field for own, field in kind.model_fields.items() if (field.alias or own) == name)
 
 
 def _members(annotation: Any) -> tuple[Any, ...]:
@@ -137,11 +134,11 @@ def _members(annotation: Any) -> tuple[Any, ...]:
     return (annotation,)
 
 
-def _schema_of(annotation: Any, rules: tuple[Any, ...]) -> dict[str, Any]:
-    """JSON schema of a value of this type within these bounds."""
-    bounds = [rule for rule in rules if isinstance(rule, annotated_types.BaseMetadata)]
-    for bound in bounds:
-        annotation = Annotated[annotation, bound]
+def _schema_of(annotation: Any, rules: Sequence[Any]) -> dict[str, Any]:
+    """JSON schema of a value of this type within the bounds among these rules."""
+    for rule in rules:
+        if isinstance(rule, annotated_types.BaseMetadata):
+            annotation = Annotated[annotation, rule]
     return TypeAdapter(annotation).json_schema()
 
 
@@ -172,12 +169,11 @@ def _defaults(kind: Any) -> Mapping[str, Any]:
 def _default(kind: Any, name: str, defaults: Mapping[str, Any]) -> str:
     if name in defaults:
         return _plain(defaults[name])
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        field = next(field for own, field in kind.model_fields.items() if (field.alias or own) == name)
-        if field.default is not PydanticUndefined:
-            return _plain(field.default)
-        return "none" if field.default_factory is not None else ""
-    return ""
+    if (field := _model_field(kind, name)) is None:
+        return ""
+    if field.default is not PydanticUndefined:
+        return _plain(field.default)
+    return "none" if field.default_factory is not None else ""
 
 
 def _plain(value: Any) -> str:

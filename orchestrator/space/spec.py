@@ -175,6 +175,11 @@ class SweepSpec(BaseModel):
         return sorted({*cls.model_fields, "like", "profiles", "variants", "expects"} - chosen)
 
     @property
+    def title(self) -> str:
+        """Its name, with the variant if it is one of several."""
+        return f"{self.name}, {self.variant}" if self.variant else self.name
+
+    @property
     def family_class(self) -> type[Family]:
         """The class of the family of models."""
         return load_family(self.family)

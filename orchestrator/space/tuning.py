@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, Field, field_serializer, field_validator, model_serializer, model_validator
 
 from orchestrator.space.mistakes import STRICT, InvalidDataError, Key, Mistake, parse
+from orchestrator.space.overlays import merge, nested
 
 FIRST_SEED = 1_000_000
 """Far from any seed that a sweep is likely to use, even after it is extended."""
@@ -75,25 +76,19 @@ class Tune(BaseModel):
 
     @field_serializer("settings")
     def _nested(self, value: dict[str, Range]) -> dict[str, Any]:
-        nested: dict[str, Any] = {}
+        written: dict[str, Any] = {}
         for path, found in value.items():
-            *above, last = path.split(".")
-            inner = nested
-            for part in above:
-                inner = inner.setdefault(part, {})
-            inner[last] = found.model_dump()
-        return nested
+            written = merge(written, nested(path.split("."), found.model_dump()))
+        return written
 
     @field_validator("sizes", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
-        if isinstance(value, list):
-            if len(set(value)) < 2 or value != sorted(set(value)):
-                raise ValueError(f"must be two or more sizes, ascending and distinct, or auto; got {value}")
+        if isinstance(value, list) and len(set(value)) > 1 and value == sorted(set(value)):
             return tuple(value)
-        if value != "auto" and not isinstance(value, tuple):
-            raise ValueError(f"must be two or more sizes, ascending and distinct, or auto; got {value!r}")
-        return value
+        if value == "auto" or isinstance(value, tuple):
+            return value
+        raise ValueError(f"must be two or more sizes, ascending and distinct, or auto; got {value!r}")
 
     def sizes_of(self, sweep: tuple[int, ...]) -> tuple[int, ...]:
         """The sizes to tune at, ascending, in a sweep of at least two sizes."""

@@ -95,7 +95,7 @@ class Reproduction:
             for number, (experiment, spec) in enumerate(waiting, start=1):
                 if until is not None and clock() + costs[self._place(spec)] > until:
                     continue
-                self._say(f"\n{number} of {len(waiting)}: {_named(spec)}, {spec.profile}")
+                self._say(f"\n{number} of {len(waiting)}: {spec.title}, {spec.profile}")
                 self._run(spec, shared)
                 self._probe([(experiment, spec)])
                 changed()
@@ -145,7 +145,7 @@ class Reproduction:
             run_sweep(spec, replace(options, resume=resume, begun=begun.append), self._console)
         except SweepError as error:
             self._failed[self._place(spec)] = str(error).splitlines()[0]
-            self._say(f"{_named(spec)} failed: {self._failed[self._place(spec)]}")
+            self._say(f"{spec.title} failed: {self._failed[self._place(spec)]}")
             return
         self._answered[self._place(spec)] = read_sweep(self._home, begun[0].id)
 
@@ -160,7 +160,7 @@ class Reproduction:
             for name in dict.fromkeys(named):
                 found = probe_runs(own.get(name) or load_probe(name), there.spec, there.runs)
                 if set(found.counts) & {"probed", "failed"}:
-                    self._say(f"{_named(spec)}, probe {name}: {found.words}")
+                    self._say(f"{spec.title}, probe {name}: {found.words}")
                 for error in found.errors[:1]:
                     self._say(f"probe {name} failed: {error}")
 
@@ -185,7 +185,3 @@ def entropies(spec: SweepSpec) -> dict[str, float]:
     tasks = sorted({spec.target, *(task for arm in spec.mixes for phase in arm.phases for task in phase.mix.tasks)})
     tables = spec.make_family().tables(tasks, spec.seed)
     return {} if tables is None else {task: entropy(tables[task]) for task in tasks}
-
-
-def _named(spec: SweepSpec) -> str:
-    return f"{spec.name}, {spec.variant}" if spec.variant else spec.name

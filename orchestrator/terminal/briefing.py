@@ -40,8 +40,7 @@ def print_briefing(spec: SweepSpec, hardware: Hardware, plan: Plan, console: Con
         ("estimate", cost_line(plan)),
     ):
         table.add_row(label, Text(value))
-    name = f"{spec.name}, {spec.variant}" if spec.variant else spec.name
-    console.print(Text(f"{name}: {spec.question}", style="bold"))
+    console.print(Text(f"{spec.title}: {spec.question}", style="bold"))
     console.print(table)
     for warning in [*spec.warnings(), *_memory(spec, hardware, plan)]:
         console.print(Text(f"note: {warning}", style="yellow"))
