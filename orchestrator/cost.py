@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -115,7 +115,7 @@ def make_plan(spec: SweepSpec, hardware: Hardware) -> Plan:
         for size in spec.sizes
     )
     dearest = max(sum(count * seconds[size] for size, count in runs.items()) for runs in rehearsals)
-    tuning_runs, tuning_seconds = _tuning(spec, seconds, at_once)
+    tuning_runs, tuning_seconds = _tuning(spec, at_once)
     donors = _donors(spec, family)
     donor_seconds = sum(_seconds(spec, family.flops(run), family.parameters(run.size).total) for run in donors) / at_once
     at_worst = _wall(dearest, at_once) + tuning_seconds + donor_seconds
@@ -134,25 +134,23 @@ def make_plan(spec: SweepSpec, hardware: Hardware) -> Plan:
     )
 
 
-def run_seconds(spec: SweepSpec) -> dict[int, float]:
-    """Seconds that a run of each size takes at most, at typical rates."""
+def run_seconds(spec: SweepSpec, sizes: Sequence[int] = ()) -> dict[int, float]:
+    """Seconds that a run of each size takes at most, at typical rates; by default of the sweep's own sizes."""
     family = spec.make_family()
-    return {size: _seconds(spec, _dearest(spec, family, size), family.parameters(size).total) for size in spec.sizes}
+    return {
+        size: _seconds(spec, _dearest(spec, family, size), family.parameters(size).total)
+        for size in sizes or spec.sizes
+    }
 
 
-def _tuning(spec: SweepSpec, seconds: Mapping[int, float], at_once: int) -> tuple[int, float]:
+def _tuning(spec: SweepSpec, at_once: int) -> tuple[int, float]:
     """Runs of the tuning before a sweep and their time, both at most: every trial trains every size and seed."""
     asked = spec.tune
     if asked is None or spec.tuned:
         return 0, 0.0
-    family, sizes = spec.make_family(), asked.sizes_of(spec.sizes)
-
-    def run_takes(size: int) -> float:
-        known = seconds.get(size)
-        return _seconds(spec, _dearest(spec, family, size), family.parameters(size).total) if known is None else known
-
+    seconds = run_seconds(spec, asked.sizes_of(spec.sizes))
     runs = len(spec.mixes) * asked.trials * asked.seeds
-    return runs * len(sizes), math.ceil(runs / at_once) * sum(map(run_takes, sizes))
+    return runs * len(seconds), math.ceil(runs / at_once) * sum(seconds.values())
 
 
 def rehearse(spec: SweepSpec, seconds: Mapping[int, float]) -> list[Counter[int]]:

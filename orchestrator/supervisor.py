@@ -61,8 +61,8 @@ def supervise(arguments: Sequence[str], say: Callable[[str], object]) -> int:
             said = {word: rest for word, _, rest in (line.rstrip("\n").partition(" ") for line in told)}
         code = driver.wait()
         driver = None
-        not_resumed = sweep is not None and code == 1 and "sweep" not in said  # A new Ray did not start.
-        if "ended" in said and (asked or not not_resumed):
+        no_new_ray = sweep is not None and code == 1 and "sweep" not in said
+        if "ended" in said and (asked or not no_new_ray):
             return code
         sweep = said.get("sweep", sweep)
         again = f"finished runs are kept. Continue with the same command and --resume {sweep or ''}".rstrip()

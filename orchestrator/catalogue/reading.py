@@ -65,7 +65,7 @@ class StoredSweep:
     def disk_bytes(self) -> int:
         """Bytes of its directory and of its runs, which other sweeps may share; the record in MLflow and the training
         data are elsewhere."""
-        return directory_bytes(self.sweep.files.directory) + sum(run.runs.size(run.key) for run in self.runs)
+        return sum(map(directory_bytes, (self.sweep.files.directory, *(run.directory for run in self.runs))))
 
     @property
     def resumed(self) -> str:

@@ -74,7 +74,8 @@ def with_options(kind: type[SpaceOptions], **types: Any) -> Callable[[Callable[.
         for each in named:
             told = dict(each.metadata["option"])
             names = told.pop("names")
-            type_ = types.get(each.name, Annotated[_type(each.type), typer.Option(*names, **told)])
+            written: Any = eval(str(each.type), {"Path": Path})  # In orchestrator/sweep/run_options.py.
+            type_ = types.get(each.name, Annotated[written, typer.Option(*names, **told)])
             parameters.append(Parameter(each.name, Parameter.KEYWORD_ONLY, default=each.default, annotation=type_))
         for own in signature(command, eval_str=True).parameters.values():
             if own.name != "options":
@@ -84,11 +85,6 @@ def with_options(kind: type[SpaceOptions], **types: Any) -> Callable[[Callable[.
         return called
 
     return made
-
-
-def _type(written: Any) -> Any:
-    """The type of an option from its annotation."""
-    return eval(written, {"Path": Path})  # Written in orchestrator/sweep/run_options.py.
 
 
 def resolve(space: str, options: SpaceOptions, hardware: Hardware | None = None) -> SweepSpec:

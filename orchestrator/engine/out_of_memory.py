@@ -8,6 +8,7 @@ import platform
 
 import torch
 
+from orchestrator.home.machine_errors import with_causes
 from orchestrator.space import hardware
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.resources import Resources
@@ -55,12 +56,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     Libraries below torch raise their own errors (cuBLAS, cuDNN, the CPU's allocator), which can only be told by their
     words. An error met while another was handled, as when the recording of a CUDA graph breaks off, may hide it.
     """
-    seen: BaseException | None = error
-    while seen is not None:
-        if _says_out_of_memory(seen):
-            return True
-        seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
-    return False
+    return any(map(_says_out_of_memory, with_causes(error)))
 
 
 def _says_out_of_memory(error: BaseException) -> bool:

@@ -6,7 +6,7 @@ import platform
 import shutil
 import subprocess
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -152,22 +152,22 @@ def reuse_runs(older: Sweep, sweep: Sweep, journal: Journal) -> list[Ended]:
 
     Raises :class:`UserError` if the two have no run in common.
     """
-    usable = _usable(sweep.spec)
-    reused = []
     with removal_lock(older.files.home):
-        for entry in _reusable(sweep.spec, older, usable):
-            reused.append(replace(entry, request=usable[entry.key], reused_from=entry.reused_from or older.id))
-            journal.append(reused[-1])
+        reused = reusable(sweep.spec, older)
+        for entry in reused:
+            journal.append(entry)
     return reused
 
 
-def check_reusable(spec: SweepSpec, older: Sweep) -> None:
-    """Raise :class:`UserError` unless a sweep of ``spec`` may use a finished run of the other one."""
-    _reusable(spec, older, _usable(spec))
-
-
-def _reusable(spec: SweepSpec, older: Sweep, usable: Mapping[str, Request]) -> list[Ended]:
-    found = [each for each in recall(older.files).ended if each.key in usable and not each.outcome.error]
+def reusable(spec: SweepSpec, older: Sweep) -> list[Ended]:
+    """The finished runs of another sweep that one of ``spec`` may use, as its own. Raises :class:`UserError` if there
+    is none."""
+    usable = _usable(spec)
+    found = [
+        replace(entry, request=usable[entry.key], reused_from=entry.reused_from or older.id)
+        for entry in recall(older.files).ended
+        if entry.key in usable and not entry.outcome.error
+    ]
     if not found:
         different = _listed(differences(spec, older.spec)) or "nothing"
         raise UserError(f"{older.id} has no finished run that this sweep could reuse: they differ in {different}")

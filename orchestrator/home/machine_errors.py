@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+from collections.abc import Iterator
 
 WORDS = {
     errno.ENOSPC: ("is full", "free some space"),
@@ -46,14 +47,17 @@ def trouble_words(error: BaseException, place: object) -> str:
     return f"the disk of {getattr(error, 'filename', None) or place} {what}: {remedy}"
 
 
-def _troubled(error: BaseException) -> BaseException | None:
-    """The exception among an error and those behind it that tells of trouble."""
+def with_causes(error: BaseException) -> Iterator[BaseException]:
+    """An exception, then those behind it, as a traceback shows them."""
     seen: BaseException | None = error
     while seen is not None:
-        if _number(seen) in (*WORDS, REMOTE):
-            return seen
+        yield seen
         seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
-    return None
+
+
+def _troubled(error: BaseException) -> BaseException | None:
+    """The exception among an error and those behind it that tells of trouble."""
+    return next((each for each in with_causes(error) if _number(each) in (*WORDS, REMOTE)), None)
 
 
 def _number(error: BaseException) -> int | None:

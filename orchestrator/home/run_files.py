@@ -113,10 +113,6 @@ class Storage:
         """True if a directory is kept under a name."""
         return (self.root / name).is_dir()
 
-    def size(self, name: str) -> int:
-        """Bytes kept under a name, 0 for none."""
-        return directory_bytes(self.get(name))
-
 
 def directory_bytes(directory: Path) -> int:
     """Bytes of all files under a directory; files that disappear meanwhile do not count."""

@@ -137,7 +137,7 @@ def views(sweep: Sweep) -> list[View]:
     return [
         View(
             TRANSITIONS,
-            (*_tags(*said), *_metrics(*found)),
+            (*_columns("tags", *said), *_columns("metrics", *found)),
             "metrics.`transition`",
             charts=(
                 bars(f"transition: {spec.size_axis}", "transition"),
@@ -150,11 +150,11 @@ def views(sweep: Sweep) -> list[View]:
         View(
             RUNS,
             (
-                *_params("mix", spec.size_axis),
-                *_metrics(accuracies[0]),
-                *_params("seed"),
-                *_metrics(*accuracies[1:], "parameters", "steps", "seconds"),
-                *_tags("sweep"),
+                *_columns("params", "mix", spec.size_axis),
+                *_columns("metrics", accuracies[0]),
+                *_columns("params", "seed"),
+                *_columns("metrics", *accuracies[1:], "parameters", "steps", "seconds"),
+                *_columns("tags", "sweep"),
             ),
             "metrics.`parameters`",
             charts=(
@@ -173,16 +173,8 @@ def _width(column: str) -> int:
     return WORDY.get(name, LETTER * len(name) + ROOM)
 
 
-def _tags(*names: str) -> tuple[str, ...]:
-    return tuple(f"tags.`{name}`" for name in names)
-
-
-def _params(*names: str) -> tuple[str, ...]:
-    return tuple(f"params.`{name}`" for name in names)
-
-
-def _metrics(*names: str) -> tuple[str, ...]:
-    return tuple(f"metrics.`{name}`" for name in names)
+def _columns(kind: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"{kind}.`{name}`" for name in names)
 
 
 def tags(sweep: Sweep, held: Mapping[str, str]) -> dict[str, str]:

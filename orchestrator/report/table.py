@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.report.answer import Answer
-from orchestrator.report.rows import Row, rows
+from orchestrator.report.rows import rows
 from orchestrator.report.side_by_side import (
     Compared,
     comparison_rows,
@@ -66,11 +66,10 @@ def answer_table(answer: Answer) -> AnswerTable:
 
 def _lines(answer: Answer) -> list[Line]:
     """The target in every mix, then the other tasks."""
-    return [_line(row) for row in sorted(rows(answer), key=lambda row: not row.is_target)]
-
-
-def _line(row: Row) -> Line:
-    return Line((row.name, row.size_words, row.count_words, row.runs_words if row.is_target else ""), row.is_target)
+    return [
+        Line((row.name, row.size_words, row.count_words, row.runs_words if row.is_target else ""), row.is_target)
+        for row in sorted(rows(answer), key=lambda row: not row.is_target)
+    ]
 
 
 def _recipe_lines(under: Sequence[Compared]) -> list[Line]:

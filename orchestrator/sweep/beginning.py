@@ -62,7 +62,7 @@ def extended_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
     from orchestrator.catalogue.lookup import find_sweep
 
     older = lifecycle.load(home, find_sweep(home, sweep_id))
-    lifecycle.check_reusable(spec.model_copy(update={"salt": older.spec.salt}), older)
+    lifecycle.reusable(spec.model_copy(update={"salt": older.spec.salt}), older)
     return older
 
 

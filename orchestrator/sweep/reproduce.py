@@ -57,8 +57,8 @@ class Reproduction:
         self._hardware = hardware
         self._console = console
         self._say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
-        self._failed: dict[tuple[str, str], str] = {}
-        self._answered: dict[tuple[str, str], StoredSweep] = {}
+        self._failed: dict[str, str] = {}
+        self._answered: dict[str, StoredSweep] = {}
         for experiment in experiments:
             for spec in experiment.specs:
                 self._look(spec)
@@ -87,13 +87,13 @@ class Reproduction:
         """
         until = None if budget_s is None else clock() + budget_s
         waiting = [(experiment, spec) for experiment, spec in self._missing() if experiment.rows_of(spec)]
-        costs = {self._place(spec): self._expected_seconds(spec) for _, spec in waiting}
-        waiting.sort(key=lambda each: costs[self._place(each[1])] / each[0].rows_of(each[1]))
+        costs = {spec.title: make_plan(settled(spec, self._hardware), self._hardware).seconds for _, spec in waiting}
+        waiting.sort(key=lambda each: costs[each[1].title] / each[0].rows_of(each[1]))
         if budget_s != 0:
             self._probe([(each, spec) for each in self._experiments for spec in each.specs])
         with one_ray(options) as shared:
             for number, (experiment, spec) in enumerate(waiting, start=1):
-                if until is not None and clock() + costs[self._place(spec)] > until:
+                if until is not None and clock() + costs[spec.title] > until:
                     continue
                 self._say(f"\n{number} of {len(waiting)}: {spec.title}, {spec.profile}")
                 self._run(spec, shared)
@@ -106,17 +106,16 @@ class Reproduction:
 
     def _rows(self, experiment: Experiment) -> Iterator[Row]:
         for spec in experiment.specs:
-            there = self._answered.get(self._place(spec))
+            there = self._answered.get(spec.title)
             asked = about(experiment.expected, spec.variant)
             if there is not None:
                 entropy = entropies(spec) if any(each.finds in ORDER for each in asked) else {}
                 yield from judge(spec.name, spec.variant, asked, there.answer, there.runs, entropy)
             else:
+                why = self._failed.get(spec.title, "")
                 for each in asked:
-                    yield from not_run(spec.name, spec.variant, each, spec.plain_mixes, self._why(spec))
-        there_all = [
-            self._answered[place] for spec in experiment.specs if (place := self._place(spec)) in self._answered
-        ]
+                    yield from not_run(spec.name, spec.variant, each, spec.plain_mixes, why)
+        there_all = [self._answered[spec.title] for spec in experiment.specs if spec.title in self._answered]
         for each in experiment.expected:
             if each.finds not in LAW:
                 continue
@@ -134,7 +133,7 @@ class Reproduction:
             (experiment, spec)
             for experiment in self._experiments
             for spec in experiment.specs
-            if self._place(spec) not in self._answered
+            if spec.title not in self._answered
         ]
 
     def _run(self, spec: SweepSpec, options: RunOptions) -> None:
@@ -144,15 +143,15 @@ class Reproduction:
         try:
             run_sweep(spec, replace(options, resume=resume, begun=begun.append), self._console)
         except SweepError as error:
-            self._failed[self._place(spec)] = str(error).splitlines()[0]
-            self._say(f"{spec.title} failed: {self._failed[self._place(spec)]}")
+            self._failed[spec.title] = str(error).splitlines()[0]
+            self._say(f"{spec.title} failed: {self._failed[spec.title]}")
             return
-        self._answered[self._place(spec)] = read_sweep(self._home, begun[0].id)
+        self._answered[spec.title] = read_sweep(self._home, begun[0].id)
 
     def _probe(self, asked: Sequence[tuple[Experiment, SweepSpec]]) -> None:
         """Run the probes that statements are about on those runs of answered sweeps that lack them."""
         for experiment, spec in asked:
-            there = self._answered.get(self._place(spec))
+            there = self._answered.get(spec.title)
             if there is None:
                 continue
             own = {probe.name: probe for probe in map(load_probe, spec.probes)}
@@ -168,16 +167,7 @@ class Reproduction:
         """Take the newest answered sweep of this specification, if any."""
         newest = lifecycle.newest(spec, self._home, self._say)
         if newest is not None and recall(newest.files, runs=False).answered:
-            self._answered[self._place(spec)] = read_sweep(self._home, newest.id)
-
-    def _expected_seconds(self, spec: SweepSpec) -> float:
-        return make_plan(settled(spec, self._hardware), self._hardware).seconds
-
-    def _why(self, spec: SweepSpec) -> str:
-        return self._failed.get(self._place(spec), "")
-
-    def _place(self, spec: SweepSpec) -> tuple[str, str]:
-        return spec.name, spec.variant
+            self._answered[spec.title] = read_sweep(self._home, newest.id)
 
 
 def entropies(spec: SweepSpec) -> dict[str, float]:

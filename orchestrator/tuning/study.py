@@ -11,7 +11,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from operator import attrgetter
+from typing import ClassVar
 
 from orchestrator.search.base import MixProgress, Problem, Request, Results, Searcher, SearchSettings
 from orchestrator.space.spec import SweepSpec
@@ -64,7 +65,8 @@ class Study:
     @cached_property
     def trials(self) -> tuple[TuningTrial, ...]:
         """The trials begun, in their order. A wave begins when all trials before it have ended."""
-        trials = [self._trial(WRITTEN, {path: _look_up(self._spec.settings, path) for path in self.asked.settings})]
+        written = {path: float(attrgetter(path)(self._spec.settings)) for path in self.asked.settings}
+        trials = [self._trial(WRITTEN, written)]
         while self._all_ended(trials) and self._has_room(trials) and len(trials) < self.asked.trials:
             begun, others = len(trials) - 1, self.asked.trials - 1
             wave = math.ceil(others / 2) if begun == 0 else others - begun
@@ -214,14 +216,10 @@ def propose(asked: Tune, trials: Sequence[TuningTrial], wanted: int) -> list[dic
             study.enqueue_trial({path: _at(span, float(place)) for (path, span), place in named})
     for trial in trials:
         runs = [run for run in trial.runs if run.size == min(each.size for each in trial.runs)]
-        if runs and all(_holds(span, trial.values[path]) for path, span in asked.settings.items()):
+        if runs and all(span.low <= trial.values[path] <= span.high for path, span in asked.settings.items()):
             score = objective(runs, asked.penalty)
             study.add_trial(optuna.trial.create_trial(params=trial.values, distributions=spans, value=score))
     return [dict(study.ask(spans).params) for _ in range(wanted)]
-
-
-def _holds(span: Range, value: float) -> bool:
-    return span.low <= value <= span.high
 
 
 def _at(span: Range, place: float) -> float:
@@ -230,9 +228,3 @@ def _at(span: Range, place: float) -> float:
     if span.scale == "log":
         value = math.exp(math.log(span.low) + place * math.log(span.high / span.low))
     return min(max(value, span.low), span.high)  # exp(log(x)) may be a little less than x.
-
-
-def _look_up(settings: Any, path: str) -> float:
-    for part in path.split("."):
-        settings = getattr(settings, part)
-    return float(settings)

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 
 class SettingsError(ValueError):
@@ -39,13 +39,6 @@ ADDED_LATER: Mapping[str, bool] = {"added later": True}
 """The metadata of such a field."""
 
 
-@runtime_checkable
-class Describes(Protocol):
-    """Settings that say themselves what of them decides the mathematics."""
-
-    def described(self) -> Mapping[str, Any]: ...
-
-
 def digest_of(described: Any) -> str:
     """A hash of plain values, in hex digits."""
     return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
@@ -54,14 +47,15 @@ def digest_of(described: Any) -> str:
 def described_fields(settings: Any) -> dict[str, Any]:
     """The fields of a settings dataclass as plain values, without those added later that have their default.
 
-    Dataclasses among the values are described the same way, or by their own ``described()``.
+    Dataclasses among the values are described the same way, or by their own ``described()``: what of them decides the
+    mathematics.
     """
     described = asdict(settings)
     for one in fields(settings):
         value = getattr(settings, one.name)
         if one.metadata == ADDED_LATER and value == one.default:
             del described[one.name]
-        elif isinstance(value, Describes):
+        elif hasattr(value, "described"):
             described[one.name] = dict(value.described())
         elif is_dataclass(value):
             described[one.name] = described_fields(value)
