@@ -48,7 +48,6 @@ class StoredSweep:
 
     @property
     def begun(self) -> datetime:
-        """The time of the sweep's start."""
         return datetime.fromisoformat(self.sweep.created)
 
     @cached_property

@@ -99,7 +99,6 @@ class Campaign:
 
     @property
     def training(self) -> dict[str, Training]:
-        """The runs in training, by key."""
         return self.state.training
 
     def given_up(self, stack_id: str) -> bool:
@@ -174,7 +173,6 @@ class Campaign:
             self.stack_met_machine_error(stack_id, report.machine_error)
 
     def check_machine(self) -> None:
-        """Raise :class:`MachineError` if the campaign has stopped for one."""
         if self.machine_error:
             raise MachineError(self.machine_error)
 
@@ -197,7 +195,6 @@ class Campaign:
         return None
 
     def evaluated(self, key: str, evaluation: Evaluation) -> None:
-        """A run in training came to an evaluation."""
         if key in self.training:
             self.training[key].evaluated(evaluation)
             with self._watched():

@@ -60,7 +60,6 @@ class Checkpoints:
             shutil.rmtree(self._path(stack_id, number))
 
     def drop(self, stack_id: str) -> None:
-        """Remove a stack's checkpoints."""
         for number in self._numbers(stack_id):
             shutil.rmtree(self._path(stack_id, number), ignore_errors=True)
 

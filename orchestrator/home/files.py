@@ -34,7 +34,6 @@ class SweepFiles:
 
     @property
     def id(self) -> str:
-        """The sweep's id."""
         return self.directory.name
 
     @property
@@ -64,7 +63,6 @@ class SweepFiles:
 
     @property
     def home(self) -> Home:
-        """The home the sweep lies in."""
         return Home(self.directory.parent.parent)
 
     @property
@@ -99,7 +97,6 @@ class Home:
         return self.root / "claims"
 
     def sweep(self, sweep_id: str) -> SweepFiles:
-        """The files of the sweep with this id."""
         return SweepFiles(self.root / "sweeps" / sweep_id)
 
     def sweep_ids(self) -> list[str]:

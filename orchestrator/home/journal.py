@@ -42,7 +42,6 @@ class Begun:
 
     @property
     def at(self) -> str:
-        """When it began."""
         return self.created
 
 
@@ -157,7 +156,6 @@ class Journal:
             raise
 
     def close(self) -> None:
-        """Close the file; nothing more can be appended."""
         self._file.close()
 
     def __enter__(self) -> Journal:

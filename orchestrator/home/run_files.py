@@ -110,7 +110,6 @@ class Storage:
         shutil.rmtree(aside)
 
     def has(self, name: str) -> bool:
-        """True if a directory is kept under a name."""
         return (self.root / name).is_dir()
 
 

@@ -54,7 +54,6 @@ class Sweep:
 
     @property
     def id(self) -> str:
-        """By which it is found."""
         return self.files.id
 
     @property

@@ -94,7 +94,6 @@ class View:
 
     @property
     def name(self) -> str:
-        """The view's name on the page."""
         return self.key.capitalize()
 
     def state(self) -> dict[str, object]:

@@ -60,15 +60,12 @@ class Recorder:
         self._thread.start()
 
     def begin(self, sweep: Sweep) -> None:
-        """Queue :meth:`Tracker.begin`."""
         self._put(lambda tracker: tracker.begin(sweep))
 
     def run_ended(self, sweep: Sweep, run: RunRecord) -> None:
-        """Queue :meth:`Tracker.run_ended`."""
         self._put(lambda tracker: tracker.run_ended(sweep, run))
 
     def end(self, sweep: Sweep, answer: Answer, ending: State, files: Sequence[Path] = ()) -> None:
-        """Queue :meth:`Tracker.end`."""
         self._put(lambda tracker: tracker.end(sweep, answer, ending, files))
 
     @property

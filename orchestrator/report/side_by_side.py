@@ -38,7 +38,6 @@ class Compared:
 
     @property
     def name(self) -> str:
-        """Its variant, or else its label."""
         return self.variant or self.label
 
 

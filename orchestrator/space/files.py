@@ -31,12 +31,10 @@ class SpaceFile:
 
     @property
     def top(self) -> Values:
-        """The values of the top level."""
         return self.values.without(*SEPARATE)
 
     @property
     def profiles(self) -> dict[str, dict[str, Any]]:
-        """The profiles as written."""
         return self.values.data.get("profiles") or {}
 
     @property

@@ -55,7 +55,6 @@ class Assignment:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The parts of the path."""
         return tuple(self.path.strip().split("."))
 
     def values(self) -> Values:

@@ -77,5 +77,4 @@ class Resources(BaseModel):
 
     @property
     def threads_per_stack(self) -> int:
-        """The number of threads of one stack."""
         return self.threads or max(1, int(self.cpu_per_stack))

@@ -53,7 +53,6 @@ class Space:
 
     @property
     def name(self) -> str:
-        """The search space's name."""
         return str(self.top["name"])
 
     @property

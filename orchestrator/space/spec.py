@@ -181,11 +181,9 @@ class SweepSpec(BaseModel):
 
     @property
     def family_class(self) -> type[Family]:
-        """The class of the family of models."""
         return load_family(self.family)
 
     def make_family(self) -> Family:
-        """The family with this sweep's settings."""
         return self.family_class(self.settings)
 
     @cached_property
@@ -225,7 +223,6 @@ class SweepSpec(BaseModel):
 
     @property
     def size_axis(self) -> str:
-        """The family's word for a size."""
         return self.family_class.size_axis
 
     @property

@@ -65,7 +65,6 @@ class Reproduction:
 
     @property
     def sweeps(self) -> list[StoredSweep]:
-        """The sweeps that were answered."""
         return list(self._answered.values())
 
     @property
