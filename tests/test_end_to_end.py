@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from mlflow.entities import Run
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Ended
 from orchestrator.home.lifecycle import recall
+from tests.waiting import wait_for
 
 COMMAND = [sys.executable, "-m", "orchestrator", "run"]
 # Steps enough to be killed in the middle.
@@ -111,9 +111,7 @@ def test_a_killed_driver_resumes_to_the_same_set_of_runs(smoke: tuple[Path, str]
     one_by_one = [*GRID, "--set", "resources.max_stack=1"]  # Or all runs of a size would end at once.
     log = (tmp_path / "log").open("w")
     driver = subprocess.Popen([*COMMAND, *one_by_one, "--home", str(tmp_path)], stdout=log, stderr=log)
-    deadline = time.monotonic() + 200
-    while len(entries(tmp_path)) < 2 and time.monotonic() < deadline:
-        time.sleep(0.2)
+    wait_for(lambda: len(entries(tmp_path)) >= 2, 200)
     driver.send_signal(signal.SIGKILL)
     driver.wait()
     kept = entries(tmp_path)

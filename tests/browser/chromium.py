@@ -14,6 +14,8 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
+from tests.waiting import wait_for
+
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 AXE = resources.files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 WAIT_S = 90.0
@@ -56,10 +58,7 @@ class Page:
 
     def wait_for(self, script: str) -> None:
         """Wait until a JavaScript expression is true."""
-        until = time.monotonic() + WAIT_S
-        while not self._driver.execute_script(f"return Boolean({script})"):
-            assert time.monotonic() < until, f"waited {WAIT_S:g} s for {script}"
-            time.sleep(0.2)
+        wait_for(lambda: self.run(f"return Boolean({script})"), WAIT_S, lambda: script)
 
     def click(self, element: str) -> None:
         """Click on the element that a JavaScript expression finds, once it is there."""

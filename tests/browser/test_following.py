@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from orchestrator.site.server import serving
 from tests.browser.chromium import Page
 from tests.scripted import FAMILY, events
 from tests.sweep.sweeps import spec
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 300.0
@@ -49,19 +49,19 @@ def running(tmp_path: Path, evaluation_s: float, *words: str) -> Iterator[tuple[
         driver.wait(200)
 
 
-def wait_for(said: Path, pattern: str, driver: subprocess.Popen[str]) -> str:
-    until = time.monotonic() + START_S
-    while not (found := re.search(pattern, said.read_text())):
-        assert driver.poll() is None, said.read_text()
-        assert time.monotonic() < until, said.read_text()
-        time.sleep(0.2)
-    return found[1]
+def told(said: Path, pattern: str, driver: subprocess.Popen[str]) -> str:
+    def look() -> list[str]:
+        found = re.findall(pattern, said.read_text())
+        assert found or driver.poll() is None, said.read_text()
+        return found
+
+    return wait_for(look, START_S, said.read_text)[0]
 
 
 def test_a_sweep_is_followed_in_the_browser(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "REFRESH_S", 2)
     with running(tmp_path, 0.7, "--local-debug") as (driver, said):
-        wait_for(said, r"sweep (logistic-\S+)", driver)
+        told(said, r"sweep (logistic-\S+)", driver)
         with serving(pages.SweepPages(Home(tmp_path / "home")), 0) as address:
             page.open(address)
             shown = page.wait("Does PROD help ADD?", "running", "in training", " runs · begun ")
@@ -77,9 +77,9 @@ def test_a_sweep_is_followed_in_the_browser(page: Page, tmp_path: Path, monkeypa
 
 def test_the_dashboard_opens_with_the_printed_token_and_names_stacks(page: Page, tmp_path: Path) -> None:
     with running(tmp_path, 20.0, "--dashboard") as (driver, said):
-        address = wait_for(said, r"dashboard: (http://\S+), which asks for this token, once a browser: \S+", driver)
-        token = wait_for(said, r"which asks for this token, once a browser: (\S+)", driver)
-        sweep = wait_for(said, r"sweep (logistic-\S+)", driver)
+        address = told(said, r"dashboard: (http://\S+), which asks for this token, once a browser: \S+", driver)
+        token = told(said, r"which asks for this token, once a browser: (\S+)", driver)
+        sweep = told(said, r"sweep (logistic-\S+)", driver)
         page.open(f"{address}/#/actors")
         page.wait("Authentication Token Required")
         page.run(f"""
@@ -89,9 +89,7 @@ def test_the_dashboard_opens_with_the_printed_token_and_names_stacks(page: Page,
         submit = "[...document.querySelectorAll('[role=dialog] button')].find(each => /submit/i.test(each.textContent))"
         page.click(f"{submit}?.disabled ? null : {submit}")
         page.wait_for("!document.querySelector('[role=dialog]')")
-        until = time.monotonic() + START_S
-        while not events(tmp_path / "log") and time.monotonic() < until:
-            time.sleep(0.5)  # Two stacks have begun.
+        wait_for(lambda: events(tmp_path / "log"), START_S)  # Two stacks have begun.
         page.open(f"{address}/#/actors")
         shown = page.wait("StackTrial", "ALIVE", f"{sweep}, first add", without=("ResourceTrainable",))
         assert re.search(rf"{re.escape(sweep)}, first \S+ size \d+ x\d", shown)

@@ -6,10 +6,10 @@ import json
 import re
 import subprocess
 import sys
-import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from tests.browser.chromium import Page
 from tests.cli.program import command
 from tests.record.servers import free_port
 from tests.sweep.sweeps import spec
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 200.0
@@ -75,7 +76,7 @@ def served_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     server = subprocess.Popen([sys.executable, "-m", "orchestrator", "ui", "--home", str(home), *ports], cwd=ROOT)
     try:
         base, index = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{own}/"
-        _wait_for(f"{base}/health", server)
+        wait_for(lambda: _answers(f"{base}/health", server), START_S)
         ids = (str(experiment.experiment_id), str(telling.experiment_id))
         yield Site(base, index, *ids, kind("sweep")[0], kind("run"), kind("transition"), home)
     finally:
@@ -83,16 +84,11 @@ def served_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         server.wait(60)
 
 
-def _wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + START_S
-    while True:
-        assert server.poll() is None, "the server ended"
-        assert time.monotonic() < until, "the server did not start"
-        try:
-            with urllib.request.urlopen(url, timeout=5):
-                return
-        except OSError:
-            time.sleep(0.3)
+def _answers(url: str, server: subprocess.Popen[bytes]) -> bool:
+    assert server.poll() is None, "the server ended"
+    with suppress(OSError), urllib.request.urlopen(url, timeout=5):
+        return True
+    return False
 
 
 def test_the_first_screen_holds_the_answer_and_one_click_leads_on(site: Site, page: Page) -> None:

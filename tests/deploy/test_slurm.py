@@ -7,7 +7,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 from orchestrator.home.files import Home
 from tests.record.servers import free_port
 from tests.sweep.sweeps import ended
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "deploy" / "slurm" / "sweep.sbatch"
@@ -73,14 +73,6 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
                 os.kill(int(path.read_text()), 15)
 
 
-def until(true: object, wait_s: float = WAIT_S) -> None:
-    assert callable(true)
-    deadline = time.monotonic() + wait_s
-    while not true():
-        assert time.monotonic() < deadline, "it took too long"
-        time.sleep(1)
-
-
 def test_a_preempted_job_leaves_checkpoints_and_resumes(slurm: dict[str, str], tmp_path: Path) -> None:
     log, home = tmp_path / "job.out", Home(tmp_path / "home")
     environment = slurm | {"SWEEPS_PYTHON": sys.executable, "SWEEPS_HOME": str(home.root), "PYTHONPATH": str(ROOT)}
@@ -94,12 +86,12 @@ def test_a_preempted_job_leaves_checkpoints_and_resumes(slurm: dict[str, str], t
     def told(words: str) -> bool:
         return log.is_file() and words in log.read_text()
 
-    until(lambda: home.sweep_ids() and ended(home.root, home.sweep_ids()[0]))
+    wait_for(lambda: home.sweep_ids() and ended(home.root, home.sweep_ids()[0]), WAIT_S)
     subprocess.run(["scancel", "--batch", "--signal=TERM", job], env=environment, check=True)
-    until(lambda: told("Stopped; "))
+    wait_for(lambda: told("Stopped; "), WAIT_S)
     (sweep,) = home.sweep_ids()
     kept = {entry.key for entry in ended(home.root, sweep)}
-    until(lambda: told("add, modulus"))
+    wait_for(lambda: told("add, modulus"), WAIT_S)
     assert home.sweep_ids() == [sweep]
     keys = [entry.key for entry in ended(home.root, sweep)]
     assert kept < set(keys)

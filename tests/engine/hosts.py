@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,8 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.chaos.program import LOOK_EVERY_S, PATIENCE_S, RAYLET, WORKER, children, wait_until_gone
+from tests.chaos.program import PATIENCE_S, RAYLET, WORKER, children, wait_until_gone
 from tests.engine.nodes import RAY
+from tests.waiting import wait_for
 
 END_S = 30.0
 """A process that is killed is gone sooner."""
@@ -80,13 +80,13 @@ class Hosts:
 
     def part(self, number: int, words: str) -> psutil.Process:
         """A part of Ray on a host, once it is there. Raises ``AssertionError`` where Ray has ended before."""
-        ray, until = self._rays[number], time.monotonic() + PATIENCE_S
-        while not (found := children([psutil.Process(ray.pid)], words)):
-            said = self._directory / str(number) / "said"
-            assert ray.poll() is None, said.read_text()
-            assert time.monotonic() < until, said.read_text()
-            time.sleep(LOOK_EVERY_S)
-        return found[-1]
+        ray = self._rays[number]
+
+        def look() -> list[psutil.Process]:
+            assert ray.poll() is None, self.said(number)
+            return children([psutil.Process(ray.pid)], words)
+
+        return wait_for(look, PATIENCE_S, lambda: self.said(number))[-1]
 
     def workers(self, number: int) -> list[psutil.Process]:
         """The processes that train on a host now."""

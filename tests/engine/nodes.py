@@ -6,13 +6,14 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import ray
+
+from tests.waiting import wait_for
 
 RAY = Path(sys.executable).with_name("ray")
 OWN_DISK = "mount -t tmpfs -o size=64m tmpfs {home}"
@@ -43,14 +44,10 @@ def node_with(mounted: str, home: Path, address: str, **environment: str) -> Ite
             node.wait()
 
 
-def wait_for_nodes(count: int, address: str, within_s: float = 60.0) -> None:
-    """Until so many nodes are alive. Raises ``TimeoutError``."""
-    until = time.monotonic() + within_s
+def wait_for_nodes(count: int, address: str) -> None:
+    """Until so many nodes are alive."""
     ray.init(address=address, log_to_driver=False)
     try:
-        while sum(node["Alive"] for node in ray.nodes()) < count:
-            if time.monotonic() > until:
-                raise TimeoutError(f"fewer than {count} nodes after {within_s:g} s")
-            time.sleep(0.2)
+        wait_for(lambda: sum(node["Alive"] for node in ray.nodes()) >= count, 60)
     finally:
         ray.shutdown()

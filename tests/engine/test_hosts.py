@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from tests.chaos.program import ENVIRONMENT, GCS, RAYLET, ROOT, Program, evaluat
 from tests.chaos.rounds import SEEDS, Counted, count, truth
 from tests.engine.hosts import Hosts, connected_hosts
 from tests.engine.nodes import OWN_DISK
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
@@ -80,13 +80,6 @@ def begin(hosts: Hosts, head: int, space: Path, home: Path, log: Path, *words: s
     return Program(space, home, log, *command[5:], *words, on=hosts.on(head))
 
 
-def wait_for(what: Callable[[], object], log: Path) -> None:
-    until = time.monotonic() + WAIT_S
-    while not what():
-        assert time.monotonic() < until, log.read_text()
-        time.sleep(0.1)
-
-
 def resources(stack: int) -> dict[str, Any]:
     return {"resources": {"max_stack": stack, "cpu_per_stack": 1, "checkpoint_every_s": 0.001}}
 
@@ -123,18 +116,18 @@ def test_a_link_healed_under_a_ghost_and_a_head_that_moves_cost_nothing(hosts: H
     start(hosts, home, 1, 2, 3)
     program = begin(hosts, 1, space, home, log)
     try:
-        wait_for(lambda: evaluations(home) == len(held) * (STEPS - 1), log)
+        wait_for(lambda: evaluations(home) == len(held) * (STEPS - 1), WAIT_S, log.read_text)
         [free] = [number for number in hosts.numbers if not hosts.workers(number)]
         cut = next(number for number in (3, 2) if number != free)
         [ghost] = hosts.workers(cut)
         [trained] = re.findall(r" size (\d+) ", " ".join(ghost.cmdline()))
         hosts.cut(cut)
-        wait_for(lambda: hosts.workers(free), log)
+        wait_for(lambda: hosts.workers(free), WAIT_S, log.read_text)
         assert not journalled(home)
         assert ghost.is_running()
         hosts.heal(cut)
         held.pop(trained).unlink()
-        wait_for(lambda: journalled(home), log)
+        wait_for(lambda: journalled(home), WAIT_S, log.read_text)
         hosts.part(1, GCS).kill()
         assert program.end() == 1, log.read_text()
         for number in hosts.numbers:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from tests.chaos.paced import RUNS, write_space
 from tests.chaos.program import ENVIRONMENT, Program, evaluations, journalled
 from tests.engine.nodes import READ_ONLY, need_namespaces, node_with, wait_for_nodes
 from tests.sweep.sweeps import ended, quiet, spec
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -126,13 +126,13 @@ def test_a_node_that_joins_in_the_middle_trains_and_one_that_leaves_is_not_count
     space = write_space(tmp_path, pace_s=0, settings=settings, resources=resources, **asked)
     program = Program(space, home, log, "--address", cluster.address)
     try:
-        wait_until(lambda: evaluations(home) == 1)
+        wait_for(lambda: evaluations(home) == 1)
         joined = cluster.add_node(num_cpus=1)
         program.wait_for_runs(1)
         [ended_there] = journalled(home)
         assert ended_there.request.size == 64
         cluster.remove_node(joined, allow_graceful=False)
-        wait_until(lambda: "2 nodes, 1 stacks at a time (2 before)" in log.read_text())
+        wait_for(lambda: "2 nodes, 1 stacks at a time (2 before)" in log.read_text())
         hold.unlink()
         assert program.end() == 0, log.read_text()
     finally:
@@ -140,12 +140,3 @@ def test_a_node_that_joins_in_the_middle_trains_and_one_that_leaves_is_not_count
         cluster.shutdown()
     assert "the cluster has changed: 3 nodes, 2 stacks at a time (1 before)" in log.read_text()
     assert [entry.request.size for entry in journalled(home)] == [64, 16]
-
-
-def wait_until(reached: Callable[[], bool]) -> None:
-    """Raises ``TimeoutError``."""
-    until = time.monotonic() + 120
-    while not reached():
-        if time.monotonic() > until:
-            raise TimeoutError
-        time.sleep(0.1)

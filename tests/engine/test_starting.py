@@ -7,8 +7,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -19,6 +19,7 @@ from orchestrator.engine.ray.session import PATIENT
 from orchestrator.space.resources import Resources
 from tests.engine.nodes import RAY
 from tests.record.servers import free_port
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -68,7 +69,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
             stderr=subprocess.STDOUT,
         )
         try:
-            wait_until_open(port)
+            wait_for(lambda: is_open(port))
             yield f"127.0.0.1:{port}", token
         finally:
             parts = psutil.Process(head.pid).children()
@@ -83,16 +84,10 @@ def plain_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
 
 
-def wait_until_open(port: int, within_s: float = 100.0) -> None:
-    until = time.monotonic() + within_s
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            return
-        except OSError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.3)
+def is_open(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
 
 
 @pytest.mark.parametrize(

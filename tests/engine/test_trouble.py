@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import resource
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
@@ -28,6 +27,7 @@ from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
+from tests.disks import mounted
 from tests.engine.test_campaign import GOOD, make
 from tests.engine.test_worker import job_for
 from tests.scripted import FAMILY, fill
@@ -43,20 +43,8 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 8 MiB."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    try:
-        mounted = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", place], capture_output=True, text=True
-        )
-    except FileNotFoundError:
-        pytest.skip("there is no program to mount a file system with")
-    if mounted.returncode:
-        pytest.skip(f"a file system of its own cannot be mounted here: {mounted.stderr.strip()}")
-    try:
+    with mounted(tmp_path / "disk", "-o", "size=8m") as place:
         yield place
-    finally:
-        subprocess.run(["umount", "--lazy", place], check=True)  # MLflow keeps its database open.
 
 
 def asked(tmp_path: Path, **settings: object) -> SweepSpec:

@@ -14,6 +14,7 @@ from orchestrator.errors import SweepError
 from orchestrator.home.files import Home, scratch
 from tests.catalogue.fabricated import write_sweep
 from tests.cli.program import command
+from tests.disks import mounted
 from tests.sweep.sweeps import spec
 
 
@@ -36,21 +37,11 @@ def test_an_unknown_scheme_is_refused(given: str) -> None:
 @pytest.fixture(name="frozen")
 def read_only_home(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     """A home with a sweep, on a file system that can only be read, and the sweep's id."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    try:
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "tmpfs", place], capture_output=True, text=True)
-    except FileNotFoundError:
-        pytest.skip("no program mounts a file system here")
-    if mounted.returncode:
-        pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
-    try:
+    with mounted(tmp_path / "disk") as place:
         sweep_id = write_sweep(Home(place / "home")).id
         Home(place / "home").sweep(sweep_id).lock.touch()
         subprocess.run(["mount", "-o", "remount,ro", place], check=True)
         yield place / "home", sweep_id
-    finally:
-        subprocess.run(["umount", "--lazy", place], check=True)
 
 
 def test_a_home_that_can_only_be_read_is_read(frozen: tuple[Path, str], tmp_path: Path) -> None:

@@ -8,13 +8,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from orchestrator.errors import SweepError
 from orchestrator.record.store import Store, check
+from tests.waiting import wait_for
 
 START_S = 180.0
 
@@ -45,21 +45,16 @@ def serving(home: Path, port: int) -> Iterator[Store]:
         # A session of its own, so that its workers end with it.
         server = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
         try:
-            _wait_for(store, server)
+            wait_for(lambda: _answers(store, server), START_S)
             yield store
         finally:
             os.killpg(server.pid, signal.SIGKILL)
             server.wait()
 
 
-def _wait_for(store: Store, server: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + START_S
-    while True:
-        try:
-            check(store)
-        except SweepError:
-            assert server.poll() is None, "the server ended"
-            assert time.monotonic() < until, "the server did not start"
-            time.sleep(0.2)
-        else:
-            return
+def _answers(store: Store, server: subprocess.Popen[bytes]) -> bool:
+    assert server.poll() is None, "the server ended"
+    with suppress(SweepError):
+        check(store)
+        return True
+    return False

@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
 from orchestrator.record.mlflow_server import END_S
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = """
@@ -22,17 +24,19 @@ sys.exit(serve(Store(sys.argv[1], None), int(sys.argv[2])))
 """
 
 
+def _servers(page: int) -> list[psutil.Process]:
+    """A server with a child of its own has its process group, and the page waits for it."""
+    with suppress(psutil.NoSuchProcess):  # It has ended meanwhile.
+        return [each for each in psutil.Process(page).children() if each.children()]
+    return []
+
+
 def test_a_server_that_does_not_end_by_itself_is_ended(empty: Path, tmp_path: Path) -> None:
     """It is halted, so that it hears of nothing, as one that has no time to."""
     words = [sys.executable, "-c", SCRIPT, f"sqlite:///{empty}", "1"]
     page = subprocess.Popen(words, cwd=ROOT, start_new_session=True)
     try:
-        until = time.monotonic() + 120
-        # A server with a child of its own has its process group, and the page waits for it.
-        while not (servers := [each for each in psutil.Process(page.pid).children() if each.children()]):
-            assert time.monotonic() < until
-            time.sleep(0.05)
-        (server,) = servers
+        (server,) = wait_for(lambda: _servers(page.pid))
         os.killpg(server.pid, signal.SIGSTOP)
         asked = time.monotonic()
         page.send_signal(signal.SIGINT)

@@ -15,6 +15,7 @@ from orchestrator.record.recorder import MOST_WAITING, Recorder, Tracker
 from orchestrator.record.store import StoreError
 from orchestrator.report.answer import Answer
 from tests.record.samples import Finished, finish
+from tests.waiting import wait_for
 
 
 class Notebook(Tracker):
@@ -64,13 +65,6 @@ def queue(recorder: Recorder, finished: Finished) -> list[str]:
     return [f"begin {finished.sweep.id}", *(f"run {run.key}" for run in finished.runs), "end finished"]
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < until, "waited 60 s in vain"
-        time.sleep(0.005)
-
-
 def test_everything_arrives_in_order_and_nothing_after_closing(finished: Finished) -> None:
     notebook = Notebook()
     recorder = Recorder(lambda: notebook)
@@ -99,7 +93,7 @@ def test_the_sweep_never_waits_and_hears_of_a_slow_store(finished: Finished) -> 
     assert recorder.behind
     assert recorder.close(0.05) == len(expected) + MOST_WAITING
     gate.set()
-    wait_until(lambda: recorder.waiting == 0)
+    wait_for(lambda: recorder.waiting == 0)
 
 
 @pytest.mark.parametrize(
@@ -113,12 +107,12 @@ def test_an_outage_is_said_delays_records_and_loses_none(finished: Finished, err
     expected = queue(recorder, finished)
     for _ in range(MOST_WAITING):
         recorder.begin(finished.sweep)
-    wait_until(lambda: said in recorder.warning)
+    wait_for(lambda: said in recorder.warning)
     assert f"records waiting: {len(expected) + MOST_WAITING}" in recorder.warning
     assert not recorder.behind  # The sweep does not slow down for it.
     assert notebook.lines == []
     outage.lasts = False
-    wait_until(lambda: recorder.waiting == 0)
+    wait_for(lambda: recorder.waiting == 0)
     assert recorder.warning == ""
     assert notebook.lines[: len(expected)] == expected
     assert recorder.close(1) == 0
@@ -130,7 +124,7 @@ def test_closing_in_an_outage_tries_once_more_and_counts_what_is_left(finished: 
     notebook = Notebook(outage)
     recorder = Recorder(lambda: notebook, retry_s=30)
     expected = queue(recorder, finished)
-    wait_until(lambda: recorder.warning != "")
+    wait_for(lambda: recorder.warning != "")
     assert outage.tried == 1
     outage.lasts = lasts
     started = time.monotonic()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +15,7 @@ from orchestrator.record.recorder import Recorder
 from orchestrator.record.store import StoreError, check
 from tests.record.samples import finish
 from tests.record.servers import free_port, serving
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -34,16 +33,16 @@ def test_records_wait_for_a_stopped_server_and_arrive_once_each(
         recorder.begin(finished.sweep)
         for run in finished.runs[:3]:
             recorder.run_ended(finished.sweep, run)
-        _until(lambda: recorder.waiting == 0)
+        wait_for(lambda: recorder.waiting == 0)
     for run in finished.runs[3:]:
         recorder.run_ended(finished.sweep, run)
     recorder.end(finished.sweep, finished.answer, State.FINISHED)
-    _until(lambda: "records waiting" in recorder.warning)
+    wait_for(lambda: "records waiting" in recorder.warning)
     with pytest.raises(StoreError, match="refused"):
         check(store)
 
     with serving(tmp_path, port):
-        _until(lambda: recorder.waiting == 0)
+        wait_for(lambda: recorder.waiting == 0)
         assert recorder.warning == ""
         assert recorder.close(10) == 0
         replay = MlflowTracker(store)
@@ -72,10 +71,3 @@ def test_records_wait_for_a_stopped_server_and_arrive_once_each(
         assert remove_sweep(store, finished.sweep.spec.name, finished.sweep.id) == len(runs)
         assert client.search_runs([experiment.experiment_id]) == []
         assert not any(path.is_file() for path in (tmp_path / "artifacts").rglob("*"))
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + 150
-    while not condition():
-        assert time.monotonic() < until, "waited 150 s in vain"
-        time.sleep(0.05)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -13,8 +11,6 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from orchestrator.engine.base import StackReport
-from orchestrator.engine.worker import StackWorker
 from orchestrator.errors import UserError
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
@@ -24,7 +20,7 @@ from orchestrator.sweep import run as sweep
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
 from tests.cli.program import command, separate
-from tests.sweep.sweeps import quiet, spec
+from tests.sweep.sweeps import interrupt_after, quiet, spec
 
 SIZES = [16, 32, 64]
 
@@ -36,25 +32,10 @@ def swept_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sweep, "INTERRUPTED_TIMEOUT_S", 120.0)  # Nothing may be left to a later sync on a slow machine.
         run_sweep(spec(sizes=SIZES), RunOptions(home=home, local_debug=True), quiet())
-        _interrupt_after(5, patch)
+        interrupt_after(5, patch)
         with pytest.raises(KeyboardInterrupt):
             run_sweep(spec(sizes=SIZES, seed=7), RunOptions(home=home, local_debug=True), quiet())
     return home
-
-
-def _interrupt_after(reports: int, patch: pytest.MonkeyPatch) -> None:
-    """Send this process a Ctrl-C after so many reports of workers."""
-    advance = StackWorker.advance
-    seen = 0
-
-    def counting(worker: StackWorker) -> StackReport:
-        nonlocal seen
-        seen += 1
-        if seen == reports:
-            os.kill(os.getpid(), signal.SIGINT)
-        return advance(worker)
-
-    patch.setattr(StackWorker, "advance", counting)
 
 
 def everything(home: Path) -> dict[str, Any]:

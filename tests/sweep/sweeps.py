@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
 import re
+import signal
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from orchestrator.home.files import Home
@@ -40,6 +43,24 @@ def printed(console: Console) -> str:
     file = console.file
     assert isinstance(file, io.StringIO)
     return file.getvalue()
+
+
+def interrupt_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send this process the first Ctrl-C after ``count`` reports of workers."""
+    from orchestrator.engine.base import StackReport
+    from orchestrator.engine.worker import StackWorker  # Not above: it needs torch.
+
+    advance = StackWorker.advance
+    seen = 0
+
+    def counting(worker: StackWorker) -> StackReport:
+        nonlocal seen
+        seen += 1
+        if seen == count:
+            os.kill(os.getpid(), signal.SIGINT)
+        return advance(worker)
+
+    monkeypatch.setattr(StackWorker, "advance", counting)
 
 
 def ended(home: Path, sweep_id: str) -> list[Ended]:

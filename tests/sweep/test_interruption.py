@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +21,7 @@ from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions, TimeLimit
 from tests.scripted import FAMILY, begun, events
 from tests.sweep.sweeps import printed, quiet, spec
+from tests.waiting import meanwhile
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,18 +39,9 @@ def asked(log: Path, **settings: float) -> SweepSpec:
     )
 
 
-def interrupt_when(ready: Callable[[], bool], process: int) -> threading.Thread:
-    """Send a process the first Ctrl-C as soon as ``ready`` says so, whatever else the machine does."""
-
-    def wait() -> None:
-        deadline = time.monotonic() + 100
-        while not ready() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        os.kill(process, signal.SIGINT)
-
-    thread = threading.Thread(target=wait, daemon=True)
-    thread.start()
-    return thread
+def interrupt() -> None:
+    """Send this process a Ctrl-C."""
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 def trained_once(log: Path, steps: int) -> bool:
@@ -62,7 +53,7 @@ def trained_once(log: Path, steps: int) -> bool:
 def test_ctrl_c_leaves_a_checkpoint_of_the_stack_in_this_process(tmp_path: Path) -> None:
     log, console = tmp_path / "log", quiet()
     sweep = asked(log, steps=20, pace_s=0.1)
-    interrupt_when(lambda: len(events(log)) >= 5, os.getpid())
+    meanwhile(lambda: len(events(log)) >= 5, interrupt)
     with pytest.raises(KeyboardInterrupt):
         run_sweep(sweep, RunOptions(home=tmp_path, local_debug=True), console)
     assert 4 <= len(events(log)) < 19
@@ -89,7 +80,7 @@ def test_a_sweep_whose_reader_is_gone_says_how_to_go_on(tmp_path: Path) -> None:
 
 def test_ctrl_c_does_not_wait_for_data_in_this_process(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    interrupt_when(lambda: bool(begun(log)), os.getpid())
+    meanwhile(lambda: begun(log), interrupt)
     since = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         run_sweep(asked(log, data_s=60), RunOptions(home=tmp_path, local_debug=True), quiet())
@@ -112,7 +103,7 @@ def test_the_end_of_its_time_is_no_second_ctrl_c() -> None:
     """A second one would end this very process."""
     stopped: list[float] = []
     with stop_on_interrupt(lambda: stopped.append(time.monotonic()), TimeLimit(AT_ONCE_S + 0.3)):
-        os.kill(os.getpid(), signal.SIGINT)
+        interrupt()
         time.sleep(AT_ONCE_S + 0.8)
     assert len(stopped) == 1
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,6 +21,7 @@ from orchestrator.sweep.run_options import RunOptions
 from tests.cli.program import Program, command
 from tests.scripted import FAMILY, events
 from tests.sweep.sweeps import ended, printed, quiet, spec
+from tests.waiting import meanwhile
 from trainables.base import Status
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,20 +42,6 @@ def asked(log: Path, sizes: tuple[int, ...] = (8, 16, 32), **settings: float) ->
         settings={"log": str(log), "steps": 8, **settings},
         resources={"max_stack": 1, "cpu_per_stack": 0.5},
     )
-
-
-def meanwhile(ready: Callable[[], bool], act: Callable[[], object]) -> threading.Thread:
-    """Do something in a thread as soon as ``ready`` says so."""
-
-    def wait() -> None:
-        deadline = time.monotonic() + 100
-        while not ready() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        act()
-
-    thread = threading.Thread(target=wait, daemon=True)
-    thread.start()
-    return thread
 
 
 def say_stop(home: Path, *words: str) -> None:

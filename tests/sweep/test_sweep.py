@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
 from orchestrator.transition.types import Verdict
-from tests.sweep.sweeps import ended, printed, quiet, spec
+from tests.sweep.sweeps import ended, interrupt_after, printed, quiet, spec
 from trainables.base import Status
 
 
@@ -52,21 +50,6 @@ def test_a_sweep_finds_both_transitions_and_records_them(tmp_path: Path) -> None
     assert {one.data.tags["run_key"] for one in recorded} == {entry.key for entry in entries}
     assert len(recorded) == len(entries)
     assert {one.data.params["units"] for one in recorded} == {str(entry.request.size) for entry in entries}
-
-
-def interrupt_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Send this process the first Ctrl-C after ``count`` reports of workers."""
-    advance = StackWorker.advance
-    seen = 0
-
-    def counting(worker: StackWorker) -> StackReport:
-        nonlocal seen
-        seen += 1
-        if seen == count:
-            os.kill(os.getpid(), signal.SIGINT)
-        return advance(worker)
-
-    monkeypatch.setattr(StackWorker, "advance", counting)
 
 
 @pytest.mark.parametrize("method", ["grid", "bisection"])

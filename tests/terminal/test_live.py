@@ -12,7 +12,6 @@ import subprocess
 import sys
 import termios
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from rich.console import Console
 from orchestrator.search.base import MixProgress
 from orchestrator.terminal.live_view import LiveView, render, status_line
 from orchestrator.terminal.snapshot import Counts, RunProgress, Snapshot, SoFar
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 SNAPSHOT = Snapshot(
@@ -154,9 +154,7 @@ def test_a_log_file_gets_plain_lines_once_each() -> None:
     file = io.StringIO()
     with LiveView(Console(file=file, width=40), lambda: SNAPSHOT, status_every_s=0.05) as view:
         view.run_ended("add", 24, 0, "accuracy 0.31 [not markup] after 40 s")
-        until = time.monotonic() + 60
-        while file.getvalue().count(status_line(SNAPSHOT)) < 2 and time.monotonic() < until:
-            time.sleep(0.01)
+        wait_for(lambda: file.getvalue().count(status_line(SNAPSHOT)) >= 2)
     lines = untimed(file.getvalue())
     assert lines[0] == "add 24 seed 0: accuracy 0.31 [not markup] after 40 s"
     assert sum(line.startswith("warning: the MLflow store") for line in lines) == 1
