@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 from orchestrator.engine.probing import probe_kept_run
 from orchestrator.home.files import PROBES
 from orchestrator.home.run_files import ARRAYS, WEIGHTS, Storage, is_due, read_arrays, read_results
-from tests.trainables.stacks import PERMUTATIONS, config, family_of, make_learner
+from tests.trainables.stacks import PERMUTATIONS, config, family_of, last_reports, make_learner
 from trainables.base import Mix, RunConfig
 from trainables.probes.base import NAME, Probe
 
@@ -30,14 +30,11 @@ def trained_runs(tmp_path_factory: pytest.TempPathFactory, data_cache: Path) -> 
     """Small real runs with what they left."""
     found = {}
     for run in RUNS:
-        learner = make_learner([run], data_cache)
-        reports = learner.advance()
-        while reports[0].outcome is None:
-            reports = learner.advance()
+        ended = last_reports(make_learner([run], data_cache))[0]
         directory = tmp_path_factory.mktemp("run")
-        arrays: dict[str, Any] = dict(reports[0].arrays)
+        arrays: dict[str, Any] = dict(ended.arrays)
         np.savez(directory / ARRAYS, **arrays)
-        save_file(dict(reports[0].weights), directory / WEIGHTS)
+        save_file(dict(ended.weights), directory / WEIGHTS)
         found[run] = directory
     return found
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -12,26 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from tests.trainables.stacks import family_of, make_learner
-from trainables.base import Arm, Outcome, Report, RunConfig, SettingsError, Status
+from tests.trainables.stacks import family_of, last_reports, make_learner, outcomes
+from trainables.base import Arm, RunConfig, SettingsError, Status
 from trainables.tasks.datasets import Examples
 from trainables.tasks.held_out_tuples import HeldOut, Part
 from trainables.transformer.family import TransformerFamily, TransformerSettings
 from trainables.transformer.generation import accuracies
-
-
-def last_reports(runs: Sequence[RunConfig], cache: Path) -> dict[int, Report]:
-    """What each run of a stack has to say when it ends."""
-    learner = make_learner(runs, cache)
-    ended: dict[int, Report] = {}
-    while reports := learner.advance():
-        ended |= {report.index: report for report in reports if report.outcome is not None}
-    return ended
-
-
-def outcome_of(report: Report) -> Outcome:
-    assert report.outcome is not None
-    return report.outcome
 
 
 def equal(left: Examples, right: Examples) -> bool:
@@ -94,10 +79,10 @@ class TransformerConformance:
         self, family: TransformerFamily, runs: list[RunConfig], data_cache: Path
     ) -> None:
         assert len({family.shape(run) for run in runs}) == 1
-        together = last_reports(runs, data_cache)
+        together = outcomes(make_learner(runs, data_cache))
         for place, run in enumerate(runs):
-            alone = outcome_of(last_reports([run], data_cache)[0])
-            mine = outcome_of(together[place])
+            alone = outcomes(make_learner([run], data_cache))[0]
+            mine = together[place]
             assert mine.status is Status.FINISHED
             np.testing.assert_allclose(
                 [point.loss for point in mine.curve], [point.loss for point in alone.curve], rtol=2e-3
@@ -109,7 +94,7 @@ class TransformerConformance:
     def test_what_a_run_leaves_is_as_large_as_foreseen(
         self, family: TransformerFamily, runs: list[RunConfig], data_cache: Path
     ) -> None:
-        ended = last_reports(runs[:1], data_cache)[0]
+        ended = last_reports(make_learner(runs[:1], data_cache))[0]
         assert sum(weight.size for weight in ended.weights.values()) == family.parameters(12).total
         items = family.settings.task.vocabulary().items
         np.testing.assert_array_equal(ended.arrays["embedding"], ended.weights["token"][:items])
@@ -119,22 +104,23 @@ class TransformerConformance:
     def test_a_resumed_stack_continues_bit_for_bit(
         self, runs: list[RunConfig], data_cache: Path, tmp_path: Path
     ) -> None:
-        undisturbed = last_reports(runs, data_cache)
+        undisturbed = outcomes(make_learner(runs, data_cache))
         stopped = make_learner(runs, data_cache)
         stopped.advance()
         stopped.save(tmp_path)
         resumed = make_learner(runs, data_cache)
         resumed.restore(tmp_path)
-        while reports := resumed.advance():
-            for report in reports:
-                if report.outcome is not None:
-                    assert report.outcome.curve == outcome_of(undisturbed[report.index]).curve
-                    assert report.outcome.accuracy == outcome_of(undisturbed[report.index]).accuracy
+        again = outcomes(resumed)
+        assert again.keys() == undisturbed.keys()
+        for place, outcome in again.items():
+            assert outcome.curve == undisturbed[place].curve
+            assert outcome.accuracy == undisturbed[place].accuracy
 
     def test_a_loaded_model_scores_what_the_trained_one_scored(
         self, family: TransformerFamily, runs: list[RunConfig], data_cache: Path
     ) -> None:
-        ended = last_reports(runs[:1], data_cache)[0]
+        ended = last_reports(make_learner(runs[:1], data_cache))[0]
+        assert ended.outcome is not None
         model, data = family.load(runs[0], ended.weights), family.data(runs[0], data_cache)
         (scores,) = accuracies(
             lambda tokens: model.logits(tokens[0]).unsqueeze(0),
@@ -142,8 +128,8 @@ class TransformerConformance:
             family.settings.task.vocabulary(),
             torch.device("cpu"),
         )
-        assert dict(zip(data.test, scores, strict=True)) == outcome_of(ended).accuracy
-        assert data.digest == outcome_of(ended).data
+        assert dict(zip(data.test, scores, strict=True)) == ended.outcome.accuracy
+        assert data.digest == ended.outcome.data
 
     def test_a_mix_changes_the_training_text_and_no_test_set(
         self, family: TransformerFamily, runs: list[RunConfig], data_cache: Path

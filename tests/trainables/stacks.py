@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trainables.base import Mix, RunConfig
+from trainables.base import Mix, Outcome, Report, RunConfig
 from trainables.tasks.listops import ListOps, ListOpsSettings, TaskSettings
 from trainables.tasks.permutations import Permutations, PermutationSettings
 from trainables.tasks.permutations import TaskSettings as PermutationTask
@@ -53,3 +53,21 @@ def make_learner(runs: Sequence[RunConfig], cache: Path) -> TransformerLearner:
     learner = family_of(runs[0].settings).learner(runs, device="cpu", cache=cache)
     assert isinstance(learner, TransformerLearner)
     return learner
+
+
+def last_reports(learner: TransformerLearner) -> dict[int, Report]:
+    """What each run of a stack reports as it ends, by its place."""
+    ended: dict[int, Report] = {}
+    while reports := learner.advance():
+        ended |= {report.index: report for report in reports if report.outcome is not None}
+    return ended
+
+
+def outcomes(learner: TransformerLearner) -> dict[int, Outcome]:
+    """The outcomes of a stack's runs, by their places."""
+    return {place: report.outcome for place, report in last_reports(learner).items() if report.outcome is not None}
+
+
+def losses(learner: TransformerLearner) -> dict[int, list[float]]:
+    """Training losses of a stack's runs between evaluations, by their places."""
+    return {place: [point.loss for point in outcome.curve] for place, outcome in outcomes(learner).items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,7 @@ from tests.trainables.built_by_hand import (
     peak,
     units,
 )
-from tests.trainables.stacks import PERMUTATIONS, SETTINGS, config, family_of, make_learner
-from trainables.base import RunConfig
+from tests.trainables.stacks import PERMUTATIONS, SETTINGS, config, family_of, last_reports, make_learner
 from trainables.probes.base import Probed, load_probe
 from trainables.probes.exchange import answers_after, drawn, independent
 from trainables.probes.transformer_probe import answers, last_steps
@@ -155,7 +153,8 @@ def test_groups_that_have_equally_many_items_in_common_are_independent() -> None
 
 def test_a_run_of_a_stack_is_seen_as_alone(data_cache: Path) -> None:
     run, other = config(steps=20), config("add+prod", seed=1, steps=20)
-    together, alone = (weights_of(runs, data_cache) for runs in ((other, run), (run,)))
+    together = last_reports(make_learner([other, run], data_cache))[1].weights
+    alone = last_reports(make_learner([run], data_cache))[0].weights
     family = family_of(run.settings)
     one, two = (
         load_probe("exchange").run(family, run, family.load(run, each), {}, family.data(run, data_cache)).numbers
@@ -164,12 +163,3 @@ def test_a_run_of_a_stack_is_seen_as_alone(data_cache: Path) -> None:
     assert one.keys() == two.keys()
     assert "add.moved_mod2" in one
     assert all(one[name] == pytest.approx(two[name], abs=0.01) for name in one)
-
-
-def weights_of(runs: Sequence[RunConfig], cache: Path) -> dict[str, NDArray[Any]]:
-    """What the last of these runs leaves."""
-    learner = make_learner(runs, cache)
-    left: dict[str, NDArray[Any]] = {}
-    while reports := learner.advance():
-        left = next((dict(each.weights) for each in reports if each.index == len(runs) - 1 and each.outcome), left)
-    return left

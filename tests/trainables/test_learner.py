@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from tests.trainables.stacks import SETTINGS, TRAINING, config, family_of, make_learner
-from trainables.base import Arm, Outcome, RunConfig, SettingsError, Status
+from tests.trainables.stacks import SETTINGS, TRAINING, config, family_of, last_reports, losses, make_learner, outcomes
+from trainables.base import Arm, RunConfig, SettingsError, Status
 from trainables.tasks.listops import ListOps
-from trainables.transformer.learner import TransformerLearner, run_seed
+from trainables.transformer.learner import run_seed
 from trainables.transformer.training_settings import TrainingSettings
 
 MIXED_STACK = [
@@ -22,23 +22,6 @@ MIXED_STACK = [
     config("add+prod", seed=0),
     config("add", seed=1, learning_rate=1e-3, weight_decay=0.0),
 ]
-
-
-def losses(learner: TransformerLearner) -> dict[int, list[float]]:
-    """Training losses between evaluations, by place in the stack, to the end."""
-    curves: dict[int, list[float]] = {}
-    while reports := learner.advance():
-        for report in reports:
-            if report.evaluation is not None:
-                curves.setdefault(report.index, []).append(report.evaluation.loss)
-    return curves
-
-
-def outcomes(learner: TransformerLearner) -> dict[int, Outcome]:
-    ended: dict[int, Outcome] = {}
-    while reports := learner.advance():
-        ended |= {report.index: report.outcome for report in reports if report.outcome is not None}
-    return ended
 
 
 def every_step(runs: Sequence[RunConfig], steps: int) -> list[RunConfig]:
@@ -131,11 +114,7 @@ def test_a_solved_run_is_frozen_while_its_neighbour_goes_on(data_cache: Path) ->
 
 
 def test_the_last_report_carries_embeddings_weights_and_counts(data_cache: Path) -> None:
-    learner = make_learner([config("add+prod", size=12)], data_cache)
-    last = None
-    while reports := learner.advance():
-        last = reports[0]
-    assert last is not None
+    last = last_reports(make_learner([config("add+prod", size=12)], data_cache))[0]
     assert last.outcome is not None
     assert set(last.arrays) == {"embedding"}
     embedding = last.arrays["embedding"]

@@ -11,7 +11,7 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from tests.families import LogisticFamily, LogisticSettings
-from tests.trainables.stacks import SETTINGS, config, make_learner
+from tests.trainables.stacks import SETTINGS, config, last_reports, make_learner
 from trainables.base import Arm, Report, RunConfig
 from trainables.tasks.listops import ListOps, Vocabulary
 from trainables.transformer.generation import TrainedTransformer, accuracies
@@ -20,11 +20,7 @@ EASY = config("max", 24, 100, steps=300, evaluate_every=100, batch=32)
 
 
 def last_report(run: RunConfig, cache: Path) -> Report:
-    learner = make_learner([run], cache)
-    reports = learner.advance()
-    while reports[0].outcome is None:
-        reports = learner.advance()
-    return reports[0]
+    return last_reports(make_learner([run], cache))[0]
 
 
 def biased(run: RunConfig) -> RunConfig:

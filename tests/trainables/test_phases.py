@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from orchestrator.space.checks import check_parts
-from tests.trainables.stacks import SETTINGS, config, make_learner
+from tests.trainables.stacks import SETTINGS, config, last_reports, losses, make_learner
 from trainables.base import RunConfig, SettingsError, Until
 from trainables.contract.arms import Arm, Mix, Phase
 from trainables.tasks.listops import ListOps
@@ -27,12 +27,9 @@ def arm(**later: Any) -> RunConfig:
     return FAMILY.config(Arm((Phase(MAX, 0.5), Phase(ADD, 0.5, **later))), 12, 0)
 
 
-def weights(learner: TransformerLearner) -> dict[int, dict[str, NDArray[Any]]]:
-    """The weights that a stack's runs leave, by their places."""
-    left: dict[int, dict[str, NDArray[Any]]] = {}
-    while reports := learner.advance():
-        left |= {report.index: dict(report.weights) for report in reports if report.outcome is not None}
-    return left
+def first_left(learner: TransformerLearner) -> dict[str, NDArray[Any]]:
+    """The weights that the first run of a stack leaves."""
+    return dict(last_reports(learner)[0].weights)
 
 
 def first_weights(learner: TransformerLearner) -> dict[str, NDArray[Any]]:
@@ -48,7 +45,7 @@ def begun(run: RunConfig, cache: Path, donor: dict[str, NDArray[Any]]) -> Transf
 @pytest.fixture(scope="module")
 def donor(data_cache: Path) -> dict[str, NDArray[Any]]:
     """What the first phase leaves."""
-    return weights(make_learner(arm().phases[:1], data_cache))[0]
+    return first_left(make_learner(arm().phases[:1], data_cache))
 
 
 def test_both_phases_have_their_part_of_the_steps() -> None:
@@ -69,7 +66,7 @@ def test_a_phase_begins_with_the_weights_of_the_one_before(donor: dict[str, NDAr
 def test_a_frozen_part_keeps_its_values_bit_for_bit(
     part: str, donor: dict[str, NDArray[Any]], data_cache: Path
 ) -> None:
-    left = weights(begun(arm(frozen=(part,)), data_cache, donor))[0]
+    left = first_left(begun(arm(frozen=(part,)), data_cache, donor))
     kept = {name for name in donor if np.array_equal(left[name], donor[name])}
     blocks = {name for name in donor if name not in ("token", "position", "head")}
     expected = {"embedding": {"token"}, "positions": {"position"}, "head": {"head"}, "blocks": blocks}[part]
@@ -78,8 +75,8 @@ def test_a_frozen_part_keeps_its_values_bit_for_bit(
 
 def test_a_frozen_run_does_not_touch_its_neighbour(data_cache: Path) -> None:
     plain, other = config("add", seed=1), config("add", seed=0)
-    beside = weights(make_learner([plain, other], data_cache))[0]
-    beside_frozen = weights(make_learner([plain, replace(other, frozen=("embedding",))], data_cache))[0]
+    beside = first_left(make_learner([plain, other], data_cache))
+    beside_frozen = first_left(make_learner([plain, replace(other, frozen=("embedding",))], data_cache))
     assert all(np.array_equal(beside[name], beside_frozen[name]) for name in beside)
 
 
@@ -95,27 +92,17 @@ def test_a_stack_of_later_phases_is_each_of_them_alone(donor: dict[str, NDArray[
     assert len({curve[0] for curve in together.values()}) == len(runs)
 
 
-def losses(learner: TransformerLearner) -> dict[int, list[float]]:
-    """The learning curves of a stack's runs, by their places."""
-    curves: dict[int, list[float]] = {}
-    while reports := learner.advance():
-        for report in reports:
-            assert report.evaluation is not None
-            curves.setdefault(report.index, []).append(report.evaluation.loss)
-    return curves
-
-
 def test_a_later_phase_goes_on_from_its_checkpoint_bit_for_bit(
     donor: dict[str, NDArray[Any]], data_cache: Path, tmp_path: Path
 ) -> None:
     run = arm(frozen=("embedding",))
-    whole = weights(begun(run, data_cache, donor))[0]
+    whole = first_left(begun(run, data_cache, donor))
     half = begun(run, data_cache, donor)
     half.advance()
     half.save(tmp_path)
     resumed = make_learner([run], data_cache)
     resumed.restore(tmp_path)
-    again = weights(resumed)[0]
+    again = first_left(resumed)
     assert all(np.array_equal(again[name], whole[name]) for name in whole)
 
 
