@@ -117,7 +117,9 @@ def make_plan(spec: SweepSpec, hardware: Hardware) -> Plan:
     dearest = max(sum(count * seconds[size] for size, count in runs.items()) for runs in rehearsals)
     tuning_runs, tuning_seconds = _tuning(spec, at_once)
     donors = _donors(spec, family)
-    donor_seconds = sum(_seconds(spec, family.flops(run), family.parameters(run.size).total) for run in donors) / at_once
+    donor_seconds = (
+        sum(_seconds(spec, family.flops(run), family.parameters(run.size).total) for run in donors) / at_once
+    )
     at_worst = _wall(dearest, at_once) + tuning_seconds + donor_seconds
     runs_at_worst = max(runs.total() for runs in rehearsals)
     runs_at_most = max(runs_at_worst, sum(mix.runs_left for mix in searcher_of(spec).progress()))
