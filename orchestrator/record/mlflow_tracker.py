@@ -123,7 +123,7 @@ class MlflowTracker(Tracker):
         for other in there:
             digest = other.data.tags.get(DIGEST, "")
             whole = other.info.status in ENDINGS.values()
-            nested[_identity(other.data.tags)][other.info.run_id] = digest if whole else ""
+            nested[_identity(other.data.tags, other.info.run_name)][other.info.run_id] = digest if whole else ""
         self._save_views(sweep)
         self._sweeps[sweep.id], self._nested[sweep.id] = run.info.run_id, nested
         return self._sweeps[sweep.id]
@@ -138,7 +138,7 @@ class MlflowTracker(Tracker):
     ) -> None:
         """Write a nested record, whole, with the files that ``draw`` makes in a directory, unless the store holds it as
         it is. Other records of its identity are deleted."""
-        parent, who = self._sweep_run(sweep), _identity(recorded.tags)
+        parent, who = self._sweep_run(sweep), _identity(recorded.tags, recorded.name)
         held = self._nested[sweep.id][who]
         same = next((run_id for run_id, digest in held.items() if digest == recorded.digest), "")
         for other in held.keys() - {same}:
@@ -246,9 +246,9 @@ def remove_sweep(store: Store, experiment: str, sweep_id: str) -> int:
         return len(runs)
 
 
-def _identity(tags: Mapping[str, str]) -> tuple[str, ...]:
-    """Kind of a nested record, the key of its run and its mix: two arms may have runs in common."""
-    return tags["kind"], tags.get("run_key", ""), tags.get("mix", "")
+def _identity(tags: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """Kind of a nested record, the key of its run or its mix, and its name: two arms may have runs in common."""
+    return tags["kind"], tags.get("run_key") or tags.get("mix", ""), name
 
 
 def _curve(sweep: Sweep, answer: Answer, mix: MixAnswer, drawn: Path) -> dict[str, Path]:

@@ -14,11 +14,14 @@ from rich.console import Console, RenderableType
 from orchestrator.catalogue.listings import run_view, status_view, sweeps_view
 from orchestrator.catalogue.reading import find_run, read_sweep
 from orchestrator.catalogue.status import status_of
-from orchestrator.cost import cost_of
+from orchestrator.cost import cost_of, run_seconds
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
+from orchestrator.home.run_files import Storage
+from orchestrator.home.sweeps import RunRecord
 from orchestrator.report.rows import targets
-from tests.catalogue.fabricated import diverged, failed, leave_stack, runs_of, write_sweep
+from orchestrator.search.base import Request
+from tests.catalogue.fabricated import diverged, failed, leave_stack, outcome_of, runs_of, write_sweep
 from tests.sweep.sweeps import spec
 
 
@@ -139,3 +142,16 @@ def test_unmeasured_sizes_follow_the_power_law(tmp_path: Path) -> None:
     runs = [run for run in runs_of(spec()) if run.size in (16, 64)]
     cost = cost_of(spec(), read_sweep(home, write_sweep(home, runs=runs).id).runs)
     assert cost.grid_s == pytest.approx(4 * 300 / 10, rel=0.01)
+
+
+def test_earlier_phases_cost_what_they_took(tmp_path: Path) -> None:
+    phases = [{"mix": "prod", "share": 0.9}, {"mix": "add", "share": 0.1}]
+    asked = spec(mixes=[{"name": "prod first", "phases": phases}], sizes=[16, 64], seeds=1)
+    family, kept = asked.make_family(), Storage(tmp_path)
+    whole = [phase for size in asked.sizes for phase in asked.config(Request("prod first", size, 0)).phases]
+    runs = [
+        RunRecord(family.key(each), each, replace(outcome_of(each), measures={"seconds": 7.0}), kept) for each in whole
+    ]
+    cost = cost_of(asked, runs)
+    assert (cost.spent_s, cost.grid_s) == (28.0, 28.0)
+    assert run_seconds(asked)[16] == run_seconds(spec(mixes=["add"], sizes=[16, 64], seeds=1))[16]

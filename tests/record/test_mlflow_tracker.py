@@ -137,6 +137,15 @@ def test_a_run_is_found_by_mix_size_and_seed(kept: Record) -> None:
     assert run.info.end_time - run.info.start_time == 40_500
 
 
+def test_a_run_of_two_arms_is_recorded_for_both(empty: Path, tmp_path: Path) -> None:
+    store, finished = fresh_store(empty, tmp_path), finish(tmp_path)
+    shared = finished.runs[0]
+    twin = replace(shared, config=replace(shared.config, arm="the same"))
+    record(MlflowTracker(store), replace(finished, runs=(shared, twin)))
+    found = Record(store, finished, MlflowClient(store.uri)).runs(kind="run", run_key=shared.key)
+    assert {run.data.params["mix"] for run in found} == {"add", "the same"}
+
+
 def test_learning_curves_are_per_task_over_steps(kept: Record) -> None:
     run = next(
         run for run in kept.runs(kind="run") if run.data.params["mix"] == "add+prod" and "loss" in run.data.metrics

@@ -85,6 +85,9 @@ def test_races_are_paired_by_graph_and_taken_with_the_best_rival() -> None:
         record(asked, both, 16, seed, {"adam": 10.0 * (seed + 1), "hessian": 10}, {"adam", "hessian"})
         for seed in range(5)
     ]
+    broken = record(asked, three, 16, 0, {"adam": 60, "hessian": 20, "lbfgs": 3}, {"hessian", "adam"})
+    broken.outcome.measures["broken_lbfgs"] = 1.0  # It never arrives, however early it broke down.
+    assert speed_ups(asked, [broken])[0].spent == Estimate(3.0, None, None)
     runs.append(
         record(asked, three, 64, 0, {"adam": 100, "hessian": 20, "lbfgs": 30}, {"hessian", "lbfgs"}),
     )

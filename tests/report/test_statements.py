@@ -13,14 +13,16 @@ from scipy import stats
 
 from orchestrator.report.answer import answer
 from orchestrator.report.probe_statements import Agreement, Seen, at_equal_size, compare, paired
-from orchestrator.report.statements import halfway_steps, judge, judge_order, peaked_first
+from orchestrator.report.side_by_side import Compared
+from orchestrator.report.statements import halfway_steps, judge, judge_law, judge_order, peaked_first
+from orchestrator.search.base import Request
 from orchestrator.space.expected import Expectation
 from orchestrator.space.mistakes import InvalidDataError, parse
 from orchestrator.space.spaces import load_space
 from orchestrator.sweep.reproduce import entropies
 from orchestrator.transition.types import Doubt, Synergy
 from tests.report.samples import bracketed, make_spec, train
-from trainables.base import Evaluation, Outcome, Status
+from trainables.base import Evaluation, Outcome, RunConfig, Status
 
 ANSWER = answer(make_spec(), bracketed())
 ENTROPY = {"add": math.log(6), "prod": 1.4, "max": 1.3}
@@ -73,8 +75,8 @@ def test_a_claim_of_a_factor_is_compared_with_that_factor(
 
 
 @pytest.mark.parametrize("finds", ["fewer", "no fewer"])
-@pytest.mark.parametrize("doubt", [Doubt.LEVELS_OFF, Doubt.FALLS])
-def test_nothing_rests_on_a_curve_that_levels_off_or_falls_again(finds: str, doubt: Doubt) -> None:
+@pytest.mark.parametrize("doubt", [Doubt.LEVELS_OFF, Doubt.FALLS, Doubt.FEW, Doubt.CHANCE, Doubt.CRITERION])
+def test_nothing_rests_on_a_comparison_in_doubt(finds: str, doubt: Doubt) -> None:
     for low, high in ((2.0, 4.0), (0.5, 0.9), (1.0, 1.2)):
         assert verdict(Synergy(None, low, high, decided=False, doubt=doubt), finds=finds) is Agreement.UNDECIDED
 
@@ -90,6 +92,31 @@ def test_a_failed_control_leaves_a_statement_undecided() -> None:
     (row,) = judge("space", "", [Expectation.model_validate(asked | {"control": "add"})], given)
     assert row.agreement is Agreement.UNDECIDED
     assert row.found.endswith("; its control, add, is not learned: above 16")
+
+
+def test_statements_are_about_each_recipe_by_itself() -> None:
+    """The control of another recipe does not count, nor does its baseline as a mix; a law is about a plain name."""
+    spec = make_spec(recipes={"near": {}, "far": {"curve": {"midpoint": 400.0}}})
+    cells = [(mix.name, size) for mix in spec.mixes for size in spec.sizes]
+    runs = [(spec.config(Request(mix, size, seed)), size) for mix, size in cells for seed in (0, 1)]
+    far = {config.label: "far" in config.label for config, _ in runs}
+    ended = [(config, accurate(config, 0.1 if far[config.label] else 0.97 * (size > 30))) for config, size in runs]
+    found = answer(spec, ended)
+    asked = {"claim": "A", "source": "B", "finds": "no fewer", "mix": "add+prod", "control": "add"}
+    rows = judge("space", "", [Expectation.model_validate(asked)], found)
+    assert ["its control" in row.found for row in rows] == [False, True]
+    rows = judge("space", "", [Expectation.model_validate({"claim": "A", "source": "B", "finds": "transition"})], found)
+    assert [row.about for row in rows] == ["add+prod @ near", "add+prod @ far"]
+    below = Expectation.model_validate(
+        {"claim": "A", "source": "B", "mix": "add+prod", "finds": "exponent below", "limit": 1}
+    )
+    both = [Compared(str(place), found, "space", str(place), "curve.midpoint", place) for place in (1.0, 2.0)]
+    assert [row.about for row in judge_law("space", below, both)] == ["add+prod @ near", "add+prod @ far"]
+
+
+def accurate(config: RunConfig, accuracy: float) -> Outcome:
+    tasks = config.mix.tasks
+    return Outcome(Status.FINISHED, 3, dict.fromkeys(tasks, accuracy), dict.fromkeys(tasks, 0.1))
 
 
 def expected(finds: str, **more: Any) -> Expectation:
@@ -154,6 +181,21 @@ def test_runs_that_did_not_learn_count_where_a_statement_says_so() -> None:
     found, told = judged(expected("higher", **asked, among="all"), [], runs)
     assert told is Agreement.AGREES
     assert "in 6 runs, against" in found
+
+
+def test_groups_of_one_size_each_are_not_told_apart() -> None:
+    mine = [Seen(16, True, {"probe/x/y": 1.0 + 0.01 * place}) for place in range(5)]
+    theirs = [Seen(32, True, {"probe/x/y": 0.1 + 0.01 * place}) for place in range(5)]
+    asked = expected("higher", number="x/y", mix="add+prod")
+    ((_, said, agreement),) = compare(asked, answer(make_spec(), bracketed()), {"add": theirs, "add+prod": mine})
+    assert said == "x/y is known at size 16 alone, of add at 32 alone"
+    assert agreement is Agreement.UNDECIDED
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e5, 1e8])
+def test_signs_are_counted_whatever_the_numbers_unit(scale: float) -> None:
+    for gaps in np.random.default_rng(0).uniform(0.5, 1.5, size=(20, 4)) * scale:
+        assert paired(gaps, [0.0] * 4).above == 1 / 16
 
 
 def test_a_difference_that_size_explains_is_none() -> None:

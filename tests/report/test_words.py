@@ -114,6 +114,7 @@ def with_verdicts(*verdicts: Verdict, decided: bool = True) -> Answer:
     return replace(found, mixes=tuple(mixes))
 
 
+TUNED = {"settings": {"haste": 2.0}, "base_size": 16.0}
 OPEN_QUESTION = with_verdicts(Verdict.FOUND, Verdict.FOUND, decided=False)
 
 
@@ -126,6 +127,7 @@ OPEN_QUESTION = with_verdicts(Verdict.FOUND, Verdict.FOUND, decided=False)
         (with_verdicts(Verdict.FOUND, Verdict.BELOW), make_spec(sizes=(6, 16, 32)), ()),  # Units must be even.
         (with_verdicts(Verdict.PLATEAU, Verdict.FOUND), SPEC, ("mixes=[add x2, add+prod x2]",)),
         (with_verdicts(Verdict.PLATEAU, Verdict.FOUND), make_spec(budget="target"), ()),
+        (with_verdicts(Verdict.PLATEAU, Verdict.FOUND), make_spec(tuned={"add": TUNED, "add+prod": TUNED}), ()),
         (with_verdicts(Verdict.NEAR_FLOOR, Verdict.FOUND), SPEC, ()),
         (
             with_verdicts(Verdict.UNDECIDED, Verdict.FOUND),
@@ -195,6 +197,15 @@ def test_a_sentence_over_recipes_counts_them(kinds: tuple[str, ...], said: str) 
         for label, kind in zip("abc", kinds, strict=False)
     ]
     assert comparison_sentences(compared, "recipe") == [f"add+prod against add, parameters needed: {said}"]
+
+
+def test_sweeps_of_one_variant_are_told_apart_by_their_labels() -> None:
+    compared = [
+        Compared(label, make_answer(LEARNED, SMALLER, SYNERGIES[kind]), variant="mod6")
+        for label, kind in (("first", "fewer"), ("second", "more"))
+    ]
+    said = "add+prod against add, parameters needed: fewer in 1 (first), more in 1 (second) of 2 sweeps."
+    assert comparison_sentences(compared, "sweep") == [said]
 
 
 @pytest.fixture(scope="module", name="twice")

@@ -18,6 +18,7 @@ from orchestrator.space.spec import SweepSpec
 from tests.sweep.sweeps import spec
 from trainables.base import Arm
 
+HARDWARE = Hardware(cpus=2, memory_gb=16)
 RECIPES = {"slow": {"haste": 1.0}, "fast": {"haste": 9.0, "curve": {"help": 0.0}}}
 
 
@@ -106,8 +107,15 @@ def test_names_of_mixes_keep_their_recipe() -> None:
     assert Arm.parse(mix.name) == mix
 
 
+def test_an_arm_that_names_its_recipe_stands_beside_those_of_all_recipes() -> None:
+    asked = spec(recipes=RECIPES, mixes=["add", {"name": "extra", "mix": "add+prod", "recipe": "fast"}])
+    assert [mix.name for mix in asked.mixes] == ["add @ slow", "add @ fast", "extra @ fast"]
+    assert "no mix is trained under the recipe 'slow'" in refused(RECIPES, mixes=["add @ fast", "add+prod @ fast"])
+    runs = make_plan(spec(recipes=RECIPES, mixes=asked.to_dict()["mixes"], search={"method": "grid"}), HARDWARE).runs
+    assert runs == len(asked.cells) * asked.seeds
+
+
 def test_a_plan_counts_every_recipes_runs() -> None:
-    hardware = Hardware(cpus=2, memory_gb=16)
     one, two = (spec(**changes) for changes in ({}, {"recipes": RECIPES}))
-    runs = [make_plan(asked, hardware).runs_at_most for asked in (one, two)]
+    runs = [make_plan(asked, HARDWARE).runs_at_most for asked in (one, two)]
     assert runs[1] == 2 * runs[0]

@@ -63,6 +63,14 @@ def test_what_lies_beyond_the_sizes_is_said() -> None:
     assert found.bounded
 
 
+def test_what_may_lie_beyond_the_sizes_is_said() -> None:
+    sure = [Place(value, density(size, 0.05), SIZES[-1], beyond=False) for value, size in ((4, 8), (6, 16))]
+    may = Place(8, density(40, 0.05, above=0.2), SIZES[-1], beyond=False)
+    found = scaling([*sure, may], np.random.default_rng(0))
+    assert found is not None
+    assert found.bounded
+
+
 def test_too_little_gives_no_law() -> None:
     assert law([(6, 10)]) is None
     assert law([(6, 10), (6, 12)]) is None

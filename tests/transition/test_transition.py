@@ -339,6 +339,9 @@ def test_a_curve_that_falls_again_is_a_verdict_of_its_own() -> None:
     rises = {16: 0.2, 24: 0.97, 32: 0.97}
     falls_again = transition(runs({**rises, 64: 0.2, 96: 0.2, 128: 0.2}), SIZES)
     assert falls_again.verdict is Verdict.FALLS
+    assert falls_again.relative.low is not None
+    assert falls_again.relative.high is not None
+    assert 15 < falls_again.relative.low < 24 < falls_again.relative.high < 32  # The rise, not the fall.
     assert not synergy(falls_again, found(12, 11, 13), parameters).decided
     one = [*runs({**rises, 48: 0.97, 64: 0.97, 96: 0.97, 128: 0.97}), Point(96, 3, 0.2, 0.2)]
     assert transition(one, SIZES).verdict is Verdict.FOUND
