@@ -23,7 +23,7 @@ from orchestrator.cli.main import with_bare_resume
 from orchestrator.errors import SweepError, UserError
 from orchestrator.space.spaces import load_space
 from orchestrator.terminal.error_output import describe, exit_code_of
-from tests.cli.program import Program, separate
+from tests.cli.program import Program, imported, line, separate, started
 from tests.record.servers import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -126,9 +126,7 @@ def test_help_says_each_command_in_a_whole_sentence_at_80_columns(
     ],
 )
 def test_what_is_slow_to_import_waits(code: str, heavy: tuple[str, ...]) -> None:
-    code = f"{code}\nimport sys\nprint([name for name in {heavy} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert imported(code, *heavy) == []
 
 
 def test_a_sweep_of_an_outside_family_runs_resumes_extends_and_syncs(run: Program, units: str, tmp_path: Path) -> None:
@@ -227,12 +225,7 @@ def test_an_unreachable_tracking_server_stops_a_sweep_before_it_begins(
 def test_a_full_disk_is_said_in_one_line(units: str) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "orchestrator", "show", units],
-            cwd=ROOT,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
+            line("show", units), cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert done.returncode == 1
     assert done.stderr.startswith("error: the disk is full")
@@ -361,9 +354,7 @@ def test_a_wheel_away_from_the_clone_knows_its_search_spaces(tmp_path: Path) -> 
 def test_ui_serves_the_record_on_loopback_and_leaves_nothing_behind(run: Program, units: str, tmp_path: Path) -> None:
     assert run("run", units, "--local-debug").code == 0
     port, own = free_port(), free_port()
-    ports = ["--port", str(own), "--mlflow-port", str(port)]
-    command = [sys.executable, "-m", "orchestrator", "ui", "--home", str(tmp_path / "results"), *ports]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
+    with started("ui", "--home", tmp_path / "results", "--port", own, "--mlflow-port", port) as server:
         try:
             experiments = wait_for_experiments(port)
             with urllib.request.urlopen(f"http://127.0.0.1:{own}/", timeout=20) as page:

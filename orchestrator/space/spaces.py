@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from orchestrator.errors import UserError, nearest, unknown
@@ -46,10 +47,7 @@ class Space:
     @property
     def top(self) -> dict[str, Any]:
         """The top level of all files, without profiles."""
-        merged: dict[str, Any] = {}
-        for file in reversed(self.files):
-            merged = merge(merged, file.top.data)
-        return merged
+        return reduce(merge, [file.top.data for file in reversed(self.files)], {})
 
     @property
     def name(self) -> str:
@@ -58,10 +56,7 @@ class Space:
     @property
     def profiles(self) -> dict[str, dict[str, Any]]:
         """The profiles of all files, those of the farthest file first."""
-        merged: dict[str, dict[str, Any]] = {}
-        for file in reversed(self.files):
-            merged = merge(merged, file.profiles)
-        return merged
+        return reduce(merge, [file.profiles for file in reversed(self.files)], {})
 
     def in_profile(self, asked: str | None, hardware: Hardware | None) -> Values:
         """The files' values with a profile, the nearest file on top: the one asked for or the largest that

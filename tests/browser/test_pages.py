@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from tests.browser.chromium import Page
-from tests.cli.program import command
+from tests.cli.program import command, line
 from tests.record.servers import free_port
 from tests.sweep.sweeps import spec
 from tests.waiting import wait_for
@@ -72,8 +71,7 @@ def served_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         return tuple(client.search_runs([experiment.experiment_id], f"tags.kind = '{name}'"))
 
     own = free_port()
-    ports = ("--port", str(own), "--mlflow-port", str(port))
-    server = subprocess.Popen([sys.executable, "-m", "orchestrator", "ui", "--home", str(home), *ports], cwd=ROOT)
+    server = subprocess.Popen(line("ui", "--home", home, "--port", own, "--mlflow-port", port), cwd=ROOT)
     try:
         base, index = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{own}/"
         wait_for(lambda: _answers(f"{base}/health", server), START_S)

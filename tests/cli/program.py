@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from orchestrator.cli.main import main
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -35,8 +39,24 @@ def command(*words: object) -> Ended:
     return Ended(ended.value.code, out.getvalue(), err.getvalue())
 
 
+def line(*words: object) -> list[str]:
+    """The command line of a process of its own."""
+    return [sys.executable, "-m", "orchestrator", *map(str, words)]
+
+
 def separate(*words: object) -> Ended:
     """The same in a process of its own: within one, MLflow keeps databases open that are moved aside."""
-    command = [sys.executable, "-m", "orchestrator", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(line(*words), cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
     return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def started(*words: object) -> subprocess.Popen[str]:
+    """The program, begun in a process of its own."""
+    return subprocess.Popen(line(*words), cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def imported(code: str, *names: str) -> list[str]:
+    """Those of these modules that some code imports."""
+    code += f"\nimport sys\nprint([name for name in {names} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    return list(ast.literal_eval(done.stdout.splitlines()[-1]))

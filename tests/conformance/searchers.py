@@ -129,25 +129,16 @@ class SearcherConformance:
             assert progress.low < at <= progress.high
 
     @pytest.mark.parametrize("workers", [1, 8])
-    def test_nothing_learned(self, make: Make, workers: int) -> None:
-        """Also what diverged runs look like: their accuracy is the floor."""
+    @pytest.mark.parametrize(("accuracy", "low", "high"), [(0.2, SIZES[-1], None), (0.98, None, SIZES[0])])
+    def test_nothing_or_everything_learned(
+        self, make: Make, accuracy: float, low: int | None, high: int | None, workers: int
+    ) -> None:
+        """Diverged runs look like the first: their accuracy is the floor."""
         searcher = make(PROBLEM)
-        results = drive(searcher, flat(0.2), workers, order=1)
-        assert any(request.size == SIZES[-1] for request in results)
+        results = drive(searcher, flat(accuracy), workers, order=1)
+        assert any(request.size == (low or high) for request in results)
         for progress in searcher.progress():
-            assert progress.done
-            assert progress.high is None
-            assert progress.low == SIZES[-1]
-
-    @pytest.mark.parametrize("workers", [1, 8])
-    def test_everything_learned(self, make: Make, workers: int) -> None:
-        searcher = make(PROBLEM)
-        results = drive(searcher, flat(0.98), workers, order=2)
-        assert any(request.size == SIZES[0] for request in results)
-        for progress in searcher.progress():
-            assert progress.done
-            assert progress.low is None
-            assert progress.high == SIZES[0]
+            assert (progress.done, progress.low, progress.high) == (True, low, high)
 
     @pytest.mark.parametrize("every", [2, 5])
     def test_failed_runs_are_no_evidence(self, make: Make, every: int) -> None:

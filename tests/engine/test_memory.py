@@ -13,6 +13,7 @@ from orchestrator.engine.out_of_memory import is_out_of_memory
 from orchestrator.errors import SweepError
 from orchestrator.home.files import Home
 from orchestrator.space.resources import Resources
+from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
 from tests.scripted import FAMILY, events
@@ -20,11 +21,9 @@ from tests.sweep.sweeps import ended, printed, quiet, spec
 from trainables.base import Status
 
 
-def sweep(home: Path, *, local: bool, **settings: int) -> tuple[Counter[tuple[int, int]], str]:
-    """Eight runs of one size as a single stack at first; how many of them reached which evaluation in a stack of so
-    many, and what was printed."""
-    log = home / "log"
-    asked = spec(
+def asked(log: Path, **settings: int) -> SweepSpec:
+    """Eight runs of one size, as a single stack at first."""
+    return spec(
         family=FAMILY,
         mixes=["add"],
         sizes=[16],
@@ -33,8 +32,12 @@ def sweep(home: Path, *, local: bool, **settings: int) -> tuple[Counter[tuple[in
         settings={"log": str(log), "steps": 4, **settings},
         resources={"max_stack": 8, "cpu_per_stack": 1, "checkpoint_every_s": 1e-9},
     )
-    console = quiet()
-    run_sweep(asked, RunOptions(home=home, local_debug=local), console)
+
+
+def sweep(home: Path, **settings: int) -> tuple[Counter[tuple[int, int]], str]:
+    """Train them; how many of them reached which evaluation in a stack of so many, and what was printed."""
+    log, console = home / "log", quiet()
+    run_sweep(asked(log, **settings), RunOptions(home=home, local_debug=True), console)
     [sweep_id] = Home(home).sweep_ids()
     entries = ended(home, sweep_id)
     assert {entry.request.seed for entry in entries} == set(range(8))
@@ -46,14 +49,14 @@ def sweep(home: Path, *, local: bool, **settings: int) -> tuple[Counter[tuple[in
 
 
 def test_a_stack_is_halved_until_it_fits_and_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
-    reached, said = sweep(tmp_path, local=True, room=2, grows_at=2)
+    reached, said = sweep(tmp_path, room=2, grows_at=2)
     # The first evaluation was reached by all eight together and never again; the others by four pairs.
     assert reached == {(8, 1): 8, (2, 2): 8, (2, 3): 8, (2, 4): 8}
     assert "out of memory at units 16: stacks of at most 2 there" in said
 
 
 def test_without_a_checkpoint_the_halves_begin_anew(tmp_path: Path) -> None:
-    reached, _ = sweep(tmp_path, local=True, room=2, grows_at=1)
+    reached, _ = sweep(tmp_path, room=2, grows_at=1)
     assert reached == {(2, step): 8 for step in (1, 2, 3, 4)}
 
 
@@ -64,16 +67,7 @@ def test_the_same_through_ray(tmp_path: Path) -> None:
     if ray.is_initialized():
         ray.shutdown()
     log = tmp_path / "log"
-    asked = spec(
-        family=FAMILY,
-        mixes=["add"],
-        sizes=[16],
-        seeds=8,
-        search={"method": "grid"},
-        settings={"log": str(log), "steps": 4, "room": 1},
-        resources={"max_stack": 8, "checkpoint_every_s": 1e-9},
-    )
-    run_sweep(asked, RunOptions(home=tmp_path), quiet())
+    run_sweep(asked(log, room=1), RunOptions(home=tmp_path), quiet())
     [sweep_id] = Home(tmp_path).sweep_ids()
     entries = ended(tmp_path, sweep_id)
     assert {(entry.request.seed, entry.outcome.status) for entry in entries} == {(s, Status.FINISHED) for s in range(8)}

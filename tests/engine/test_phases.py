@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,11 +12,10 @@ import pytest
 
 from orchestrator.home.files import Home
 from orchestrator.space.mistakes import InvalidDataError
-from tests.cli.program import command
+from tests.cli.program import command, separate, started
 from tests.scripted import FAMILY, trained
 from tests.sweep.sweeps import ended, spec
 
-ROOT = Path(__file__).resolve().parents[2]
 MAX_FIRST = {"name": "max first", "phases": [{"mix": "max"}, {"mix": "add"}]}
 
 
@@ -42,14 +39,9 @@ def write(path: Path, mixes: list[object], **settings: object) -> Path:
 def run(space: Path, *words: str) -> str:
     """What a sweep that ends well had to say: in this process, but for Ray, whose driver is one of its own."""
     given = ["run", str(space), "--home", str(space.parent), *words]
-    if "--local-debug" in words:
-        ended_here = command(*given)
-        assert ended_here.code == 0, ended_here.out + ended_here.err
-        return ended_here.out
-    asked = [sys.executable, "-m", "orchestrator", *given]
-    done = subprocess.run(asked, cwd=ROOT, text=True, capture_output=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    done = command(*given) if "--local-debug" in words else separate(*given)
+    assert done.code == 0, done.out + done.err
+    return done.out
 
 
 def scores(home: Path, space: str) -> dict[tuple[str, int, int, int], float]:
@@ -105,7 +97,7 @@ def test_first_phases_that_are_alike_are_trained_once(tmp_path: Path) -> None:
 def test_a_sweep_killed_in_its_first_phase_is_resumed(tmp_path: Path) -> None:
     space = write(tmp_path / "killed.yaml", [MAX_FIRST], pace_s=0.15)
     words = ["run", str(space), "--home", str(tmp_path), "--local-debug"]
-    process = started(words)
+    process = started(*words)
     while not outcomes(tmp_path):
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
@@ -138,7 +130,7 @@ def test_transformers_killed_in_their_second_phase_go_on_bit_for_bit(tmp_path: P
     for name in ("killed", "whole"):
         (tmp_path / f"{name}.yaml").write_text(TRANSFORMERS.format(name=name))
     words = ["run", str(tmp_path / "killed.yaml"), "--profile", "smoke", "--home", str(tmp_path), "--local-debug"]
-    process = started(words)
+    process = started(*words)
     ended = 2  # Runs of the first phase, both in one stack.
     while not (outcomes(tmp_path) == ended and list(tmp_path.glob("sweeps/killed-*/checkpoints/*.[3-9]"))):
         assert process.poll() is None, process.communicate()
@@ -151,12 +143,6 @@ def test_transformers_killed_in_their_second_phase_go_on_bit_for_bit(tmp_path: P
     found = scores(tmp_path, "killed")
     assert len(found) == 4
     assert scores(tmp_path, "whole") == found
-
-
-def started(words: list[str]) -> subprocess.Popen[str]:
-    """A program of its own, to be killed."""
-    command = [sys.executable, "-m", "orchestrator", *words]
-    return subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def outcomes(home: Path) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,7 +22,7 @@ from orchestrator.home.machine_errors import REMOTE, trouble_in
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
 from tests.chaos.program import LOOK_EVERY_S, ROOT, journalled
-from tests.cli.program import command
+from tests.cli.program import command, line
 from tests.objects import ObjectStore, object_store
 from tests.scripted import FAMILY, trained
 from tests.sweep.sweeps import ended, printed, quiet, spec, table_of
@@ -251,7 +250,7 @@ def test_a_killed_sweep_goes_on_on_another_machine(
     settings, resources = {"log": str(log), "pace_s": 0.15}, {"max_stack": 1, "cpu_per_stack": 2}
     space.write_text(spec(family=FAMILY, seeds=2, settings=settings, resources=resources, **GRID).to_yaml())
     asked = ("run", str(space), "--local-debug", "--quiet", "--home")
-    program = subprocess.Popen([sys.executable, "-m", "orchestrator", *asked, address], cwd=ROOT)
+    program = subprocess.Popen(line(*asked, address), cwd=ROOT)
     while len(runs_in(objects, address)) < 4:
         assert program.poll() is None
         time.sleep(LOOK_EVERY_S)

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,11 +18,10 @@ from orchestrator.home.run_claims import SweepRuns, removable
 from orchestrator.home.run_files import Storage
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
-from tests.cli.program import command
+from tests.cli.program import command, started
 from tests.scripted import FAMILY, trained
 from tests.sweep.sweeps import ended, quiet, spec, table_of
 
-ROOT = Path(__file__).resolve().parents[2]
 Spaces = Callable[..., tuple[Path, Path]]
 
 
@@ -48,12 +46,6 @@ def spaces(tmp_path: Path, log: Path) -> Spaces:
         return files[0], files[1]
 
     return write
-
-
-def start(home: Path, *words: object) -> subprocess.Popen[str]:
-    """The program, begun in a process of its own."""
-    command = [sys.executable, "-m", "orchestrator", *map(str, words), "--home", str(home)]
-    return subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def said(process: subprocess.Popen[str]) -> str:
@@ -106,7 +98,7 @@ def test_fresh_trains_anew_and_says_so(spaces: Spaces, log: Path, tmp_path: Path
 
 @pytest.mark.parametrize("engine", [["--local-debug"], pytest.param([], marks=pytest.mark.night)])
 def test_two_sweeps_at_once_train_a_run_once(engine: list[str], spaces: Spaces, log: Path, tmp_path: Path) -> None:
-    both = [start(tmp_path, "run", space, *engine) for space in spaces(pace_s=0.1)]
+    both = [started("run", space, *engine, "--home", tmp_path) for space in spaces(pace_s=0.1)]
     outs = [said(each) for each in both]
     assert set(trained(log).values()) == {1}, trained(log)
     assert len(trained(log)) == 12
@@ -120,7 +112,7 @@ def test_after_a_kill_another_sweep_goes_on_and_the_first_can_be_resumed(
     spaces: Spaces, log: Path, tmp_path: Path
 ) -> None:
     first, second = spaces(pace_s=0.3)
-    killed = start(tmp_path, "run", first, "--local-debug")
+    killed = started("run", first, "--local-debug", "--home", tmp_path)
     while len(kept := list((tmp_path / "runs").glob("[0-9a-f]*/outcome.json"))) < 2:
         assert killed.poll() is None, killed.communicate()
         time.sleep(0.02)

@@ -19,6 +19,7 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.interruption import AT_ONCE_S, stop_on_interrupt
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions, TimeLimit
+from tests.cli.program import line
 from tests.scripted import FAMILY, begun, events
 from tests.sweep.sweeps import printed, quiet, spec
 from tests.waiting import meanwhile
@@ -68,7 +69,7 @@ def test_ctrl_c_leaves_a_checkpoint_of_the_stack_in_this_process(tmp_path: Path)
 def test_a_sweep_whose_reader_is_gone_says_how_to_go_on(tmp_path: Path) -> None:
     file, log = tmp_path / "asked.yaml", tmp_path / "log"
     file.write_text(asked(log, steps=20, pace_s=0.05).to_yaml())
-    run = [sys.executable, "-m", "orchestrator", "run", str(file), "--local-debug", "--home", str(tmp_path)]
+    run = line("run", file, "--local-debug", "--home", tmp_path)
     driver = subprocess.Popen(run, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert driver.stdout is not None
     driver.stdout.readline()
@@ -108,16 +109,12 @@ def test_the_end_of_its_time_is_no_second_ctrl_c() -> None:
     assert len(stopped) == 1
 
 
-def command(space: Path, home: Path, *words: str) -> list[str]:
-    return [sys.executable, "-m", "orchestrator", "run", str(space), "--home", str(home), *words]
-
-
 def interrupted(tmp_path: Path, sweep: SweepSpec, ready: Callable[[], bool]) -> tuple[str, float]:
     """Run a sweep under Ray and press Ctrl-C as a terminal does, for all processes; what was said, and the seconds from
     there to the end."""
     (tmp_path / "space.yaml").write_text(sweep.to_yaml())
     with subprocess.Popen(
-        command(tmp_path / "space.yaml", tmp_path / "home"),
+        line("run", tmp_path / "space.yaml", "--home", tmp_path / "home"),
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
     ) as driver:  # fmt: skip
         deadline = time.monotonic() + 400

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -18,13 +16,11 @@ from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
-from tests.cli.program import Program, command
+from tests.cli.program import Program, command, separate, started
 from tests.scripted import FAMILY, events
 from tests.sweep.sweeps import ended, printed, quiet, spec
 from tests.waiting import meanwhile
 from trainables.base import Status
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(name="run")
@@ -46,10 +42,9 @@ def asked(log: Path, sizes: tuple[int, ...] = (8, 16, 32), **settings: float) ->
 
 def say_stop(home: Path, *words: str) -> None:
     """The command, as a person at another terminal types it."""
-    command = [sys.executable, "-m", "orchestrator", "stop", "logistic", *words, "--home", str(home)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "was asked to stop" in done.stdout
+    done = separate("stop", "logistic", *words, "--home", home)
+    assert done.code == 0, done.err
+    assert "was asked to stop" in done.out
 
 
 def test_a_mix_is_stopped_from_another_terminal_and_the_answer_says_so(tmp_path: Path) -> None:
@@ -119,8 +114,7 @@ def test_a_mix_in_training_under_ray_gives_its_slot_back(tmp_path: Path) -> None
     """Its stack would train for ten minutes more, and the sweep is over in a fraction of them."""
     log, home = tmp_path / "log", tmp_path / "home"
     (tmp_path / "space.yaml").write_text(asked(log, (8,), pace_s=0.5, steps=1200).to_yaml())
-    command = [sys.executable, "-m", "orchestrator", "run", str(tmp_path / "space.yaml"), "--home", str(home)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as driver:
+    with started("run", tmp_path / "space.yaml", "--home", home) as driver:
         deadline = time.monotonic() + 600
         while len(events(log)) < 5 and time.monotonic() < deadline and driver.poll() is None:
             time.sleep(0.1)
