@@ -48,12 +48,6 @@ def place(tmp_path: Path) -> Place:
     return Place(home.root, whole.id, hurt.id)
 
 
-@pytest.fixture(name="run")
-def run_program(monkeypatch: pytest.MonkeyPatch) -> Program:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    return command
-
-
 def the_rest_works(run: Program, place: Place) -> None:
     """Commands that look at the whole sweep do, and say nothing of the other."""
     for words in (("status", place.whole), ("status", "whole"), ("compare", place.whole)):

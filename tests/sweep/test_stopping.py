@@ -16,16 +16,11 @@ from orchestrator.space.spaces import load_space
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
-from tests.cli.program import Program, command, separate, started
+from tests.cli.program import Program, separate, started
 from tests.scripted import FAMILY, events
 from tests.sweep.sweeps import ended, printed, quiet, spec
 from tests.waiting import meanwhile
 from trainables.base import Status
-
-
-@pytest.fixture(name="run")
-def run_program() -> Program:
-    return command
 
 
 def asked(log: Path, sizes: tuple[int, ...] = (8, 16, 32), **settings: float) -> SweepSpec:

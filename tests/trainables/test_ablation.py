@@ -24,6 +24,7 @@ from trainables.transformer.architecture import ModelSettings, parameter_shapes
 from trainables.transformer.generation import TrainedTransformer
 
 WIDTH, VOCABULARY = 12, 30
+Learned = tuple[RunConfig, dict[str, NDArray[Any]], Path]
 
 
 def drawn(model: ModelSettings, seed: int = 0) -> dict[str, NDArray[Any]]:
@@ -68,21 +69,17 @@ def test_changes_see_every_application_in_turn() -> None:
 
 
 @pytest.fixture(scope="module")
-def learned(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunConfig, dict[str, NDArray[Any]], Path]:
+def learned(data_cache: Path) -> Learned:
     """A model that has learned something of MAX, and where its data lie."""
-    cache = tmp_path_factory.mktemp("data")
-    ended = last_report(EASY, cache)
+    ended = last_report(EASY, data_cache)
     assert ended.outcome is not None
     assert ended.outcome.accuracy["max"] > 0.4
-    return EASY, {name: np.array(weight) for name, weight in ended.weights.items()}, cache
+    return EASY, {name: np.array(weight) for name, weight in ended.weights.items()}, data_cache
 
 
 def probed(name: str, run: RunConfig, weights: dict[str, NDArray[Any]], cache: Path) -> Probed:
     family = ListOps(run.settings)
     return load_probe(name).run(family, run, family.load(run, weights), {}, family.data(run, cache))
-
-
-Learned = tuple[RunConfig, dict[str, NDArray[Any]], Path]
 
 
 def test_a_model_without_its_sublayers_knows_less(learned: Learned) -> None:

@@ -19,23 +19,10 @@ from trainables.probes.base import Probed, load_probe
 from trainables.probes.mistakes import FEWEST, kept
 from trainables.probes.transformer_probe import LastSteps, last_steps
 from trainables.tasks.listops import ListOps
-from trainables.transformer.generation import TrainedTransformer
 
 PARITY, THIRDS = np.arange(6) % 2, np.arange(6) % 3
 GROUPINGS = {"mod2": PARITY, "mod3": THIRDS}
 NESTED = replace(SETTINGS, task=replace(SETTINGS.task, depth=2, nesting=0.5), model=replace(SETTINGS.model, block=128))
-
-
-@pytest.fixture(scope="module")
-def learned(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunConfig, TrainedTransformer, Path]:
-    """A model that has learned something of MAX, and where its data lie."""
-    cache = tmp_path_factory.mktemp("data")
-    ended = last_report(EASY, cache)
-    return (
-        EASY,
-        ListOps(EASY.settings).load(EASY, {name: np.array(each) for name, each in ended.weights.items()}),
-        cache,
-    )
 
 
 def asked(name: str, run: RunConfig, model: Any, cache: Path) -> Probed:
@@ -84,15 +71,16 @@ def test_few_mistakes_say_nothing() -> None:
     assert kept(given, right, GROUPINGS) == {}
 
 
-def test_answers_are_counted_as_the_model_gives_them(learned: tuple[RunConfig, TrainedTransformer, Path]) -> None:
-    run, model, cache = learned
-    found = asked("mistakes", run, model, cache)
-    steps = steps_of(run, cache)
+def test_answers_are_counted_as_the_model_gives_them(data_cache: Path) -> None:
+    family = ListOps(EASY.settings)
+    model = family.load(EASY, last_report(EASY, data_cache).weights)
+    found = asked("mistakes", EASY, model, data_cache)
+    steps = steps_of(EASY, data_cache)
     given = model.logits(steps.tokens)[torch.arange(len(steps.equals)), steps.equals][:, :6].argmax(-1).numpy()
     assert found.numbers["max.right"] == pytest.approx((given == steps.answers).mean())
     assert found.arrays["answers"][0] == pytest.approx(np.bincount(given, minlength=6) / len(given))
     silent = {name: np.zeros_like(each.numpy()) for name, each in model.parameters.items()}
-    constant = asked("mistakes", run, ListOps(run.settings).load(run, silent), cache).numbers
+    constant = asked("mistakes", EASY, family.load(EASY, silent), data_cache).numbers
     assert constant["max.entropy"] == pytest.approx(0.0)
 
 
