@@ -86,20 +86,15 @@ def _saving(answer: Answer, mix: MixAnswer) -> str:
     return "the baseline" if mix.mix == answer.baseline_of(mix) else "not compared"
 
 
-def answer_words(answer: Answer) -> str:
-    """An answer in one line: its headline, then every mix's verdict."""
-    first, verdicts = sentences(answer)[0], verdict_lines(answer)
-    return "; ".join((first, *verdicts))
-
-
 def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
     """Additions to a sweep's record when it ends."""
     text = plain(answer_table(answer), next_step(sweep.spec, answer))
+    head = "" if state == "finished" else f"This sweep is **{state}**; this is the answer of its runs so far.\n\n"
     return Content(
         name=sweep.id,
-        tags={"state": state, "answer": answer_words(answer)},
+        tags={"state": state, "answer": "; ".join((sentences(answer)[0], *verdict_lines(answer)))},
         params={},
-        note=_ended_note(sweep, text, state),
+        note=f"{head}```\n{text}\n```\n\n{sweep_note(sweep)}",
         texts={"answer.json": json.dumps(asdict(answer), indent=1)},
     )
 
@@ -115,12 +110,6 @@ def _metrics(row: Row, names: Sequence[str], behind: str = "") -> dict[str, floa
     """The columns of these names that are known."""
     columns = row.columns()
     return {f"{name}{behind}": float(columns[name]) for name in names if columns.get(name) is not None}
-
-
-def _ended_note(about: Sweep, table: str, state: str) -> str:
-    """Description of a sweep that has ended: the answer first."""
-    head = "" if state == "finished" else f"This sweep is **{state}**; this is the answer of its runs so far.\n\n"
-    return f"{head}```\n{table}\n```\n\n{sweep_note(about)}"
 
 
 def _transition_note(about: Sweep, answer: Answer, mix: MixAnswer) -> str:

@@ -149,15 +149,12 @@ class Grid(Searcher):
         # What was told never becomes untold, so that a long sweep need not look at its beginning again.
         begin = self._over if results is self._results else 0
         for stack in self._stacks[begin:]:
-            left = [request for request in stack if self._free(request, results, taken)]
+            left = [run for run in stack if not (run in results or run in taken or run.mix in self.stopped)]
             if wanted and len(wanted) + len(left) > limit:
                 # A free worker is better than half a stack.
                 break
             wanted += left
         return wanted[:limit]
-
-    def _free(self, request: Request, results: Results, taken: set[Request]) -> bool:
-        return request not in results and request not in taken and request.mix not in self.stopped
 
     def progress(self) -> list[MixProgress]:
         return [self.as_stopped(self._progress(mix)) for mix in self.problem.mixes]

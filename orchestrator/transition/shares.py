@@ -18,7 +18,6 @@ from orchestrator.transition.curves import LAPSES, SLOPES, Curves
 from orchestrator.transition.scatter import ASYMPTOTES, CONCENTRATION, LOGITS, TABLE, Crossing, Floats
 from orchestrator.transition.types import LEVEL, Point, SizeShare
 
-HALF = 0.5
 ENDS = 0.25
 """Runs within this share of the way from the floor to the asymptote, or from its other end, are at an end."""
 FEW = 4
@@ -60,7 +59,7 @@ def half_crossing(curves: Curves) -> Crossing:
     """
     share_FA = (LEVEL * ASYMPTOTES - curves.floors[:, None]) / (ASYMPTOTES - curves.floors[:, None])
     bar_FA = np.clip(share_FA, 0.02, 0.98)
-    wanted_L = HALF / (1 - LAPSES)
+    wanted_L = 0.5 / (1 - LAPSES)
     shape = (len(LAPSES), *bar_FA.shape)
     all_or_nothing = np.broadcast_to(logit(wanted_L)[:, None, None], shape)
     graded = np.broadcast_to(logit(bar_FA), shape)

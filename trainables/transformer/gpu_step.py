@@ -123,7 +123,7 @@ def lacking() -> tuple[str, ...]:
     needs = {
         "Triton": find_spec("triton") is not None,
         "a C compiler (gcc or clang)": _c_compiler() is not None,
-        "Python's headers (python3-dev)": _python_header().is_file(),
+        "Python's headers (python3-dev)": Path(sysconfig.get_path("include"), "Python.h").is_file(),
     }
     return tuple(name for name, there in needs.items() if not there)
 
@@ -166,10 +166,6 @@ def compiling(form: Hashable) -> Iterator[None]:
     digest = hashlib.sha256(repr(form).encode()).hexdigest()[:12]
     with FileLock(place / f"transition-sweeps-{digest}.lock"):
         yield
-
-
-def _python_header() -> Path:
-    return Path(sysconfig.get_path("include")) / "Python.h"
 
 
 def _c_compiler() -> str | None:

@@ -30,8 +30,6 @@ from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import LEVEL, PLATEAU, Estimate, Verdict
 from trainables.base import Words
 
-TEMPLATE = "report.html.j2"
-
 
 def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], index: str = "") -> str:
     """The HTML of a sweep's report; the same arguments give the same text. ``state`` of the sweep in a word; ``index``
@@ -39,7 +37,7 @@ def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], in
     spec = sweep.spec
     said = table.answer_table(answer)
     return render(
-        TEMPLATE,
+        "report.html.j2",
         sweep=sweep,
         spec=spec,
         state=state,
