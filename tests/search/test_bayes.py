@@ -7,7 +7,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from orchestrator.errors import UserError
 from orchestrator.search.audit import CONFIRMATIONS, STRETCH, audits, climb, next_step
 from orchestrator.search.base import Observation, Problem, Request
 from orchestrator.search.bayes import Bayes
@@ -18,6 +17,7 @@ from orchestrator.transition.curves import Evidence, curves_for
 from orchestrator.transition.transition import transition
 from orchestrator.transition.types import Estimate, Point, Verdict
 from tests.conformance.searchers import drive, flat, mixed, step
+from trainables.contract.settings import SettingsError
 
 FINE = tuple(int(size) for size in np.unique(np.geomspace(8, 256, 46).round().astype(int)))
 ONE = Problem(("add",), FINE, tuple(range(6)))
@@ -388,7 +388,7 @@ def test_a_failed_audit_is_run_once_more() -> None:
 )
 def test_impossible_settings_are_refused(setting: dict[str, float]) -> None:
     name = next(iter(setting))
-    with pytest.raises(UserError, match=rf"search\.{name} is .*must lie between"):
+    with pytest.raises(SettingsError, match=rf"search\.{name} is .*must lie between"):
         Bayes(ONE, **setting)
 
 
