@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,7 +18,7 @@ from orchestrator.space.evidence import is_evidence, searcher_of
 from orchestrator.space.hardware import Hardware, Machine
 from orchestrator.space.spec import SweepSpec
 from orchestrator.stacks import StackSizes
-from trainables.base import Family, RunConfig
+from trainables.base import Arm, Family, RunConfig
 
 LEARNED, UNLEARNED = 0.98, 0.2
 """Made-up accuracies of runs at and above, and of runs below, a made-up transition."""
@@ -201,19 +200,21 @@ def played_to_the_end(
 
 
 def _dearest(spec: SweepSpec, family: Family, size: int) -> float:
-    """Operations of the mix with the largest budget, with its phases at this size."""
-    runs = [spec.config(Request(mix.name, size, spec.seed)) for mix in spec.mixes]
-    return max(sum(family.flops(phase) for phase in run.phases if phase.size == size) for run in runs)
+    """Operations of the mix with the largest budget, without the phases that runs of all sizes go on from."""
+    runs = [(mix, spec.config(Request(mix.name, size, spec.seed))) for mix in spec.mixes]
+    return max(sum(map(family.flops, run.phases[_shared(mix) :])) for mix, run in runs)
 
 
 def _donors(spec: SweepSpec, family: Family) -> Collection[RunConfig]:
     """The phases that runs of all sizes go on from: each is trained once a seed."""
-    found: dict[str, RunConfig] = {}
-    for mix, seed in itertools.product(spec.mix_named, spec.seed_list):
-        ends = (spec.config(Request(mix, size, seed)) for size in (spec.sizes[0], spec.sizes[-1]))
-        first, last = (run.phases[:-1] for run in ends)
-        found |= {family.key(phase): phase for phase in first if phase in last and len(spec.sizes) > 1}
-    return found.values()
+    asked = [(mix, Request(mix.name, spec.sizes[0], seed)) for mix in spec.mixes for seed in spec.seed_list]
+    shared = [phase for mix, request in asked for phase in spec.config(request).phases[: _shared(mix)]]
+    return {family.key(phase): phase for phase in shared}.values()
+
+
+def _shared(mix: Arm) -> int:
+    """How many of an arm's first phases have a size of their own, the same for runs of all sizes; the last has none."""
+    return [phase.size is not None for phase in mix.phases if phase.share].index(False)
 
 
 def _seconds(spec: SweepSpec, flops: float, parameters: float) -> float:
@@ -245,18 +246,19 @@ class Cost:
 
 
 def cost_of(spec: SweepSpec, runs: Iterable[RunRecord]) -> Cost:
-    """The cost of these runs of a sweep. A cell with measured runs, earlier phases included, is taken to cost their
-    mean, another one of the size the mean of that size; sizes without any follow the power law through the measured
-    ones."""
-    ended, family = tuple(runs), spec.make_family()
-    took = {run.key: run.outcome.measures.get("seconds", 0.0) for run in ended}
+    """The cost of these runs of a sweep. A cell with measured runs is taken to cost their mean, another one of the size
+    the mean of that size; sizes without any follow the power law through the measured ones. Earlier phases are taken to
+    cost, in the whole grid, what they cost beside these runs."""
+    ended = tuple(runs)
+    phases_s = 0.0
     cells: dict[tuple[str, int], list[float]] = {}
     sizes: dict[int, list[float]] = {}
     seen: dict[Request, Observation | None] = {}
     for run in ended:
-        config = run.config
-        spent = took[run.key] + sum(took.get(family.key(phase), 0.0) for phase in config.phases[:-1])
-        if spent > 0 and is_evidence(config) and config.label in spec.mix_named:
+        spent, config = run.outcome.measures.get("seconds", 0.0), run.config
+        if config.label not in spec.mix_named:
+            phases_s += spent
+        elif spent > 0 and is_evidence(config):
             cells.setdefault((config.label, config.size), []).append(spent)
             sizes.setdefault(config.size, []).append(spent)
             seen[Request(config.label, config.size, config.seed)] = Observation(0.0, 0.0, spent)
@@ -271,6 +273,7 @@ def cost_of(spec: SweepSpec, runs: Iterable[RunRecord]) -> Cost:
             return fmean(measured) if measured else model.cost(size)
 
         grid_s = spec.seeds * sum(expected(mix.name, size) for mix, size in spec.cells)
+        grid_s *= 1 + phases_s / sum(map(sum, cells.values()))
     # Counted as in the table; the seconds are those of first phases and audits, too.
     counted = [run for run in ended if is_evidence(run.config) and run.config.label in spec.mix_named]
     count = sum(not run.found_in for run in counted)

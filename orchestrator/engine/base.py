@@ -76,6 +76,10 @@ class StackJob:
         mixes = "_".join(dict.fromkeys(request.mix for request in self.requests))
         return f"{mixes} size {self.requests[0].size} x{len(self.requests)} {self.stack_id.rpartition('-')[2]}"
 
+    def __str__(self) -> str:
+        """The name: Tune makes a trial's tag of this, and keeps it."""
+        return self.name
+
     def __deepcopy__(self, seen: Mapping[int, Any]) -> Self:
         """This very job: Tune copies what it is given, and keeps the copies of every trial there was."""
         return self

@@ -68,7 +68,7 @@ class MlflowTracker(Tracker):
         self._experiments: dict[str, str] = {}
         """Ids of experiments by name."""
         self._sweeps: dict[str, str] = {}
-        self._nested: dict[str, dict[tuple[str, ...], dict[str, str]]] = {}
+        self._nested: dict[str, dict[tuple[str, str], dict[str, tuple[str, str]]]] = {}
         """Records in each sweep, by kind and key or mix: their runs' ids and digests. The digest is ``""`` for one that
         a crash left half written. Read again after a failure."""
         self._ended_ms: dict[str, int] = {}
@@ -119,11 +119,12 @@ class MlflowTracker(Tracker):
         self._fill(run.info.run_id, replace(recorded, params=missing), run.info.start_time, run.info.start_time)
         if run.info.status != "RUNNING":
             self._client.update_run(run.info.run_id, status="RUNNING")
-        nested: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
+        nested: dict[tuple[str, str], dict[str, tuple[str, str]]] = defaultdict(dict)
         for other in there:
             digest = other.data.tags.get(DIGEST, "")
             whole = other.info.status in ENDINGS.values()
-            nested[_identity(other.data.tags, other.info.run_name)][other.info.run_id] = digest if whole else ""
+            mix = other.data.params.get("mix", "")
+            nested[_identity(other.data.tags)][other.info.run_id] = mix, digest if whole else ""
         self._save_views(sweep)
         self._sweeps[sweep.id], self._nested[sweep.id] = run.info.run_id, nested
         return self._sweeps[sweep.id]
@@ -137,12 +138,13 @@ class MlflowTracker(Tracker):
         status: str = "FINISHED",
     ) -> None:
         """Write a nested record, whole, with the files that ``draw`` makes in a directory, unless the store holds it as
-        it is. Other records of its identity are deleted."""
-        parent, who = self._sweep_run(sweep), _identity(recorded.tags, recorded.name)
-        held = self._nested[sweep.id][who]
-        same = next((run_id for run_id, digest in held.items() if digest == recorded.digest), "")
-        for other in held.keys() - {same}:
+        it is. Other records of its identity are deleted, but for those of another arm, which has the run, too."""
+        parent, held = self._sweep_run(sweep), self._nested[sweep.id][_identity(recorded.tags)]
+        mine = recorded.params.get("mix", "")
+        same = next((run_id for run_id, (_, digest) in held.items() if digest == recorded.digest), "")
+        for other in [run_id for run_id, (mix, _) in held.items() if mix in ("", mine) and run_id != same]:
             self._client.delete_run(other)
+            del held[other]
         if not same:
             start_ms = end_ms - int(recorded.seconds * 1000)
             tags = {MLFLOW_PARENT_RUN_ID: parent, DIGEST: recorded.digest}
@@ -151,7 +153,7 @@ class MlflowTracker(Tracker):
                 files = {**draw(Path(drawn)), **recorded.files}
                 self._fill(same, replace(recorded, files=files), start_ms, end_ms)
             self._client.set_terminated(same, status, end_ms)
-        self._nested[sweep.id][who] = {same: recorded.digest}
+        held[same] = mine, recorded.digest
 
     def _create(self, sweep: Sweep, recorded: Content, tags: dict[str, str], start_ms: int) -> Run:
         said = {**recorded.tags, **tags, NOTE: recorded.note}
@@ -246,9 +248,9 @@ def remove_sweep(store: Store, experiment: str, sweep_id: str) -> int:
         return len(runs)
 
 
-def _identity(tags: Mapping[str, str], name: str) -> tuple[str, ...]:
-    """Kind of a nested record, the key of its run or its mix, and its name: two arms may have runs in common."""
-    return tags["kind"], tags.get("run_key") or tags.get("mix", ""), name
+def _identity(tags: Mapping[str, str]) -> tuple[str, str]:
+    """Kind of a nested record, and the key of its run or its mix."""
+    return tags["kind"], tags.get("run_key") or tags.get("mix", "")
 
 
 def _curve(sweep: Sweep, answer: Answer, mix: MixAnswer, drawn: Path) -> dict[str, Path]:

@@ -197,7 +197,9 @@ def answer(spec: SweepSpec, outcomes: Iterable[tuple[RunConfig, Outcome]], stopp
         mixes=tuple(mixes),
         tuned=tuple(found_text(name, found, spec.tune) for name, found in spec.tuned.items()),
         recipes=tuple(
-            RecipeText(name, difference(spec.settings, settings)) for name, settings in spec.recipe_settings.items()
+            RecipeText(name, difference(spec.settings, settings))
+            for name, settings in spec.recipe_settings.items()
+            if name in {mix.recipe for mix in spec.mixes}
         ),
         words=family.words,
         cautions=tuple(spec.warnings()),

@@ -130,7 +130,7 @@ def _savings(expected: Expectation, answer: Answer) -> list[Judged]:
             continue
         if not (is_size or mix.synergy_total):
             continue
-        failed = _failed_control(expected, answer.under(mix.recipe))
+        failed = _failed_control(expected, answer, mix.recipe)
         transition = mix.target.transition
         if is_size:
             found, agreement = f"{answer.size_axis} {size_words(answer, transition)}", _within(transition.verdict)
@@ -156,10 +156,11 @@ def _agreement(expected: Expectation, found: Synergy) -> Agreement:
     return Agreement.CONTRADICTED if high < NO_FEWER else Agreement.UNDECIDED
 
 
-def _failed_control(expected: Expectation, answer: Answer) -> str:
-    """The control that was not learned, in words; ``""`` if it was, or if there is none."""
+def _failed_control(expected: Expectation, answer: Answer, recipe: str) -> str:
+    """The control, under this recipe, that was not learned, in words; ``""`` if it was, or if there is none."""
     for mix in answer.mixes:
-        if expected.control in (mix.mix, mix.plain) and _within(mix.target.transition.verdict) is not Agreement.AGREES:
+        is_control = expected.control == mix.mix or (expected.control, recipe) == (mix.plain, mix.recipe)
+        if is_control and _within(mix.target.transition.verdict) is not Agreement.AGREES:
             return f"; its control, {mix.mix}, is not learned: {size_words(answer, mix.target.transition)}"
     return ""
 

@@ -12,6 +12,7 @@ import numpy as np
 from orchestrator.search.audit import longer_run
 from orchestrator.search.base import MixProgress, Observation, Problem, Request, Results, Searcher, SearchSettings
 from orchestrator.search.results import bracket, cell, requests
+from orchestrator.transition.plateau import HALF_LEARNED, STRETCH
 from orchestrator.transition.types import LEVEL, PLATEAU, SCATTER
 
 
@@ -42,9 +43,9 @@ class Bisection(Searcher):
 
     A size learned when its mean accuracy over the seeds is at least :data:`LEVEL` x A, where A is the mean at the
     largest size: the definition of the transition itself. (A majority vote would aim at P = 0.5.) A mix most of
-    whose runs at the largest size stay under :data:`PLATEAU` ends there: A would be no asymptote. The smallest size is
-    run only when every other size learned. A failed run is no evidence; a size all of whose seeds failed ends its
-    mix.
+    whose runs at the largest size stay under :data:`PLATEAU` ends there, or at the next size that shows whether it
+    levels off: A would be no asymptote. The smallest size is run only when every other size learned. A failed run is
+    no evidence; a size all of whose seeds failed ends its mix.
     """
 
     Settings: ClassVar[type[SearchSettings]] = BisectionSettings
@@ -111,7 +112,7 @@ class Bisection(Searcher):
             if high == len(sizes):
                 top = known.mean
                 if float(np.median(known.accuracies)) < PLATEAU - SCATTER:
-                    return _State(None, index, high, f"not learned at size {size}: mean accuracy {top:.2f}", LEVEL)
+                    return self._not_learned(results, mix, index, top)
             if known.mean >= LEVEL * top:
                 high = index
             else:
@@ -119,6 +120,18 @@ class Bisection(Searcher):
         if low < 0:
             return _State(None, low, high, f"learned at the smallest size, {sizes[0]}")
         return _State(None, low, high, f"between {sizes[low]} and {sizes[high]}", LEVEL * top)
+
+    def _not_learned(self, results: Results, mix: str, index: int, mean: float) -> _State:
+        """The end of a mix that is not learned at the largest size. If it gets part of the way, the next size that can
+        show whether it levels off there is run first."""
+        sizes = self.problem.sizes
+        beside = [size for size in sizes if sizes[index] >= STRETCH * size][-1:]
+        if beside and mean >= HALF_LEARNED:
+            known = cell(self.problem, results, mix, beside[0])
+            if len(known.accuracies) + known.failed < len(self.problem.seeds):
+                return _State(beside[0], index, len(sizes), f"seems to level off; running size {beside[0]}")
+        note = f"not learned at size {sizes[index]}: mean accuracy {mean:.2f}"
+        return _State(None, index, len(sizes), note, LEVEL)
 
 
 class Grid(Searcher):

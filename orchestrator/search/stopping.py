@@ -134,8 +134,8 @@ class Stopping:
             return outside
         note = str(view)
         climbing = climb(view.points, self.problem.sizes) if view.levelling else ()
-        if any(self._lacks(view, *check, results) for check in climbing):
-            return MixPlan(False, climbing, f"seems to level off; checking size {climbing[0][0]}")
+        if lacking := tuple(check for check in climbing if self._lacks(view, *check, results)):
+            return MixPlan(False, lacking, f"seems to level off; checking size {lacking[0][0]}")
         if not self._narrow(view):
             # Where the posterior is narrow enough, only the bracket keeps the interval wide.
             telling = view.belief.width > self._wanted_width(view.belief) and self._worthwhile(view, results, costs)

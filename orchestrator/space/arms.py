@@ -122,18 +122,17 @@ def with_budgets(arms: tuple[Arm, ...], target: str, fairness: Fairness) -> tupl
 
 
 def with_recipes(arms: tuple[Arm, ...], recipes: Mapping[str, Any]) -> tuple[Arm, ...]:
-    """The arms once for each recipe, recipe by recipe; an arm that names its recipe for that one alone.
+    """The arms once for each recipe, recipe by recipe; an arm that names its recipe for that one alone. Where all name
+    theirs they stay as they are.
 
-    Raises ``ValueError`` for an arm with a recipe that is not there, and for a recipe without an arm.
+    Raises ``ValueError`` for an arm with a recipe that is not there.
     """
     for arm in arms:
         if arm.recipe and arm.recipe not in recipes:
             raise unknown("recipe", arm.recipe, recipes, where=f"the mix {arm}")
-    for recipe in recipes:
-        if all(arm.recipe not in ("", recipe) for arm in arms):
-            raise ValueError(f"no mix is trained under the recipe {recipe!r}: every mix names another one")
-    made = [replace(arm, recipe=recipe) for recipe in recipes for arm in arms if arm.recipe in ("", recipe)]
-    return tuple(made) if recipes else arms
+    if not recipes or all(arm.recipe for arm in arms):
+        return arms
+    return tuple(replace(arm, recipe=recipe) for recipe in recipes for arm in arms if arm.recipe in ("", recipe))
 
 
 def _in_full(asked: WrittenArm) -> Arm:

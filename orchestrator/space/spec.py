@@ -204,6 +204,8 @@ class SweepSpec(BaseModel):
         for recipe, settings in self.recipe_settings.items():
             for warning in self.family_class(settings).warnings(self.sizes):
                 said.setdefault(warning, []).append(recipe)
+        if unused := [recipe for recipe in self.recipes if recipe not in {mix.recipe for mix in self.mixes}]:
+            said["no mix is trained under it"] = unused
         everywhere = len(self.recipes)
         return [text if len(of) == everywhere else f"recipe {', '.join(of)}: {text}" for text, of in said.items()]
 

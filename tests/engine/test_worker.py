@@ -206,3 +206,9 @@ def test_a_probe_says_what_a_run_lacks(tmp_path: Path) -> None:
     files, (run, _) = mazes(tmp_path, ["similarity"])
     result = read_results(kept_runs(files).get(run.key))["similarity"]
     assert result.error == "the probe 'similarity' needs the array 'embedding' of a run; its family keeps firing"
+
+
+def test_a_job_is_called_by_its_name_alone(tmp_path: Path) -> None:
+    """Tune makes a tag of it for every trial."""
+    job = replace(job_for(lifecycle.create(spec(), Home(tmp_path)), PAIR), donors={"key": bytes(1_000_000)})
+    assert str(job) == job.name

@@ -144,6 +144,10 @@ def test_a_run_of_two_arms_is_recorded_for_both(empty: Path, tmp_path: Path) -> 
     record(MlflowTracker(store), replace(finished, runs=(shared, twin)))
     found = Record(store, finished, MlflowClient(store.uri)).runs(kind="run", run_key=shared.key)
     assert {run.data.params["mix"] for run in found} == {"add", "the same"}
+    client = MlflowClient(store.uri)
+    client.set_tag(found[0].info.run_id, "mlflow.runName", "a name of my own")
+    record(MlflowTracker(store), replace(finished, runs=(twin, shared)))
+    assert len(Record(store, finished, client).runs(kind="run", run_key=shared.key)) == 2
 
 
 def test_learning_curves_are_per_task_over_steps(kept: Record) -> None:

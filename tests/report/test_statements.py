@@ -105,6 +105,8 @@ def test_statements_are_about_each_recipe_by_itself() -> None:
     asked = {"claim": "A", "source": "B", "finds": "no fewer", "mix": "add+prod", "control": "add"}
     rows = judge("space", "", [Expectation.model_validate(asked)], found)
     assert ["its control" in row.found for row in rows] == [False, True]
+    rows = judge("space", "", [Expectation.model_validate(asked | {"control": "add @ far"})], found)
+    assert ["its control" in row.found for row in rows] == [True, True]
     rows = judge("space", "", [Expectation.model_validate({"claim": "A", "source": "B", "finds": "transition"})], found)
     assert [row.about for row in rows] == ["add+prod @ near", "add+prod @ far"]
     below = Expectation.model_validate(

@@ -23,6 +23,7 @@ from orchestrator.report.table import answer_table, plain
 from orchestrator.report.words import numbers
 from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.verdicts import caveats, saving, sentence, sentences, verdict_line
+from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
@@ -163,6 +164,23 @@ def test_a_lost_race_is_not_run_for_longer() -> None:
     for steps, spent in ((3, True), (2, False)):
         ended = [(asked, replace(outcome, steps=steps)) for asked, outcome in outcomes(runs)]
         assert answer(SPEC, ended).mixes[0].spent is spent
+
+
+def test_an_arm_of_one_recipe_keeps_it_when_it_trains_for_longer() -> None:
+    recipes = {"slow": {"haste": 2.0}, "fast": {"haste": 9.0}}
+    asked = make_spec(recipes=recipes, mixes=("add", "add+prod @ fast"))
+    found = answer(
+        asked, [(asked.config(Request(arm.name, 128, seed)), failed_at(0.1)) for arm in asked.mixes for seed in (0, 1)]
+    )
+    step = next_step(asked, found)
+    assert step is not None
+    assert step.overrides == ("mixes=[add x2, add+prod x2 @ fast]",)
+
+
+def failed_at(accuracy: float) -> Outcome:
+    """The outcome of a run that used its three steps."""
+    tasks = ("add", "prod")
+    return Outcome(Status.FINISHED, 3, dict.fromkeys(tasks, accuracy), dict.fromkeys(tasks, 0.1))
 
 
 def test_a_size_without_an_interval_is_none_to_learn_from_on() -> None:

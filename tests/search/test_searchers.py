@@ -15,7 +15,10 @@ from orchestrator.search.base import Observation, Problem, Request
 from orchestrator.search.bayes import Bayes
 from orchestrator.search.bisection import Bisection, Grid
 from orchestrator.search.registry import METHODS, make_searcher, settings_type
+from orchestrator.search.results import points
 from orchestrator.simulation import simulate
+from orchestrator.transition.transition import transition
+from orchestrator.transition.types import Verdict
 from tests.conformance.searchers import PROBLEM, SIZES, drive, failing, flat, mixed, step
 from tests.simulation.truths import Truth, TruthKind, truths_world
 
@@ -90,12 +93,14 @@ def test_waits_for_every_seed_of_a_size() -> None:
     assert {request.size for request in searcher.ask(8)} == {SIZES[(len(SIZES) - 2) // 2]}
 
 
-@pytest.mark.parametrize("accuracy", [0.2, 0.6, 0.85])
-def test_a_mix_that_does_not_learn_costs_only_the_largest_size(accuracy: float) -> None:
+@pytest.mark.parametrize(("accuracy", "sizes"), [(0.2, (128,)), (0.6, (80, 128)), (0.85, (80, 128))])
+def test_a_mix_that_does_not_learn_costs_the_largest_size_and_one_that_shows_a_level(
+    accuracy: float, sizes: tuple[int, ...]
+) -> None:
     searcher = Bisection(ONE)
     results = drive(searcher, flat(accuracy), 8)
-    assert {request.size for request in results} == {SIZES[-1]}
-    assert len(results) == len(ONE.seeds)
+    assert {request.size for request in results} == set(sizes)
+    assert len(results) == len(sizes) * len(ONE.seeds)
     (progress,) = searcher.progress()
     assert "not learned" in progress.note
 
@@ -183,3 +188,12 @@ def test_eight_mixes_keep_sixty_four_slots_busy() -> None:
     trace = simulate(searcher, truths_world(truths, 2.0), 64)
     print(f"busy {trace.busy:.0%} of the time, {trace.runs} runs")
     assert trace.busy >= 0.9
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+@pytest.mark.parametrize("level", [0.6, 0.75, 0.85])
+def test_what_levels_off_low_is_a_plateau_whoever_looked(method: str, level: float) -> None:
+    searcher = make_searcher(method, PROBLEM)
+    results = drive(searcher, flat(level), 8)
+    found = transition(points(results, "add"), SIZES)
+    assert found.verdict is Verdict.PLATEAU

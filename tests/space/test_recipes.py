@@ -10,6 +10,7 @@ import pytest
 
 from orchestrator.cost import make_plan
 from orchestrator.errors import UserError
+from orchestrator.report.answer import answer
 from orchestrator.search.base import Request
 from orchestrator.space.hardware import Hardware
 from orchestrator.space.settings import differences
@@ -110,7 +111,10 @@ def test_names_of_mixes_keep_their_recipe() -> None:
 def test_an_arm_that_names_its_recipe_stands_beside_those_of_all_recipes() -> None:
     asked = spec(recipes=RECIPES, mixes=["add", {"name": "extra", "mix": "add+prod", "recipe": "fast"}])
     assert [mix.name for mix in asked.mixes] == ["add @ slow", "add @ fast", "extra @ fast"]
-    assert "no mix is trained under the recipe 'slow'" in refused(RECIPES, mixes=["add @ fast", "add+prod @ fast"])
+    alone = spec(recipes=RECIPES, mixes=["add @ fast", "add+prod @ fast"])
+    assert [mix.name for mix in alone.mixes] == ["add @ fast", "add+prod @ fast"]
+    assert alone.warnings() == ["recipe slow: no mix is trained under it"]
+    assert [recipe.name for recipe in answer(alone, ()).recipes] == ["fast"]
     runs = make_plan(spec(recipes=RECIPES, mixes=asked.to_dict()["mixes"], search={"method": "grid"}), HARDWARE).runs
     assert runs == len(asked.cells) * asked.seeds
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 
 from orchestrator.report.answer import Answer, MixAnswer
@@ -99,7 +100,10 @@ def _longer(spec: SweepSpec, because: str) -> NextStep:
     why = f"Train twice as long: {because}."
     if spec.tuned or spec.budget != "total" or any(len(arm.phases) > 1 or arm.label for arm in spec.mixes):
         return NextStep(why)
-    longer = dict.fromkeys(replace(arm, budget=MORE * arm.budget, recipe="").name for arm in spec.mixes)
+    arms = [replace(arm, budget=MORE * arm.budget) for arm in spec.mixes]
+    plain = [replace(arm, recipe="").name for arm in arms]  # Such a name stands for all recipes.
+    everywhere = {name for name, count in Counter(plain).items() if count == max(1, len(spec.recipes))}
+    longer = dict.fromkeys(name if name in everywhere else arm.name for name, arm in zip(plain, arms, strict=True))
     written = ", ".join(json.dumps(name) if ":" in name else name for name in longer)
     return NextStep(why, (f"mixes=[{written}]",), extends=False)
 

@@ -39,7 +39,9 @@ def bare(ratio: float) -> str:
     """Two significant digits, or none behind the point from ten on: ``0.83``, ``2.8``, ``12``."""
     if ratio >= 10:
         return f"{ratio:.0f}"
-    return f"{ratio:.1f}" if ratio >= 1 else f"{ratio:.2g}"
+    if ratio >= 1:
+        return f"{ratio:.1f}"
+    return f"{ratio:.2f}".removesuffix("0") if ratio >= 0.01 else f"{ratio:.2g}"
 
 
 def counted(count: int, thing: str) -> str:
