@@ -144,7 +144,7 @@ def _savings(expected: Expectation, answer: Answer) -> list[Judged]:
 def _agreement(expected: Expectation, found: Synergy) -> Agreement:
     """The verdict on what a mix saves, by the rule above."""
     low, high = found.low or 0.0, math.inf if found.high is None else found.high
-    if found.doubt not in (Doubt.NONE, Doubt.INTERVAL):
+    if _in_doubt(found):
         return Agreement.UNDECIDED
     if expected.finds == "no fewer":
         if high < NO_FEWER:
@@ -154,6 +154,11 @@ def _agreement(expected: Expectation, found: Synergy) -> Agreement:
     if found.decided and low >= 1:
         return Agreement.SMALLER if high < least else Agreement.LARGER if low > most else Agreement.AGREES
     return Agreement.CONTRADICTED if high < NO_FEWER else Agreement.UNDECIDED
+
+
+def _in_doubt(found: Synergy) -> bool:
+    """True if a comparison is undecided whatever its interval holds."""
+    return found.doubt not in (Doubt.NONE, Doubt.INTERVAL)
 
 
 def _failed_control(expected: Expectation, answer: Answer, recipe: str) -> str:
@@ -177,7 +182,7 @@ def _saving(answer: Answer, mix: MixAnswer, found: Synergy) -> str:
     baseline = answer.mix(answer.baseline_of(mix))
     here, there = (size_words(answer, each.target.transition) for each in (mix, baseline))
     said = saving(found)
-    if found.doubt is Doubt.INTERVAL and found.high is not None and found.high < NO_FEWER:
+    if not (found.decided or _in_doubt(found)) and found.high is not None and found.high < NO_FEWER:
         # It may need more; that it helps is excluded.
         said = said.replace("undecided", f"fewer by less than {NO_FEWER:g}x if at all")
     return f"{answer.size_axis} {here} against {there}: {said}"

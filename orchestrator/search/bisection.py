@@ -112,7 +112,7 @@ class Bisection(Searcher):
             if high == len(sizes):
                 top = known.mean
                 if float(np.median(known.accuracies)) < PLATEAU - SCATTER:
-                    return self._not_learned(results, mix, index, top)
+                    return self._not_learned(results, mix, index, known.accuracies)
             if known.mean >= LEVEL * top:
                 high = index
             else:
@@ -121,16 +121,17 @@ class Bisection(Searcher):
             return _State(None, low, high, f"learned at the smallest size, {sizes[0]}")
         return _State(None, low, high, f"between {sizes[low]} and {sizes[high]}", LEVEL * top)
 
-    def _not_learned(self, results: Results, mix: str, index: int, mean: float) -> _State:
-        """The end of a mix that is not learned at the largest size. If it gets part of the way, the next size that can
-        show whether it levels off there is run first."""
+    def _not_learned(self, results: Results, mix: str, index: int, accuracies: Sequence[float]) -> _State:
+        """The end of a mix that is not learned at the largest size. If most runs get part of the way, the next size
+        that can show whether they level off there is run first."""
         sizes = self.problem.sizes
         beside = [size for size in sizes if sizes[index] >= STRETCH * size][-1:]
-        if beside and mean >= HALF_LEARNED:
+        part = [HALF_LEARNED <= accuracy < PLATEAU - SCATTER for accuracy in accuracies]
+        if beside and 2 * sum(part) > len(part):
             known = cell(self.problem, results, mix, beside[0])
             if len(known.accuracies) + known.failed < len(self.problem.seeds):
                 return _State(beside[0], index, len(sizes), f"seems to level off; running size {beside[0]}")
-        note = f"not learned at size {sizes[index]}: mean accuracy {mean:.2f}"
+        note = f"not learned at size {sizes[index]}: mean accuracy {np.mean(accuracies):.2f}"
         return _State(None, index, len(sizes), note, LEVEL)
 
 
