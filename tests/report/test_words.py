@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.report.answer import Answer, answer
+from orchestrator.report.answer import Answer, RecipeText, answer
 from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.side_by_side import (
     Compared,
@@ -224,6 +224,14 @@ def test_sweeps_of_one_variant_are_told_apart_by_their_labels() -> None:
     ]
     said = "add+prod against add, parameters needed: fewer in 1 (first), more in 1 (second) of 2 sweeps."
     assert comparison_sentences(compared, "sweep") == [said]
+
+
+def test_words_over_a_row_of_a_figure_leave_room_for_its_recipe() -> None:
+    found = Synergy(7.0, 3.9, 11.0, decided=False, doubt=Doubt.FEW)
+    first = replace(make_answer(LEARNED, SMALLER, found), recipes=(RecipeText("start_0.02", "as written"),))
+    given = replace(first, mixes=tuple(replace(mix, recipe="start_0.02", plain=mix.mix) for mix in first.mixes))
+    (axes,) = main_figure(SPEC, given).axes
+    assert axes.get_title(loc="right") == "add+prod: undecided: between 11x fewer and 3.9x fewer"
 
 
 @pytest.fixture(scope="module", name="twice")

@@ -80,7 +80,8 @@ def _draw_recipe(axes: Axes, answer: Answer, name: str, span: tuple[float, float
     axes.set_ylim(-BAR_DROP * (len(answer.mixes) + 1), 1.06)
     axes.set_yticks([0, 0.5, 1])
     axes.axhline(0, color=style.FAINT, linewidth=0.6, zorder=0)
-    saved = [f"{mix.mix}: {saving(mix.synergy_total)}" for mix in answer.mixes if mix.synergy_total is not None]
+    compared = [(mix.mix, mix.synergy_total) for mix in answer.mixes if mix.synergy_total is not None]
+    saved = [f"{mix}: {saving(found).partition(';')[0]}" for mix, found in compared]  # No room for the doubt.
     axes.set_title(name, fontsize=style.TEXT, loc="left", color=style.INK, pad=3)
     axes.set_title("\n".join(saved), fontsize=style.SMALL + 0.5, loc="right", color=style.INK, pad=3)
     style.dress(axes)
