@@ -173,6 +173,7 @@ class Campaign:
             self.stack_met_machine_error(stack_id, report.machine_error)
 
     def check_machine(self) -> None:
+        """Raise :class:`MachineError` if the campaign has stopped for one."""
         if self.machine_error:
             raise MachineError(self.machine_error)
 

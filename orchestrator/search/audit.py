@@ -10,7 +10,7 @@ from itertools import pairwise
 from orchestrator.search.base import Problem, Request, Results
 from orchestrator.search.belief import LIKELY_ABOVE
 from orchestrator.search.results import CostModel, requests
-from orchestrator.transition.plateau import STRETCH as LEVEL_STRETCH
+from orchestrator.transition.plateau import beside
 from orchestrator.transition.types import PLATEAU, SCATTER, Point
 
 BEYOND = 1.4
@@ -73,8 +73,8 @@ def climb(points: Sequence[Point], sizes: Sequence[int]) -> tuple[tuple[int, int
     if 2 * sum(low) < len(low):
         return ()
     if top >= sizes[-1]:
-        beside = [size for size in sizes if top >= LEVEL_STRETCH * size][-1:]
-        return (*((size, CONFIRMATIONS) for size in beside), (top, CONFIRMATIONS + (2 * sum(low) == len(low))))
+        under, largest = beside(top, sizes), (top, CONFIRMATIONS + (2 * sum(low) == len(low)))
+        return (largest,) if under is None else ((under, CONFIRMATIONS), largest)
     further = [size for size in sizes if size > top]
     within_reach = [size for size in further if size <= STRETCH * top] or further[:1]
     return ((within_reach[-1], 1),)

@@ -12,7 +12,7 @@ import numpy as np
 from orchestrator.search.audit import longer_run
 from orchestrator.search.base import MixProgress, Observation, Problem, Request, Results, Searcher, SearchSettings
 from orchestrator.search.results import bracket, cell, requests
-from orchestrator.transition.plateau import HALF_LEARNED, STRETCH
+from orchestrator.transition.plateau import beside, mostly_in_between
 from orchestrator.transition.types import LEVEL, PLATEAU, SCATTER
 
 
@@ -125,12 +125,11 @@ class Bisection(Searcher):
         """The end of a mix that is not learned at the largest size. If most runs get part of the way, the next size
         that can show whether they level off there is run first."""
         sizes = self.problem.sizes
-        beside = [size for size in sizes if sizes[index] >= STRETCH * size][-1:]
-        part = [HALF_LEARNED <= accuracy < PLATEAU - SCATTER for accuracy in accuracies]
-        if beside and 2 * sum(part) > len(part):
-            known = cell(self.problem, results, mix, beside[0])
+        under = beside(sizes[index], sizes)
+        if under is not None and mostly_in_between(accuracies):
+            known = cell(self.problem, results, mix, under)
             if len(known.accuracies) + known.failed < len(self.problem.seeds):
-                return _State(beside[0], index, len(sizes), f"seems to level off; running size {beside[0]}")
+                return _State(under, index, len(sizes), f"seems to level off; running size {under}")
         note = f"not learned at size {sizes[index]}: mean accuracy {np.mean(accuracies):.2f}"
         return _State(None, index, len(sizes), note, LEVEL)
 

@@ -73,6 +73,7 @@ class BayesSettings(SearchSettings):
 
     @property
     def most_spent(self) -> float:
+        """``max_cost``, infinite where there is none."""
         return math.inf if self.max_cost is None else self.max_cost
 
     def __post_init__(self) -> None:

@@ -56,8 +56,18 @@ def levelling(fitted: Fit | None, points: Sequence[Point], sizes: Sequence[int])
     levelled = _levelled(fitted, points) if points else []
     if not levelled or _level(fitted, points, levelled) is None:
         return False
-    between = [HALF_LEARNED <= point.accuracy < PLATEAU - SCATTER for point in levelled]
-    return float(np.mean(between)) > 0.5 and (_stretches(levelled) or points[-1].size >= max(sizes))
+    part = mostly_in_between([point.accuracy for point in levelled])
+    return part and (_stretches(levelled) or points[-1].size >= max(sizes))
+
+
+def mostly_in_between(accuracies: Sequence[float]) -> bool:
+    """True if most runs get part of the way: more than half of them."""
+    return 2 * sum(HALF_LEARNED <= accuracy < PLATEAU - SCATTER for accuracy in accuracies) > len(accuracies)
+
+
+def beside(largest: int, sizes: Sequence[int]) -> int | None:
+    """The next size under the ``largest`` tested that shows whether accuracy levels off there; None without one."""
+    return max((size for size in sizes if largest >= STRETCH * size), default=None)
 
 
 def _stretches(levelled: Sequence[Point]) -> bool:

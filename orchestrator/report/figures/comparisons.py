@@ -28,7 +28,7 @@ from orchestrator.report.figures.transitions import (
 from orchestrator.report.rows import Row, targets
 from orchestrator.report.side_by_side import Compared
 from orchestrator.report.words import numbers
-from orchestrator.report.words.verdicts import saving
+from orchestrator.report.words.verdicts import saving, short_saving
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import CONFIDENCE
 
@@ -80,8 +80,7 @@ def _draw_recipe(axes: Axes, answer: Answer, name: str, span: tuple[float, float
     axes.set_ylim(-BAR_DROP * (len(answer.mixes) + 1), 1.06)
     axes.set_yticks([0, 0.5, 1])
     axes.axhline(0, color=style.FAINT, linewidth=0.6, zorder=0)
-    compared = [(mix.mix, mix.synergy_total) for mix in answer.mixes if mix.synergy_total is not None]
-    saved = [f"{mix}: {saving(found).partition(';')[0]}" for mix, found in compared]  # No room for the doubt.
+    saved = [f"{mix.mix}: {short_saving(mix.synergy_total)}" for mix in answer.mixes if mix.synergy_total is not None]
     axes.set_title(name, fontsize=style.TEXT, loc="left", color=style.INK, pad=3)
     axes.set_title("\n".join(saved), fontsize=style.SMALL + 0.5, loc="right", color=style.INK, pad=3)
     style.dress(axes)

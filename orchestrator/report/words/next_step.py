@@ -66,8 +66,9 @@ def next_step(spec: SweepSpec, answer: Answer) -> NextStep | None:
         )
     if level := at[Verdict.PLATEAU]:
         because = f"{_names(level)} levelled off short of what counts as {learned}"
-        lost = all(map(_is_long_enough, level))
-        return _other_size(spec, MORE * largest, because) if lost else _longer(spec, because)
+        if all(map(_is_long_enough, level)):
+            return _other_size(spec, MORE * largest, because)
+        return _longer(spec, because)
     if undecided := at[Verdict.UNDECIDED]:
         return _narrower(spec, undecided, f"the transition of {_names(undecided)} is undecided")
     if unclear := [mix for mix in runs if mix.synergy_total is not None and not mix.synergy_total.decided]:

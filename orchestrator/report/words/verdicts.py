@@ -44,17 +44,23 @@ def estimate(found: Estimate, smallest: float, largest: float, verdict: Verdict,
         return f"{estimate(found, smallest, largest, Verdict.FOUND, asymptote)}, falls again"
     if verdict is Verdict.UNDECIDED or found.value is None:
         return f"undecided{_bounds(found)}"
+    if _is_placed(found, smallest, largest):
+        low = f"below {exact(smallest)}" if found.low is None else number(found.low)
+        high = f"above {exact(largest)}" if found.high is None else number(found.high)
+        return f"{number(found.value)} [{low}, {high}]"
     if found.value < smallest:
         at_most = None if found.high is None or found.high <= smallest else found.high
         return f"below {exact(smallest)}{_bounds(Estimate(None, None, at_most))}"
     if found.value > largest:
         at_least = None if found.low is None or found.low >= largest else found.low
         return f"above {exact(largest)}{_bounds(Estimate(None, at_least, None))}"
-    if found.low is None and found.high is None:
-        return f"undecided, about {number(found.value)}"
-    low = f"below {exact(smallest)}" if found.low is None else number(found.low)
-    high = f"above {exact(largest)}" if found.high is None else number(found.high)
-    return f"{number(found.value)} [{low}, {high}]"
+    return f"undecided, about {number(found.value)}"
+
+
+def _is_placed(found: Estimate, smallest: float, largest: float) -> bool:
+    """True if there is a size to name: inside what was tested, bounded on one side at least."""
+    inside = found.value is not None and smallest <= found.value <= largest
+    return inside and not (found.low is None and found.high is None)
 
 
 def _bounds(found: Estimate) -> str:
@@ -135,12 +141,18 @@ def _telling(shares: Sequence[SizeShare]) -> Sequence[SizeShare]:
 
 def saving(found: Synergy) -> str:
     """A comparison whose mixes are named elsewhere: ``2.9x fewer [2.0, 4.9]``, ``undecided: between 2.0x fewer
-    and 1.9x more``."""
+    and 1.9x more``, with the reason for a doubt."""
+    doubt = "" if found.decided else _doubt(found)
+    return f"{short_saving(found)}{f'; {doubt}' if doubt else ''}"
+
+
+def short_saving(found: Synergy) -> str:
+    """The same without the reason, for a figure."""
     times_so, interval = _decided(found)
     if times_so:
         return f"{times_so}{interval}"
-    span, doubt = _span(found), _doubt(found)
-    return f"undecided{f': {span}' if span else ''}{f'; {doubt}' if doubt else ''}"
+    span = _span(found)
+    return f"undecided: {span}" if span else "undecided"
 
 
 def sentence(answer: Answer, mix: MixAnswer) -> str:
@@ -205,7 +217,8 @@ def _verdict(answer: Answer, mix: MixAnswer) -> str:
     smallest, largest = answer.tested(found)
     if not mix.runs:
         return f"no run of {called(mix)} has ended"
-    if found.verdict is Verdict.FOUND and words[0].isdigit():
+    placed = _is_placed(found.relative, smallest.size, largest.size)
+    if found.verdict is Verdict.FOUND and placed:
         return f"{called(mix)} is {won} from {axis} {words} on"
     if found.verdict is Verdict.ABOVE:
         return f"{called(mix)} was {never(answer, (mix,))} up to {axis} {exact(largest.size)}"
@@ -214,7 +227,7 @@ def _verdict(answer: Answer, mix: MixAnswer) -> str:
     if found.verdict is Verdict.PLATEAU:
         level = f" at {found.fit.asymptote:.2f}" if found.fit else ""
         return f"{called(mix)} levels off{level}, short of what counts as {won}"
-    if found.verdict is Verdict.FALLS and words[0].isdigit():
+    if found.verdict is Verdict.FALLS and placed:
         return f"{called(mix)} is {won} from {axis} {words.removesuffix(', falls again')} on and fails again above"
     if found.verdict is Verdict.NEAR_FLOOR:
         floor = f" already scores {found.floor:.2f}" if found.floor is not None else " scores nearly enough"
