@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import resource
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,9 +31,10 @@ from orchestrator.sweep.run_options import RunOptions
 from tests.disks import mounted
 from tests.engine.test_campaign import GOOD, make
 from tests.engine.test_worker import job_for
+from tests.families import LogisticFamily, LogisticLearner
 from tests.scripted import FAMILY, fill
 from tests.sweep.sweeps import ended, printed, quiet, spec
-from trainables.base import Outcome, Status
+from trainables.base import Learner, Outcome, RunConfig, Status
 
 
 @pytest.fixture(autouse=True)
@@ -220,22 +222,35 @@ def test_what_the_user_can_mend_is_no_trouble_of_the_machine(number: int) -> Non
     assert trouble_in(ValueError("No space left on device (os error 28)")) is None
 
 
-def test_a_full_disk_as_a_trial_is_wound_up_is_left_to_the_next_stack(small_disk: Path) -> None:
+class ForgetfulLearner(LogisticLearner):
+    """Has a bug where it writes its checkpoints."""
+
+    def save(self, directory: Path) -> None:
+        raise ZeroDivisionError(str(directory))
+
+
+class ForgetfulFamily(LogisticFamily):
+    name = "forgetful"
+
+    def learner(self, runs: Sequence[RunConfig], *, device: str, cache: Path) -> Learner:
+        return ForgetfulLearner(runs)
+
+
+@pytest.mark.parametrize(
+    ("family", "raises"),
+    [(LogisticFamily, nullcontext()), (ForgetfulFamily, pytest.raises(ZeroDivisionError))],
+    ids=["the disk is full", "the family has a bug"],
+)
+def test_a_full_disk_as_a_trial_is_wound_up_is_left_to_the_next_stack(
+    family: type[LogisticFamily], raises: AbstractContextManager[Any], small_disk: Path
+) -> None:
     """What a family's own bug raises there is not."""
-
-    class Closing:
-        def __init__(self, close: Callable[[], None]) -> None:
-            self.close = close
-
-    def save() -> None:
-        save_file({"weights": np.zeros(1 << 20)}, small_disk / "weights")
-
-    def divide() -> None:
-        raise ZeroDivisionError
-
-    fill(small_disk / "ballast")
-    trial = StackTrial.__new__(StackTrial)
-    for close, raises in ((save, nullcontext()), (divide, pytest.raises(ZeroDivisionError))):
-        trial._worker = Closing(close)  # type: ignore[assignment]
-        with raises:
-            trial.cleanup()
+    mine = spec(family=f"{family.__module__}:{family.__name__}")
+    sweep = lifecycle.create(mine, Home(small_disk))
+    trial = StackTrial.__new__(StackTrial)  # Without Ray, which trials ask for their GPUs.
+    trial._worker = StackWorker(mine, job_for(sweep, (Request("add", 16, 0),)))
+    trial._worker.advance()
+    if family is LogisticFamily:
+        fill(small_disk / "ballast")
+    with raises:
+        trial.cleanup()

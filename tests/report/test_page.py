@@ -13,11 +13,11 @@ import pytest
 from orchestrator.catalogue.export import page_of
 from orchestrator.catalogue.reading import StoredSweep, read_sweep
 from orchestrator.home.files import Home
+from orchestrator.home.sweeps import Sweep
 from orchestrator.report import table
 from orchestrator.report.run_table import page_table
 from orchestrator.report.words.next_step import judged
 from orchestrator.space.spaces import load_space
-from orchestrator.space.spec import SweepSpec
 from tests.catalogue.fabricated import diverged, failed, runs_of, write_sweep
 from tests.sweep.sweeps import spec
 
@@ -67,13 +67,13 @@ def outline(html: str) -> Outline:
     return found
 
 
-def stored(home: Home, asked: SweepSpec | None = None, **kept: object) -> StoredSweep:
-    return read_sweep(home, write_sweep(home, asked, **kept).id)  # type: ignore[arg-type]  # passed through
+def stored(sweep: Sweep) -> StoredSweep:
+    return read_sweep(sweep.files.home, sweep.id)
 
 
 @pytest.fixture(scope="module", name="whole")
 def whole_page(tmp_path_factory: pytest.TempPathFactory) -> tuple[StoredSweep, str]:
-    told = stored(Home(tmp_path_factory.mktemp("page")))
+    told = stored(write_sweep(Home(tmp_path_factory.mktemp("page"))))
     return told, page_of(told)
 
 
@@ -143,17 +143,19 @@ def test_the_same_sweep_gives_the_same_page(whole: tuple[StoredSweep, str]) -> N
 
 def test_what_people_write_stays_text(tmp_path: Path) -> None:
     evil = "Does </script><script>alert(1)</script> & \"quoting\" 'help'?"
-    html = page_of(stored(Home(tmp_path), spec(question=evil), runs=runs_of(spec())[:2]))
+    html = page_of(stored(write_sweep(Home(tmp_path), spec(question=evil), runs=runs_of(spec())[:2])))
     assert "<script>alert" not in html
     assert evil in outline(html).text
 
 
 def test_a_sweep_without_runs_and_one_with_bad_ones_have_pages(tmp_path: Path) -> None:
-    empty = outline(page_of(stored(Home(tmp_path / "empty"), runs=[], answered=False)))
+    empty = outline(page_of(stored(write_sweep(Home(tmp_path / "empty"), runs=[], answered=False))))
     assert empty.seen.count("svg") == 1
     assert "interrupted" in empty.text
     runs = runs_of(spec())
-    bad = page_of(stored(Home(tmp_path / "bad"), runs=runs[:3], outcomes={0: failed(), 1: diverged(runs[1])}))
+    bad = page_of(
+        stored(write_sweep(Home(tmp_path / "bad"), runs=runs[:3], outcomes={0: failed(), 1: diverged(runs[1])}))
+    )
     text = outline(bad).text
     assert "1 run failed and counts as no evidence." in text
     assert "1 run diverged and counts as not learned." in text
@@ -161,14 +163,14 @@ def test_a_sweep_without_runs_and_one_with_bad_ones_have_pages(tmp_path: Path) -
 
 def test_an_arrow_is_explained_where_one_is_drawn(tmp_path: Path, whole: tuple[StoredSweep, str]) -> None:
     assert "In the last row an arrow leads" in outline(whole[1]).text
-    few = page_of(stored(Home(tmp_path), runs=runs_of(spec())[:3]))
+    few = page_of(stored(write_sweep(Home(tmp_path), runs=runs_of(spec())[:3])))
     assert "Undecided" in few
     assert "In the last row an arrow leads" not in few
 
 
 def test_one_mix_compares_nothing(tmp_path: Path) -> None:
     asked = spec(mixes=["add"])
-    text = outline(page_of(stored(Home(tmp_path), asked))).text
+    text = outline(page_of(stored(write_sweep(Home(tmp_path), asked)))).text
     assert "add is learned from units" in text
     assert "In the last row an arrow leads" not in text
 
@@ -205,8 +207,10 @@ def test_the_script_tells_learned_runs_as_the_page_counts_them(whole: tuple[Stor
 def test_what_to_mind_is_in_the_answer(tmp_path: Path, whole: tuple[StoredSweep, str]) -> None:
     assert "What to mind" not in outline(whole[1]).text
     runs = runs_of(spec())
-    bad = page_of(stored(Home(tmp_path), outcomes={0: failed(), 1: diverged(runs[1])}))
+    bad = page_of(stored(write_sweep(Home(tmp_path), outcomes={0: failed(), 1: diverged(runs[1])})))
     assert bad.index(">What to mind<") < bad.index("<div>1 run failed") < bad.index('<section id="curves">')
-    begun = page_of(stored(Home(tmp_path / "begun"), load_space("add_vs_add_prod", "smoke"), runs=[], answered=False))
+    begun = page_of(
+        stored(write_sweep(Home(tmp_path / "begun"), load_space("add_vs_add_prod", "smoke"), runs=[], answered=False))
+    )
     few = begun.index("<div>Few test cases")
     assert begun.index(">What to mind<") < few < begun.index('<section id="curves">')
