@@ -23,7 +23,7 @@ def meanwhile(ready: Callable[[], object], act: Callable[[], object]) -> threadi
     """Do something in a thread as soon as ``ready`` says so, whatever else the machine does."""
 
     def wait() -> None:
-        wait_for(ready)
+        wait_for(ready, 100)
         act()
 
     thread = threading.Thread(target=wait, daemon=True)

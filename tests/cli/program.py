@@ -44,9 +44,9 @@ def line(*words: object) -> list[str]:
     return [sys.executable, "-m", "orchestrator", *map(str, words)]
 
 
-def separate(*words: object) -> Ended:
+def separate(*words: object, within_s: float = 300.0) -> Ended:
     """The same in a process of its own: within one, MLflow keeps databases open that are moved aside."""
-    done = subprocess.run(line(*words), cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run(line(*words), cwd=ROOT, capture_output=True, text=True, check=False, timeout=within_s)
     return Ended(done.returncode, done.stdout, done.stderr)
 
 

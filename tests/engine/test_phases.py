@@ -39,7 +39,7 @@ def write(path: Path, mixes: list[object], **settings: object) -> Path:
 def run(space: Path, *words: str) -> str:
     """What a sweep that ends well had to say: in this process, but for Ray, whose driver is one of its own."""
     given = ["run", str(space), "--home", str(space.parent), *words]
-    done = command(*given) if "--local-debug" in words else separate(*given)
+    done = command(*given) if "--local-debug" in words else separate(*given, within_s=600)
     assert done.code == 0, done.out + done.err
     return done.out
 

@@ -69,7 +69,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
             stderr=subprocess.STDOUT,
         )
         try:
-            wait_for(lambda: is_open(port))
+            wait_for(lambda: is_open(port), 100)
             yield f"127.0.0.1:{port}", token
         finally:
             parts = psutil.Process(head.pid).children()

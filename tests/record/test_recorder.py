@@ -93,7 +93,7 @@ def test_the_sweep_never_waits_and_hears_of_a_slow_store(finished: Finished) -> 
     assert recorder.behind
     assert recorder.close(0.05) == len(expected) + MOST_WAITING
     gate.set()
-    wait_for(lambda: recorder.waiting == 0)
+    wait_for(lambda: recorder.waiting == 0, 60)
 
 
 @pytest.mark.parametrize(
@@ -107,12 +107,12 @@ def test_an_outage_is_said_delays_records_and_loses_none(finished: Finished, err
     expected = queue(recorder, finished)
     for _ in range(MOST_WAITING):
         recorder.begin(finished.sweep)
-    wait_for(lambda: said in recorder.warning)
+    wait_for(lambda: said in recorder.warning, 60)
     assert f"records waiting: {len(expected) + MOST_WAITING}" in recorder.warning
     assert not recorder.behind  # The sweep does not slow down for it.
     assert notebook.lines == []
     outage.lasts = False
-    wait_for(lambda: recorder.waiting == 0)
+    wait_for(lambda: recorder.waiting == 0, 60)
     assert recorder.warning == ""
     assert notebook.lines[: len(expected)] == expected
     assert recorder.close(1) == 0
@@ -124,7 +124,7 @@ def test_closing_in_an_outage_tries_once_more_and_counts_what_is_left(finished: 
     notebook = Notebook(outage)
     recorder = Recorder(lambda: notebook, retry_s=30)
     expected = queue(recorder, finished)
-    wait_for(lambda: recorder.warning != "")
+    wait_for(lambda: recorder.warning != "", 60)
     assert outage.tried == 1
     outage.lasts = lasts
     started = time.monotonic()

@@ -37,7 +37,7 @@ def asked(log: Path, sizes: tuple[int, ...] = (8, 16, 32), **settings: float) ->
 
 def say_stop(home: Path, *words: str) -> None:
     """The command, as a person at another terminal types it."""
-    done = separate("stop", "logistic", *words, "--home", home)
+    done = separate("stop", "logistic", *words, "--home", home, within_s=200)
     assert done.code == 0, done.err
     assert "was asked to stop" in done.out
 

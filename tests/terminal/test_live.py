@@ -154,7 +154,7 @@ def test_a_log_file_gets_plain_lines_once_each() -> None:
     file = io.StringIO()
     with LiveView(Console(file=file, width=40), lambda: SNAPSHOT, status_every_s=0.05) as view:
         view.run_ended("add", 24, 0, "accuracy 0.31 [not markup] after 40 s")
-        wait_for(lambda: file.getvalue().count(status_line(SNAPSHOT)) >= 2)
+        wait_for(lambda: file.getvalue().count(status_line(SNAPSHOT)) >= 2, 60)
     lines = untimed(file.getvalue())
     assert lines[0] == "add 24 seed 0: accuracy 0.31 [not markup] after 40 s"
     assert sum(line.startswith("warning: the MLflow store") for line in lines) == 1
