@@ -118,7 +118,7 @@ class SweepResults:
         if kind == "transitions":
             return comparisons.forest_figure([Compared(self.id, answer)], spec.question)
         if kind == "embeddings":
-            drawn = similarities_figure(answer, runs, spec.question)
+            drawn = similarities_figure(answer, runs)
             if drawn is None:
                 raise UserError(f"no run of {self.id} left an array 'similarity' yet")
             return drawn

@@ -52,13 +52,26 @@ def test_without_a_transition_the_smallest_and_the_largest_are_shown(tmp_path: P
 
 
 def test_panels_name_size_and_accuracy_and_share_a_scale(stored: StoredSweep) -> None:
-    figure = similarities_figure(stored.answer, stored.runs, "title")
+    figure = similarities_figure(stored.answer, stored.runs)
     assert figure is not None
     said = texts(figure) + "".join(axes.get_title(loc="left") for axes in figure.axes)
     assert re.search(r"add\+prod, above: units \d+\nseed \d+, add \d\.\d\d", said)
     assert "cosine similarity" in said
     assert "PC 1 (" in said
     assert {image.get_clim() for axes in figure.axes for image in axes.images} == {(-1.0, 1.0)}
+
+
+def test_panels_lie_inside_the_figure_and_discs_inside_their_panels(stored: StoredSweep) -> None:
+    figure = similarities_figure(stored.answer, stored.runs)
+    assert figure is not None
+    style.settle(figure)
+    outer, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
+    assert min(outer.x0, outer.y0, width - outer.x1, height - outer.y1) >= 0
+    planes = [(axes, each) for axes in figure.axes for each in axes.collections if isinstance(each, PathCollection)]
+    assert len(planes) == 4
+    for axes, discs in planes:
+        at = axes.transAxes.inverted().transform(axes.transData.transform(discs.get_offsets()))
+        assert 0.05 < at.min() < at.max() < 0.95
 
 
 def test_no_embeddings_no_panels(tmp_path: Path) -> None:

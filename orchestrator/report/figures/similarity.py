@@ -35,8 +35,10 @@ ANNOTATED = 12
 MOST_LABELS = 16
 MARGIN = 0.12
 """Room around the points of a plane, as a share of their spread."""
-FIGURE_IN, ROW_IN, BAR_IN = 3.5, 1.95, 0.55
-"""Heights in inches: of one run's figure, of one mix's row, and of the colour bar below the last row."""
+FIGURE_IN, PANEL_IN, WORDS_IN, BAR_IN = 3.5, 1.3, 0.6, 0.65
+"""Heights in inches: of one run's figure; of a mix's panels, of the words around them, of the bar below the last."""
+COLUMNS_IN = (0.2, 1.9, 3.75, 5.45)
+"""Where the panels of a row begin, from the left of a figure of the standard width."""
 NAME = 22
 """Characters of a line of a mix's name in an empty panel."""
 
@@ -111,10 +113,12 @@ def _draw_plane(axes: Axes, matrix: NDArray[Any], *, small: bool = False, cyclic
     look: dict[str, Any] = {"ha": "center", "va": "center_baseline", "fontsize": style.SMALL, "zorder": 3}
     for item, each in enumerate(hollow):
         axes.text(x[item], y[item], str(item), color=style.INK if each else "white", **look)
-    axes.set_aspect("equal", adjustable="datalim")
-    axes.set_box_aspect(1)
-    axes.margins(MARGIN)
-    axes.locator_params(nbins=4)
+    reach = (0.5 + MARGIN) * max(np.ptp(x), np.ptp(y), 1e-6)
+    for limit, each in ((axes.set_xlim, x), (axes.set_ylim, y)):
+        middle = (each.min() + each.max()) / 2
+        limit(middle - reach, middle + reach)
+    axes.set_aspect("equal")
+    axes.set(xticks=[], yticks=[])
     style.dress(axes)
     word = "PC" if small else "principal component"
     axes.set_xlabel(f"{word} 1 ({shares[0]:.0%})")
@@ -161,7 +165,7 @@ def _pair(answer: Answer, mix: MixAnswer, runs: Sequence[RunRecord]) -> Pair:
     return Pair(mix.mix, smallest, None if largest is smallest else largest, bracketed=False)
 
 
-def similarities_figure(answer: Answer, runs: Sequence[RunRecord], title: str = "") -> Figure | None:
+def similarities_figure(answer: Answer, runs: Sequence[RunRecord]) -> Figure | None:
     """A row for each mix: similarities and principal components below its transition, and the same above it.
 
     None where no run left any.
@@ -169,10 +173,17 @@ def similarities_figure(answer: Answer, runs: Sequence[RunRecord], title: str = 
     rows = [pair for pair in pairs(answer, runs) if pair.below or pair.above]
     if not rows:
         return None
-    figure, images = style.new_figure(ROW_IN * len(rows) + BAR_IN), []
-    panels = figure.subplots(len(rows), 4, squeeze=False)
-    for pair, row in zip(rows, panels, strict=True):
-        for word, run, heat, plane in (("below", pair.below, *row[:2]), ("above", pair.above, *row[2:])):
+    height = (PANEL_IN + WORDS_IN) * len(rows) + BAR_IN
+    figure, images = style.new_figure(height), []
+    figure.set_layout_engine(None)  # It would take a second for ten rows; all panels are of one size.
+
+    def panel(left: float, bottom: float, width: float, high: float) -> Axes:
+        return figure.add_axes((left / style.WIDTH_IN, bottom / height, width / style.WIDTH_IN, high / height))
+
+    for place, pair in enumerate(rows, start=1):
+        bottom = height - place * (PANEL_IN + WORDS_IN) + 0.22
+        one, two, three, four = (panel(left, bottom, PANEL_IN, PANEL_IN) for left in COLUMNS_IN)
+        for word, run, heat, plane in (("below", pair.below, one, two), ("above", pair.above, three, four)):
             matrix = None if run is None else similarity_of(run.directory)
             if run is None or matrix is None:
                 lacks = f"no run {word}\nits transition" if pair.bracketed else "no other run"
@@ -185,9 +196,8 @@ def similarities_figure(answer: Answer, runs: Sequence[RunRecord], title: str = 
             scored = f"seed {run.config.seed}, {answer.target} {run.outcome.accuracy[answer.target]:.2f}"
             said = f"{pair.mix}{side}: {answer.size_axis} {run.config.size}\n{scored}"
             heat.set_title(said, fontsize=style.SMALL + 0.5, loc="left", color=style.INK)
-    _dress_bar(figure.colorbar(images[0], ax=panels, location="bottom", aspect=50, shrink=0.6))
-    if title:
-        style.title(figure, title)
+    bar = panel(1.5, 0.45, 4.0, 0.08)
+    _dress_bar(figure.colorbar(images[0], cax=bar, orientation="horizontal", ticks=(-1, -0.5, 0, 0.5, 1)))
     return figure
 
 
