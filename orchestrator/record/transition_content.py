@@ -10,6 +10,7 @@ from orchestrator.home.sweeps import Sweep
 from orchestrator.record.content import Content, Sample, finite, metric_name, sweep_note, with_settings
 from orchestrator.report.answer import Answer, MixAnswer
 from orchestrator.report.rows import Row, rows
+from orchestrator.report.side_by_side import finding
 from orchestrator.report.table import answer_table, plain
 from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.numbers import counted
@@ -17,7 +18,6 @@ from orchestrator.report.words.verdicts import (
     count_words,
     saving,
     sentence,
-    sentences,
     size_words,
     verdict_lines,
 )
@@ -92,7 +92,7 @@ def answer_content(sweep: Sweep, answer: Answer, state: str) -> Content:
     head = "" if state == "finished" else f"This sweep is **{state}**; this is the answer of its runs so far.\n\n"
     return Content(
         name=sweep.id,
-        tags={"state": state, "answer": "; ".join((sentences(answer)[0], *verdict_lines(answer)))},
+        tags={"state": state, "answer": "; ".join((*finding(answer), *verdict_lines(answer)))},
         params={},
         note=f"{head}```\n{text}\n```\n\n{sweep_note(sweep)}",
         texts={"answer.json": json.dumps(asdict(answer), indent=1)},

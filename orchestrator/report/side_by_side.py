@@ -46,6 +46,12 @@ def recipes_of(answer: Answer) -> list[Compared]:
     return [Compared(recipe.name, answer.under(recipe.name)) for recipe in answer.recipes]
 
 
+def finding(answer: Answer) -> tuple[str, ...]:
+    """A sentence a comparison; over several recipes one a mix, so that none of them speaks for the others."""
+    recipes = recipes_of(answer)
+    return tuple(comparison_sentences(recipes, "recipe")) if len(recipes) > 1 else sentences(answer)
+
+
 def comparison_rows(compared: Sequence[Compared]) -> list[Row]:
     """The target's row of every mix of every answer."""
     return [row for each in compared for row in targets(each.answer, each.label)]

@@ -16,10 +16,11 @@ from orchestrator.report.side_by_side import (
     Compared,
     comparison_rows,
     comparison_sentences,
+    finding,
     recipes_of,
 )
 from orchestrator.report.words.next_step import NextStep
-from orchestrator.report.words.verdicts import caveats, sentences, verdict_lines
+from orchestrator.report.words.verdicts import caveats, verdict_lines
 from orchestrator.transition.types import CONFIDENCE, LEVEL
 
 PLAIN_WIDTH = 200
@@ -57,7 +58,7 @@ def answer_table(answer: Answer) -> AnswerTable:
         header=(*(["recipe"] if recipes else []), "mix", answer.size_axis, answer.words.parameters, "runs")
         + (("saving",) if recipes else ()),
         rows=tuple(_recipe_lines(recipes) if recipes else _lines(answer)),
-        sentences=tuple(comparison_sentences(recipes, "recipe")) if len(recipes) > 1 else sentences(answer),
+        sentences=finding(answer),
         caveats=caveats(answer),
         learned=verdict_lines(answer),
         notes=tuple(_notes(answer)),

@@ -23,8 +23,9 @@ from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.style import inline_svg
 from orchestrator.report.page import render
 from orchestrator.report.probed import structure_words
+from orchestrator.report.side_by_side import finding
 from orchestrator.report.words.next_step import Paragraph, judged
-from orchestrator.report.words.verdicts import caveats, sentences, verdict_lines
+from orchestrator.report.words.verdicts import caveats, verdict_lines
 from orchestrator.transition.types import CONFIDENCE, LEVEL
 
 REFRESH_S = 30
@@ -158,7 +159,7 @@ class SweepPages:
             runs=found.counted,
             begun=found.begun,
             changed=found.changed,
-            headline=sentences(answer)[0] if shown else "see its report for the answer",
+            headline=" ".join(finding(answer)) if shown else "see its report for the answer",
             verdicts=verdict_lines(answer) if shown else (),
             told=self._once("told", found.id, self._signature(found.id), lambda: _told_of(found)) if shown else (),
             report=f"sweep/{found.id}",

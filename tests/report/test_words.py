@@ -12,8 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from orchestrator.catalogue.reading import read_sweep
+from orchestrator.home.files import Home
+from orchestrator.record.transition_content import answer_content
 from orchestrator.report.answer import Answer, RecipeText, answer
 from orchestrator.report.figures.comparisons import main_figure
+from orchestrator.report.figures.paper import caption
 from orchestrator.report.side_by_side import (
     Compared,
     comparison_sentences,
@@ -24,6 +28,7 @@ from orchestrator.report.words import numbers
 from orchestrator.report.words.next_step import next_step
 from orchestrator.report.words.verdicts import caveats, saving, sentence, sentences, verdict_line
 from orchestrator.search.base import Request
+from orchestrator.site.pages import SweepPages
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
@@ -250,7 +255,12 @@ def test_an_answer_over_recipes(twice: tuple[Answer, str, Path]) -> None:
         (recipe, mix) for recipe in ("helps", "alone") for mix in ("add", "add+prod")
     ]
     (page,) = home.glob("sweeps/*/report.html")
-    assert sentence in page.read_text()
+    assert page.read_text().count(sentence) > 1, "in the answer, and in the words about its figure"
+    (stored,) = (read_sweep(Home(home), name) for name in Home(home).sweep_ids())
+    for told in (SweepPages(Home(home)).index(), caption(stored.sweep, found)):
+        assert sentence in told
+        assert "needs" not in told, "no recipe speaks for the others"
+    assert answer_content(stored.sweep, found, "finished").tags["answer"].startswith(sentence)
     figure = main_figure(spec(recipes={"helps": {}, "alone": {"curve": {"help": 0.0}}}), found)
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["helps", "alone"]
     assert ["fewer [" in axes.get_title(loc="right") for axes in figure.axes] == [True, False]

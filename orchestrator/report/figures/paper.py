@@ -14,8 +14,8 @@ from orchestrator.report.answer import Answer
 from orchestrator.report.figures.comparisons import main_figure
 from orchestrator.report.figures.style import NARROW_IN
 from orchestrator.report.figures.transitions import transitions_figure
+from orchestrator.report.side_by_side import finding
 from orchestrator.report.words.numbers import counted
-from orchestrator.report.words.verdicts import sentences
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import CONFIDENCE, LEVEL
 
@@ -42,7 +42,6 @@ def embedded() -> Iterator[None]:
 
 def caption(sweep: Sweep, answer: Answer) -> str:
     """All that a reader needs to read the figure alone."""
-    found = sentences(answer)[0]
     runs = sum(mix.runs for mix in answer.mixes)
     subject, words = f" ({answer.subject})" if answer.subject else "", answer.words
     score = words.final_score
@@ -50,5 +49,5 @@ def caption(sweep: Sweep, answer: Answer) -> str:
         f"{sweep.spec.question} {score[:1].upper()}{score[1:]} of {answer.target}{subject} against {answer.size_axis}; "
         f"a point for each of {counted(runs, 'run')}. Curves: posterior median of mean {words.score} with its "
         f"{CONFIDENCE:.0%} band. Below: transitions, at {LEVEL:.0%} of the asymptote, with "
-        f"{CONFIDENCE:.0%} intervals and posteriors. {found} Sweep {sweep.id}."
+        f"{CONFIDENCE:.0%} intervals and posteriors. {' '.join(finding(answer))} Sweep {sweep.id}."
     ).replace("  ", " ")

@@ -22,9 +22,9 @@ from orchestrator.report.page.explorer import explorer_data
 from orchestrator.report.probed import probe_notes, probe_tables, structure_words
 from orchestrator.report.races import speed_ups
 from orchestrator.report.run_table import page_table
+from orchestrator.report.side_by_side import finding
 from orchestrator.report.words import numbers
 from orchestrator.report.words.next_step import judged
-from orchestrator.report.words.verdicts import sentences
 from orchestrator.space.settings import flatten
 from orchestrator.space.spec import SweepSpec
 from orchestrator.transition.types import LEVEL, PLATEAU, Estimate, Verdict
@@ -74,10 +74,9 @@ def page(sweep: Sweep, state: str, answer: Answer, runs: Sequence[RunRecord], in
 
 def _figures(spec: SweepSpec, answer: Answer, runs: Sequence[RunRecord]) -> dict[str, Markup | None]:
     """The figures as elements, None for those with nothing to draw."""
-    first = sentences(answer)[0]
-    axis, size = f"{answer.words.score} of {answer.target}", answer.size_axis
+    axis, size, found = f"{answer.words.score} of {answer.target}", answer.size_axis, " ".join(finding(answer))
     drawn = {
-        "curves": (main_figure(spec, answer, title=""), f"{axis} against {size}, every run a point. {first}"),
+        "curves": (main_figure(spec, answer, title=""), f"{axis} against {size}, every run a point. {found}"),
         "similarities": (
             similarities_figure(answer, runs),
             "Cosine similarities and principal components below and above each transition",
