@@ -79,7 +79,7 @@ def stopper(campaign: Campaign, engine: Engine) -> Callable[[], None]:
 def _stopping_words(stacks: int) -> str:
     many = f"{stacks} stacks leave checkpoints at their next evaluations"
     what = many if stacks > 1 else "the stack in training leaves a checkpoint at its next evaluation"
-    return f"Stopping: {what}; Ctrl-C again ends at once, and costs what was trained since the last checkpoints"
+    return f"Stopping: {what}; the next Ctrl-C ends at once, and costs what was trained since the last checkpoints"
 
 
 @contextmanager
@@ -109,14 +109,13 @@ LOOK_EVERY_S = 0.5
 class StopRequests:
     """Carries out what people ask of a sweep that is driven here (:mod:`orchestrator.home.stop_requests`), each once.
 
-    ``stop`` stops the whole campaign. While a sweep's settings are tuned nothing less can be stopped (``whole``): what
-    is asked of a mix or run is done when the sweep begins.
+    The whole sweep is stopped as by a signal, so that the next Ctrl-C ends it at once. While a sweep's settings are
+    tuned nothing less can be stopped (``whole``): what is asked of a mix or run is done when the sweep begins.
     """
 
-    def __init__(self, campaign: Campaign, stop: Callable[[], None], *, whole: bool = False) -> None:
+    def __init__(self, campaign: Campaign, *, whole: bool = False) -> None:
         self._campaign = campaign
         self._files = campaign.sweep.files
-        self._stop = stop
         self._whole = whole
         self._done = 0
         self._looked_at = -LOOK_EVERY_S
@@ -137,7 +136,7 @@ class StopRequests:
     def _carry_out(self, asked: StopRequest) -> None:
         if not (asked.mix or asked.key):
             log.info("Asked to stop")
-            self._stop()
+            signal.raise_signal(signal.SIGTERM)
         elif self._whole:
             return
         elif asked.mix:

@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from orchestrator.cost import cost_of
+from orchestrator.cost import STARTUP_S, cost_of
 from orchestrator.engine.campaign import Campaign
 from orchestrator.engine.state import Training
 from orchestrator.report.words import verdicts
@@ -111,8 +111,8 @@ class Monitor:
         return (steps - steps_then) / (now - then) if now > then and steps > steps_then else None
 
     def _left_s(self) -> float:
-        """Computed on demand, and again only once a run has ended: repeated without news, its end would move on for
-        ever."""
+        """Computed on demand, at first with the workers' start, and again only once a run has ended: repeated without
+        news, its end would move on for ever."""
         now, ended = time.monotonic(), self._ended
         if self._left is None or (self._left[0] != len(ended) and now >= self._next_left_at):
             measures = [run.outcome.measures for run in ended if not run.found_in]
@@ -120,7 +120,7 @@ class Monitor:
             passed = sum(each.get("wall_seconds", each.get("seconds", 0.0)) for each in measures)
             slowdown, workers = max(1.0, passed / computed) if computed else 1.0, self._campaign.slots
             found = time_left(self._searcher, self._training, self._expected, workers=workers, slowdown=slowdown)
-            self._left = len(ended), now, found
+            self._left = len(ended), now, found + (STARTUP_S if self._left is None else 0.0)
             self._next_left_at = time.monotonic() + (time.monotonic() - now) / SHARE
         return max(self._left[2] - (now - self._left[1]), 0.0)
 

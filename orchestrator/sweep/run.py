@@ -162,10 +162,9 @@ class _Drive(Observer):
             self._recorder.run_ended(self._sweep, record)
         self._monitor = monitor = Monitor(campaign, lambda: self._recorder.warning, run_seconds(self._sweep.spec))
         self._view = view = LiveView(self._console, monitor.snapshot)
-        stop = stopper(campaign, engine)
-        self._stop_requests = StopRequests(campaign, stop)
+        self._stop_requests = StopRequests(campaign)
         campaign.observer = self
-        with stop_on_interrupt(stop, self._options.limit):
+        with stop_on_interrupt(stopper(campaign, engine), self._options.limit):
             if not campaign.done:
                 with view:
                     with suppress(MachineError):  # Raised below, when all that finished is in the record.

@@ -57,13 +57,12 @@ def tuned(
         known=known,
         seen=observe_learning,
     )
-    stop = stopper(campaign, engine)
-    teller = _Teller(tuner, campaign, StopRequests(campaign, stop, whole=True))
+    teller = _Teller(tuner, campaign, StopRequests(campaign, whole=True))
     campaign.observer = teller
     for study in map(tuner.study, tuner.problem.mixes):
         at = " and ".join(map(str, study.sizes))
         log.info(f"tuning {study.mix} at {sweep.spec.size_axis} {at}: up to {study.asked.trials} trials")
-    with stop_on_interrupt(stop, options.limit):
+    with stop_on_interrupt(stopper(campaign, engine), options.limit):
         if not campaign.done:
             engine.execute(campaign)
     if teller.failure:

@@ -245,8 +245,6 @@ def times_words(snapshot: Snapshot) -> str:
 
 def _left(snapshot: Snapshot) -> str:
     """The time left; once that has run out, the time of the runs in training."""
-    if snapshot.left_s is None:
-        return "time left unknown"
     if snapshot.left_s >= SOON_S:
         return f"about {rough_duration(snapshot.left_s)} left"
     if not snapshot.in_flight:
@@ -257,8 +255,8 @@ def _left(snapshot: Snapshot) -> str:
 
 
 def cost_words(snapshot: Snapshot) -> str:
-    """``1 h 05 min of training, 34% of the grid's; 12,300 steps a second in all``."""
-    said = f"{duration(snapshot.trained_s)} of training"
+    """``1 h 05 min in ended runs, 34% of the grid's; 12,300 steps a second in all``."""
+    said = f"{duration(snapshot.trained_s)} in ended runs"
     if snapshot.grid_s:
         said += f", {snapshot.trained_s / snapshot.grid_s:.0%} of the grid's"
     if snapshot.steps_per_s is not None:

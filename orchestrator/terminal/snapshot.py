@@ -63,10 +63,9 @@ class SoFar:
 class Snapshot:
     """A sweep at one moment.
 
-    ``so_far`` holds the mixes with runs. ``left_s`` is the time left, None before it is known; at 0 it has run out, and
-    no run has ended since. ``trained_s`` is the training time so far, summed over runs, ``grid_s`` that of every size
-    with every seed, None while unknown; ``steps_per_s`` counts optimizer steps of all runs together over the last
-    minute.
+    ``so_far`` holds the mixes with runs. ``left_s`` is the time left; at 0 it has run out, and no run has ended since.
+    ``trained_s`` is the training time of the runs that ended, ``grid_s`` that of every size with every seed, None while
+    unknown; ``steps_per_s`` counts optimizer steps of all runs together over the last minute.
     """
 
     size_axis: str
@@ -75,7 +74,7 @@ class Snapshot:
     counts: Mapping[str, Counts] = field(default_factory=dict)
     in_flight: tuple[RunProgress, ...] = ()
     elapsed_s: float = 0.0
-    left_s: float | None = None
+    left_s: float = 0.0
     trained_s: float = 0.0
     grid_s: float | None = None
     steps_per_s: float | None = None

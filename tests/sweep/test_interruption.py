@@ -58,7 +58,8 @@ def test_ctrl_c_leaves_a_checkpoint_of_the_stack_in_this_process(tmp_path: Path)
     with pytest.raises(KeyboardInterrupt):
         run_sweep(sweep, RunOptions(home=tmp_path, local_debug=True), console)
     assert 4 <= len(events(log)) < 19
-    assert "the stack in training leaves a checkpoint at its next evaluation" in printed(console)
+    said = "the stack in training leaves a checkpoint at its next evaluation; the next Ctrl-C ends at once"
+    assert said in printed(console)
     assert re.search(
         r"Stopped; (0 runs|1 run) kept, and 1 checkpoint of runs in training. Continue with", printed(console)
     )

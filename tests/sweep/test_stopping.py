@@ -69,13 +69,14 @@ def test_a_mix_is_stopped_from_another_terminal_and_the_answer_says_so(tmp_path:
 
 def test_a_sweep_is_stopped_from_another_terminal_and_goes_on_later(tmp_path: Path) -> None:
     log, console = tmp_path / "log", quiet()
-    sweep = asked(log, pace_s=0.3)
+    sweep, options = asked(log, pace_s=0.3), RunOptions(home=tmp_path, local_debug=True)
     asking = meanwhile(lambda: bool(events(log)), lambda: say_stop(tmp_path))
     with pytest.raises(KeyboardInterrupt):
-        run_sweep(sweep, RunOptions(home=tmp_path, local_debug=True), console)
+        run_sweep(sweep, options, console)
     asking.join()
     [sweep_id] = Home(tmp_path).sweep_ids()
     assert "Asked to stop" in printed(console)
+    assert options.limit.stopping, "the next Ctrl-C is the second signal, which ends the process"
     assert f"--resume {sweep_id}" in printed(console)
     assert len(ended(tmp_path, sweep_id)) < 6
     # As the page of all sweeps says it: by what lies in the sweep's own directory.

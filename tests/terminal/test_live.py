@@ -121,8 +121,9 @@ def test_many_sizes_share_the_cells_of_the_bar(low: int | None, high: int | None
 
 
 def test_before_anything_is_known() -> None:
-    snapshot = Snapshot("n_embed", (8, 16), (MixProgress("add", None, None, 6, done=False, note="first runs"),))
-    assert status_line(snapshot) == "add not yet, 0 done, 0 now; 0 s gone, time left unknown; 0 s of training"
+    mix = MixProgress("add", None, None, 6, done=False, note="first runs")
+    said = "add not yet, 0 done, 0 now; 0 s gone, about 16 s left; 0 s in ended runs"
+    assert status_line(Snapshot("n_embed", (8, 16), (mix,), left_s=16)) == said
 
 
 @pytest.mark.parametrize(
