@@ -38,9 +38,12 @@ def ui_command(
         typer.echo(f"The record is kept by the MLflow server at {chosen.shown}; open that page.")
         return
     if chosen.artifacts is not None and not (home / store.DATABASE).is_file():
-        raise UserError(f"there is no record in {str(home)!r} yet: run a sweep first, or name its --home")
+        first = "`sync` makes it of its sweeps" if Home(home).sweep_ids() else "run a sweep first, or name its --home"
+        raise UserError(f"there is no record in {str(home)!r} yet: {first}")
     store.check(chosen)
-    beside = mlflow_port or free_port(port + 1)
+    beside = free_port(mlflow_port or port + 1)
+    if mlflow_port not in (None, beside) or mlflow_port == port:
+        raise UserError(f"port {mlflow_port} is taken: leave --mlflow-port out, and a free one is found")
     pages = SweepPages(Home(home.resolve()), partial(places, chosen, beside))
     with serving(pages, port) as shown:
         typer.echo(f"All sweeps with their answers: {shown} until you press Ctrl-C.")

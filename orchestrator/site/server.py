@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -70,6 +71,11 @@ class _Server(ThreadingHTTPServer):
         super().__init__((HOST, port), _Handler)
         self.pages = pages
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A failed request is told on the terminal, unless a browser did not wait for the answer."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]  # a socket and its address
+
 
 class _Handler(BaseHTTPRequestHandler):
     """Answers one request."""
@@ -77,7 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_GET(self) -> None:
-        if self.headers.get("Host", "").rpartition(":")[0] not in NAMES:
+        if self.headers.get("Host", "").partition(":")[0] not in NAMES:
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST, explain="Open this page as 127.0.0.1 or localhost.")
             return
         if (asked := _page(self.server.pages, self.path.partition("?")[0].removeprefix("/"))) is None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import socket
+import struct
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from http.server import ThreadingHTTPServer
 
 import pytest
 
@@ -114,10 +118,24 @@ def test_what_is_not_there_is_not_found(served: tuple[str, Home], path: str) -> 
 def test_only_this_machine_s_names_are_answered(served: tuple[str, Home]) -> None:
     address, _ = served
     port = re.findall(r":(\d+)/", address)[0]
-    assert "There is no sweep here yet" in get(address, Host=f"localhost:{port}")
+    for name in (f"localhost:{port}", "localhost"):  # Port 80 is left out.
+        assert "There is no sweep here yet" in get(address, Host=name)
     with pytest.raises(urllib.error.HTTPError) as error:
         get(address, Host=f"evil.example:{port}")
     assert error.value.code == 421
+
+
+def test_a_browser_that_does_not_wait_is_no_error(
+    served: tuple[str, Home], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has gone on to another page: a connection that is reset, while the page is made."""
+    told = threading.Event()
+    monkeypatch.setattr(ThreadingHTTPServer, "shutdown_request", lambda *_: told.set())
+    with socket.create_connection(("127.0.0.1", int(served[0].split(":")[2][:-1]))) as gone:
+        gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        gone.sendall(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
+    assert told.wait(60)
+    assert capfd.readouterr().err == ""
 
 
 def test_a_taken_port_is_the_user_s_to_change(served: tuple[str, Home]) -> None:
