@@ -64,7 +64,7 @@ class StoredSweep:
     def disk_bytes(self) -> int:
         """Bytes of its directory and of its runs, which other sweeps may share; the record in MLflow and the training
         data are elsewhere."""
-        return sum(map(directory_bytes, (self.sweep.files.directory, *(run.directory for run in self.runs))))
+        return sum(map(directory_bytes, {self.sweep.files.directory, *(run.directory for run in self.runs)}))
 
     @property
     def resumed(self) -> str:
@@ -83,9 +83,9 @@ class StoredSweep:
 
     def run(self, key: str) -> RunRecord:
         """The run with this key or unique prefix of one. Raises :class:`UserError`."""
-        fitting = [run for run in self.runs if key and run.key.startswith(key)]
+        fitting = {run.key: run for run in self.runs if key and run.key.startswith(key)}
         if len(fitting) == 1:
-            return fitting[0]
+            return fitting.popitem()[1]
         if fitting:
             raise UserError(f"{key!r} fits {len(fitting)} runs of {self.id}; give more of the key")
         raise UserError(f"{self.id} has no run {key!r}; its .runs lists the keys of all {len(self.runs)}")
@@ -134,7 +134,7 @@ def find_run(home: Home, given: str) -> tuple[str, list[StoredSweep]]:
             unread.append(str(sweep))
             continue
         unread += sweep.damage
-        for key in [*(run.key for run in sweep.runs), *(run.key for run in sweep.training)]:
+        for key in {*(run.key for run in sweep.runs), *(run.key for run in sweep.training)}:
             if given and key.startswith(given):
                 holders.setdefault(key, []).append(sweep)
     if len(holders) == 1:

@@ -93,7 +93,8 @@ class SweepState:
     def begin(self, stack: Stack, wanted: Iterable[Ticket]) -> None:
         """A worker gets a stack with these wanted runs."""
         for ticket in wanted:
-            self.waiting.pop(ticket.key, None)
+            for others in (self.waiting, self.elsewhere, self.later):
+                others.pop(ticket.key, None)
             self.training[ticket.key] = Training(ticket, stack.id)
         self.stacks[stack.id] = stack
 

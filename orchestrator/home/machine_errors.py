@@ -44,7 +44,7 @@ def trouble_words(error: BaseException, place: object) -> str:
         assert isinstance(found, OSError)
         return f"{found.filename} {found.strerror}"
     what, remedy = WORDS[number or 0]
-    return f"the disk of {getattr(error, 'filename', None) or place} {what}: {remedy}"
+    return f"the disk of {getattr(found, 'filename', None) or place} {what}: {remedy}"
 
 
 def with_causes(error: BaseException) -> Iterator[BaseException]:

@@ -102,7 +102,7 @@ def phases_text(arm: Arm) -> str:
     """The phases of an arm in a line: ``prod for 0.5 of the steps, then add for 0.5, takes embedding``."""
     said: list[str] = []
     for phase in arm.phases:
-        takes = () if phase is arm.phases[0] or phase.takes == (ALL,) else phase.takes
+        takes = () if phase is arm.phases[0] or phase.takes == (ALL,) else phase.takes or ("nothing",)
         parts = [f"{phase.mix} for {phase.share:g}{'' if said else ' of the steps'}"]
         parts += [f"{word} {', '.join(names)}" for word, names in (("takes", takes), ("frozen", phase.frozen)) if names]
         parts += [] if phase.size is None else [f"size {phase.size}"]

@@ -62,7 +62,7 @@ def write_sweep(
         key = family.key(config)
         if outcome.status is not Status.FAILED:
             leave_run(kept_runs(files), key, config, outcome, sweep.id)
-        journal.append(Ended(key, Request(config.mix.name, config.size, config.seed), outcome))
+        journal.append(Ended(key, Request(config.label, config.size, config.seed), outcome))
     if answered:
         journal.append(Answered())
     journal.close()

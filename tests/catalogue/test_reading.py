@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.catalogue.reading import read_arrays, read_sweep
+from orchestrator.catalogue.reading import find_run, read_arrays, read_sweep
 from orchestrator.errors import UserError
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
@@ -146,6 +146,17 @@ def test_a_run_is_named_by_its_key_or_the_beginning_of_it(tmp_path: Path) -> Non
     for wrong in ("", "zz"):
         with pytest.raises(UserError, match="has no run"):
             stored.run(wrong)
+
+
+def test_a_run_of_two_arms_is_one_run(tmp_path: Path) -> None:
+    home, asked = Home(tmp_path), spec(mixes=["add", {"name": "same", "mix": "add"}])
+    sweep = write_sweep(home, asked)
+    stored = read_sweep(home, sweep.id)
+    assert len(stored.runs) == 2 * len({run.key for run in stored.runs})
+    key = stored.runs[0].key
+    assert stored.run(key).key == key
+    assert [each.id for each in find_run(home, key)[1]] == [sweep.id]
+    assert stored.disk_bytes == directory_bytes(sweep.files.directory) + directory_bytes(home.runs)
 
 
 def test_size_on_disk_counts_every_file(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from orchestrator.home.files import Home, SweepFiles
 from orchestrator.home.journal import Ended, EndedLine, Journal, Stopped, read_journal
 from orchestrator.home.lifecycle import recall
 from orchestrator.home.run_claims import SweepRuns
+from orchestrator.home.run_files import WEIGHTS
 from orchestrator.home.sweeps import Sweep
 from orchestrator.search.base import Request
 from orchestrator.space.evidence import searcher_of
@@ -127,6 +128,21 @@ def test_an_interrupted_stack_comes_back_whole(files: Path) -> None:
     assert members in stacks
     trained = [request for stack in stacks for request in stack]
     assert len(trained) == len(set(trained)) == 8
+
+
+def test_a_run_that_goes_on_from_its_checkpoint_waits_for_no_earlier_phase(files: Path) -> None:
+    """Its first phase was lost since, and is trained again meanwhile."""
+    then = {"name": "then", "phases": [{"mix": "prod"}, {"mix": "add"}]}
+    members = [Request("add", 16, 0), Request("then", 16, 0)]
+    campaign = make(files, slots=2, interrupted=[members], mixes=["add", then], sizes=[16], seeds=1)
+    whole, first = campaign.next_stack(), campaign.next_stack()
+    assert whole is not None
+    assert first is not None
+    assert [ticket.request for ticket in whole.tickets] == members
+    campaign.ended(first.tickets[0].key, GOOD, {WEIGHTS: b""})
+    campaign.stack_ended(first.id)
+    assert campaign.next_stack() is None
+    assert len(campaign.training) == 2
 
 
 def test_a_stack_whose_runs_have_ended_leaves_its_slot_to_others(files: Path) -> None:

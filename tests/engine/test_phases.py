@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.home.files import Home
+from orchestrator.space.arms import phases_text, read_arm
 from orchestrator.space.mistakes import InvalidDataError
 from tests.cli.program import command, separate, started
 from tests.scripted import FAMILY, trained
@@ -84,6 +85,14 @@ def test_every_command_counts_whole_runs_alone(tmp_path: Path) -> None:
         (("explain", "one"), "Found, from 8 runs: "),
     ):
         assert said in " ".join(command(*words, "--home", tmp_path).out.split()), words
+
+
+@pytest.mark.parametrize(
+    ("takes", "said"), [("all", "0.5"), ("embedding", "0.5, takes embedding"), ([], "0.5, takes nothing")]
+)
+def test_a_phase_says_what_it_takes_over(takes: object, said: str) -> None:
+    arm = read_arm({"name": "x", "phases": [{"mix": "max"}, {"mix": "add", "takes": takes}]})
+    assert phases_text(arm) == f"max for 0.5 of the steps, then add for {said}"
 
 
 def test_first_phases_that_are_alike_are_trained_once(tmp_path: Path) -> None:

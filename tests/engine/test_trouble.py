@@ -23,7 +23,7 @@ from orchestrator.home import lifecycle
 from orchestrator.home.checkpoints import CHECKPOINT, Checkpoints
 from orchestrator.home.files import Home
 from orchestrator.home.journal import Ended, Journal, to_line
-from orchestrator.home.machine_errors import trouble_in
+from orchestrator.home.machine_errors import trouble_in, trouble_words
 from orchestrator.search.base import Request
 from orchestrator.space.spec import SweepSpec
 from orchestrator.sweep.run import run_sweep
@@ -34,7 +34,9 @@ from tests.engine.test_worker import job_for
 from tests.families import LogisticFamily, LogisticLearner
 from tests.scripted import FAMILY, fill
 from tests.sweep.sweeps import ended, printed, quiet, spec
-from trainables.base import Learner, Outcome, RunConfig, Status
+from trainables.base import Learner, Mix, Outcome, RunConfig, Status
+from trainables.tasks.datasets import load_dataset
+from trainables.tasks.listops import TaskSettings
 
 
 @pytest.fixture(autouse=True)
@@ -214,6 +216,13 @@ def test_a_full_disk_is_known_in_every_dress(small_disk: Path) -> None:
         "safetensors": lambda: save_file({"array": array}, small_disk / "d"),
     }
     assert {name: trouble_in(caught(write)) for name, write in writers.items()} == dict.fromkeys(writers, errno.ENOSPC)
+
+
+def test_the_disk_of_training_data_is_named(small_disk: Path) -> None:
+    fill(small_disk / "ballast")
+    with pytest.raises(Exception, match="No space left") as raised:
+        load_dataset(TaskSettings(modulus=6, depth=1), Mix.parse("add"), 0, small_disk)
+    assert trouble_words(raised.value, "/elsewhere").startswith(f"the disk of {small_disk}/listops-")
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.ENOENT, errno.EPIPE])

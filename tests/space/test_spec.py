@@ -282,6 +282,7 @@ def test_a_mix_is_what_its_name_says(weights: dict[str, float], budget: float) -
     )
     assert Arm.parse(spec.baseline.name) == spec.baseline
     assert spec.baseline.tasks == tuple(sorted(weights))
+    assert Mix.of(dict(reversed(weights.items()))) == Mix.of(weights)
 
 
 # -- mistakes -------------------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -85,6 +87,26 @@ def test_scores_are_those_of_the_written_texts(questions: list[list[Examples]]) 
 
     scores = generation.accuracies(model, [[solutions]], WORDS, torch.device("cpu"))
     assert scores == [[pytest.approx(1 - wrong.mean())]]
+
+
+def test_a_text_is_as_long_as_its_own_set_allows(questions: list[list[Examples]]) -> None:
+    """A model that writes the prompt again comes to the right answer too late, whatever is asked next to it."""
+    [solutions, _], [longer] = questions
+    flat = solutions.lengths == solutions.lengths.min()
+    short = Examples(*(getattr(solutions, one)[flat] for one in ("tokens", "prompt_lengths", "lengths", "answers")))
+    short = replace(short, tokens=short.tokens[:, : short.lengths.max()])
+
+    def model(tokens: torch.Tensor) -> torch.Tensor:
+        """After '=' the prompt again, then its answer."""
+        texts = torch.full((*tokens.shape[:2], tokens.shape[2] + 1), WORDS.eos)
+        for place, (one, begin) in enumerate(zip(short.tokens, short.prompt_lengths, strict=True)):
+            said = [*one[:begin], *one[:begin], *one[begin : begin + 1], WORDS.eos]
+            texts[:, place, : len(said)] = torch.tensor(said)[: texts.shape[2]]
+        return torch.nn.functional.one_hot(texts[..., 1:], len(WORDS)).float()
+
+    alone = generation.accuracies(model, [[short]], WORDS, torch.device("cpu"))
+    stacked = generation.accuracies(model, [[short], [longer]], WORDS, torch.device("cpu"))
+    assert stacked[0] == alone[0] == [0.0]
 
 
 def test_a_perfect_model_needs_one_pass(questions: list[list[Examples]]) -> None:

@@ -43,7 +43,7 @@ class Mix:
                 key="mixes",
             )
         tasks = tuple(sorted(weights))
-        total = sum(weights.values())
+        total = sum(weights[task] for task in tasks)
         return cls(tasks, tuple(weights[task] / total for task in tasks))
 
     @classmethod

@@ -41,7 +41,6 @@ def adjacency(settings: GraphSettings, nodes: int, rng: np.random.Generator) -> 
     if nodes < FEWEST:
         raise ValueError(f"a graph has at least {FEWEST} nodes, got {nodes}")
     ends = _grid(nodes) if settings.kind == "grid" else _small_world(settings, nodes, rng)
-    ends = ends[ends[:, 0] != ends[:, 1]]
     matrix = weighted(ends, np.ones(len(ends)), nodes)
     matrix.data[:] = 1.0  # An edge drawn twice was summed.
     return matrix
@@ -83,7 +82,9 @@ def _small_world(settings: GraphSettings, nodes: int, rng: np.random.Generator) 
     ends = np.concatenate([np.stack([node, (node + far) % nodes], 1) for far in range(1, settings.degree // 2 + 1)])
     moved = rng.random(len(ends)) < settings.rewired
     ends[moved, 1] = rng.integers(nodes, size=int(moved.sum()))
-    return ends
+    ends = ends[ends[:, 0] != ends[:, 1]]
+    lone = np.setdiff1d(node, ends)  # A node that has lost every edge is joined to the next.
+    return np.concatenate([ends, np.stack([lone, (lone + 1) % nodes], 1)])
 
 
 def across(ends: Edges, x_ND: Floats) -> Floats:

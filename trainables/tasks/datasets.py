@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from trainables.contract.arms import Mix
@@ -119,6 +120,9 @@ def _write(dataset: Dataset, path: Path) -> None:
         with aside.open("rb") as file:
             os.fsync(file.fileno())
         os.replace(aside, path)
+    except (OSError, SafetensorError) as error:
+        error.filename = str(path)  # type: ignore[union-attr] # It says what is wrong, and not where.
+        raise
     finally:
         aside.unlink(missing_ok=True)
 

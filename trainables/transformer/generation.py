@@ -51,7 +51,8 @@ def accuracies(
     """The share of right answers of every model of the stack on each of its sets of expressions.
 
     ``questions[s]`` are the sets of stack row s; rows may have different numbers of them. An expression is right when
-    '=', its answer and the first ``<eos>`` end its text; one still going at the longest solution's length is wrong.
+    '=', its answer and the first ``<eos>`` end its text; one still going at the length of its set's longest solution is
+    wrong.
     A forward pass has up to ``training_tokens``, those of the stack's training step: without a backward pass they need
     less memory, whatever the device has.
     """
@@ -110,7 +111,7 @@ def _score(text_MW: NDArray[np.int64], sets: Sequence[Examples], vocabulary: Exp
     shares, first = [], 0
     for one in sets:
         count = len(one.answers)
-        written = text_MW[first : first + count]
+        written = text_MW[first : first + count, : one.tokens.shape[1]]
         ends = (written == vocabulary.eos) & (np.arange(written.shape[1]) >= one.prompt_lengths[:, None])
         end = np.where(ends.any(axis=1), ends.argmax(axis=1), 0)
         shares.append(float(_end_alike(written, end, one, vocabulary.equals).mean()))

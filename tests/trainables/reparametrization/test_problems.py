@@ -62,6 +62,11 @@ def test_a_rewired_ring_is_a_small_world_by_its_seed() -> None:
     assert abs(of("small_world", seed=3) - of("small_world", seed=4)).nnz > 0
 
 
+def test_no_node_is_left_alone() -> None:
+    graphs = [of("small_world", 32, seed, degree=2, rewired=1.0) for seed in range(20)]
+    assert min(graph.sum(axis=1).min() for graph in graphs) > 0
+
+
 def test_mistakes_are_refused() -> None:
     with pytest.raises(SettingsError, match="must be even"):
         GraphSettings(degree=3)
