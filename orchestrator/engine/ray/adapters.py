@@ -71,9 +71,6 @@ class CampaignSearcher(NotPickled, Searcher):
     def save(self, checkpoint_path: str) -> None:
         """The journal is the memory."""
 
-    def restore(self, checkpoint_path: str) -> None:
-        """The journal is the memory."""
-
 
 class SlotScheduler(FIFOScheduler):
     """Starts trials in the order they come, each on the actor it was given.

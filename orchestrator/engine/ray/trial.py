@@ -65,12 +65,6 @@ class StackTrial(tune.Trainable):
                 if trouble_in(error) is None:  # Else the next stack meets the full disk as well, and says so.
                     raise
 
-    def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Ray keeps none; see the class."""
-
-    def load_checkpoint(self, checkpoint: dict[str, Any] | None) -> None:
-        """Ray keeps none; see the class."""
-
 
 def trainable(shared: Mapping[str, Any], needs: Mapping[str, float]) -> type[StackTrial]:
     """:class:`StackTrial` with what all trials of a sweep share and what each needs, by its own name: Tune's wrappers
