@@ -29,7 +29,7 @@ PLANE = 2
 class GraphSettings:
     """``kind`` is a square ``grid``, or a ``small_world``: a ring on which each node has its ``degree`` nearest
     neighbours, each edge with the probability ``rewired`` moved to a random end (Watts and Strogatz 1998, Nature 393,
-    440). A grid takes neither setting."""
+    440)."""
 
     kind: Kind = "grid"
     degree: int = 4
@@ -39,6 +39,9 @@ class GraphSettings:
         even = 2 <= self.degree < FEWEST // 2 and self.degree % 2 == 0
         require(even, "graph.degree", self.degree, f"even, from 2 to {FEWEST // 2 - 2}")
         require(0 <= self.rewired <= 1, "graph.rewired", self.rewired, "in [0, 1]")
+        for name, value in (("degree", self.degree), ("rewired", self.rewired)):
+            left_out = self.kind != "grid" or value == getattr(GraphSettings, name)
+            require(left_out, f"graph.{name}", value, "left out: a grid has none")
 
     @property
     def neighbours(self) -> float:

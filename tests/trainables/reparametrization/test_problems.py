@@ -70,6 +70,9 @@ def test_no_node_is_left_alone() -> None:
 def test_mistakes_are_refused() -> None:
     with pytest.raises(SettingsError, match="must be even"):
         GraphSettings(degree=3)
+    for given in ({"degree": 6}, {"rewired": 0.2}):
+        with pytest.raises(SettingsError, match="a grid has none"):
+            GraphSettings("grid", **given)
     with pytest.raises(SettingsError, match="must be above 0"):
         DiagramSettings(0.0)
     with pytest.raises(ValueError, match="at least 16 nodes"):
