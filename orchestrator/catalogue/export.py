@@ -72,11 +72,7 @@ def transitions_frame(stored: StoredSweep) -> pd.DataFrame:
     about = {"sweep": stored.id, "space": spec.name, "variant": spec.variant, "profile": spec.profile}
     values = [{**about, "size_axis": spec.size_axis, **row.columns()} for row in rows(stored.answer)]
     flags = ["synergy_decided", "synergy_core_decided", "budget_limited"]
-    numbers = [
-        name
-        for name in values[0]
-        if name.startswith(("transition", "low", "high", "p_", "synergy")) and name not in flags
-    ]
+    numbers = [name for name in values[0] if name.startswith(("transition", "low", "high", "p_", "synergy"))]
     return pd.DataFrame(values).astype({**dict.fromkeys(numbers, float), **dict.fromkeys(flags, "boolean")})
 
 

@@ -85,7 +85,10 @@ def test_nothing_ended_makes_empty_tables_of_the_same_columns(tmp_path: Path) ->
     stored = read_sweep(home, write_sweep(home, runs=[], answered=False).id)
     assert tuple(frames.runs_frame(stored).columns) == RUNS
     assert frames.curves_frame(stored).empty
-    assert list(frames.transitions_frame(stored)["verdict"]) == ["undecided"] * 3
+    frame = frames.transitions_frame(stored)
+    assert list(frame["verdict"]) == ["undecided"] * 3
+    unknown = [name for name in TRANSITIONS if name.startswith(("transition", "low", "high", "synergy"))]
+    assert {str(dtype) for dtype in frame[unknown].dtypes} == {"float64", "boolean"}
 
 
 def test_every_exported_column_is_explained(stored: StoredSweep, tmp_path: Path) -> None:
