@@ -8,7 +8,7 @@ leaves out a card if no record shown has its metric.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -26,20 +26,17 @@ RUNS = "runs"
 """Key of the view that lists trained models."""
 LETTER, ROOM = 8, 40
 """Pixels of a letter in a column's head and of the head's icons, so that the head can be read whole."""
-WORDY = {
-    "seeds_learned": 260,
-    "sweep": 260,
-    "mix": 120,
-    "found": 160,
-    "found_parameters": 190,
-    "saving": 190,
-}
+WIDEST_MIX = 180
+"""Pixels: the columns that identify a run, and its accuracy, are seen beside MLflow's Assistant at 1440."""
+WORDY = {"seeds_learned": 260, "sweep": 260, "found": 160, "found_parameters": 190, "saving": 190}
 """Widths of columns whose values are words, in pixels."""
 
 MOST_TASKS = 12
 """Tasks with a column of accuracies: MLflow takes 5000 characters as the value of an experiment's tag."""
 OURS: Final = "chosen"
 """Key of our section of charts."""
+ABREAST = 2
+"""Charts side by side there. A chart's title is its metric's name, which three would cut."""
 GENERATED: Final = {"generated": "Model metrics", "system": "System metrics"}
 """Keys and names of the sections that MLflow fills with the other metrics: closed at first."""
 MOST_RUNS = 100
@@ -52,18 +49,17 @@ Chart = dict[str, Any]
 """A card in the page's words."""
 
 
-def bars(title: str, metric: str) -> Chart:
+def bars(metric: str) -> Chart:
     """A bar a record."""
-    return {"type": "BAR", "metricKey": metric, "displayName": title}
+    return {"type": "BAR", "metricKey": metric}
 
 
-def curves(title: str, metric: str) -> Chart:
+def curves(metric: str) -> Chart:
     """A curve a record, over steps."""
     return {
         "type": "LINE",
         "metricKey": metric,
         "selectedMetricKeys": [metric],
-        "displayName": title,
         "xAxisKey": "step",
         "xAxisScaleType": "linear",
         "scaleType": "linear",
@@ -76,21 +72,22 @@ def curves(title: str, metric: str) -> Chart:
     }
 
 
-def points(title: str, x: str, y: str) -> Chart:
+def points(x: str, y: str) -> Chart:
     """A point a record: the metric ``y`` against the metric ``x``."""
     axes = {name: {"key": key, "type": "METRIC"} for name, key in (("xaxis", x), ("yaxis", y))}
-    return {"type": "SCATTER", "displayName": title, **axes}
+    return {"type": "SCATTER", **axes}
 
 
 @dataclass(frozen=True)
 class View:
     """The records of the kind that ``key`` is the plural of, sorted by ``sort``. ``columns`` are named as in MLflow's
-    queries; ``charts`` are those of its *Chart view*."""
+    queries, ``mixes`` the names that stand in the first; ``charts`` are those of its *Chart view*."""
 
     key: str
     columns: tuple[str, ...]
     sort: str
     charts: tuple[Chart, ...]
+    mixes: tuple[str, ...]
 
     @property
     def name(self) -> str:
@@ -98,7 +95,7 @@ class View:
 
     def state(self) -> dict[str, object]:
         """The state of the page."""
-        sections = [{"uuid": OURS, "name": self.name, "display": True, "isReordered": True}]
+        sections = [{"uuid": OURS, "name": self.name, "display": True, "isReordered": True, "columns": ABREAST}]
         sections += [
             {"uuid": uuid, "name": each, "display": False, "isReordered": True} for uuid, each in GENERATED.items()
         ]
@@ -112,7 +109,7 @@ class View:
             "orderByAsc": True,
             "selectedColumns": self.columns,
             "columnOrder": self.columns,
-            "columnWidths": {column: _width(column) for column in self.columns},
+            "columnWidths": {column: _width(column, self.mixes) for column in self.columns},
             "compareRunSections": sections,
             "compareRunCharts": cards,
             "isAccordionReordered": True,
@@ -129,46 +126,38 @@ def views(sweep: Sweep) -> list[View]:
     spec = sweep.spec
     compared = spec.family_class.compares_mixes and len(spec.mixes) > 1
     tasks = sorted({task for mix in spec.mixes for task in mix.tasks}, key=lambda task: (task != spec.target, task))
-    found = ("transition", "low", "high", *(["synergy"] if compared else []), "runs")
+    synergy = ["synergy"] if compared else []
+    found = ("transition", "low", "high", *synergy, "runs")
     said = ("mix", "found", *(["saving"] if compared else []), "found_parameters", "seeds_learned", "sweep")
-    counted, score = spec.family_class.words.parameters, spec.family_class.words.score
+    mixes, learning = tuple(mix.name for mix in spec.mixes), f"accuracy/{metric_name(spec.target)}"
     accuracies = [f"test_accuracy/{metric_name(task)}" for task in tasks[:MOST_TASKS]]
     return [
         View(
             TRANSITIONS,
             (*_columns("tags", *said), *_columns("metrics", *found)),
             "metrics.`transition`",
-            charts=(
-                bars(f"transition: {spec.size_axis}", "transition"),
-                bars("lower end of its interval", "low"),
-                bars("upper end of its interval", "high"),
-                bars(f"transition: {counted}", "transition_parameters"),
-                *([bars(f"times fewer {counted}", "synergy")] if compared else []),
-            ),
+            charts=tuple(map(bars, ("transition", "low", "high", "transition_parameters", *synergy))),
+            mixes=mixes,
         ),
         View(
             RUNS,
             (
-                *_columns("params", "mix", spec.size_axis),
-                *_columns("metrics", accuracies[0]),
-                *_columns("params", "seed"),
-                *_columns("metrics", *accuracies[1:], "parameters", "steps", "seconds"),
+                *_columns("params", "mix", spec.size_axis, "seed"),
+                *_columns("metrics", *accuracies, "parameters", "steps", "seconds"),
                 *_columns("tags", "sweep"),
             ),
             "metrics.`parameters`",
-            charts=(
-                points(f"{spec.target}: {score} by {counted}", "parameters", accuracies[0]),
-                curves(f"{spec.target}: {score} by step", f"accuracy/{metric_name(spec.target)}"),
-                curves("loss by step", "loss"),
-                bars("seconds", "seconds"),
-            ),
+            charts=(points("parameters", accuracies[0]), curves(learning), curves("loss"), bars("seconds")),
+            mixes=mixes,
         ),
     ]
 
 
-def _width(column: str) -> int:
-    """Pixels of a column, so that its head can be read whole."""
+def _width(column: str, mixes: Sequence[str]) -> int:
+    """Pixels of a column, so that its head, or the longest mix, can be read whole."""
     name = column.partition("`")[2].rstrip("`")
+    if name == "mix":
+        return min(LETTER * max(map(len, (*mixes, "mixes"))) + ROOM // 2, WIDEST_MIX)
     return WORDY.get(name, LETTER * len(name) + ROOM)
 
 

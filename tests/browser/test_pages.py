@@ -127,6 +127,16 @@ def test_the_saved_view_compares_transitions(site: Site, page: Page) -> None:
     page.wait("2 matching runs", "Transitions\n", "transition add+prod", "\nmix\n", "\nfound\n", "above 8")
 
 
+def test_what_identifies_a_run_and_its_accuracy_are_seen_beside_the_assistant(site: Site, page: Page) -> None:
+    page.resize(1440, 900)
+    page.open(f"{site.base}/#/experiments/{site.experiment}/runs?{TRAINING}&viewStateShareKey=runs")
+    page.wait("MLflow Assistant", f"{len(site.runs)} matching runs")
+    right = "document.querySelector('.ag-center-cols-viewport').getBoundingClientRect().right"
+    for column in ("params.`mix`", "params.`n_embed`", "params.`seed`", "metrics.`test_accuracy/add`"):
+        cell = f"document.querySelector('.ag-row [col-id$=\"{column}\"]')"
+        page.wait_for(f"{cell} && {cell}.textContent && {cell}.getBoundingClientRect().left + 50 <= {right}")
+
+
 @pytest.mark.parametrize(("view", "charts"), [("transitions", 5), ("runs", 4)])
 def test_saved_views_open_on_the_charts_that_matter(site: Site, page: Page, view: str, charts: int) -> None:
     """All of the view's charts are of metrics that are recorded: MLflow leaves out others, and counts the rest."""

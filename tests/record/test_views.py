@@ -18,6 +18,8 @@ from trainables.base import Mix
 
 MOST_CHARACTERS = 5000
 """What MLflow takes as the value of an experiment's tag."""
+BESIDE_ASSISTANT, ACCURACY = 405, 60
+"""Pixels that a window of 1440 has for our columns if MLflow's Assistant is open, and those of an accuracy."""
 
 
 @pytest.fixture(name="finished")
@@ -49,8 +51,13 @@ def test_a_view_is_offered_once_and_the_newest_sweep_decides(finished: Finished)
 def test_columns_that_identify_a_record_come_first(finished: Finished) -> None:
     transitions, runs = mlflow_views.views(finished.sweep)
     first = [column.split("`")[1] for column in runs.columns[:4]]
-    assert first == ["mix", "units", "test_accuracy/add", "seed"]  # Seen beside MLflow's Assistant.
+    assert first == ["mix", "units", "seed", "test_accuracy/add"]  # Seen beside MLflow's Assistant.
     assert transitions.columns[:3] == ("tags.`mix`", "tags.`found`", "tags.`saving`")
+    for mixes in (runs.mixes, ("add+prod @ start_fan_in",), ("x" * 60,)):
+        widths = json.loads(json.dumps(replace(runs, mixes=mixes).state()))["columnWidths"]
+        there = sum(widths[column] for column in runs.columns[:3])
+        assert len(mixes[0]) > 30 or widths["params.`mix`"] >= 7 * max(map(len, mixes)), "names are whole"
+        assert there + ACCURACY <= BESIDE_ASSISTANT
 
 
 def _names(recorded: Content) -> set[str]:
