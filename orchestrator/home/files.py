@@ -130,9 +130,10 @@ def is_held(path: Path) -> bool:
 
 
 def check_home(root: Path) -> None:
-    """Raise :class:`UserError` for a home that is a file or behind links that lead in a circle."""
-    if root.exists() and not root.is_dir():
-        raise UserError(f"{root} is a file: give a directory as --home, or s3://BUCKET/PREFIX")
+    """Raise :class:`UserError` for a home that is a file, beneath one or behind links that lead in a circle."""
+    for each in (root, *root.parents):
+        if each.exists() and not each.is_dir():
+            raise UserError(f"{each} is a file: give a directory as --home, or s3://BUCKET/PREFIX")
     try:
         root.stat()
     except OSError as error:
@@ -237,7 +238,7 @@ def scratch(chosen: str | None) -> Path:
 
     It outlives a sweep: what is in it is found again under the name of what it was made from.
 
-    Raises :class:`SweepError` where it cannot be made, or is not this user's alone: whoever else could write into it
+    Raises :class:`UserError` if it cannot be made, or is not this user's alone: whoever else could write into it
     could change what is trained.
     """
     path = Path(chosen).expanduser() if chosen else Path(tempfile.gettempdir()) / f"orchestrator-{os.getuid()}"
@@ -245,9 +246,7 @@ def scratch(chosen: str | None) -> Path:
         path.mkdir(mode=0o700, parents=bool(chosen), exist_ok=True)
         there = path.lstat()
     except OSError as error:
-        raise SweepError(
-            f"there is no room for training data at {path} ({error.strerror}): name another --scratch"
-        ) from error
+        raise UserError(f"{path} cannot be made: {error.strerror}; name another directory as --scratch") from error
     if not chosen and (not stat.S_ISDIR(there.st_mode) or there.st_uid != os.getuid() or there.st_mode & 0o022):
-        raise SweepError(f"{path} is not this user's alone: remove it, or name another directory as --scratch")
+        raise UserError(f"{path} is not this user's alone: remove it, or name another directory as --scratch")
     return path

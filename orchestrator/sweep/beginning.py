@@ -6,12 +6,11 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 from orchestrator.engine.base import Engine
 from orchestrator.errors import UserError
 from orchestrator.home import lifecycle
-from orchestrator.home.files import Home, make_home
+from orchestrator.home.files import Home, make_home, scratch
 from orchestrator.home.journal import Ended, Journal, Memory
 from orchestrator.home.sweeps import Sweep
 from orchestrator.space.hardware import Hardware
@@ -67,11 +66,10 @@ def extended_sweep(spec: SweepSpec, home: Home, sweep_id: str) -> Sweep:
 
 
 def check_room(spec: SweepSpec, hardware: Hardware) -> None:
-    """Raise :class:`UserError` for a scratch that is no directory, and if a stack asks for more cores or devices than
+    """Raise :class:`UserError` for a scratch that cannot be made, and if a stack asks for more cores or devices than
     all machines have together, and none are added."""
     asked = spec.resources
-    if asked.scratch and Path(asked.scratch).exists() and not Path(asked.scratch).is_dir():
-        raise UserError(f"resources.scratch (--scratch) is {asked.scratch!r}, which is no directory")
+    scratch(asked.scratch)
     if hardware.grows:
         return
     if asked.cpu_per_stack > hardware.cpus:
