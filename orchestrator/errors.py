@@ -39,7 +39,7 @@ def nearest(given: str, allowed: Iterable[str]) -> str | None:
     names = list(allowed)
     short = [name for name in names if given == "".join(part[0] for part in name.split("_") if part)]
     begun = [name for name in names if len(given) > 2 and name.startswith(given.rstrip("s"))]
-    close = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(given, names, n=1)
     return next(iter([*(short if len(given) > 1 else ()), *close, *begun]), None)
 
 

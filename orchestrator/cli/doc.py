@@ -49,7 +49,8 @@ def doc_command(
     found = [entry for entry in every if _fits(entry.path, setting)]
     asked = {path: name for path, name in probes.items() if setting is not None and _fits(path, setting)}
     if setting is not None and not found and not asked:
-        raise unknown("setting", setting, [*(entry.path for entry in every), *probes])
+        names = [*(entry.path for entry in every), *probes]
+        raise unknown("setting", setting, names if "." in setting else {each.rpartition(".")[2] for each in names})
     for entry in found:
         default = f"; by default {entry.default}" if entry.default else ""
         typer.echo(f"{entry.path}: {entry.form}{default}")

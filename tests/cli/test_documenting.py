@@ -51,6 +51,7 @@ def test_doc_of_another_family_and_of_a_misspelt_setting(run: Program) -> None:
     ended = run("doc", "seds")
     assert ended.code == 2
     assert "unknown setting 'seds'. Did you mean 'seeds'?" in ended.err
+    assert "unknown setting 'lr'. Did you mean 'learning_rate'?" in run("doc", "lr").err
     assert run("doc", "--family", "lsitops").code == 2
 
 

@@ -385,6 +385,7 @@ def test_misspelt_names_are_answered_with_the_nearest(space: str) -> None:
     assert "Did you mean 'add_vs_add_prod'?" in refused("add_vs_add_prdo")
     assert "Did you mean 'laptop'? Allowed: laptop, paper, smoke" in refused(space, profile="labtop")
     assert "Did you mean 'units.yaml'?" in refused(space.replace("units", "unist"))
+    assert "Did you mean" not in refused(space, "notes=1")
 
 
 def test_profiles_of_a_space_that_has_none_cannot_be_asked_for(write: Write, space: str) -> None:
