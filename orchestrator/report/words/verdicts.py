@@ -185,7 +185,7 @@ def sentence(answer: Answer, mix: MixAnswer) -> str:
 def sentences(answer: Answer) -> tuple[str, ...]:
     """The finding: one sentence a comparison; one in all if no run learned anything up to the largest size."""
     if not any(mix.runs for mix in answer.mixes):
-        return ("No run has ended yet.",)
+        return ("Every run failed." if any(mix.failed for mix in answer.mixes) else "No run has ended yet.",)
     if nothing_learned(answer):
         return (f"Nothing was {answer.words.learned} up to {_largest(answer, answer.mixes)}.",)
     compared = [mix for mix in answer.mixes if mix.synergy_total is not None]
