@@ -139,8 +139,6 @@ def _in_full(asked: WrittenArm) -> Arm:
     if (asked.mix is None) == (not asked.phases):
         raise ValueError(f"the arm {asked.name} needs either a mix or phases")
     phases = asked.phases or [WrittenPhase(mix=asked.mix)]
-    if _parts(phases[0].takes) not in ((), (ALL,)):
-        raise ValueError(f"the first phase of {asked.name} takes parts over, and no phase comes before it")
     said = sum(phase.share or 0.0 for phase in phases)
     silent = sum(phase.share is None for phase in phases)
     left = max(0.0, 1.0 - said) / silent if silent else 0.0

@@ -156,10 +156,9 @@ class SweepSpec(BaseModel):
     def _family_settings(cls, value: Any, info: ValidationInfo) -> Any:
         if "family" not in info.data:
             return value  # The family is wrong, which is reported; nothing can be said about its settings.
-        family = load_family(info.data["family"])
-        if isinstance(value, family.Settings):
-            return value
-        return parse(family.Settings, value)
+        kind = load_family(info.data["family"]).Settings
+        # Workers read them from plain values: a whole number in the place of another would make other keys there.
+        return parse(kind, plain_settings(value) if isinstance(value, kind) else value)
 
     @model_validator(mode="after")
     def _fits_together(self) -> SweepSpec:

@@ -15,7 +15,7 @@ import pytest
 from orchestrator.home import lifecycle
 from orchestrator.home.files import Home
 from orchestrator.home.run_claims import SweepRuns, removable
-from orchestrator.home.run_files import Storage
+from orchestrator.home.run_files import Storage, write_origin
 from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
 from tests.cli.program import command, started
@@ -172,6 +172,20 @@ def test_what_a_sweep_is_training_is_not_removed_with_another(tmp_path: Path) ->
     with lifecycle.driving(other):
         assert SweepRuns(other).claim(keys[0])
         assert removable(home, there) == keys[1:]
+
+
+def test_the_runs_of_a_sweep_go_with_it_whether_it_trained_or_only_names_them(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    run_sweep(spec(search={"method": "grid"}, sizes=[8]), RunOptions(home=tmp_path, local_debug=True), quiet())
+    [there] = home.sweep_ids()
+    keys, journal = Storage(home.runs).list(), home.sweep(there).journal
+    whole = journal.read_bytes()
+    journal.write_bytes(whole[: whole.index(b"\n") + 1])  # A crash kept its runs out of it.
+    assert removable(home, there) == keys
+    journal.write_bytes(whole)
+    for key in keys:
+        write_origin(home.runs / key, "removed-1")
+    assert removable(home, there) == keys
 
 
 def test_the_name_of_a_run_is_on_disk_like_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

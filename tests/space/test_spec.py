@@ -118,6 +118,7 @@ def test_runs_are_every_cell_with_every_seed_at_the_budget_and_at_twice_its_step
         {"tune": TUNING | {"sizes": [16, 32]}, "tuned": {"add": {"settings": {"haste": 2.0}, "base_size": 20}}},
         {"search": {"method": "grid"}, "resources": {"gpu_per_stack": 1, "max_stack": 4, "threads": 2}},
         {"resources": {"gpu_per_stack": "auto"}, "settings": {"curve": {"midpoint": 20, "shape": "step"}}},
+        {"settings": LogisticSettings(haste=2)},  # Not 2.0.
     ],
 )
 def test_everything_a_specification_may_hold_is_read_back(write: Write, changes: dict[str, Any]) -> None:

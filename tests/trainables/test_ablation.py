@@ -15,7 +15,7 @@ from tests.families import LogisticFamily, LogisticSettings
 from tests.trainables.stacks import SETTINGS, config
 from tests.trainables.test_loaded import EASY, last_report
 from trainables.base import RunConfig
-from trainables.probes.ablation import separating
+from trainables.probes.ablation import _projected, separating
 from trainables.probes.base import Probed, load_probe
 from trainables.probes.nulls import OTHERS, other_groupings
 from trainables.probes.transformer_probe import traced
@@ -137,13 +137,14 @@ def test_a_table_that_ignores_parity_loses_nothing_with_it(learned: Learned) -> 
 def test_separating_directions_span_the_means() -> None:
     rng = np.random.default_rng(0)
     labels = np.arange(12) % 3
-    embedding = np.eye(8)[labels] + rng.normal(size=(12, 8)) * 1e-6
+    embedding = np.eye(8)[labels] + np.eye(8)[0] + rng.normal(size=(12, 8)) * 1e-6
     directions = separating(embedding, labels)
     assert directions.shape == (2, 8)
     np.testing.assert_allclose(directions @ directions.T, np.eye(2), atol=1e-9)
-    left = embedding - embedding.mean(axis=0)
-    left -= left @ directions.T @ directions
-    assert np.abs(left).max() < 1e-4
+    table = torch.from_numpy(np.concatenate([embedding, rng.normal(size=(3, 8))]))
+    moved = _projected(table, 12, directions).numpy()
+    assert np.abs(moved[:12] - embedding.mean(axis=0)).max() < 1e-4
+    assert (moved[12:] == table[12:].numpy()).all()
 
 
 def test_a_prime_modulus_has_nothing_to_destroy(data_cache: Path) -> None:

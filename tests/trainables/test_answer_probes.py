@@ -53,6 +53,7 @@ def test_mistakes_of_one_who_works_with_parity_keep_it() -> None:
     assert found["mod2.chance"] == pytest.approx(0.4, abs=0.05)  # Two of the five other numbers.
     assert found["mod2.p"] == 0.1  # No other halving of six is kept as well.
     assert found["mod3"] == 0  # The right third with the right parity would be the right answer.
+    assert found["mod3.p"] > 0.5  # Far less than chance.
 
 
 @pytest.mark.parametrize("constant", [True, False])

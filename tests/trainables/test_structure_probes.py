@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import spearmanr
 
 from tests.trainables.stacks import SETTINGS, config
 from trainables.base import Family
@@ -61,6 +62,9 @@ def test_numbers_on_a_line_are_in_order() -> None:
     # A thermometer: as many leading ones as the number, so that likeness falls with distance.
     line = np.tril(np.ones((MODULUS, MODULUS)))
     on_a_line, on_a_ring = (probed("separation", each).numbers for each in (line, circle()))
+    unit = (line - line.mean(axis=0)) / np.linalg.norm(line - line.mean(axis=0), axis=1, keepdims=True)
+    one, other = np.triu_indices(MODULUS, 1)
+    assert on_a_line["order"] == pytest.approx(spearmanr((unit @ unit.T)[one, other], one - other).statistic)
     assert on_a_line["order"] > 0.8
     assert on_a_line["order.p"] == 0.001
     assert on_a_ring["order"] < on_a_line["order"]

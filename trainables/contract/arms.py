@@ -122,6 +122,8 @@ class Arm:
         shares = [phase.share for phase in self.phases]
         if min(shares) < 0 or abs(sum(shares) - 1) > 1e-6:
             raise SettingsError(f"the shares of the phases of {self} are {shares}; they must sum to 1", key="arms")
+        if self.phases[0].takes not in ((), (ALL,)):
+            raise SettingsError(f"the first phase of {self} takes parts over, and none comes before it", key="arms")
         if self.phases[-1].size is not None:
             raise SettingsError(f"the last phase of {self} has a size, which is the one a run is asked at", key="arms")
         if shares[-1] == 0:
