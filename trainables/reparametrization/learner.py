@@ -37,16 +37,13 @@ def ahead(standings: Mapping[str, Standing], race: RaceSettings) -> dict[str, fl
     }
 
 
-def limit(standings: Mapping[str, Standing], race: RaceSettings) -> float:
-    """The budget of every method of a race as far as is known: ``race.steps``, or ``patience`` times what the first one
-    to arrive needed."""
-    first = min((one.spent for one in standings.values() if one.arrives_within(race.steps)), default=math.inf)
-    return min(float(race.steps), race.patience * first)
-
-
 def is_over(standings: Mapping[str, Standing], spent: float, race: RaceSettings) -> bool:
-    """True if nothing can change any more once every method may have ``spent`` so much."""
-    return spent >= limit(standings, race) or all(one.ended for one in standings.values())
+    """True if nothing can change any more once every method may have ``spent`` so much: ``race.steps``, or ``patience``
+    times what the first to arrive needed, of which the others have spent more than ``factor`` times as much."""
+    first = min((one.spent for one in standings.values() if one.arrives_within(race.steps)), default=math.inf)
+    decided = all(one.ended or one.spent > race.factor * first for one in standings.values())
+    waited = decided and spent >= race.patience * first
+    return waited or spent >= race.steps or all(one.ended for one in standings.values())
 
 
 @dataclass

@@ -13,7 +13,7 @@ import pytest
 from tests.trainables.reparametrization.racing import EVERY, families, finish, heat, learner, runs
 from trainables.base import Mix, Outcome
 from trainables.contract.settings import SettingsError
-from trainables.reparametrization.learner import ahead, is_over, limit
+from trainables.reparametrization.learner import ahead, is_over
 from trainables.reparametrization.methods import Standing
 from trainables.reparametrization.settings import METHODS, RaceSettings
 
@@ -197,10 +197,18 @@ def test_what_the_budget_leaves_open_is_not_ahead() -> None:
 
 def test_rivals_go_on_until_patience_ends() -> None:
     standings = {"a": there(10), "b": on_the_way(150)}
-    assert limit(standings, RACE) == 200
     assert not is_over(standings, 199, RACE)
     assert is_over(standings, 200, RACE)
-    assert limit({"a": on_the_way(150)}, RACE) == 1000
+    assert not is_over({"a": on_the_way(150)}, 999, RACE)
+    assert is_over({"a": on_the_way(150)}, 1000, RACE)
+
+
+def test_a_race_is_not_over_before_it_is_decided() -> None:
+    """A rival stops short of what it may spend, by less than a step."""
+    race = replace(TENFOLD, patience=10)
+    assert not is_over({"a": there(10), "b": on_the_way(98)}, 100, race)
+    assert is_over({"a": there(10), "b": on_the_way(103)}, 110, race)
+    assert is_over({"a": there(100), "b": on_the_way(998)}, 1000, race)
 
 
 def test_a_race_is_over_when_all_are_there_or_broken() -> None:
