@@ -30,7 +30,7 @@ from orchestrator.sweep.run import run_sweep
 from orchestrator.sweep.run_options import RunOptions
 from tests.disks import mounted
 from tests.engine.test_campaign import GOOD, make
-from tests.engine.test_worker import job_for
+from tests.engine.test_worker import job_for, steps_of
 from tests.families import LogisticFamily, LogisticLearner
 from tests.scripted import FAMILY, fill
 from tests.sweep.sweeps import ended, printed, quiet, spec
@@ -178,6 +178,25 @@ def test_a_damaged_checkpoint_is_named_and_its_runs_begin_at_step_0(spoil: str, 
     while not worker.done:
         worker.advance()
     worker.close()
+
+
+@pytest.mark.parametrize("error", [MemoryError("no room"), OSError(errno.ESTALE, "stale")])
+def test_a_checkpoint_that_cannot_be_read_now_is_kept(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = spec(settings={"steps": 4}, resources={"checkpoint_every_s": 1e-9})
+    job = job_for(lifecycle.create(wanted, Home(tmp_path)), (Request("add", 16, 0),))
+    left = StackWorker(wanted, job)
+    left.advance()
+    left.close()
+
+    def restore(learner: Learner, directory: Path) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LogisticLearner, "restore", restore)
+        assert StackWorker(wanted, job).advance().machine_error
+    assert steps_of(StackWorker(wanted, job).advance()) == [2]
 
 
 def test_an_entry_that_does_not_fit_leaves_nothing_in_the_journal(tmp_path: Path) -> None:
